@@ -39,6 +39,7 @@ from .text.readers.inputs import Text
 __all__ = [
     "build",
     "cluster",
+    "embedder_of",
     "load",
     "open_answerer",
     "open_checkpoint",
@@ -195,11 +196,36 @@ def open_embedder(
     None for the setting a sentence encoder was trained with (maskwright.json), else "cut".
     """
     LongTexts.of(long or "windows", stride)  # reject a wrong setting before loading
-    model = open_model(name, None, device, precision)
+    encoder = embedder_of(
+        open_model(name, None, device, precision),
+        name,
+        layers=layers,
+        pooling=pooling,
+        normalize=normalize,
+        max_length=max_length,
+        long=long,
+        stride=stride,
+    )
+    make_int8(encoder.model, calibrate_on, encoder.max_length)
+    return encoder
+
+
+def embedder_of(
+    model: Model,
+    name: str | Path,
+    *,
+    layers: str | int | Sequence[int] = "last",
+    pooling: str | None = None,
+    normalize: bool | None = None,
+    max_length: int | None = None,
+    long: str | None = None,
+    stride: int | None = None,
+) -> TextEncoder:
+    """The same for a model that `open_model` loaded from `name`."""
     folder = find_folder(name)[0]
     declared = model.sentence or declared_by(folder)
     windows = LongTexts.for_embeddings(read_facts(folder), long, stride, pooling)
-    encoder = TextEncoder(
+    return TextEncoder(
         model,
         layers,
         pooling=declared.pooling if pooling is None else pooling,
@@ -207,8 +233,6 @@ def open_embedder(
         max_length=declared.max_length if max_length is None else max_length,
         long=windows,
     )
-    make_int8(model, calibrate_on, encoder.max_length)
-    return encoder
 
 
 def open_zero_shot(

@@ -12,6 +12,7 @@ from cli.test_use import lines_of
 from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.core.errors import ConfigError
 from maskwright.inference.embed import TextEncoder
+from maskwright.tasks.rows.forward import compute
 from maskwright.tasks.rows.long_examples import window_rows
 from maskwright.tasks.rows.long_texts import LongTexts
 from tasks.standins import row
@@ -129,9 +130,8 @@ def test_the_vector_of_a_long_text_is_that_of_its_windows_by_hand(pooling, norma
     assert np.array_equal(found[fits], cut.vectors(texts)[fits])
     windows = window_rows([row(texts[0])], tokenizer(), 24, long)
     plain = TextEncoder(model, pooling=pooling, max_length=24)
-    parts = [
-        plain._pooled(windows.sequences.batch([index]))[0].detach().numpy() for index in range(len(windows.input_ids))
-    ]
+    forward = plain.prepare(["a"]).forward
+    parts = [output.numpy() for output in compute(forward, windows.sequences, batch_tokens=1)]
     weights = windows.sequences.lengths
     by_hand = np.max(parts, axis=0) if pooling == "max" else np.average(parts, axis=0, weights=weights)
     if normalize:

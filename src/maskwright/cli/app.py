@@ -24,6 +24,7 @@ from . import (
     ensemble,
     evaluate,
     experiment,
+    export,
     fill_mask,
     finetune,
     generate,
@@ -34,6 +35,7 @@ from . import (
     presets,
     pretrain,
     search,
+    serve,
     similarity,
     studio,
     tokenizer,
@@ -69,6 +71,7 @@ COMMANDS: dict[str, dict[str, typer.Typer | Callable[..., None]]] = {
         "search": search.search,
         "cluster": cluster.cluster,
         "ensemble": ensemble.ensemble,
+        "serve": serve.serve,
     },
     "Analyze": {
         "evaluate": evaluate.evaluate,
@@ -80,6 +83,7 @@ COMMANDS: dict[str, dict[str, typer.Typer | Callable[..., None]]] = {
     "Tools": {
         "doctor": doctor.app,
         "convert": convert.convert,
+        "export": export.export,
         "presets": presets.presets,
         "lessons": lessons.app,
         "studio": studio.studio,

@@ -17,6 +17,7 @@ from typer.core import TyperCommand
 
 from ..core import config as configuration
 from ..core.errors import ConfigError
+from ..core.hardware import THREADS
 from ..core.options import (
     PANELS,
     RUN,
@@ -31,7 +32,6 @@ from ..core.options import (
     settings_of,
     typed_name,
 )
-from ..train.settings import THREADS
 from .common import DebugFlag, QuietFlag, print_json, print_text, set_threads, with_default
 
 if TYPE_CHECKING:
@@ -91,8 +91,9 @@ def takes_settings(
         _, *names = inspect.signature(function).parameters
         options = {name: own[name] for name in names}
         if has_recipe:
-            threads = _annotation("threads", THREADS, int, None)
-            options |= {"config": RecipeOption, "print_config": PrintConfigFlag, "threads": threads}
+            options |= {"config": RecipeOption, "print_config": PrintConfigFlag}
+            if "threads" not in table:
+                options["threads"] = _annotation("threads", THREADS, int, None)
         options |= {"quiet": QuietFlag, "debug": DebugFlag}
         is_required = {name: not has_recipe and one[2] is dataclasses.MISSING for name, one in table.items()}
         parameters = [
@@ -152,10 +153,11 @@ def load_recipe(cls: type, path: Path | None, given: Given) -> Any:
 
 def print_recipe(recipe: Any, json: bool) -> None:
     """A recipe on standard output, as TOML or JSON."""
+    content = recipe.to_recipe() if hasattr(recipe, "to_recipe") else configuration.to_dict(recipe)
     if json:
-        print_json(configuration.to_dict(recipe))
+        print_json(content)
     else:
-        print_text(configuration.to_toml(recipe).rstrip())
+        print_text(configuration.as_toml(content).rstrip())
 
 
 def tell_if_finished(already_finished: bool) -> None:

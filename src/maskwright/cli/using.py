@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Literal
 
 from ..core.config import check
 from ..core.errors import ConfigError
+from ..core.hardware import DEVICE, PRECISION, THREADS, Device, Precision
 from ..core.options import HARDWARE, Setting, option
 from ..core.plural import plural
 from ..core.progress import note, warn
-from ..train.settings import COLUMNS, DEVICE, PRECISION, SKIP_BAD_ROWS, THREADS, Device, Precision
+from ..train.settings import COLUMNS, SKIP_BAD_ROWS
 from ..train.settings import MAX_LENGTH as OF_TRAINING
 
 if TYPE_CHECKING:

@@ -128,9 +128,14 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 def to_toml(config: Any) -> str:
     """Serializes a dataclass as TOML."""
+    return as_toml(to_dict(config))
+
+
+def as_toml(values: Mapping[str, Any]) -> str:
+    """Serializes plain values as TOML."""
     import tomli_w
 
-    return tomli_w.dumps(to_dict(config))
+    return tomli_w.dumps(values)
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

@@ -31,9 +31,25 @@ OBJECTIVE = "Objective"
 OPTIMIZATION = "Optimization"
 LONG_TEXTS = "Long texts"
 RUN = "Checkpoints and recipe"
+ACCESS = "Access"
+LIMITS = "Limits"
 HARDWARE = "Hardware"
 OUTPUT = "Messages"
-PANELS = (COMMON, TASK, DATA, VOCABULARY, NETWORK, OBJECTIVE, OPTIMIZATION, LONG_TEXTS, RUN, HARDWARE, OUTPUT)
+PANELS = (
+    COMMON,
+    TASK,
+    DATA,
+    VOCABULARY,
+    NETWORK,
+    OBJECTIVE,
+    OPTIMIZATION,
+    LONG_TEXTS,
+    RUN,
+    ACCESS,
+    LIMITS,
+    HARDWARE,
+    OUTPUT,
+)
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from torch import Tensor
+
 from ..core.errors import InputError
+from ..tasks.base import finite_only
 from ..tasks.qa.task import QuestionAnswering
 from ..tasks.qa.trace import Trace, trace_answer
 from ..text.readers.squad import Question
 from ..text.tokenizers.encoding import TextCounts
 from .predict import Predictor
+from .prepared import Prepared
 
 
 class Answer(NamedTuple):
@@ -45,23 +49,35 @@ class Answerer:
 
         Raises InputError for an empty question or context.
         """
+        if not questions:
+            return []
+        prepared = self.prepare(questions, top_k)
+        self.predictor.counts.include(prepared.counts)
+        return prepared.run(batch_tokens)
+
+    def prepare(self, questions: Sequence[tuple[str, str]], top_k: int = 1) -> Prepared[list[Answer]]:
+        """Tokenize at least one (question, context); the result is as of `answer`, which raises the same errors."""
         rows = [
             Question(str(number), *_checked(question, context, number), None, number, "the questions")
             for number, (question, context) in enumerate(questions, start=1)
         ]
-        predictor, task = self.predictor, self.task
-        windows = task.unlabeled(rows, predictor.tokenizer, predictor.max_length, counts=predictor.counts)
-        found = task.found(task.logits(predictor.model, windows, batch_tokens), windows)
-        return [
-            Answer(
-                task.worded(one),
-                [
-                    {"answer": span.text, "start": span.start, "end": span.end, "score": span.probability}
-                    for span in one.spans[:top_k]
-                ],
-            )
-            for one in found
-        ]
+        predictor, task, counts = self.predictor, self.task, TextCounts()
+        windows = task.unlabeled(rows, predictor.tokenizer, predictor.max_length, counts=counts)
+
+        def finish(outputs: Sequence[Tensor]) -> list[Answer]:
+            logits = finite_only(task.gather(outputs, predictor.model, windows))
+            return [
+                Answer(
+                    task.worded(one),
+                    [
+                        {"answer": span.text, "start": span.start, "end": span.end, "score": span.probability}
+                        for span in one.spans[:top_k]
+                    ],
+                )
+                for one in task.found(logits, windows)
+            ]
+
+        return Prepared(task.forward(predictor.model), windows, counts, finish)
 
     def trace(self, question: str, context: str, answer: Answer, by_tokenizer: bool = False) -> Trace:
         """Locate the answer among the tokens, split at whitespace or by the model's tokenizer."""

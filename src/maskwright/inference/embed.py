@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -16,19 +16,22 @@ from ..core.registry import unknown_name
 from ..data.batch import Batch
 from ..models.model import Model, tokenizer_of
 from ..models.pooling import join_windows, pool, state_of
-from ..tasks.rows.examples import Examples, map_batches, packed_batches, rows_of, tokenize_rows
+from ..tasks.rows.examples import Examples, rows_of, tokenize_rows
+from ..tasks.rows.forward import Forward, stacked
 from ..tasks.rows.long_examples import LongExamples, window_rows
 from ..tasks.rows.long_texts import LongTexts
 from ..text.readers.inputs import Text
 from ..text.tokenizers.encoding import Encoding, TextCounts
 from .ahead import ahead
-from .layers import check_pooling, choose_layers
+from .layers import LayerChoice, check_pooling, choose_layers
+from .prepared import Prepared
 from .ready import room_of
 from .texts import text_blocks
 
 BLOCK_TEXTS = 4096  # maximum texts per block; a block is sorted by length
 BLOCK_CHARACTERS = 1 << 23  # maximum characters per block
 MIN_STREAMED = 256  # up to this many texts are one block, without a prefetch thread
+Result = TypeVar("Result")
 SUBWORDS = ("mean", "first")  # how subword embeddings become a word embedding
 
 
@@ -125,8 +128,7 @@ class TextEncoder:
     def vectors(self, texts: Sequence[Text], batch_tokens: int | None = None) -> np.ndarray:
         """Encode each text or pair as one embedding, in order: float32 [texts, size]."""
         if 0 < len(texts) <= MIN_STREAMED:  # a thread would cost more than it saves
-            self._check_pooling()
-            return self._vectors(self._examples(texts), batch_tokens)
+            return self._run(self.prepare(texts), batch_tokens)
         blocks = list(self.stream(texts, batch_tokens))
         return np.concatenate(blocks) if blocks else np.zeros((0, self.size), dtype=np.float32)
 
@@ -141,12 +143,52 @@ class TextEncoder:
         """Yield blocks of texts with their embeddings, for inputs that can be read only once."""
         self._check_pooling()
         read = text_blocks(texts, BLOCK_TEXTS, BLOCK_CHARACTERS)
-        for block, examples in ahead((block, self._examples(block)) for block in read):
-            yield block, self._vectors(examples, batch_tokens)
+        for block, prepared in ahead((block, self.prepare(block)) for block in read):
+            yield block, self._run(prepared, batch_tokens)
+
+    def prepare(self, texts: Sequence[Text]) -> Prepared[np.ndarray]:
+        """Tokenize at least one text or pair; the result is float32 [texts, size], as of `vectors`.
+
+        Raises ConfigError with pooling "none".
+        """
+        self._check_pooling()
+        counts = TextCounts()
+        examples = self._examples(texts, counts)
+        normalize = self.normalize and not isinstance(examples, LongExamples)  # else after the windows are combined
+        forward = PooledStates(self.model, self.layers, self.pooling, normalize)
+
+        def finish(outputs: Sequence[Tensor]) -> np.ndarray:
+            vectors = stacked(outputs)  # [sequences, size]
+            return (self._joined(vectors, examples) if isinstance(examples, LongExamples) else vectors).numpy()
+
+        return Prepared(forward, examples, counts, finish)
 
     def token_vectors(self, texts: Iterable[Text], batch_tokens: int | None = None) -> Iterator[TokenVectors]:
         """Yield the token embeddings of each text, with words and character offsets."""
         yield from self._token_vectors(texts, batch_tokens, self.normalize and self.pooling == "none")
+
+    def prepare_tokens(self, texts: Sequence[Text], normalize: bool = False) -> Prepared[list[TokenVectors]]:
+        """Tokenize at least one text or pair; the result has the token embeddings of each, as of `token_vectors`.
+
+        normalize: scale token embeddings to unit length.
+        """
+        encodings = self.tokenizer.encode_batch(texts, self.max_length)
+        counts = TextCounts()
+        for one in encodings:
+            counts.add(len(one), one.num_truncated, one.num_unknown, one.template.num_special)
+        has_pairs = any(not isinstance(text, str) for text in texts)
+        examples = Examples(
+            [np.asarray(one.ids, dtype=np.int32) for one in encodings],
+            [np.asarray(one.type_ids, dtype=np.int8) for one in encodings] if has_pairs else None,
+        )
+
+        def finish(outputs: Sequence[Tensor]) -> list[TokenVectors]:
+            return [
+                _with_words(text, encoding, output.numpy())
+                for text, encoding, output in zip(texts, encodings, outputs, strict=True)
+            ]
+
+        return Prepared(TokenStates(self.model, self.layers, normalize), examples, counts, finish)
 
     def word_vectors(
         self, texts: Iterable[Text], subwords: str = "mean", batch_tokens: int | None = None
@@ -165,23 +207,17 @@ class TextEncoder:
         self, texts: Iterable[Text], batch_tokens: int | None, normalize: bool
     ) -> Iterator[TokenVectors]:
         for block in text_blocks(texts, BLOCK_TEXTS, BLOCK_CHARACTERS):
-            examples = self._examples(block)
-            found: dict[int, np.ndarray] = {}
-            with torch.inference_mode():
-                for batch in packed_batches(examples, self.model.word_embeddings.device, batch_tokens):
-                    vectors = self._per_token(batch)
-                    vectors = F.normalize(vectors, dim=-1) if normalize else vectors
-                    parts = vectors.cpu().split(batch.lengths)
-                    for index, part in zip(batch.labels["example"].tolist(), parts, strict=True):
-                        found[index] = part.numpy()
-            encodings = self.tokenizer.encode_batch(block, self.max_length)
-            for index, (text, encoding) in enumerate(zip(block, encodings, strict=True)):
-                yield _with_words(text, encoding, found.pop(index))
+            yield from self._run(self.prepare_tokens(block, normalize), batch_tokens)
 
-    def _examples(self, texts: Sequence[Text]) -> Examples:
+    def _run(self, prepared: Prepared[Result], batch_tokens: int | None) -> Result:
+        """Compute and finish, and add the counts of the call to those of all calls."""
+        self.counts.include(prepared.counts)
+        return prepared.run(batch_tokens)
+
+    def _examples(self, texts: Sequence[Text], counts: TextCounts) -> Examples:
         if self.long is None:
-            return tokenize_rows(rows_of(texts), self.tokenizer, self.max_length, counts=self.counts)
-        return window_rows(rows_of(texts), self.tokenizer, self.max_length, self.long, counts=self.counts)
+            return tokenize_rows(rows_of(texts), self.tokenizer, self.max_length, counts=counts)
+        return window_rows(rows_of(texts), self.tokenizer, self.max_length, self.long, counts=counts)
 
     def _check_state(self) -> None:
         if self.model.config.recurrent is None:
@@ -193,34 +229,51 @@ class TextEncoder:
         if self.pooling == "none":
             raise ConfigError("Pooling 'none' returns token embeddings: use token_vectors.")
 
-    def _vectors(self, examples: Examples, batch_tokens: int | None) -> np.ndarray:
-        """Return embeddings: float32 [texts, size]."""
-        device = self.model.word_embeddings.device
-        if isinstance(examples, LongExamples):
-            return self._joined(examples.map(self._pooled, device, batch_tokens), examples).numpy()
-        return map_batches(examples, self._pooled, device=device, batch_tokens=batch_tokens).numpy()
-
-    def _per_token(self, batch: Batch) -> Tensor:
-        """Return token embeddings: float32 [tokens, size]."""
-        needs_all = self.layers.numbers != (self.model.config.num_hidden_layers,)
-        encoded = self.model.encode(batch, hidden_states=needs_all)
-        states = encoded.hidden_states
-        return encoded.hidden.float() if states is None else self.layers.apply(states)
-
-    def _pooled(self, batch: Batch) -> Tensor:
-        """Return pooled embeddings, float32 [sequences, size]; windows are normalized later."""
-        vectors = self._per_token(batch)
-        if self.pooling == "state":
-            pooled = state_of(vectors, batch, both_ends=not self.model.config.pools_last_token)
-        else:
-            pooled = pool(vectors, batch, self.pooling)
-        return F.normalize(pooled, dim=-1) if self.normalize and self.long is None else pooled
-
     def _joined(self, vectors: Tensor, examples: LongExamples) -> Tensor:
         """Combine window embeddings, float32 [windows, size], to text embeddings, float32 [texts, size]."""
         lengths = torch.from_numpy(examples.sequences.lengths)
         joined = join_windows(vectors, lengths, examples.num_windows.tolist(), self.pooling)  # [texts, size]
         return F.normalize(joined, dim=-1) if self.normalize else joined
+
+
+@dataclass(frozen=True)
+class TokenStates(Forward):
+    """Token embeddings of some layers. normalize: scale them to unit length."""
+
+    layers: LayerChoice
+    normalize: bool = False
+
+    def __call__(self, batch: Batch) -> Sequence[Tensor]:
+        """float32 [tokens, size] for each sequence."""
+        states = token_states(self.model, batch, self.layers)
+        vectors = F.normalize(states, dim=-1) if self.normalize else states
+        return list(vectors.cpu().split(batch.lengths))
+
+
+@dataclass(frozen=True)
+class PooledStates(Forward):
+    """Pooled embeddings. pooling: "cls", "mean", "max" or "state"; normalize: scale them to unit length."""
+
+    layers: LayerChoice
+    pooling: str
+    normalize: bool
+
+    def __call__(self, batch: Batch) -> Sequence[Tensor]:
+        """float32 [size] for each sequence."""
+        states = token_states(self.model, batch, self.layers)
+        if self.pooling == "state":
+            pooled = state_of(states, batch, both_ends=not self.model.config.pools_last_token)
+        else:
+            pooled = pool(states, batch, self.pooling)
+        return (F.normalize(pooled, dim=-1) if self.normalize else pooled).float().cpu().unbind()
+
+
+def token_states(model: Model, batch: Batch, layers: LayerChoice) -> Tensor:
+    """Return token embeddings: float32 [tokens, size]."""
+    needs_all = layers.numbers != (model.config.num_hidden_layers,)
+    encoded = model.encode(batch, hidden_states=needs_all)
+    states = encoded.hidden_states
+    return encoded.hidden.float() if states is None else layers.apply(states)
 
 
 def _with_words(text: Text, encoding: Encoding, vectors: np.ndarray) -> TokenVectors:

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from ..core.errors import InputError
 from ..data.batch import Batch
 from ..models.model import Model, tokenizer_of
-from ..tasks.rows.examples import packed_batches, rows_of, tokenize_rows
+from ..tasks.rows.examples import rows_of, tokenize_rows
+from ..tasks.rows.forward import Forward
+from ..text.tokenizers.encoding import TextCounts
+from .prepared import Prepared
 from .ready import room_of
 
 BLOCK_TEXTS = 128  # texts per block: the probabilities of all their masks are in memory at once
@@ -61,6 +63,21 @@ class FilledText:
         return {"text": self.text, "filled": self.filled, "masks": masks}
 
 
+@dataclass(frozen=True)
+class MaskProbabilities(Forward):
+    """Probabilities of the vocabulary at the masks of each sequence. mask_id: token ID of a mask."""
+
+    mask_id: int
+
+    def __call__(self, batch: Batch) -> Sequence[Tensor]:
+        """float64 [masks, vocab] for each sequence."""
+        is_mask = batch.input_ids.eq(self.mask_id)  # [tokens]
+        hidden = self.model.encode(batch).hidden[is_mask]  # [masks of the batch, hidden]
+        probabilities = self.model.mlm_logits(hidden).double().softmax(dim=-1).cpu()  # [masks of the batch, vocab]
+        counts = [int(part.sum()) for part in is_mask.cpu().split(batch.lengths)]
+        return list(probabilities.split(counts))
+
+
 class MaskFiller:
     """Fills masks with a masked language model. Each mask is predicted while the others remain masked."""
 
@@ -83,21 +100,34 @@ class MaskFiller:
         top_k: number of tokens (None: the whole vocabulary); words: return only these, each a single token. Raises
         InputError for a text without a mask, a text above the maximum length, or a word that is not a single token.
         """
+        filled: list[FilledText] = []
+        for start in range(0, len(texts), BLOCK_TEXTS):
+            filled += self.prepare(texts[start : start + BLOCK_TEXTS], top_k, words, start).run()
+        return filled
+
+    def prepare(
+        self, texts: Sequence[str], top_k: int | None = 5, words: Sequence[str] | None = None, first: int = 0
+    ) -> Prepared[list[FilledText]]:
+        """Tokenize at least one text; the result is as of `fill`, which raises the same errors.
+
+        first: number of texts before these, for messages.
+        """
         if top_k is not None and top_k < 1:
             raise InputError(f"top_k is {top_k}; it must be at least 1.")
         wanted = None if words is None else np.array([self.token_of(word) for word in words], dtype=np.int64)
-        filled: list[FilledText] = []
-        for start in range(0, len(texts), BLOCK_TEXTS):
-            block = list(texts[start : start + BLOCK_TEXTS])
-            masks = self._mask_spans(block, start)
-            for text, spans, rows in zip(block, masks, self._probabilities(block), strict=True):
-                filled.append(self._fill_one(text, spans, rows.numpy(), top_k, wanted))
-        return filled
+        masks, prepared = self._prepare(texts, first)
+
+        def finish(outputs: Sequence[Tensor]) -> list[FilledText]:
+            return [
+                self._fill_one(text, spans, rows.numpy(), top_k, wanted)
+                for text, spans, rows in zip(texts, masks, outputs, strict=True)
+            ]
+
+        return Prepared(prepared.forward, prepared.examples, prepared.counts, finish)
 
     def probabilities(self, text: str) -> np.ndarray:
         """Return the probabilities of the vocabulary at each mask: float64 [masks, vocab], rows sum to 1."""
-        self._mask_spans([text], 0)
-        return self._probabilities([text])[0].numpy()
+        return self._prepare([text], 0)[1].run()[0].numpy()
 
     def token_of(self, word: str) -> int:
         """Return the token ID of a word. Raises InputError if it is not a single token of the vocabulary."""
@@ -124,23 +154,11 @@ class MaskFiller:
             found.append(spans)
         return found
 
-    def _probabilities(self, texts: Sequence[str]) -> list[Tensor]:
-        """Return float64 [masks, vocab] for each text, in order."""
-        examples = tokenize_rows(rows_of(texts), self.tokenizer, self.max_length)
-        found: dict[int, Tensor] = {}
-        with torch.inference_mode():
-            for batch in packed_batches(examples, self.model.word_embeddings.device):
-                for index, rows in zip(batch.labels["example"].tolist(), self._run(batch), strict=True):
-                    found[index] = rows
-        return [found[index] for index in range(len(texts))]
-
-    def _run(self, batch: Batch) -> list[Tensor]:
-        """Return the probabilities at the masks of each sequence of a packed batch: float64 [masks, vocab]."""
-        is_mask = batch.input_ids.eq(self.mask_id)  # [tokens]
-        hidden = self.model.encode(batch).hidden[is_mask]  # [masks of the batch, hidden]
-        probabilities = self.model.mlm_logits(hidden).double().softmax(dim=-1).cpu()  # [masks of the batch, vocab]
-        counts = [int(part.sum()) for part in is_mask.cpu().split(batch.lengths)]
-        return list(probabilities.split(counts))
+    def _prepare(self, texts: Sequence[str], first: int) -> tuple[list[list[Span]], Prepared[Sequence[Tensor]]]:
+        """Return the masks of each text, and the step whose result is float64 [masks, vocab] for each text."""
+        masks, counts = self._mask_spans(texts, first), TextCounts()
+        examples = tokenize_rows(rows_of(texts), self.tokenizer, self.max_length, counts=counts)
+        return masks, Prepared(MaskProbabilities(self.model, self.mask_id), examples, counts, list)
 
     def _fill_one(
         self, text: str, spans: Sequence[Span], rows: np.ndarray, top_k: int | None, wanted: np.ndarray | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +14,10 @@ from ..core.errors import InputError
 from ..core.plural import plural
 from ..core.progress import warn
 from ..core.randomness import generator
-from ..models.decoding.beam import Beams, search_beams
+from ..models.decoding.beam import Beams, beam_steps
 from ..models.decoding.choice import decoder_of
 from ..models.decoding.rules import Decoder, Rules
-from ..models.decoding.search import GeneratedText, grow
+from ..models.decoding.search import GeneratedText, finished, grow, grow_steps
 from ..models.decoding.streaming import TextStreamer, check_stops, first_stop
 from ..models.model import Model, tokenizer_of
 from .engine.engine import Engine
@@ -119,6 +119,15 @@ class TextGenerator:
         on_text: called with new text while it is streamed (one prompt, one result, no beams). Raises InputError for an
         empty prompt if the tokenizer has no start token, and for invalid stop strings.
         """
+        return finished(self.generate_steps(prompts, settings, on_text))
+
+    def generate_steps(
+        self,
+        prompts: Sequence[str],
+        settings: Generation | None = None,
+        on_text: Callable[[str], None] | None = None,
+    ) -> Generator[None, None, list[list[Continuation]]]:
+        """Generate as `generate`, and yield after each token; the result is the same."""
         settings = settings or Generation()
         check_stops(self.tokenizer, settings.stop)
         if on_text is not None and (len(prompts) != 1 or settings.num_results != 1 or settings.beams != 1):
@@ -130,7 +139,9 @@ class TextGenerator:
         for start in range(0, len(rows), size):
             block = rows[start : start + size]
             texts = prompts[start : start + size]
-            found += (
+            if start:
+                yield
+            found += yield from (
                 self._beams(texts, block, settings)
                 if settings.beams > 1
                 else self._draws(texts, block, settings, start, on_text)
@@ -210,7 +221,7 @@ class TextGenerator:
         settings: Generation,
         start: int,
         on_text: Callable[[str], None] | None,
-    ) -> list[list[Continuation]]:
+    ) -> Generator[None, None, list[list[Continuation]]]:
         copies, uniforms = settings.num_results, None
         if not settings.rules.greedy:
             draws = [
@@ -220,7 +231,7 @@ class TextGenerator:
             ]
             uniforms = torch.from_numpy(np.stack(draws))
         spellings = [TextStreamer(self.tokenizer, row, settings.stop, on_text) for row in rows for _ in range(copies)]
-        grown = grow(
+        grown = yield from grow_steps(
             self._decoder(rows, settings.max_new_tokens),
             rows,
             settings.rules,
@@ -237,9 +248,11 @@ class TextGenerator:
             found.append(Continuation(prompt, spelling.finish(), len(one.ids), one.score, ended_by))
         return [found[place : place + copies] for place in range(0, len(found), copies)]
 
-    def _beams(self, prompts: Sequence[str], rows: list[list[int]], settings: Generation) -> list[list[Continuation]]:
+    def _beams(
+        self, prompts: Sequence[str], rows: list[list[int]], settings: Generation
+    ) -> Generator[None, None, list[list[Continuation]]]:
         beams = Beams(settings.beams, settings.num_results, settings.length_penalty, settings.early_stopping)
-        results = search_beams(
+        results = yield from beam_steps(
             self._decoder(rows, settings.max_new_tokens),
             rows,
             beams,

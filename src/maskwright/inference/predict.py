@@ -9,12 +9,13 @@ from torch import Tensor
 
 from ..core.errors import InputError
 from ..models.model import Model, tokenizer_of
-from ..tasks.base import AnyRow, Evaluation, Task
+from ..tasks.base import AnyRow, Evaluation, Task, finite_only
 from ..tasks.evaluation.abstention import abstain
 from ..tasks.rows.examples import Examples, blocks, rows_of
 from ..text.readers.inputs import Text
 from ..text.tokenizers.encoding import TextCounts
 from .ahead import ahead
+from .prepared import Prepared
 from .ready import usual_length
 
 # Maximum rows and characters per block of a file; a block is sorted by length.
@@ -45,19 +46,48 @@ class Predictor:
 
     def predict(self, texts: Iterable[Text], batch_tokens: int | None = None) -> list[dict[str, Any]]:
         """Return one prediction per text or (text, second text) pair, in order, in the format of `task.answers`."""
-        rows = rows_of(texts)
-        return self._answers(self._examples(rows), batch_tokens)
+        examples, counts = self._examples(rows_of(texts))
+        self.counts.include(counts)
+        return self._answers(examples, batch_tokens)
+
+    def prepare(self, rows: Sequence[AnyRow], task: Task | None = None) -> Prepared[list[dict[str, Any]]]:
+        """Tokenize at least one row; the result has one prediction per row, as of `predict`.
+
+        task: the task with other settings for decoding. Raises InputError for a model that decodes token by token.
+        """
+        task = task or self.task
+        forward = task.forward(self.model)
+        if forward is None:
+            raise InputError(f"A model for {task.name} decodes token by token: it has no single step to compute.")
+        examples, counts = self._examples(rows)
+
+        def finish(outputs: Sequence[Tensor]) -> list[dict[str, Any]]:
+            return self._checked(task.finish(outputs, self.model, examples))
+
+        return Prepared(forward, examples, counts, finish)
+
+    def prepare_logits(self, texts: Iterable[Text]) -> Prepared[Tensor]:
+        """Tokenize at least one text or pair; the result is as of `logits`."""
+        examples, counts = self._examples(rows_of(texts))
+        forward = self.task.forward(self.model)
+        assert forward is not None, "a task with logits"
+        return Prepared(
+            forward, examples, counts, lambda outputs: finite_only(self.task.gather(outputs, self.model, examples))
+        )
 
     def logits(self, texts: Iterable[Text], batch_tokens: int | None = None) -> Tensor:
         """Return the logits: float32 [texts, labels], or [words, labels] for token classification."""
-        return self.task.logits(self.model, self._examples(rows_of(texts)), batch_tokens)
+        examples, counts = self._examples(rows_of(texts))
+        self.counts.include(counts)
+        return self.task.logits(self.model, examples, batch_tokens)
 
     def stream(
         self, rows: Iterable[AnyRow], batch_tokens: int | None = None
     ) -> Iterator[tuple[AnyRow, dict[str, Any]]]:
         """Yield rows with their predictions, in order, with at most two blocks of rows in memory."""
         read = blocks(rows, BLOCK_ROWS, BLOCK_CHARACTERS)
-        for block, examples in ahead((block, self._examples(block)) for block in read):
+        for block, (examples, counts) in ahead((block, self._examples(block)) for block in read):
+            self.counts.include(counts)
             yield from zip(block, self._answers(examples, batch_tokens), strict=True)
 
     def evaluate(
@@ -69,14 +99,20 @@ class Predictor:
 
     def _answers(self, examples: Examples, batch_tokens: int | None) -> list[dict[str, Any]]:
         """Return one prediction per row."""
-        answers = self.task.predict(self.model, examples, batch_tokens)
-        if self.min_confidence is not None:
-            answers = [abstain(answer, self.min_confidence) for answer in answers]
-            self.num_abstained += sum(answer["abstained"] for answer in answers)
+        answers = self._checked(self.task.predict(self.model, examples, batch_tokens))
+        self.num_abstained += sum(answer.get("abstained", False) for answer in answers)
         return answers
 
-    def _examples(self, rows: Sequence[AnyRow]) -> Examples:
-        return self.task.unlabeled(rows, self.tokenizer, self.max_length, counts=self.counts)
+    def _checked(self, answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Abstain where the confidence is too low."""
+        if self.min_confidence is None:
+            return answers
+        return [abstain(answer, self.min_confidence) for answer in answers]
+
+    def _examples(self, rows: Sequence[AnyRow]) -> tuple[Examples, TextCounts]:
+        """Tokenize rows; returns their own counts too."""
+        counts = TextCounts()
+        return self.task.unlabeled(rows, self.tokenizer, self.max_length, counts=counts), counts
 
 
 def _check_confidence(task: Task, min_confidence: float) -> None:

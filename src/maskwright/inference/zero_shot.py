@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..core.errors import InputError
 from ..tasks.base import AnyRow
@@ -20,6 +22,7 @@ from ..tasks.rows.examples import blocks, content_of
 from ..text.tokenizers.encoding import TextCounts
 from .embed import TextEncoder
 from .predict import BLOCK_CHARACTERS, BLOCK_ROWS, Predictor
+from .prepared import Prepared
 
 TEMPLATE = "This text is about {}."
 ENTAILMENT = "entailment"
@@ -44,8 +47,16 @@ class ZeroShot(ABC):
         self.hypotheses = [template.replace("{}", name) for name in names]
 
     @abstractmethod
+    def prepare_scores(self, texts: Sequence[str]) -> Prepared[np.ndarray]:
+        """Tokenize at least one text; the result has the score of each label: float32 [texts, labels]."""
+
     def scores(self, texts: Sequence[str], batch_tokens: int | None = None) -> np.ndarray:
         """The score of each label: float32 [texts, labels]."""
+        if not texts:
+            return np.zeros((0, len(self.labels)), dtype=np.float32)
+        prepared = self.prepare_scores(texts)
+        self.counts.include(prepared.counts)
+        return prepared.run(batch_tokens)
 
     @property
     @abstractmethod
@@ -65,8 +76,19 @@ class ZeroShot(ABC):
 
     def predict(self, texts: Sequence[str], batch_tokens: int | None = None) -> list[dict[str, Any]]:
         """One prediction per text: the best label, its score, and all scores, best first."""
+        return self._ranked(self.scores(texts, batch_tokens))
+
+    def prepare(self, texts: Sequence[str]) -> Prepared[list[dict[str, Any]]]:
+        """Tokenize at least one text; the result is as of `predict`."""
+        scores = self.prepare_scores(texts)
+        return Prepared(
+            scores.forward, scores.examples, scores.counts, lambda outputs: self._ranked(scores.finish(outputs))
+        )
+
+    def _ranked(self, scores: np.ndarray) -> list[dict[str, Any]]:
+        """One prediction per row of scores, float32 [texts, labels]."""
         found = []
-        for row in self.scores(texts, batch_tokens):
+        for row in scores:
             ranked = sorted(zip(self.labels, map(float, row), strict=True), key=lambda one: -one[1])
             found.append({"label": ranked[0][0], "score": ranked[0][1], self.all_scores: dict(ranked)})
         return found
@@ -86,11 +108,16 @@ class EmbeddingZeroShot(ZeroShot):
         """Truncated and unknown tokens in all texts and hypotheses so far."""
         return self.encoder.counts
 
-    def scores(self, texts: Sequence[str], batch_tokens: int | None = None) -> np.ndarray:
+    def prepare_scores(self, texts: Sequence[str]) -> Prepared[np.ndarray]:
         """Cosine similarity of each text and hypothesis: float32 [texts, labels]."""
-        rows, columns = (_unit(self.encoder.vectors(list(part), batch_tokens)) for part in (texts, self.hypotheses))
-        similarities: np.ndarray = rows @ columns.T
-        return similarities
+        prepared = self.encoder.prepare([*texts, *self.hypotheses])
+
+        def finish(outputs: Sequence[Tensor]) -> np.ndarray:
+            vectors = _unit(prepared.finish(outputs))
+            similarities: np.ndarray = vectors[: len(texts)] @ vectors[len(texts) :].T
+            return similarities
+
+        return replace(prepared, finish=finish)
 
 
 class EntailmentZeroShot(ZeroShot):
@@ -108,11 +135,15 @@ class EntailmentZeroShot(ZeroShot):
         """Truncated and unknown tokens in all pairs so far."""
         return self.predictor.counts
 
-    def scores(self, texts: Sequence[str], batch_tokens: int | None = None) -> np.ndarray:
+    def prepare_scores(self, texts: Sequence[str]) -> Prepared[np.ndarray]:
         """Softmax over the entailment logits of the labels: float32 [texts, labels]."""
-        pairs = [(text, hypothesis) for text in texts for hypothesis in self.hypotheses]
-        logits = self.predictor.logits(pairs, batch_tokens)[:, self.index]  # [texts * labels]
-        return torch.softmax(logits.float().reshape(-1, len(self.labels)), dim=-1).numpy()
+        prepared = self.predictor.prepare_logits([(text, other) for text in texts for other in self.hypotheses])
+
+        def finish(outputs: Sequence[Tensor]) -> np.ndarray:
+            logits = prepared.finish(outputs)[:, self.index]  # [texts * labels]
+            return torch.softmax(logits.float().reshape(-1, len(self.labels)), dim=-1).numpy()
+
+        return Prepared(prepared.forward, prepared.examples, prepared.counts, finish)
 
 
 def entailment_index(labels: Sequence[str]) -> int:

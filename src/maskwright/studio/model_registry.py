@@ -1,113 +1,24 @@
-"""State of the studio: the loaded models, their capabilities, and the directory of runs."""
+"""State of the studio: the loaded models, and the directory of runs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..api import open_model, predictor_of
-from ..core.errors import InputError, MissingFileError, ModelFolderError
+from ..api import open_model
+from ..core.errors import InputError, MissingFileError
 from ..core.sealed import is_model_folder
-from ..hub.download import find_folder
-from ..hub.names import short_names
-from ..hub.sentence import declared_by
-from ..inference.answer import Answerer
-from ..inference.embed import TextEncoder
-from ..inference.fill_mask import MaskFiller
-from ..inference.generate import TextGenerator
-from ..inference.predict import Predictor
-from ..inference.ready import HEADS, role_of
-from ..inference.translate import TextTranslator
-from ..models.model import Model, tokenizer_of
+from ..http.model_registry import LoadedModel, load_models
+from ..inference.ready import HEADS
 from .jobs import Jobs
 from .run_folders import find_run
 from .uploads import Uploads
 
-if TYPE_CHECKING:
-    from ..text.tokenizers.tokenizer import Tokenizer
+__all__ = ["LoadedModel", "Studio", "load_models"]
 
 OWN = ".studio"  # subdirectory of the runs directory for uploaded files and recipes
-
-
-class LoadedModel:
-    """A loaded model with its inference wrappers (`filler`, `predictor`, ...), which are created on first use.
-
-    Args:
-        name: Display name on the pages.
-        source: The model folder or Hugging Face Hub model ID as specified.
-        model: The model.
-    """
-
-    def __init__(self, name: str, source: str, model: Model) -> None:
-        self.name, self.source, self.model = name, source, model
-        self.folder = find_folder(source)[0]
-        self.role = role_of(model)
-        self._encoders: dict[tuple[Any, ...], TextEncoder] = {}
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """The model's tokenizer."""
-        return tokenizer_of(self.model)
-
-    @cached_property
-    def filler(self) -> MaskFiller:
-        """Predicts masked tokens."""
-        return MaskFiller(self.model)
-
-    @cached_property
-    def predictor(self) -> Predictor:
-        """Predicts with a fine-tuned head."""
-        return predictor_of(self.model, self.source)
-
-    @cached_property
-    def answerer(self) -> Answerer:
-        """Answers questions (extractive)."""
-        return Answerer(self.predictor)
-
-    @cached_property
-    def generator(self) -> TextGenerator:
-        """Generates continuations."""
-        return TextGenerator(self.model)
-
-    @cached_property
-    def translator(self) -> TextTranslator:
-        """Translates texts."""
-        return TextTranslator(self.model)
-
-    def encoder(self, layers: str | int = "last", pooling: str | None = None) -> TextEncoder:
-        """Returns a text encoder. pooling: None for the pooling that the model folder declares."""
-        key = (layers, pooling)
-        if key not in self._encoders:
-            declared = self.model.sentence or declared_by(self.folder)
-            self._encoders[key] = TextEncoder(
-                self.model,
-                layers,
-                pooling=pooling or declared.pooling,
-                normalize=declared.normalize and pooling is None,
-                max_length=declared.max_length,
-            )
-        return self._encoders[key]
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the model facts that the pages display."""
-        config, tokenizer = self.model.config, self.tokenizer
-        what = HEADS.get(self.role, (f"a model with the head '{self.role}'", ""))[0]
-        return {
-            "name": self.name,
-            "what": what,
-            "source": self.source,
-            "layers": config.num_hidden_layers,
-            "hidden": config.hidden_size,
-            "heads": config.num_attention_heads,
-            "vocabulary": tokenizer.vocab_size,
-            "kind": tokenizer.kind,
-            "mask": tokenizer.special_tokens.get("mask"),
-            "max_length": config.max_position_embeddings,
-            "parameters": sum(one.numel() for one in self.model.parameters()),
-        }
 
 
 class Studio:
@@ -153,18 +64,3 @@ class Studio:
         if found.role not in roles:
             raise InputError(f"{found.name} is {HEADS[found.role][0]}, which does not do this.")
         return found
-
-
-def load_models(sources: Sequence[str], device: str = "auto", precision: str = "auto") -> list[LoadedModel]:
-    """Loads models. Their names are the last parts of their paths, made unique."""
-    given: dict[str, str] = {}
-    for source in sources:
-        folder = str(Path(source).resolve()) if Path(source).exists() else source
-        if folder in given:
-            raise ModelFolderError(f"{given[folder]} and {source} are the same model: pass it once.")
-        given[folder] = source
-    names = short_names(sources)
-    return [
-        LoadedModel(name, source, open_model(source, None, device, precision))
-        for name, source in zip(names, sources, strict=True)
-    ]

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -26,11 +26,15 @@ from .evaluation.calibration import Decisions, Temperature, fit_temperature
 from .evaluation.ensemble import mean_scores
 from .evaluation.unscored import Unscored, named
 from .rows.examples import Examples
+from .rows.forward import Forward, SequenceLogits, compute, stacked
 from .rows.special_tokens import with_special_tokens
 
 if TYPE_CHECKING:
     from ..models.model import Model
     from ..text.tokenizers.tokenizer import Tokenizer
+
+
+Result = TypeVar("Result")
 
 
 class AnyRow(Protocol):
@@ -276,9 +280,33 @@ class Task(ABC):
 
     # -- predictions -----------------------------------------------------------------------------------------
 
-    @abstractmethod
+    def forward(self, model: Model) -> Forward | None:
+        """Returns what the model computes for the sequences of the examples.
+
+        None if answers are decoded token by token; then the task has its own `outputs` and `predict`.
+        """
+        return SequenceLogits(model)
+
+    def compute(self, model: Model, examples: Examples, batch_tokens: int | None) -> list[Tensor]:
+        """Runs the sequences of the examples, which are not empty: what `forward` returns, for each of them."""
+        forward = self.forward(model)
+        assert forward is not None, "a task that decodes has its own outputs"
+        return compute(forward, examples, batch_tokens)
+
+    def gather(self, outputs: Sequence[Tensor], model: Model, examples: Examples) -> Tensor:
+        """Combines the outputs of all sequences of the examples, in order, to what `logits` returns."""
+        return stacked(outputs)
+
+    def finish(self, outputs: Sequence[Tensor], model: Model, examples: Examples) -> list[dict[str, Any]]:
+        """Decodes one prediction per row from the outputs of all sequences; see `answers`.
+
+        Raises InputError if any of them is not finite.
+        """
+        return self.answers(finite_only(self.gather(outputs, model, examples)), examples)
+
     def outputs(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
         """Computes what `logits` returns; the model is in evaluation mode, `examples` is not empty."""
+        return self.gather(self.compute(model, examples, batch_tokens), model, examples)
 
     @abstractmethod
     def answers(self, logits: Tensor, examples: Examples) -> list[dict[str, Any]]:
@@ -307,27 +335,24 @@ class Task(ABC):
         """
         if len(examples) == 0:
             return torch.zeros(0, self.num_labels)
-        return self.in_evaluation(model, lambda: self.outputs(model, examples, batch_tokens))
+        return finite_only(self.in_evaluation(model, lambda: self.outputs(model, examples, batch_tokens)))
 
     def predict(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> list[dict[str, Any]]:
         """Runs the model on examples and decodes one prediction per row; see `answers`."""
-        return self.answers(self.logits(model, examples, batch_tokens), examples)
+        if len(examples) == 0 or self.forward(model) is None:
+            return self.answers(self.logits(model, examples, batch_tokens), examples)
+        outputs = self.in_evaluation(model, lambda: self.compute(model, examples, batch_tokens))
+        return self.finish(outputs, model, examples)
 
     @staticmethod
-    def in_evaluation(model: Model, run: Callable[[], Tensor]) -> Tensor:
-        """Calls `run` with the model in evaluation mode. Raises InputError if its result is not finite."""
+    def in_evaluation(model: Model, run: Callable[[], Result]) -> Result:
+        """Calls `run` with the model in evaluation mode."""
         was_training = model.training
         model.eval()
         try:
-            logits = run()
+            return run()
         finally:
             model.train(was_training)
-        if not bool(torch.isfinite(logits).all()):
-            raise InputError(
-                "The model's outputs are not finite: its weights are damaged, or they overflow at this precision; try "
-                "--precision fp32."
-            )
-        return logits
 
     def evaluate(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> Evaluation:
         """Runs the model on labeled examples and scores it."""
@@ -368,3 +393,13 @@ class Task(ABC):
     @abstractmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Task:
         """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
+
+
+def finite_only(logits: Tensor) -> Tensor:
+    """Returns the logits. Raises InputError if any is not finite."""
+    if not bool(torch.isfinite(logits).all()):
+        raise InputError(
+            "The model's outputs are not finite: its weights are damaged, or they overflow at this precision; try "
+            "--precision fp32."
+        )
+    return logits

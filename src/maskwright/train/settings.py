@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from ..core.config import check
-from ..core.options import DATA, HARDWARE, NETWORK, OPTIMIZATION, RUN, Setting
+from ..core.hardware import DEVICE, PRECISION, THREADS, Device, Precision  # noqa: F401 (for settings.DEVICE and others)
+from ..core.options import DATA, NETWORK, OPTIMIZATION, RUN, Setting
 from ..models.lora_config import ALL_LINEAR, LoraConfig
 from ..models.lora_config import TARGETS as LORA_TARGETS
 
 Adapter = Literal["lora"]
-Device = Literal["auto", "cpu", "cuda", "mps"]
-Precision = Literal["auto", "fp32", "bf16", "fp16"]
 
 OUTPUT = Setting("Run folder.", short="-o")
 MODEL = Setting("Model folder, or Hugging Face Hub model ID, to start from.")
@@ -68,9 +67,6 @@ KEEP = Setting("Number of checkpoints to keep.", panel=RUN)
 TENSORBOARD = Setting("Also write the log as TensorBoard events.", panel=RUN)
 
 SEED = Setting("Random seed; the same seed gives the same results.")
-DEVICE = Setting("Device to compute on.", panel=HARDWARE)
-PRECISION = Setting("Precision (dtype); auto is bf16 where the CPU or GPU has it.", panel=HARDWARE)
-THREADS = Setting("Number of CPU threads.", panel=HARDWARE, default_help="all", minimum=1)
 
 _OF_ADAPTERS = {"rank": "rank", "alpha": "alpha", "targets": "targets", "dropout": "adapter_dropout"}  # of LoraConfig
 

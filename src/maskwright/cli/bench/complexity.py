@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...core.errors import ConfigError
+from ...core.hardware import DEVICE, THREADS, Device
 from ...core.options import option
-from ...train.settings import DEVICE, THREADS, Device
 from ..common import JsonFlag
 from ..pages import Page, check_page, show_results
 from ..settings import takes_settings

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from ...core.config import check
+from ...core.hardware import DEVICE, THREADS, Device
 from ...core.options import option
-from ...train.settings import DEVICE, SKIP_BAD_ROWS, THREADS, Device
+from ...train.settings import SKIP_BAD_ROWS
 from ..common import JsonFlag
 from ..pages import Page, check_page, show_results
 from ..settings import takes_settings

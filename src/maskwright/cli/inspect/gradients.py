@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...core.config import check
+from ...core.hardware import THREADS
 from ...core.options import option
-from ...train.settings import SEED, SKIP_BAD_ROWS, THREADS
+from ...train.settings import SEED, SKIP_BAD_ROWS
 from ..common import JsonFlag
 from ..pages import Page, check_page, show_results
 from ..settings import takes_settings

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...core.errors import ConfigError
+from ...core.hardware import PRECISION, Precision
 from ...core.options import option
 from ...core.progress import note
-from ...train.settings import PRECISION, Precision
 from ..common import JsonFlag, print_json, print_table, print_text
 from ..default_model import with_default_model
 from ..settings import takes_settings

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from ...core.config import check
+from ...core.hardware import PRECISION, Precision
 from ...core.options import option
 from ...core.progress import warn
 from ...core.registry import unknown_name
-from ...train.settings import PRECISION, SEED, Precision
+from ...train.settings import SEED
 from ..common import JsonFlag
 from ..pages import Page, check_page, show_results
 from ..settings import takes_settings

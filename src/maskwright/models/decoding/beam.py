@@ -5,8 +5,9 @@ A score is the sum of log probabilities divided by length ** length_penalty, whe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,7 +15,7 @@ from torch import Tensor
 from ...core.config import check
 from .allowed import Allows, MayCome, highest_allowed
 from .rules import Decoder, highest, penalize
-from .search import GeneratedText, Seen
+from .search import GeneratedText, Seen, finished
 
 STEEPEST = 10  # maximum absolute length penalty, so that powers of every length are finite
 MOST_BEAMS = 1_000  # per text; each beam has its own keys and values
@@ -58,6 +59,13 @@ class _Text:
 
 
 def search_beams(
+    decoder: Decoder, prompts: Sequence[Sequence[int]], beams: Beams, *, max_new_tokens: int, **options: Any
+) -> list[list[GeneratedText]]:
+    """Runs all steps of `beam_steps`, which has the same arguments; returns its result."""
+    return finished(beam_steps(decoder, prompts, beams, max_new_tokens=max_new_tokens, **options))
+
+
+def beam_steps(
     decoder: Decoder,
     prompts: Sequence[Sequence[int]],
     beams: Beams,
@@ -67,8 +75,10 @@ def search_beams(
     banned_ids: Collection[int] = (),
     repetition_penalty: float = 1.0,
     allows: Allows | None = None,
-) -> list[list[GeneratedText]]:
-    """Returns the best continuations of each text, at most `beams.num_results`, best first.
+) -> Generator[None, None, list[list[GeneratedText]]]:
+    """Searches the best continuations of each text, and yields after each step.
+
+    The result has at most `beams.num_results` of each text, best first.
 
     `score` is normalized by length. Arguments as in `search.grow`. allows: tokens allowed next in a text; a text
     without any allowed token has no result.
@@ -109,6 +119,7 @@ def search_beams(
             seen.add(chosen)
         if len(origin) != len(logits) or not torch.equal(origin, torch.arange(len(origin))):
             decoder.keep(origin, same_texts=len(origin) == len(logits))
+        yield
         logits = decoder.step(chosen)
     return [[one for _, one in text.ended[: beams.num_results]] for text in texts]
 

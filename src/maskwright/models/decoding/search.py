@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from .rules import Decoder, Rules, choose
 
+Result = TypeVar("Result")
 Watch = Callable[[int, int], bool]  # row, token -> whether the row should stop
 
 
@@ -43,6 +45,23 @@ class Seen:
 
 
 def grow(
+    decoder: Decoder, prompts: Sequence[Sequence[int]], rules: Rules, *, max_new_tokens: int, **options: Any
+) -> list[GeneratedText]:
+    """Runs all steps of `grow_steps`, which has the same arguments; returns its result."""
+    return finished(grow_steps(decoder, prompts, rules, max_new_tokens=max_new_tokens, **options))
+
+
+def finished(steps: Generator[None, None, Result]) -> Result:
+    """Runs all steps of a generator; returns its result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+
+
+def grow_steps(
     decoder: Decoder,
     prompts: Sequence[Sequence[int]],
     rules: Rules,
@@ -53,8 +72,8 @@ def grow(
     uniforms: Tensor | None = None,
     copies: int = 1,
     watch: Watch | None = None,
-) -> list[GeneratedText]:
-    """Generates continuations. Returns `copies` results per text, adjacent.
+) -> Generator[None, None, list[GeneratedText]]:
+    """Generates continuations, and yields after each step. The result is `copies` texts per prompt, adjacent.
 
     Args:
         prompts: Ids of each text, already passed to the decoder.
@@ -78,6 +97,7 @@ def grow(
     tokens = rows  # of the previous step; none yet
     for step in range(max_new_tokens):
         if step:
+            yield
             logits = decoder.step(tokens)
         own = None if uniforms is None else uniforms[live, step].to(logits.device)
         allowed = logits.index_fill(1, banned, -torch.inf) if len(banned) else logits

@@ -31,7 +31,8 @@ from ..data import Baseline, TaskData
 from ..evaluation.rare import RareClass, choose_threshold, rare_metrics
 from ..evaluation.thresholds import Threshold, row_key
 from ..evaluation.unscored import Unscored
-from ..rows.examples import Examples, map_batches
+from ..rows.examples import Examples
+from ..rows.forward import Forward, compute, stacked
 from ..rows.long_examples import LongExamples
 from ..rows.long_texts import LongTexts
 from ..rows.sequence import SequenceTask, labeled
@@ -205,18 +206,7 @@ class Anomaly(SequenceTask):
     def features(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> Tensor:
         """Mean of the last hidden states of each text or window: float32 [sequences, hidden], on the CPU."""
 
-        def vectors(batch: Batch) -> Tensor:
-            return model.first(model.encode(batch).hidden, batch)
-
-        was_training = model.training
-        model.eval()
-        try:
-            device = next(model.parameters()).device
-            if isinstance(examples, LongExamples):
-                return examples.map(vectors, device, batch_tokens)
-            return map_batches(examples, vectors, device=device, batch_tokens=batch_tokens)
-        finally:
-            model.train(was_training)
+        return self.in_evaluation(model, lambda: stacked(compute(FirstVectors(model), examples, batch_tokens)))
 
     # -- training --------------------------------------------------------------------------------------------
 
@@ -251,14 +241,14 @@ class Anomaly(SequenceTask):
 
     # -- answers ---------------------------------------------------------------------------------------------
 
-    def window_logits(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
-        """Errors, float32 [sequences, 1], from precomputed features if available."""
+    def compute(self, model: Model, examples: Examples, batch_tokens: int | None) -> list[Tensor]:
+        """Errors, float32 [1] for each sequence, from precomputed features if available."""
         features = _known(examples)
         if features is None:
-            return super().window_logits(model, examples, batch_tokens)
+            return super().compute(model, examples, batch_tokens)
         with torch.inference_mode():
-            found = _head(model)(features.to(next(model.parameters()).device)).float().cpu()
-        return found.clone()
+            errors: Tensor = _head(model)(features.to(next(model.parameters()).device)).float().cpu()
+        return list(errors.unbind())
 
     def decode(self, logits: Tensor) -> list[dict[str, Any]]:
         """{"score", "is_rare", "threshold"} for each row: its error, and whether it is above the threshold.
@@ -351,6 +341,15 @@ class Anomaly(SequenceTask):
             raise ModelFolderError("The model's maskwright.json does not describe an anomaly detector.")
         known = None if threshold is None else Threshold.from_json(threshold)
         return cls(normal, quantile, known, long=LongTexts.from_json(facts))
+
+
+@dataclass(frozen=True)
+class FirstVectors(Forward):
+    """The vector that the head reads: float32 [hidden]."""
+
+    def __call__(self, batch: Batch) -> Sequence[Tensor]:
+        """float32 [hidden] for each sequence."""
+        return self.model.first(self.model.encode(batch).hidden, batch).float().cpu().unbind()
 
 
 def _head(model: Model) -> AutoencoderHead:

@@ -88,6 +88,10 @@ class ChoiceExamples(Examples):
         types = None if self.token_types is None else [self.token_types[index] for index in chosen]
         return Batch.from_sequences([self.input_ids[index] for index in chosen], types, labels)
 
+    def groups(self) -> list[np.ndarray]:
+        """As of the windows, if there are any."""
+        return super().groups() if self.windows is None else self.windows.groups()
+
     def portions(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
         """With windows, splits a batch into micro-batches; see `portions_by_tokens`."""
         if self.windows is None:

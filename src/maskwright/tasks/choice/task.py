@@ -24,7 +24,8 @@ from ..base import Evaluation, Task
 from ..data import Baseline, TaskData
 from ..evaluation import metrics as scores
 from ..evaluation.ensemble import mean_probabilities
-from ..rows.examples import Examples, as_logits, map_batches
+from ..rows.examples import Examples, as_logits
+from ..rows.forward import stacked
 from ..rows.long_examples import LongExamples
 from ..rows.long_texts import LongTexts
 from .examples import ChoiceExamples, tokenize_choices
@@ -188,36 +189,25 @@ class Choice(Task):
 
     # -- answers ---------------------------------------------------------------------------------------------
 
-    def outputs(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
-        """float32 [rows, choices]."""
-        device = next(model.parameters()).device
-        if _windows(examples) is not None:
-            return self._pooled_scores(self._window_scores(model, examples, batch_tokens), examples)
-        return map_batches(examples, lambda batch: self.scores(model, batch), device=device, batch_tokens=batch_tokens)
+    def gather(self, outputs: Sequence[Tensor], model: Model, examples: Examples) -> Tensor:
+        """float32 [rows, choices]. outputs: float32 [1] for each choice, or each window of one."""
+        assert isinstance(examples, ChoiceExamples)
+        flat = stacked(outputs)  # [sequences, 1]
+        if self.long is not None and examples.windows is not None:
+            flat = self.long.pooled(flat, examples.windows.num_windows.tolist())  # [rows * choices, 1]
+        return flat.reshape(-1, examples.num_choices)
 
-    def _window_scores(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
-        """Scores of all windows of all choices: float32 [windows, 1]."""
-        windows = _windows(examples)
-        assert windows is not None
-        return windows.map(model.logits, next(model.parameters()).device, batch_tokens)
-
-    def _pooled_scores(self, window_logits: Tensor, examples: Examples) -> Tensor:
-        """Pools window scores to choice scores: float32 [rows, choices]."""
-        assert self.long is not None and isinstance(examples, ChoiceExamples) and examples.windows is not None
-        pooled = self.long.pooled(window_logits, examples.windows.num_windows.tolist())  # [rows * choices, 1]
-        return pooled.reshape(-1, examples.num_choices)
-
-    def predict(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> list[dict[str, Any]]:
+    def finish(self, outputs: Sequence[Tensor], model: Model, examples: Examples) -> list[dict[str, Any]]:
         """Decodes one prediction per row; for a chosen text with several windows it includes the top-scoring one.
 
         "loudest" is {"window" (from 0), "windows" (their number), "start", "end" (characters of the context), "score"}.
         """
+        answers = super().finish(outputs, model, examples)
         windows = _windows(examples)
-        if windows is None or not len(examples):
-            return super().predict(model, examples, batch_tokens)
+        if windows is None:
+            return answers
         assert isinstance(examples, ChoiceExamples)
-        window_logits = self.in_evaluation(model, lambda: self._window_scores(model, examples, batch_tokens))
-        answers = self.answers(self._pooled_scores(window_logits, examples), examples)
+        window_logits = stacked(outputs)
         for row, answer in enumerate(answers):
             choice = row * examples.num_choices + answer["label"]
             start, end = windows.starts[choice : choice + 2].tolist()

@@ -26,7 +26,8 @@ from ...text.readers.squad import Question, Questions, read_questions
 from ...text.tokenizers.encoding import TextCounts
 from ..base import Evaluation, Task
 from ..data import Baseline, TaskData
-from ..rows.examples import Examples, packed_batches
+from ..rows.examples import Examples
+from ..rows.forward import Forward, TokenLogits
 from .scores import Scored, score_all, score_answer, summarize
 from .spans import BEST, AnswerCandidates, find_answers
 from .threshold import Threshold, out_of_fold_outcome, tune_threshold
@@ -166,17 +167,13 @@ class QuestionAnswering(Task):
 
     # -- answers ---------------------------------------------------------------------------------------------
 
-    def outputs(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
+    def forward(self, model: Model) -> Forward:
+        """Start and end logits of every token: float32 [tokens, 2]."""
+        return TokenLogits(model)
+
+    def gather(self, outputs: Sequence[Tensor], model: Model, examples: Examples) -> Tensor:
         """float32 [tokens, 2]: start and end logits of the tokens of all windows."""
-        device = next(model.parameters()).device
-        begins = np.concatenate([[0], np.cumsum(examples.lengths)])  # [windows + 1]
-        result = torch.zeros(int(begins[-1]), 2)
-        with torch.inference_mode():
-            for batch in packed_batches(examples, device, batch_tokens):
-                parts = model.logits(batch).float().cpu().split(batch.lengths)
-                for window, part in zip(batch.labels["example"].tolist(), parts, strict=True):
-                    result[begins[window] : begins[window + 1]] = part
-        return result.clone()
+        return torch.cat(list(outputs)).float()
 
     def found(self, logits: Tensor, examples: Examples, best: int = BEST) -> list[AnswerCandidates]:
         """The `best` spans of each question. logits: float32 [tokens, 2]."""

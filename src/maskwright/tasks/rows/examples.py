@@ -105,6 +105,18 @@ class Examples:
         types = None if self.token_types is None else [self.token_types[index] for index in chosen]
         return Batch.from_sequences([self.input_ids[index] for index in chosen], types, labels)
 
+    def groups(self) -> list[np.ndarray]:
+        """Sequences that inference packs together, as indices into `input_ids`: all of them."""
+        return [np.arange(len(self.input_ids))]
+
+    def subset(self, chosen: np.ndarray) -> Examples:
+        """Returns some of the sequences, without rows and targets. chosen: indices into `input_ids`."""
+        types = self.token_types
+        return Examples(
+            [self.input_ids[index] for index in chosen],
+            None if types is None else [types[index] for index in chosen],
+        )
+
     def portions(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
         """Splits a batch into micro-batches: only one, unless rows can be very long."""
         return [np.asarray(indices, dtype=np.int64)]

@@ -7,7 +7,7 @@ batches single windows, so its memory does not depend on the row length.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from ...core.plural import plural
 from ...data.batch import Batch, chunks_by_tokens, order_by_length
 from ...text.readers.tables import Row
 from ...text.tokenizers.encoding import Encoding, TextCounts, Truncation, all_windows
-from .examples import TOKENIZE_CHARACTERS, TOKENIZE_ROWS, Examples, blocks, content_of, map_batches
+from .examples import TOKENIZE_CHARACTERS, TOKENIZE_ROWS, Examples, blocks, content_of
 from .long_texts import LongTexts
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class LongExamples(Examples):
         }
         if self.targets is not None:
             labels["sequence"] = self.targets[torch.from_numpy(chosen)]
-        return replace(_subset(self.sequences, windows).batch(np.arange(len(windows))), labels=labels)
+        return replace(self.subset(windows).batch(np.arange(len(windows))), labels=labels)
 
     def portions(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
         """Splits a batch into micro-batches; see `portions_by_tokens`."""
@@ -99,7 +99,7 @@ class LongExamples(Examples):
         kept = np.concatenate(
             [start + _spread(count, max_windows) for start, count in zip(self.starts, counts, strict=False)]
         )
-        found = _subset(self.sequences, kept)
+        found = self.subset(kept)
         return replace(
             self,
             input_ids=found.input_ids,
@@ -110,23 +110,11 @@ class LongExamples(Examples):
             num_limited_rows=int((counts > max_windows).sum()),
         )
 
-    def map(self, function: Callable[[Batch], Tensor], device: torch.device, batch_tokens: int | None = None) -> Tensor:
-        """Applies `function`, Batch -> float [sequences, ...], to all windows: float32 [windows, ...] on the CPU.
-
-        First windows are batched before the others, so that their results equal those of truncated rows.
-        """
+    def groups(self) -> list[np.ndarray]:
+        """First windows apart from the others, so that their results equal those of truncated rows."""
         is_first = np.zeros(len(self.input_ids), dtype=bool)
         is_first[self.starts[:-1]] = True
-        result: Tensor | None = None
-        for chosen in (np.flatnonzero(is_first), np.flatnonzero(~is_first)):
-            if not len(chosen):
-                continue
-            part = map_batches(_subset(self.sequences, chosen), function, device=device, batch_tokens=batch_tokens)
-            if result is None:
-                result = part.new_empty(len(self.input_ids), *part.shape[1:])
-            result[torch.from_numpy(chosen)] = part
-        assert result is not None, "map needs at least one row"
-        return result
+        return [chosen for chosen in (np.flatnonzero(is_first), np.flatnonzero(~is_first)) if len(chosen)]
 
 
 def portions_by_tokens(indices: Sequence[int] | np.ndarray, lengths: np.ndarray) -> list[np.ndarray]:
@@ -286,14 +274,6 @@ def _count(counts: TextCounts, whole: Encoding, windows: Sequence[Encoding], sid
         start, end = windows[0].windows[_other(side)]
         cut = len(whole.pieces[_other(side)]) - (end - start)
     counts.add(len(whole) - cut, cut, whole.num_unknown, whole.template.num_special)
-
-
-def _subset(examples: Examples, chosen: np.ndarray) -> Examples:
-    types = examples.token_types
-    return Examples(
-        [examples.input_ids[index] for index in chosen],
-        None if types is None else [types[index] for index in chosen],
-    )
 
 
 def _spread(count: int, most: int) -> np.ndarray:

@@ -19,7 +19,8 @@ from ...objectives.outcome import LossSums
 from ...text.readers.tables import Row
 from ...text.tokenizers.encoding import TextCounts
 from ..base import Evaluation, Task
-from .examples import Examples, map_batches, tokenize_rows
+from .examples import Examples, tokenize_rows
+from .forward import stacked
 from .long_examples import LongExamples, rows_both_ways, window_notes, window_rows
 from .long_texts import LongTexts
 
@@ -162,40 +163,31 @@ class SequenceTask(Task):
         correct = self.num_correct(logits.detach(), targets)
         return LossSums({self.name: total}, counts, {} if correct is None else {self.name: correct})
 
-    def window_logits(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
-        """Logits of each sequence: float32 [rows, labels], or [windows, labels] if rows are split into windows."""
-        device = next(model.parameters()).device
-        if isinstance(examples, LongExamples):
-            return examples.map(model.logits, device, batch_tokens)
-        return map_batches(examples, model.logits, device=device, batch_tokens=batch_tokens)
-
-    def outputs(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
-        """float32 [rows, labels]."""
-        window_logits = self.window_logits(model, examples, batch_tokens)
+    def gather(self, outputs: Sequence[Tensor], model: Model, examples: Examples) -> Tensor:
+        """float32 [rows, labels]. outputs: float32 [labels] for each sequence."""
+        logits = stacked(outputs)
         if self.long is None or not isinstance(examples, LongExamples):
-            return window_logits
-        return self.long.pooled(window_logits, examples.num_windows.tolist())
+            return logits
+        return self.long.pooled(logits, examples.num_windows.tolist())
 
-    def predict(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> list[dict[str, Any]]:
+    def finish(self, outputs: Sequence[Tensor], model: Model, examples: Examples) -> list[dict[str, Any]]:
         """Decodes one prediction per row; for a row with several windows it includes the top-scoring one.
 
         "loudest" is {"window" (from 0), "windows" (their number), "start", "end" (characters), "score"}, or, with
         multiple labels, one of these for each predicted label.
         """
-        if self.long is None or self.long.both_orders or not isinstance(examples, LongExamples) or len(examples) == 0:
-            return super().predict(model, examples, batch_tokens)
-        window_logits = self.in_evaluation(
-            model, lambda: self.window_logits(model, examples, batch_tokens)
-        )  # [windows, labels]
+        answers = super().finish(outputs, model, examples)
+        if self.long is None or self.long.both_orders or not isinstance(examples, LongExamples):
+            return answers
         counts = examples.num_windows.tolist()
-        answers = self.answers(self.long.pooled(window_logits, counts), examples)
-        for start, own, answer in zip(examples.starts.tolist(), window_logits.split(counts), answers, strict=False):
-            if len(own) == 1:
+        for start, count, answer in zip(examples.starts.tolist(), counts, answers, strict=False):
+            if count == 1:
                 continue
+            own = stacked(outputs[start : start + count])  # [windows, labels]
             found = {
                 label: {
                     "window": window,
-                    "windows": len(own),
+                    "windows": count,
                     "start": int(examples.spans[start + window, 0]),
                     "end": int(examples.spans[start + window, 1]),
                     "score": score,

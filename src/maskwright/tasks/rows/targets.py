@@ -38,6 +38,10 @@ class TargetTask(Task):
         """Number of target tokens in a batch."""
         return {self.name: len(batch.labels[self.target_label])}
 
+    def forward(self, model: Model) -> None:
+        """None: answers are decoded token by token."""
+        return None
+
     def outputs(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
         """float32 [rows, 3]: summed loss, correct tokens and tokens of the target of each row."""
 

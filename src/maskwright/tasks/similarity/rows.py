@@ -145,6 +145,10 @@ class PairExamples(Examples):
         packed = self.texts.batch(texts)
         return replace(packed, labels=labels | {name: packed.labels[name] for name in ("order", "windows")})
 
+    def groups(self) -> list[np.ndarray]:
+        """As of the texts."""
+        return self.texts.groups()
+
     def portions(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
         """Splits batches of scored rows into micro-batches; rows with in-batch negatives stay together."""
         if not self.is_scored or not self.has_windows:

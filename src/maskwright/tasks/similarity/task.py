@@ -7,6 +7,7 @@ The kind of rows determines the loss; see `objectives.contrastive`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,7 +29,8 @@ from ..data import Baseline, TaskData
 from ..evaluation import metrics as scores
 from ..evaluation.unscored import Unscored
 from ..regression.task import stored_range
-from ..rows.examples import Examples, map_batches
+from ..rows.examples import Examples
+from ..rows.forward import Forward, stacked
 from ..rows.long_examples import window_notes
 from ..rows.long_texts import LongTexts
 from ..rows.settings import as_range
@@ -271,17 +273,19 @@ class Similarity(Task):
 
     # -- answers ---------------------------------------------------------------------------------------------
 
-    def outputs(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
-        """float32 [rows, 2, size]. Windows are batched individually, so rows can have any length."""
-        device = next(model.parameters()).device
-        if isinstance(examples, PairExamples) and examples.has_windows:
-            texts, pooling = examples.texts, _pooling(model)
-            window_logits = texts.map(lambda batch: _pooled(model, batch), device, batch_tokens)  # [windows, size]
+    def forward(self, model: Model) -> Forward:
+        """Pooled vector of each sequence: float32 [size]."""
+        return PooledVectors(model)
+
+    def gather(self, outputs: Sequence[Tensor], model: Model, examples: Examples) -> Tensor:
+        """float32 [rows, 2, size]: unit embeddings, of windows combined, of the texts of each row."""
+        assert isinstance(examples, PairExamples)
+        vectors, texts = stacked(outputs), examples.texts
+        if examples.has_windows:
             lengths = torch.from_numpy(texts.sequences.lengths)
-            vectors = F.normalize(join_windows(window_logits, lengths, texts.num_windows.tolist(), pooling), dim=-1)
-            sides = vectors.view(examples.num_sides, len(examples), -1)  # [1 or 2, rows, size]
-            return sides[[0, -1]].transpose(0, 1)  # [rows, 2, size]
-        return map_batches(examples, lambda batch: self.vectors(model, batch), device=device, batch_tokens=batch_tokens)
+            vectors = join_windows(vectors, lengths, texts.num_windows.tolist(), _pooling(model))
+        sides = F.normalize(vectors, dim=-1).view(examples.num_sides, len(examples), -1)  # [1 or 2, rows, size]
+        return sides[[0, -1]].transpose(0, 1)  # [rows, 2, size]
 
     def combine_predictions(self, logits: Sequence[Tensor], examples: Sequence[Examples]) -> Tensor:
         """Concatenates embeddings, float32 [rows, 2, sum of sizes]: their cosine is the mean cosine similarity."""
@@ -358,6 +362,15 @@ class Similarity(Task):
         if scale is not None and not is_span:
             raise ModelFolderError(f"maskwright.json has an invalid scale {scale!r}: it must be two numbers.")
         return cls(kind, metric, scale, LongTexts.from_json(facts), stored_range(facts))
+
+
+@dataclass(frozen=True)
+class PooledVectors(Forward):
+    """Pooled last hidden states: float32 [size]."""
+
+    def __call__(self, batch: Batch) -> Sequence[Tensor]:
+        """float32 [size] for each sequence."""
+        return _pooled(self.model, batch).cpu().unbind()
 
 
 def _unit(model: Model, batch: Batch) -> Tensor:

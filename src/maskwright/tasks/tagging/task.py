@@ -31,7 +31,8 @@ from ..evaluation import metrics as scores
 from ..evaluation.calibration import Decisions, Temperature, calibration_errors, out_of_fold_probabilities, row_keys
 from ..evaluation.ensemble import mean_probabilities
 from ..evaluation.unscored import Unscored, named
-from ..rows.examples import Examples, as_logits, packed_batches
+from ..rows.examples import Examples, as_logits
+from ..rows.forward import Forward, TokenLogits
 from .baseline import most_frequent_tags
 from .examples import TaggedExamples, window_sentences
 from .schemes import OUTSIDE, SCHEMES, agreement, find_scheme, repair, scheme_tags, spans, split_tag, strict_spans
@@ -246,18 +247,21 @@ class Tagging(Task):
 
     # -- answers ---------------------------------------------------------------------------------------------
 
-    def outputs(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
+    def forward(self, model: Model) -> Forward:
+        """Logits of every token."""
+        return TokenLogits(model)
+
+    def gather(self, outputs: Sequence[Tensor], model: Model, examples: Examples) -> Tensor:
         """float32 [words, labels]; with a CRF the max-marginals: score of the best tag sequence through each tag."""
         assert isinstance(examples, TaggedExamples)
-        device = next(model.parameters()).device
         result = torch.zeros(examples.num_words, self.num_labels)
-        with torch.inference_mode():
-            for batch in packed_batches(examples, device, batch_tokens):
-                found = model.logits(batch).float()[batch.labels["places"]]  # [words, labels]
-                result[batch.labels["words"].cpu()] = found.cpu()
-            if self.crf:
-                lengths = examples.num_words_by_row
-                result = self._crf(model).best_scores(result.to(device), lengths).cpu()
+        for output, places, words in zip(outputs, examples.places, examples.words, strict=True):
+            result[words] = output[places].float()
+        if self.crf:
+            with torch.inference_mode():
+                crf = self._crf(model)
+                device = next(crf.parameters()).device
+                result = crf.best_scores(result.to(device), examples.num_words_by_row).cpu()
         return result.clone()
 
     @staticmethod

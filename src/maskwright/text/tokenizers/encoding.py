@@ -224,6 +224,15 @@ class TextCounts:
         self.unknown_tokens += unknown_tokens
         self.special_tokens += special_tokens
 
+    def include(self, other: TextCounts) -> None:
+        """Adds the counts of other texts."""
+        self.texts += other.texts
+        self.tokens += other.tokens
+        self.cut_texts += other.cut_texts
+        self.cut_tokens += other.cut_tokens
+        self.unknown_tokens += other.unknown_tokens
+        self.special_tokens += other.special_tokens
+
     @property
     def all_unknown(self) -> bool:
         """Whether there were texts and all of their tokens are unknown."""

@@ -1,0 +1,14 @@
+"""Settings of where and how precisely anything computes, shared by training, inference and serving."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .options import HARDWARE, Setting
+
+Device = Literal["auto", "cpu", "cuda", "mps"]
+Precision = Literal["auto", "fp32", "bf16", "fp16"]
+
+DEVICE = Setting("Device to compute on.", panel=HARDWARE)
+PRECISION = Setting("Precision (dtype); auto is bf16 where the CPU or GPU has it.", panel=HARDWARE)
+THREADS = Setting("Number of CPU threads.", panel=HARDWARE, default_help="all", minimum=1)

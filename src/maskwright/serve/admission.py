@@ -1,0 +1,92 @@
+"""Which requests are let in: a bounded queue, by count and by seconds of work at the measured speed.
+
+The decision comes before tokenization, by characters; the tokens of queued requests replace the estimate afterwards.
+Only the event loop calls this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .refusals import Refused, retry_after, too_large
+
+CHARACTERS_PER_TOKEN = 3.0  # fewer than in most languages: the estimate may be too high, not too low
+
+
+@dataclass(frozen=True)
+class Place:
+    """A request that was let in and is not in the queue yet. seconds: estimated work."""
+
+    seconds: float
+
+
+class Admission:
+    """Counts what waits.
+
+    Args:
+        most_requests: Maximum number of waiting requests.
+        most_seconds: Maximum work that waits.
+        queued: Waiting requests of the batcher, and seconds of their work.
+    """
+
+    def __init__(self, most_requests: int, most_seconds: float, queued: Callable[[], tuple[int, float]]) -> None:
+        self.most_requests, self.most_seconds, self.queued = most_requests, most_seconds, queued
+        self._places: set[int] = set()
+        self._reserved = 0.0
+
+    @property
+    def waiting(self) -> tuple[int, float]:
+        """Waiting requests, including those being tokenized, and seconds of their work."""
+        requests, seconds = self.queued()
+        return requests + len(self._places), seconds + self._reserved
+
+    def enter(self, seconds: float, timeout: float) -> Place:
+        """Lets a request in, or raises Refused: 413 if it could never fit, 429 if it does not fit now.
+
+        seconds: Estimated work; timeout: time until its deadline.
+        """
+        if seconds > self.most_seconds:
+            raise too_large(
+                f"The request is about {seconds:.0f} seconds of work, and the queue holds {self.most_seconds:g}: send "
+                "fewer or shorter texts at a time."
+            )
+        requests, ahead = self.waiting
+        if requests >= self.most_requests:
+            raise Refused(
+                429,
+                "queue_full",
+                f"{requests} requests are waiting, the most that this server allows: send it again later.",
+                retry_after(ahead / max(requests, 1)),
+            )
+        if requests and ahead + seconds > self.most_seconds:
+            raise Refused(
+                429,
+                "queue_full",
+                f"{ahead:.1f} seconds of work are waiting, and the queue holds {self.most_seconds:g}: send it again "
+                "later.",
+                retry_after(ahead + seconds - self.most_seconds),
+            )
+        if ahead + seconds > timeout:
+            raise Refused(
+                429,
+                "deadline",
+                f"The answer would come after the deadline of {timeout:g} seconds: send it again later, or allow more "
+                "time.",
+                retry_after(ahead + seconds - timeout),
+            )
+        place = Place(seconds)
+        self._places.add(id(place))
+        self._reserved += seconds
+        return place
+
+    def leave(self, place: Place) -> None:
+        """The request is in the queue now, where the batcher counts it, or was given up. Twice is as once."""
+        if id(place) in self._places:
+            self._places.discard(id(place))
+            self._reserved = max(0.0, self._reserved - place.seconds) if self._places else 0.0
+
+
+def tokens_of_characters(characters: int, texts: int, longest: int) -> int:
+    """Returns an estimate of the tokens of texts of at most `longest` tokens each."""
+    return min(int(characters / CHARACTERS_PER_TOKEN) + 2 * texts, longest * texts)

@@ -1,0 +1,202 @@
+"""The queue: which waiting sequences the next pack takes. No threads and no clock, so its laws can be tested.
+
+A pack holds sequences of one `Forward`; those with waiting sequences take turns. Half of a pack goes to the shortest
+sequences, so a short text waits for one pack however much else waits. The other half goes to those whose turn it is, so
+none waits forever: the order is by virtual start time (start-time fair queueing, Goyal et al. 1996), first in first out
+for one client, shares of equal size between clients. Bulk sequences get a fifth of the tokens, and all that others
+leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any
+
+BULK_SHARE = 0.2  # of the tokens, for bulk requests while others wait
+
+
+class Ticket:
+    """The sequences of one request in the queue.
+
+    Args:
+        key: What the model computes for them; only sequences with equal keys share a pack.
+        lengths: Tokens of each sequence.
+        client: Whose share of the model they count toward.
+        is_bulk: Whether they may wait for the sequences of others.
+
+    Attributes:
+        is_gone: Whether nobody waits for the result anymore.
+        num_waiting: Sequences that no pack has taken.
+    """
+
+    def __init__(self, key: Hashable, lengths: Sequence[int], client: str = "", is_bulk: bool = False) -> None:
+        self.key, self.lengths, self.client, self.is_bulk = key, lengths, client, is_bulk
+        self.is_gone = False
+        self.num_waiting = len(lengths)
+        self.waiting_tokens = sum(lengths)
+        self.taken = bytearray(len(lengths))
+
+
+@dataclass(frozen=True)
+class Pack:
+    """Sequences to compute together: (ticket, index of the sequence) each."""
+
+    key: Hashable
+    items: list[tuple[Ticket, int]]
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of all sequences."""
+        return sum(ticket.lengths[index] for ticket, index in self.items)
+
+
+@dataclass
+class _Line:
+    """Waiting sequences in one order: a heap of (order, number, ticket, index). Taken ones are skipped."""
+
+    heap: list[tuple[float, int, Ticket, int]] = field(default_factory=list)
+
+    def add(self, order: float, number: int, ticket: Ticket, index: int) -> None:
+        """Adds a sequence. number: orders sequences that are equal otherwise."""
+        heappush(self.heap, (order, number, ticket, index))
+
+    def first(self) -> tuple[float, Ticket, int] | None:
+        """The first sequence that still waits, which stays in the line."""
+        while self.heap:
+            order, _, ticket, index = self.heap[0]
+            if not ticket.is_gone and not ticket.taken[index]:
+                return order, ticket, index
+            heappop(self.heap)
+        return None
+
+
+@dataclass
+class _Class:
+    """Sequences of one key, interactive or bulk, in both orders, with the clock of their fair order."""
+
+    shortest: _Line = field(default_factory=_Line)
+    fair: _Line = field(default_factory=_Line)
+    now: float = 0.0  # virtual time: start of the sequence taken last
+    ends: dict[str, float] = field(default_factory=dict)  # virtual time at which a client's share is used up
+
+    def add(self, ticket: Ticket, numbers: Iterator[int]) -> None:
+        """Adds the sequences of a request to both lines."""
+        end = max(self.ends.get(ticket.client, 0.0), self.now)
+        for index, length in enumerate(ticket.lengths):
+            self.shortest.add(length, next(numbers), ticket, index)
+            self.fair.add(end, next(numbers), ticket, index)
+            end += length
+        self.ends[ticket.client] = end
+
+    def is_empty(self) -> bool:
+        """Whether nothing waits; then the shares of clients are forgotten."""
+        if self.fair.first() is not None:
+            return False
+        self.shortest.heap.clear()
+        self.ends.clear()  # nobody is ahead of anybody
+        return True
+
+
+@dataclass
+class _Key:
+    """All waiting sequences of one key. credit: tokens that bulk sequences may take ahead of the others."""
+
+    interactive: _Class = field(default_factory=_Class)
+    bulk: _Class = field(default_factory=_Class)
+    credit: float = 0.0
+
+
+class Batcher:
+    """Waiting sequences. Attributes: num_requests and num_tokens that wait, and the tokens by key."""
+
+    def __init__(self) -> None:
+        self._keys: dict[Hashable, _Key] = {}  # in the order of their turns
+        self._numbers = count()
+        self.num_requests = 0
+        self.num_tokens = 0
+        self.tokens_by_key: dict[Hashable, int] = {}
+
+    def add(self, ticket: Ticket) -> None:
+        """Adds the sequences of a request, which must have at least one."""
+        key = self._keys.setdefault(ticket.key, _Key())
+        (key.bulk if ticket.is_bulk else key.interactive).add(ticket, self._numbers)
+        self.num_requests += 1
+        self._count(ticket, ticket.waiting_tokens)
+
+    def drop(self, ticket: Ticket) -> None:
+        """Removes what still waits of a request that nobody waits for."""
+        if ticket.is_gone:
+            return
+        ticket.is_gone = True
+        if ticket.num_waiting:
+            self.num_requests -= 1
+            self._count(ticket, -ticket.waiting_tokens)
+            ticket.num_waiting = ticket.waiting_tokens = 0
+
+    def take(self, budget_of: Callable[[Any], int]) -> Pack | None:
+        """Removes the sequences of the next pack; None if nothing waits.
+
+        budget_of: tokens of a pack, by key. The pack has at most that many; only a sequence whose turn it is, and that
+        has more than half of them, comes on top of a half pack.
+        """
+        while self._keys:
+            name = next(iter(self._keys))
+            key = self._keys.pop(name)
+            has_interactive, has_bulk = not key.interactive.is_empty(), not key.bulk.is_empty()
+            if not has_interactive and not has_bulk:
+                continue
+            items = self._fill(key, budget_of(name), has_interactive, has_bulk)
+            if not (key.interactive.is_empty() and key.bulk.is_empty()):
+                self._keys[name] = key  # to the end of the turns
+            return Pack(name, items)
+        return None
+
+    # -- private ---------------------------------------------------------------------------------------------------
+
+    def _fill(self, key: _Key, budget: int, has_interactive: bool, has_bulk: bool) -> list[tuple[Ticket, int]]:
+        items: list[tuple[Ticket, int]] = []
+        both = has_interactive and has_bulk
+        is_bulk_turn = has_bulk and (not has_interactive or key.credit > 0)
+        turn, other = (key.bulk, key.interactive) if is_bulk_turn else (key.interactive, key.bulk)
+        first = turn.fair.first()
+        assert first is not None, "a sequence waits"
+        turn.now = max(turn.now, first[0])
+        taken = self._move(first, items)  # of any length
+        used = taken + self._take(key.interactive, key.interactive.shortest, budget / 2, items)
+        limit = budget - used
+        more = self._take(turn, turn.fair, min(limit, key.credit - taken) if both and is_bulk_turn else limit, items)
+        used += more
+        used += self._take(other, other.fair, budget - used, items)
+        key.credit = key.credit + BULK_SHARE * used - (taken + more if is_bulk_turn else 0) if both else 0.0
+        return items
+
+    def _count(self, ticket: Ticket, tokens: int) -> None:
+        self.num_tokens += tokens
+        left = self.tokens_by_key.get(ticket.key, 0) + tokens
+        if left:
+            self.tokens_by_key[ticket.key] = left
+        else:
+            self.tokens_by_key.pop(ticket.key, None)
+
+    def _take(self, own: _Class, line: _Line, limit: float, items: list[tuple[Ticket, int]]) -> int:
+        """Moves sequences from the front of a line while they fit; returns their tokens."""
+        used = 0
+        while (found := line.first()) is not None and used + found[1].lengths[found[2]] <= limit:
+            if line is own.fair:
+                own.now = max(own.now, found[0])
+            used += self._move(found, items)
+        return used
+
+    def _move(self, found: tuple[float, Ticket, int], items: list[tuple[Ticket, int]]) -> int:
+        _, ticket, index = found
+        ticket.taken[index] = 1
+        ticket.num_waiting -= 1
+        length = ticket.lengths[index]
+        ticket.waiting_tokens -= length
+        self._count(ticket, -length)
+        self.num_requests -= not ticket.num_waiting
+        items.append((ticket, index))
+        return length

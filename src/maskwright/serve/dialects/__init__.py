@@ -1,0 +1,1 @@
+"""Routes and errors in the forms that existing clients know: Text Embeddings Inference, OpenAI, Hugging Face."""

@@ -1,0 +1,199 @@
+"""OpenAI's routes: embeddings, models, completions with server-sent events; and /v1/rerank as others offer it."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import orjson
+from fastapi import APIRouter
+from pydantic import Field
+from starlette.responses import Response, StreamingResponse
+
+from ...inference.generate import Continuation, Generation
+from ...models.decoding.rules import Rules
+from ..refusals import Refused, wrong_value
+from .errors import error_body
+from .generating import continuations, generation_steps
+from .routing import Body, Call, Text, Texts, add, as_list, json_response
+from .tei import relevance, vectors_of
+
+router = APIRouter(tags=["OpenAI"])
+
+STARTED = int(time.time())
+DONE = b"data: [DONE]\n\n"
+REASONS = {"end": "stop", "stop": "stop", "length": "length"}
+
+
+class EmbeddingsBody(Body):
+    """input: a text or a list, no token ids; dimensions: only the first ones, scaled to length 1."""
+
+    input: Texts | list[int] | list[list[int]]
+    model: str | None = None
+    encoding_format: Literal["float", "base64"] = "float"
+    dimensions: Annotated[int, Field(ge=1)] | None = None
+    user: str | None = None
+
+
+class CompletionBody(Body):
+    """prompt: a text or a list; temperature 0 is greedy."""
+
+    model: str | None = None
+    prompt: Texts
+    max_tokens: Annotated[int, Field(ge=1)] = 16
+    temperature: Annotated[float, Field(ge=0, le=2)] = 1.0
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    n: Annotated[int, Field(ge=1, le=16)] = 1
+    stop: str | Annotated[list[str], Field(max_length=4)] | None = None
+    stream: bool = False
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    echo: Literal[False] = False
+    user: str | None = None
+
+
+class RerankBody(Body):
+    """documents: the texts that are compared with the query; top_n: how many of them are returned."""
+
+    model: str | None = None
+    query: Text
+    documents: list[Text]
+    top_n: Annotated[int, Field(ge=1)] | None = None
+    return_documents: bool = False
+
+
+async def embeddings(call: Call) -> Response:
+    """Embeddings of length 1."""
+    body: EmbeddingsBody = call.body
+    given: Any = body.input
+    if isinstance(given, list) and given and not isinstance(given[0], str):
+        raise wrong_value(
+            "'input' has token ids, of a vocabulary that this server cannot know: send texts. LangChain sends texts "
+            "with check_embedding_ctx_length=False.",
+            "input",
+        )
+    texts = as_list(given, "input")
+    model = call.service.find(call.exchange, "embed", body.model)
+    vectors = await vectors_of(call, model, texts, True, dimensions=body.dimensions)
+    is_base64 = body.encoding_format == "base64"
+    data = [
+        {
+            "object": "embedding",
+            "index": index,
+            "embedding": base64.b64encode(row.astype("<f4").tobytes()).decode("ascii") if is_base64 else row,
+        }
+        for index, row in enumerate(np.ascontiguousarray(vectors))
+    ]
+    tokens = call.exchange.num_tokens
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    return json_response({"object": "list", "data": data, "model": model.name, "usage": usage})
+
+
+async def models(call: Call) -> Response:
+    """The served models."""
+    call.service.check_ready()
+    return json_response({"object": "list", "data": [_described(name) for name in call.service.models.names]})
+
+
+async def model(call: Call) -> Response:
+    """One served model."""
+    call.service.check_ready()
+    call.service.models.find("tokenize", call.name)
+    return json_response(_described(str(call.name)))
+
+
+async def completions(call: Call) -> Response:
+    """Continuations of prompts by a causal language model, on request as they are generated."""
+    body: CompletionBody = call.body
+    prompts = as_list(body.prompt, "prompt")
+    model = call.service.find(call.exchange, "generate", body.model)
+    stops = () if body.stop is None else (body.stop,) if isinstance(body.stop, str) else tuple(body.stop)
+    is_greedy = body.temperature == 0
+    most = call.service.settings.max_new_tokens
+    if body.max_tokens > most:
+        raise wrong_value(f"'max_tokens' is {body.max_tokens:,}; at most {most:,} are allowed.", "max_tokens")
+    if is_greedy and body.n > 1:
+        raise wrong_value("'n' is above 1, but with temperature 0 all results are equal.", "n")
+    seed = time.time_ns() & 0x7FFFFFFF if body.seed is None else body.seed
+    top_p = None if body.top_p == 1 or is_greedy else body.top_p
+    rules = Rules(greedy=True) if is_greedy else Rules(temperature=max(body.temperature, 1e-6), top_p=top_p)
+    settings = Generation(max_new_tokens=body.max_tokens, rules=rules, num_results=body.n, stop=stops, seed=seed)
+    head = {
+        "id": f"cmpl-{call.exchange.id}",
+        "object": "text_completion",
+        "created": int(time.time()),
+        "model": model.name,
+    }
+    if body.stream:
+        if len(prompts) != 1 or body.n != 1:
+            raise wrong_value("'stream' needs a single prompt and n = 1.", "stream")
+        steps = generation_steps(model, prompts, settings)
+        parts = _events(head, call.service.stream(call.exchange, prompts, steps))
+        first = await anext(parts)  # errors before the first part are responses with their status
+        return StreamingResponse(_after(first, parts), media_type="text/event-stream")
+    found = await continuations(call, model, prompts, settings)
+    choices = [
+        {"index": index, "text": one.text, "finish_reason": REASONS[one.ended_by], "logprobs": None}
+        for index, one in enumerate(one for row in found for one in row)
+    ]
+    generated = sum(one.num_tokens for row in found for one in row)
+    read = call.exchange.num_tokens
+    usage = {"prompt_tokens": read, "completion_tokens": generated, "total_tokens": read + generated}
+    return json_response({**head, "choices": choices, "usage": usage})
+
+
+async def rerank(call: Call) -> Response:
+    """Documents by their relevance to a query, best first."""
+    body: RerankBody = call.body
+    call.name = body.model
+    documents = as_list(body.documents, "documents")
+    found = await relevance(call, body.query, documents, True)
+    results = [
+        {
+            "index": index,
+            "relevance_score": score,
+            **({"document": {"text": documents[index]}} if body.return_documents else {}),
+        }
+        for index, score in found[: body.top_n]
+    ]
+    usage = {"total_tokens": call.exchange.num_tokens, "prompt_tokens": call.exchange.num_tokens}
+    return json_response({"model": call.exchange.model, "results": results, "usage": usage})
+
+
+async def _events(head: dict[str, Any], parts: AsyncGenerator[Any, None]) -> AsyncGenerator[bytes, None]:
+    """Server-sent events of a stream: text as it is generated, the reason for its end, [DONE]."""
+    async with aclosing(parts):
+        async for part in parts:
+            text, reason = (part, None) if isinstance(part, str) else ("", REASONS[_only(part).ended_by])
+            choice = {"index": 0, "text": text, "finish_reason": reason, "logprobs": None}
+            yield b"data: " + orjson.dumps({**head, "choices": [choice]}) + b"\n\n"
+    yield DONE
+
+
+async def _after(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """The rest of a stream that has begun: an error is its last event."""
+    async with aclosing(rest):
+        try:
+            yield first
+            async for part in rest:
+                yield part
+        except Refused as refused:
+            yield b"data: " + orjson.dumps(error_body(refused, "/v1/")) + b"\n\n"
+
+
+def _only(part: list[list[Continuation]]) -> Continuation:
+    return part[0][0]
+
+
+def _described(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": STARTED, "owned_by": "maskwright"}
+
+
+add(router, "POST", "/v1/embeddings", embeddings, EmbeddingsBody, summary="Embeddings")
+add(router, "GET", "/v1/models", models, summary="Models")
+add(router, "GET", "/v1/models/{name:path}", model, summary="A model")
+add(router, "POST", "/v1/completions", completions, CompletionBody, summary="Continuations of prompts")
+add(router, "POST", "/v1/rerank", rerank, RerankBody, summary="Documents by relevance to a query")

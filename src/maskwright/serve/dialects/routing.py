@@ -1,0 +1,153 @@
+"""What the routes of all dialects share: reading bodies, describing them in OpenAPI, and answering in JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any, TypeVar
+
+import orjson
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+from starlette.responses import Response
+
+from ...http.bodies import TooLarge, TooLate, read_body
+from ...http.errors import field_of, is_no_json, validation_sentence
+from ..access import exchange_of
+from ..exchange import Exchange
+from ..refusals import Refused, too_large, wrong_value
+from ..service import Service
+
+Text = Annotated[str, StringConstraints(max_length=2_000_000)]
+Texts = Text | list[Text]
+NAMED = "/models/{name:path}"  # prefix of the routes of one model
+
+
+class Body(BaseModel):
+    """Base of request bodies: strict types, declared fields only."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+AnyBody = TypeVar("AnyBody", bound=Body)
+Answer = Callable[["Call"], Awaitable[Response]]
+
+
+class Call:
+    """One request to a route: the service, what is known of the request, and its parsed body."""
+
+    def __init__(self, request: Request, name: str | None) -> None:
+        self.request, self.name = request, name
+        self.service: Service = request.app.state.service
+        self.exchange: Exchange = exchange_of(request)
+        self.body: Any = None
+
+    async def read(self, kind: type[AnyBody]) -> AnyBody:
+        """Reads and checks the body. Raises Refused: 400, 408, 413, 415 or 422."""
+        content_type = self.request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+        if content_type != "application/json" and not content_type.endswith("+json"):
+            raise Refused(415, "type", "The body must be JSON: send it with Content-Type: application/json.")
+        try:
+            data = await read_body(self.request, self.service.settings.max_body_bytes)
+        except TooLarge as error:
+            raise too_large(str(error)) from None
+        except TooLate as error:
+            raise Refused(408, "slow", str(error), {"connection": "close"}) from None
+        try:
+            return kind.model_validate_json(data)
+        except ValidationError as error:
+            if is_no_json(error):
+                raise Refused(400, "json", "The body is not valid JSON in UTF-8.") from None
+            raise wrong_value(validation_sentence(error), field_of(error) or None) from None
+
+
+def add(
+    router: APIRouter,
+    method: str,
+    path: str,
+    answer: Answer,
+    kind: type[Body] | None = None,
+    *,
+    summary: str,
+    named: bool = False,
+) -> None:
+    """Adds a route, with `named` also below /models/NAME. kind: its request body; summary: for OpenAPI."""
+
+    async def plain(request: Request) -> Response:
+        return await _answered(request, None)
+
+    async def of_model(request: Request, name: str) -> Response:
+        return await _answered(request, name)
+
+    async def _answered(request: Request, name: str | None) -> Response:
+        call = Call(request, name)
+        if kind is not None:
+            call.body = await call.read(kind)
+        return await answer(call)
+
+    extra = {} if kind is None else {"requestBody": _described(kind)}
+    options: Mapping[str, Any] = {
+        "methods": [method],
+        "summary": summary,
+        "openapi_extra": extra,
+        "response_class": Response,
+        "responses": RESPONSES,
+    }
+    if named:
+        router.add_api_route(NAMED + path, of_model, operation_id=f"{_identifier(path)}_of_model", **options)
+    router.add_api_route(path, of_model if "{name" in path else plain, operation_id=_identifier(path), **options)
+
+
+def json_response(value: Any, headers: Mapping[str, str] | None = None) -> Response:
+    """Returns a JSON response; numpy arrays are lists."""
+    return Response(
+        orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY), headers=headers, media_type="application/json"
+    )
+
+
+def as_list(texts: str | list[str], field: str = "inputs") -> list[str]:
+    """Returns one text or a list of texts as a list. Raises Refused (400) if it is empty."""
+    found = [texts] if isinstance(texts, str) else texts
+    if not found or found == [""]:
+        raise Refused(400, "value", f"'{field}' is empty: pass a text, or a list of texts.", param=field)
+    return found
+
+
+def _identifier(path: str) -> str:
+    return "".join(character if character.isalnum() else "_" for character in path).strip("_")
+
+
+_JSON: dict[str, Any] = {"content": {"application/json": {"schema": {}}}}
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The result.", **_JSON},
+    **{
+        status: {"description": about, **_JSON}
+        for status, about in {
+            400: "No JSON, or nothing to do.",
+            401: "The key is missing or wrong.",
+            404: "No such model.",
+            408: "The body did not arrive in time.",
+            413: "Larger than a limit allows.",
+            415: "The body is not JSON.",
+            422: "A field has a wrong type or value.",
+            424: "The model cannot do this.",
+            429: "The queue is full; see Retry-After.",
+            503: "Loading or shutting down; see Retry-After.",
+            504: "The deadline passed.",
+        }.items()
+    },
+}
+
+
+def _described(kind: type[Body]) -> dict[str, Any]:
+    """Returns the OpenAPI description of a request body, self-contained."""
+    schema = kind.model_json_schema()
+    definitions = schema.pop("$defs", {})
+    return {"required": True, "content": {"application/json": {"schema": _inlined(schema, definitions)}}}
+
+
+def _inlined(schema: Any, definitions: Mapping[str, Any]) -> Any:
+    if isinstance(schema, dict):
+        if "$ref" in schema:
+            return _inlined(definitions[schema["$ref"].rsplit("/", 1)[-1]], definitions)
+        return {key: _inlined(value, definitions) for key, value in schema.items()}
+    return [_inlined(one, definitions) for one in schema] if isinstance(schema, list) else schema

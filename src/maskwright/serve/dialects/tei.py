@@ -1,0 +1,315 @@
+"""Routes of Text Embeddings Inference: embeddings, classification, reranking, tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from ... import __version__
+from ...tasks.rows.examples import rows_of
+from ...text.readers.inputs import Text as TextOrPair
+from ..models import ServedModel
+from ..refusals import Refused, wrong_value
+from .routing import Call, add, as_list, json_response
+from .tei_bodies import DecodeBody, EmbedAllBody, EmbedBody, PredictBody, RerankBody, SimilarityBody, TokenizeBody
+
+router = APIRouter(tags=["Text Embeddings Inference"])
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    """Scales rows to length 1: float32 [rows, size]."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    result: np.ndarray = (vectors / np.maximum(norms, np.finfo(np.float32).tiny)).astype(np.float32)
+    return result
+
+
+async def vectors_of(
+    call: Call,
+    model: ServedModel,
+    texts: list[str],
+    normalize: bool | None,
+    *,
+    truncate: bool = True,
+    dimensions: int | None = None,
+) -> np.ndarray:
+    """Embeddings of texts: float32 [texts, size or dimensions]."""
+    size = model.model.config.hidden_size
+    if dimensions is not None and dimensions > size:
+        raise wrong_value(f"'dimensions' is {dimensions:,}; {model.name} has {size:,}.", "dimensions")
+    found: np.ndarray = await call.service.compute(
+        call.request, call.exchange, model, texts, lambda: model.embedder(normalize).prepare(texts), truncate=truncate
+    )
+    if dimensions is None or dimensions == size:
+        return found
+    cut = np.ascontiguousarray(found[:, :dimensions])
+    return unit(cut) if normalize or normalize is None else cut
+
+
+async def embed(call: Call) -> Response:
+    """Embeddings of texts."""
+    body: EmbedBody = call.body
+    texts = as_list(body.inputs)
+    model = call.service.find(call.exchange, "embed", call.name)
+    vectors = await vectors_of(call, model, texts, body.normalize, truncate=body.truncate, dimensions=body.dimensions)
+    return json_response(vectors)
+
+
+async def embed_all(call: Call) -> Response:
+    """Embeddings of all tokens of texts."""
+    body: EmbedAllBody = call.body
+    texts = as_list(body.inputs)
+    model = call.service.find(call.exchange, "embed", call.name)
+    found = await call.service.compute(
+        call.request,
+        call.exchange,
+        model,
+        texts,
+        lambda: model.embedder().prepare_tokens(texts),
+        truncate=body.truncate,
+    )
+    return json_response([np.ascontiguousarray(one.vectors) for one in found])
+
+
+async def predict(call: Call) -> Response:
+    """Classes of texts or pairs, best first."""
+    body: PredictBody = call.body
+    inputs, is_batch = _sequences(body.inputs)
+    if body.labels is not None:
+        model, answers = await zero_shot(call, inputs, body.labels, body.template, body.truncate)
+    else:
+        model = call.service.find(call.exchange, "predict", call.name)
+        answers = await predictions(call, model, inputs, body.raw_scores, body.truncate)
+    return json_response(answers if is_batch else answers[0])
+
+
+async def predictions(
+    call: Call, model: ServedModel, inputs: list[TextOrPair], raw_scores: bool, truncate: bool
+) -> list[list[dict[str, Any]]]:
+    """Scores of all classes of each text or pair, best first. raw_scores: logits instead of probabilities."""
+    if raw_scores and model.role == "classification":
+        logits = await call.service.compute(
+            call.request,
+            call.exchange,
+            model,
+            flat(inputs),
+            lambda: model.predictor.prepare_logits(inputs),
+            truncate=truncate,
+            num_items=len(inputs),
+        )
+        labels = list(model.model.labels)
+        return [_ranked(dict(zip(labels, row, strict=True))) for row in logits.tolist()]
+    answers = await call.service.compute(
+        call.request,
+        call.exchange,
+        model,
+        flat(inputs),
+        lambda: model.predictor.prepare(rows_of(inputs)),
+        truncate=truncate,
+        num_items=len(inputs),
+    )
+    return [scored(answer) for answer in answers]
+
+
+async def zero_shot(
+    call: Call, inputs: list[TextOrPair], labels: list[str], template: str, truncate: bool
+) -> tuple[ServedModel, list[list[dict[str, Any]]]]:
+    """Scores of labels that were never trained, best first."""
+    texts = [one for one in inputs if isinstance(one, str)]
+    if len(texts) < len(inputs):
+        raise wrong_value("'labels' classify single texts, not pairs.", "labels")
+    model = call.service.find(call.exchange, "zero-shot", call.name)
+    answers = await call.service.compute(
+        call.request,
+        call.exchange,
+        model,
+        [text for text in texts for _ in labels] if model.has_entailment else [*texts, *labels],
+        lambda: model.zero_shot(labels, template).prepare(texts),
+        truncate=truncate,
+        num_items=len(texts),
+    )
+    return model, [scored(answer) for answer in answers]
+
+
+def scored(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """A prediction of the library as [{"score", "label"}], best first; a number has an empty label."""
+    by_label = answer.get("probabilities", answer.get("similarities"))
+    if by_label is not None:
+        return _ranked(by_label)
+    label = {True: "anomaly", False: "normal"}.get(answer.get("is_rare"), "")  # type: ignore[arg-type]  # None too
+    return [{"score": answer["score"], "label": label}]
+
+
+def flat(inputs: list[TextOrPair]) -> list[str]:
+    """All texts of texts and pairs."""
+    return [text for one in inputs for text in ([one] if isinstance(one, str) else one)]
+
+
+def _ranked(by_label: dict[str, float]) -> list[dict[str, Any]]:
+    ranked = sorted(by_label.items(), key=lambda one: -one[1])
+    return [{"score": score, "label": label} for label, score in ranked]
+
+
+def _sequences(inputs: str | list[str] | list[list[str]]) -> tuple[list[TextOrPair], bool]:
+    """Texts and pairs of `inputs`, and whether they are a batch. Raises Refused for anything else."""
+    if isinstance(inputs, str):
+        return [as_list(inputs)[0]], False
+    if not inputs:
+        as_list([])
+    if isinstance(inputs[0], str):
+        return [_sequence(inputs)], False
+    return [_sequence(one) for one in inputs], True
+
+
+def _sequence(texts: list[str]) -> TextOrPair:
+    if len(texts) == 1:
+        return texts[0]
+    if len(texts) == 2:
+        return texts[0], texts[1]
+    raise wrong_value(
+        "'inputs' has a list of neither one text nor two: write a batch as [[text], [text, pair]].", "inputs"
+    )
+
+
+async def rerank(call: Call) -> Response:
+    """Texts by their relevance to a query, best first."""
+    body: RerankBody = call.body
+    scores = await relevance(call, body.query, as_list(body.texts, "texts"), body.truncate, body.raw_scores)
+    found = [
+        {"index": index, "score": score, **({"text": body.texts[index]} if body.return_text else {})}
+        for index, score in scores
+    ]
+    return json_response(found)
+
+
+async def relevance(
+    call: Call, query: str, texts: list[str], truncate: bool, raw_scores: bool = False
+) -> list[tuple[int, float]]:
+    """Index and score of each text, best first: of a model that reads pairs, else the cosine similarity."""
+    as_list(query, "query")
+    model = call.service.find(call.exchange, "rerank", call.name)
+    if model.role in ("regression", "classification"):
+        pairs: list[TextOrPair] = [(query, text) for text in texts]
+        logits = await call.service.compute(
+            call.request,
+            call.exchange,
+            model,
+            flat(pairs),
+            lambda: model.predictor.prepare_logits(pairs),
+            truncate=truncate,
+            num_items=len(texts),
+        )
+        if model.role == "classification" and not raw_scores:
+            logits = logits.softmax(dim=-1) if logits.shape[1] > 1 else logits.sigmoid()
+        scores = logits[:, -1].tolist()
+    else:
+        vectors = await vectors_of(call, model, [query, *texts], True, truncate=truncate)
+        scores = (vectors[1:] @ vectors[0]).tolist()
+    return sorted(enumerate(scores), key=lambda one: -one[1])
+
+
+async def similarity(call: Call) -> Response:
+    """Cosine similarity of a text and others."""
+    body: SimilarityBody = call.body
+    texts = as_list(body.inputs.sentences, "inputs.sentences")
+    model = call.service.find(call.exchange, "embed", call.name)
+    truncate = True if body.parameters is None else body.parameters.truncate
+    vectors = await vectors_of(call, model, [body.inputs.source_sentence, *texts], True, truncate=truncate)
+    return json_response((vectors[1:] @ vectors[0]).tolist())
+
+
+async def tokenize(call: Call) -> Response:
+    """Tokens of texts, with their characters."""
+    body: TokenizeBody = call.body
+    texts = as_list(body.inputs)
+    model = call.service.find(call.exchange, "tokenize", call.name)
+
+    def run() -> list[list[dict[str, Any]]]:
+        encodings = model.tokenizer.encode_batch(texts, add_special_tokens=body.add_special_tokens)
+        return [
+            [
+                {
+                    "id": id,
+                    "text": token,
+                    "special": bool(special),
+                    "start": None if special else start,
+                    "stop": None if special else stop,
+                }
+                for id, token, special, (start, stop) in zip(
+                    one.ids, one.tokens, one.special_tokens_mask, one.offsets, strict=True
+                )
+            ]
+            for one in encodings
+        ]
+
+    return json_response(await call.service.in_text_thread(call.exchange, model, texts, run))
+
+
+async def decode(call: Call) -> Response:
+    """Texts of token ids."""
+    body: DecodeBody = call.body
+    if not body.ids:
+        raise Refused(400, "value", "'ids' is empty: pass a list of token ids.", param="ids")
+    model = call.service.find(call.exchange, "tokenize", call.name)
+    rows = [body.ids] if isinstance(body.ids[0], int) else body.ids
+    most = model.tokenizer.vocab_size
+    if any(not 0 <= id < most for row in rows for id in row):
+        raise wrong_value(f"'ids' has an id that {model.name} does not have: they are 0 to {most - 1:,}.", "ids")
+
+    def run() -> list[str]:
+        return [model.tokenizer.decode(row, skip_special_tokens=body.skip_special_tokens) for row in rows]
+
+    return json_response(await call.service.in_text_thread(call.exchange, model, [""] * len(rows), run))
+
+
+async def info(call: Call) -> Response:
+    """What is served, and the limits."""
+    service = call.service
+    service.check_ready()
+    settings = service.settings
+    models = [about(model) for model in service.models]
+    first = models[0] if call.name is None else next((one for one in models if one["model_id"] == call.name), None)
+    if first is None:
+        raise Refused(404, "not_found", "There is no model of this name here.", param="model")
+    limits = {
+        "max_client_batch_size": settings.max_texts,
+        "max_batch_tokens": service.speed_of(call.name or models[0]["model_id"]).batch_tokens,
+        "max_concurrent_requests": settings.max_queued_requests,
+        "max_body_bytes": settings.max_body_bytes,
+        "max_queue_seconds": settings.max_queue_seconds,
+        "auto_truncate": True,
+        "tokenization_workers": service.num_text_threads,
+        "version": __version__,
+    }
+    return json_response({**first, **limits, "models": models})
+
+
+def about(model: ServedModel) -> dict[str, Any]:
+    """Facts of one model for /info."""
+    dtype = str(model.model.compute_dtype).removeprefix("torch.")
+    labels = list(model.model.labels)
+    if model.role in ("classification", "regression"):
+        kind: dict[str, Any] = {"classifier": {"id2label": {str(index): one for index, one in enumerate(labels)}}}
+    else:
+        pooling = model.embedder().pooling if not model.model.has_decoder else "none"
+        kind = {"embedding": {"pooling": pooling}}
+    return {
+        "model_id": model.name,
+        "model_sha": model.digest,
+        "model_dtype": "int8" if model.is_int8 else dtype,
+        "model_type": kind,
+        "max_input_length": model.max_length,
+        "task": model.role or "encoder",
+    }
+
+
+add(router, "POST", "/embed", embed, EmbedBody, summary="Embeddings of texts", named=True)
+add(router, "POST", "/embed_all", embed_all, EmbedAllBody, summary="Embeddings of all tokens", named=True)
+add(router, "POST", "/predict", predict, PredictBody, summary="Classes of texts or pairs", named=True)
+add(router, "POST", "/rerank", rerank, RerankBody, summary="Texts by relevance to a query", named=True)
+add(router, "POST", "/similarity", similarity, SimilarityBody, summary="Cosine similarities of texts", named=True)
+add(router, "POST", "/tokenize", tokenize, TokenizeBody, summary="Tokens of texts", named=True)
+add(router, "POST", "/decode", decode, DecodeBody, summary="Texts of token ids", named=True)
+add(router, "GET", "/info", info, summary="What is served, and the limits", named=True)

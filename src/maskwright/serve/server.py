@@ -1,0 +1,222 @@
+"""Runs the server: its socket, its signals, and a stop that loses no admitted request.
+
+The first SIGTERM or SIGINT drains: new work is rejected with 503, admitted work ends, and the process exits with 0. A
+second one ends it at once with 130. SIGHUP reads the keys again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import ssl
+import sys
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import uvicorn
+
+from ..core.errors import ConfigError, MaskwrightError, RunError
+from ..core.progress import note, warn
+from ..http.limits import Limits, RequestLimits, limited_protocol
+from ..http.listen import BACKLOG, listen
+from .app import create_app
+from .service import FAILED, READY, Service
+from .settings import ServeSettings
+
+SPARE_FILES = 64  # open files besides connections
+INTERRUPTED = 130
+
+
+def run_server(settings: ServeSettings, on_address: Callable[[str], None] = note) -> None:
+    """Serves until a signal.
+
+    on_address: called with the address once requests are answered. Raises ConfigError for wrong keys or certificates,
+    RunError if the address cannot be used, and what loading a model raises.
+    """
+    app = create_app(settings)
+    service: Service = app.state.service
+    if settings.api_key is not None and settings.api_key_file is None and "MASKWRIGHT_API_KEY" not in os.environ:
+        warn("--api-key is visible to other users of this machine: use MASKWRIGHT_API_KEY or --api-key-file.")
+    listening = open_socket(settings)
+    server = Server(server_config(app, settings))
+    try:
+        with _only_while_open(settings.uds):
+            asyncio.run(_serve(server, service, listening, lambda: on_address(address_of(settings, listening))))
+    finally:
+        listening.close()
+    if service.failure is not None:
+        raise service.failure
+    if service.phase == FAILED:
+        raise RunError("The server stopped because its models could not be loaded.")
+
+
+def server_config(app: object, settings: ServeSettings) -> uvicorn.Config:
+    """Returns the uvicorn configuration, with limits on headers, connections and slow clients."""
+    limits = Limits(
+        connections=_connections(settings.max_connections),
+        connections_per_client=_connections(settings.max_connections),
+    )
+    config = uvicorn.Config(
+        RequestLimits(app, limits),  # type: ignore[arg-type]  # an ASGI application
+        http=limited_protocol(limits),
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        ws="none",
+        lifespan="on",
+        h11_max_incomplete_event_size=limits.header_bytes,
+        timeout_keep_alive=limits.idle_seconds,  # type: ignore[arg-type]  # a float too
+        timeout_graceful_shutdown=max(1, round(settings.grace)),
+        backlog=BACKLOG,
+        proxy_headers=False,
+    )
+    if settings.tls_cert is not None and settings.tls_key is not None:
+        config.load()
+        config.ssl = _certificate(settings.tls_cert, settings.tls_key)
+    return config
+
+
+def open_socket(settings: ServeSettings) -> socket.socket:
+    """Returns the listening socket. Raises RunError if the address is in use."""
+    if settings.uds is None:
+        return listen(settings.port, settings.host)
+    path = settings.uds
+    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)  # mode 0600
+    try:
+        if path.is_socket() and not _answers(path):
+            path.unlink()  # of a server that was killed
+        found.bind(str(path))
+        found.listen(BACKLOG)
+    except OSError as error:
+        found.close()
+        raise RunError(f"The socket {path} cannot be used ({error.strerror}): choose another --uds.") from None
+    finally:
+        os.umask(before)
+    return found
+
+
+def address_of(settings: ServeSettings, listening: socket.socket) -> str:
+    """Returns the address for clients."""
+    if settings.uds is not None:
+        return f"unix:{settings.uds}"
+    host, port = listening.getsockname()[:2]
+    scheme = "http" if settings.tls_cert is None else "https"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server without its signal handlers, which end the process by the signal itself."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Leaves signals to `Stopper`."""
+        yield
+
+
+class Stopper:
+    """Signals of one running server. exit_code: of the process, None for 0."""
+
+    def __init__(self, server: uvicorn.Server, service: Service, loop: asyncio.AbstractEventLoop) -> None:
+        self.server, self.service, self.loop = server, service, loop
+        self._draining: asyncio.Task[None] | None = None
+
+    def install(self) -> None:
+        """Handles SIGTERM, SIGINT and SIGHUP in the event loop."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self.loop.add_signal_handler(number, self.stop)
+        if hasattr(signal, "SIGHUP"):
+            self.loop.add_signal_handler(signal.SIGHUP, self.reload)
+
+    def stop(self) -> None:
+        """Starts draining; a second time, ends the process."""
+        if self._draining is not None:
+            sys.stderr.flush()
+            os._exit(INTERRUPTED)
+        self.service.drain()
+        self._draining = self.loop.create_task(self._drain())
+
+    def reload(self) -> None:
+        """Reads the keys again; a wrong file leaves them as they are."""
+        try:
+            self.service.keys.reload()
+            note("The keys were read again.")
+        except (MaskwrightError, OSError) as error:
+            warn(f"The keys stay as they were: {error}")
+
+    async def _drain(self) -> None:
+        grace = self.service.settings.grace
+        try:
+            await asyncio.wait_for(self.service.idle(), grace)
+        except TimeoutError:
+            warn(f"Stopping with {self.service.num_active} unfinished requests after {grace:g} seconds.")
+            self.server.force_exit = True
+        self.server.should_exit = True
+
+
+async def _serve(
+    server: uvicorn.Server, service: Service, listening: socket.socket, on_ready: Callable[[], None]
+) -> None:
+    stopper = Stopper(server, service, asyncio.get_running_loop())
+    stopper.install()
+    announcing = asyncio.create_task(_announce(server, service, on_ready))
+    try:
+        await server.serve(sockets=[listening])
+    finally:
+        announcing.cancel()
+
+
+async def _announce(server: uvicorn.Server, service: Service, on_ready: Callable[[], None]) -> None:
+    """Announces the address once the models are ready, or ends the server if they cannot be loaded."""
+    while service.phase not in (READY, FAILED):
+        await asyncio.sleep(0.02)
+    if service.phase == FAILED:
+        server.should_exit = True
+    else:
+        on_ready()
+
+
+def _connections(wanted: int) -> int:
+    """Raises the limit of open files if needed, and returns how many connections fit into it."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return wanted
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + SPARE_FILES
+    if soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return max(1, min(wanted, soft - SPARE_FILES))
+
+
+def _certificate(cert: Path, key: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(cert, key)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"The certificate {cert} and its key {key} cannot be used: {error}.") from None
+    return context
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return False
+    return True
+
+
+@contextlib.contextmanager
+def _only_while_open(path: Path | None) -> Generator[None, None, None]:
+    """Removes the unix socket at the end."""
+    try:
+        yield
+    finally:
+        if path is not None:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,391 @@
+"""What the routes use: loaded models behind admission, a queue and the inference thread.
+
+event loop: admission -> text threads: prepare -> queue -> inference thread: compute -> text threads: finish
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+
+from ..core.errors import InputError, MaskwrightError
+from ..core.progress import warn
+from ..http.model_registry import LoadedModel
+from ..inference.prepared import Prepared
+from ..models.model import Model
+from ..tasks.rows.forward import Forward
+from ..text.tokenizers.encoding import TextCounts
+from .admission import Admission, tokens_of_characters
+from .auth import ApiKeys
+from .exchange import Exchange
+from .log import RequestLog
+from .metrics import Metrics
+from .models import ServedModel, ServedModels, load_served
+from .refusals import Refused, retry_after, too_large, wrong_value
+from .settings import ServeSettings
+from .streams import END, Stream
+from .warmup import SMALLEST, Speed, measure
+from .worker import Computation, Done, Worker
+
+Result = TypeVar("Result")
+TEXT_THREADS = 2  # the tokenizer releases the interpreter lock
+BULK_TEXTS = 32  # a request with more texts waits for shorter ones
+MOST_STREAMS = 64
+WATCH_SECONDS = 0.25
+LOADING, READY, DRAINING, FAILED = "loading", "ready", "draining", "failed"
+FRESH = 0.1  # weight of the newest pack in the measured speed
+
+
+class Service:
+    """State of one server. Construct it before the event loop, `start` it inside.
+
+    Attributes:
+        phase: LOADING, READY, DRAINING or FAILED.
+        failure: Why loading failed.
+    """
+
+    def __init__(self, settings: ServeSettings) -> None:
+        self.settings = settings
+        self.keys = ApiKeys(settings.api_key, settings.api_key_file)
+        self.metrics = Metrics()
+        self.log = RequestLog() if settings.access_log else None
+        self.models = ServedModels([])
+        self.phase = LOADING
+        self.failure: Exception | None = None
+        self.worker = Worker(self._budget, self._on_pack)
+        self.admission = Admission(settings.max_queued_requests, settings.max_queue_seconds, self._queued)
+        self.num_active = 0  # requests that the routes compute
+        self.routes: list[str] = []
+        self._speeds: dict[int, Speed] = {}  # by id of the model
+        self._texts = ThreadPoolExecutor(TEXT_THREADS, thread_name_prefix="maskwright-text")
+        self._calls: set[Computation | Stream] = set()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.metrics.watch(
+            lambda: self.admission.waiting[0], lambda: self.worker.batcher.num_tokens, lambda: self.is_healthy
+        )
+
+    # -- life --------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Starts loading in the background. Called in the event loop."""
+        self.worker.start()
+        self._tasks = [asyncio.create_task(self._load()), asyncio.create_task(self._watch())]
+
+    async def stop(self) -> None:
+        """Stops the threads."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.get_running_loop().run_in_executor(None, self.worker.stop)
+        self._texts.shutdown(wait=False, cancel_futures=True)
+        if self.log is not None:
+            self.log.close()
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether the inference thread works."""
+        return self.worker.is_up and self.phase != FAILED
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether requests are answered."""
+        return self.phase == READY and self.worker.is_up
+
+    def drain(self) -> None:
+        """From now on, new work is rejected."""
+        self.phase = DRAINING
+
+    async def idle(self) -> None:
+        """Returns when all admitted requests are answered."""
+        while self.num_active:
+            await asyncio.sleep(0.02)
+
+    async def _load(self) -> None:
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._texts, self._load_all)
+        except Exception as error:
+            self.phase, self.failure = FAILED, error
+            return
+        self.metrics.expect(self.routes, self.models.names)
+        if self.phase == LOADING:
+            self.phase = READY
+
+    def _load_all(self) -> None:
+        models = load_served(self.settings)
+        for served in models:
+            self._speeds[id(served.model)] = measure(served.model, self.settings.batch_tokens)
+        self.models = models
+
+    async def _watch(self) -> None:
+        """Measures the lag of the event loop, and fails what waits for a dead worker."""
+        while True:
+            start = time.monotonic()
+            await asyncio.sleep(WATCH_SECONDS)
+            self.metrics.loop_lag_seconds.observe(max(0.0, time.monotonic() - start - WATCH_SECONDS))
+            if not self.worker.is_up:
+                for call in list(self._calls):
+                    if not call.done.done():
+                        call.done.set_exception(RuntimeError("The inference thread does not answer."))
+
+    # -- speed -------------------------------------------------------------------------------------------------------
+
+    def _budget(self, forward: Forward) -> int:
+        speed = self._speeds.get(id(forward.model))
+        return SMALLEST if speed is None else speed.batch_tokens
+
+    def _speed(self, model: Model) -> float:
+        speed = self._speeds.get(id(model))
+        return 1000.0 if speed is None else speed.tokens_per_second
+
+    def _on_pack(self, done: Done) -> None:
+        self.metrics.batch_tokens.observe(done.num_tokens)
+        known = self._speeds.get(id(done.forward.model))
+        if known is not None and done.num_tokens >= known.batch_tokens // 2:  # small packs say little
+            now = done.num_tokens / max(done.seconds, 1e-6)
+            speed = known.tokens_per_second * (1 - FRESH) + now * FRESH
+            self._speeds[id(done.forward.model)] = Speed(speed, known.batch_tokens)
+
+    def speed_of(self, name: str) -> Speed:
+        """Returns the measured speed of a model by name."""
+        return self._speeds[id(self.models.by_name[name].model)]
+
+    @property
+    def num_text_threads(self) -> int:
+        """Threads that tokenize."""
+        return TEXT_THREADS
+
+    def _queued(self) -> tuple[int, float]:
+        batcher = self.worker.batcher
+        by_key = list(batcher.tokens_by_key.items())
+        seconds = sum(tokens / self._speed(key.model) for key, tokens in by_key if isinstance(key, Forward))
+        return batcher.num_requests, seconds
+
+    # -- requests ----------------------------------------------------------------------------------------------------
+
+    def check_ready(self) -> None:
+        """Raises Refused (503) while loading or draining."""
+        if self.phase == READY:
+            return
+        if self.phase == DRAINING:
+            raise Refused(503, "not_ready", "The server is shutting down: send the request to another one.", {
+                **retry_after(1), "connection": "close",
+            })  # fmt: skip
+        raise Refused(503, "not_ready", "The models are still loading: send the request again later.", retry_after(1))
+
+    def find(self, exchange: Exchange, ability: str, name: str | None) -> ServedModel:
+        """Returns the model for a route; see `ServedModels.find`. Raises Refused (503) while there is none."""
+        self.check_ready()
+        model = self.models.find(ability, name)
+        exchange.model = model.name
+        return model
+
+    async def compute(
+        self,
+        request: Request,
+        exchange: Exchange,
+        model: LoadedModel,
+        texts: Sequence[str],
+        prepare: Callable[[], Prepared[Result]],
+        *,
+        truncate: bool = True,
+        num_items: int | None = None,
+    ) -> Result:
+        """Answers a request in packs that it shares with others.
+
+        Args:
+            texts: All its texts, for the limits.
+            prepare: Tokenizes them, in a text thread.
+            truncate: Whether too long texts are truncated; otherwise they are an error (413).
+            num_items: Number of texts in the sense of the request; default the number of `texts`.
+
+        Raises Refused where it is not admitted, or expires.
+        """
+        count = len(texts) if num_items is None else num_items
+        self._check_count(exchange, count)
+        longest = model.model.config.max_position_embeddings
+        estimate = tokens_of_characters(sum(map(len, texts)), len(texts), longest)
+        place = self.admission.enter(estimate / self._speed(model.model), exchange.seconds_left)
+        loop = asyncio.get_running_loop()
+        call: Computation | None = None
+        try:
+            with self._active():
+                start = time.monotonic()
+                prepared = await self._in_thread(prepare)
+                self.metrics.tokenize_seconds.observe(time.monotonic() - start)
+                self._count(exchange, prepared)
+                if not truncate and prepared.counts.cut_texts:
+                    raise too_large(
+                        f"{prepared.counts.cut_texts} of the texts have more tokens than {model.name} reads, and "
+                        "'truncate' is false: send shorter ones."
+                    )
+                call = Computation(prepared, loop, exchange.client, exchange.is_bulk or count > BULK_TEXTS)
+                self.worker.submit(call)
+                self.admission.leave(place)
+                outputs = await self._wait(request, exchange, call)
+                self._note_times(exchange, call)
+                return await self._in_thread(lambda: prepared.finish(outputs))
+        finally:
+            self.admission.leave(place)
+            if call is not None:
+                self.worker.drop(call)
+
+    async def run(
+        self,
+        request: Request,
+        exchange: Exchange,
+        texts: Sequence[str],
+        steps: Callable[[Callable[[Any], None]], Generator[None, None, Result]],
+    ) -> Result:
+        """Answers a request in steps of its own, which take turns with packs; the result is that of the generator."""
+        stream = self._open(exchange, texts, steps)
+        try:
+            with self._active():
+                result: Result = await self._wait(request, exchange, stream)
+                self._note_times(exchange, stream)
+                return result
+        finally:
+            stream.is_gone = True
+
+    async def stream(
+        self,
+        exchange: Exchange,
+        texts: Sequence[str],
+        steps: Callable[[Callable[[Any], None]], Generator[None, None, Any]],
+    ) -> AsyncGenerator[Any, None]:
+        """Yields what the generator emits, while it runs. Closing the iterator ends the generator."""
+        stream = self._open(exchange, texts, steps)
+        try:
+            with self._active():
+                while True:
+                    left = exchange.seconds_left
+                    if left <= 0:
+                        raise _expired()
+                    try:
+                        event = await asyncio.wait_for(stream.events.get(), min(left, 1.0))
+                    except TimeoutError:
+                        if not self.worker.is_up:
+                            raise RuntimeError("The inference thread does not answer.") from None
+                        continue
+                    if event is END:
+                        break
+                    yield event
+                try:
+                    stream.done.result()
+                except (InputError, MaskwrightError) as error:
+                    raise wrong_value(str(error)) from None
+                self._note_times(exchange, stream)
+        finally:
+            stream.is_gone = True
+
+    async def in_text_thread(
+        self, exchange: Exchange, model: LoadedModel, texts: Sequence[str], function: Callable[[], Result]
+    ) -> Result:
+        """Answers a request that needs no model, such as tokenization."""
+        self._check_count(exchange, len(texts))
+        longest = model.model.config.max_position_embeddings
+        estimate = tokens_of_characters(sum(map(len, texts)), len(texts), longest)
+        place = self.admission.enter(estimate / self._speed(model.model), exchange.seconds_left)
+        try:
+            with self._active():
+                return await self._in_thread(function)
+        finally:
+            self.admission.leave(place)
+
+    # -- private -----------------------------------------------------------------------------------------------------
+
+    def _check_count(self, exchange: Exchange, count: int) -> None:
+        exchange.num_texts = count
+        if count > self.settings.max_texts:
+            raise too_large(f"The request has {count:,} texts; at most {self.settings.max_texts:,} are allowed.")
+
+    def _open(self, exchange: Exchange, texts: Sequence[str], steps: Any) -> Stream:
+        self._check_count(exchange, len(texts))
+        if self.worker.num_streams >= MOST_STREAMS:
+            raise Refused(
+                429,
+                "queue_full",
+                f"{MOST_STREAMS} generations are running, the most that this server allows: send it again later.",
+                retry_after(1),
+            )
+        stream = Stream(steps, asyncio.get_running_loop())
+        self.worker.submit_stream(stream)
+        return stream
+
+    @contextmanager
+    def _active(self) -> Generator[None, None, None]:
+        self.num_active += 1
+        try:
+            yield
+        finally:
+            self.num_active -= 1
+
+    async def _in_thread(self, function: Callable[[], Result]) -> Result:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._texts, function)
+        except (InputError, MaskwrightError) as error:
+            raise wrong_value(str(error)) from None
+
+    async def _wait(self, request: Request, exchange: Exchange, call: Any) -> Any:
+        """Waits for the result, the deadline, or the end of the connection."""
+        self._calls.add(call)
+        gone = asyncio.ensure_future(_disconnected(request))
+        try:
+            await asyncio.wait({call.done, gone}, timeout=exchange.seconds_left, return_when=asyncio.FIRST_COMPLETED)
+            if call.done.done():
+                try:
+                    return call.done.result()
+                except (InputError, MaskwrightError) as error:
+                    raise wrong_value(str(error)) from None
+            if gone.done():
+                exchange.is_abandoned = True
+                raise Refused(499, "slow", "The connection was closed before the answer.")
+            raise _expired()
+        finally:
+            self._calls.discard(call)
+            gone.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                if call.done.done() and not call.done.cancelled():
+                    call.done.exception()
+
+    def _count(self, exchange: Exchange, prepared: Prepared[Any]) -> None:
+        counts: TextCounts = prepared.counts
+        exchange.num_tokens += counts.tokens
+        exchange.num_truncated += counts.cut_texts
+        metrics = self.metrics
+        metrics.tokens.inc(counts.tokens)
+        metrics.texts.inc(counts.texts)
+        metrics.truncated_texts.inc(counts.cut_texts)
+        metrics.unknown_tokens.inc(counts.unknown_tokens)
+        for ids in prepared.examples.input_ids:
+            metrics.text_tokens.observe(len(ids))
+
+    def _note_times(self, exchange: Exchange, call: Computation | Stream) -> None:
+        exchange.queue_seconds += call.queue_seconds
+        exchange.inference_seconds += call.inference_seconds
+        self.metrics.queue_seconds.observe(call.queue_seconds)
+        self.metrics.inference_seconds.observe(call.inference_seconds)
+
+    def warn_of(self, exchange: Exchange, error: Exception) -> None:
+        """Reports a fault of ours, without a text of the request."""
+        place = error.__traceback__
+        while place is not None and place.tb_next is not None:
+            place = place.tb_next
+        where = "" if place is None else f" in {place.tb_frame.f_code.co_qualname}, line {place.tb_lineno}"
+        warn(f"serve: request {exchange.id}: {type(error).__name__}{where}")
+
+
+async def _disconnected(request: Request) -> None:
+    """Returns when the client closes the connection."""
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            return
+
+
+def _expired() -> Refused:
+    return Refused(504, "expired", "The deadline passed before the answer: allow more time, or send it again later.")

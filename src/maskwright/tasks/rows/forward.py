@@ -1,0 +1,79 @@
+"""The middle one of the three steps of inference: what a model computes for packed sequences.
+
+    prepare   texts -> sequences (`Examples`) and their own counts of truncated and unknown tokens
+    compute   sequences -> one tensor for each: `compute` packs those of one call, a server those of several calls
+    finish    tensors -> answers
+
+Sequences do not affect each other in a pack, so a sequence gets the same result in any company.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ...data.batch import Batch
+from .examples import Examples, packed_batches
+
+if TYPE_CHECKING:
+    from ...models.model import Model
+
+
+@dataclass(frozen=True)
+class Forward(ABC):
+    """What a model computes for a pack of sequences; sequences with equal forwards can share a pack."""
+
+    model: Model
+
+    @abstractmethod
+    def __call__(self, batch: Batch) -> Sequence[Tensor]:
+        """Returns a tensor for each sequence of the pack, in order, float on the CPU. Called in inference mode."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model computes."""
+        return next(self.model.parameters()).device
+
+
+@dataclass(frozen=True)
+class SequenceLogits(Forward):
+    """Logits of a head with one output for each sequence: float32 [labels]."""
+
+    def __call__(self, batch: Batch) -> Sequence[Tensor]:
+        """float32 [labels] for each sequence."""
+        return self.model.logits(batch).float().cpu().unbind()
+
+
+@dataclass(frozen=True)
+class TokenLogits(Forward):
+    """Logits of a head with one output for each token: float32 [tokens, labels]."""
+
+    def __call__(self, batch: Batch) -> Sequence[Tensor]:
+        """float32 [tokens, labels] for each sequence."""
+        return self.model.logits(batch).float().cpu().split(batch.lengths)
+
+
+def compute(forward: Forward, examples: Examples, batch_tokens: int | None = None) -> list[Tensor]:
+    """Runs all sequences of `examples`, windows too, in packs of at most `batch_tokens` tokens.
+
+    Returns the output of `forward` for each sequence, in order.
+    """
+    found: list[Tensor | None] = [None] * len(examples.input_ids)
+    with torch.inference_mode():
+        for chosen in examples.groups():
+            flat = examples.subset(chosen)
+            for batch in packed_batches(flat, forward.device, batch_tokens):
+                places = batch.labels["example"].cpu().numpy()
+                for place, output in zip(chosen[places].tolist(), forward(batch), strict=True):
+                    found[place] = output
+    return [output for output in found if output is not None]
+
+
+def stacked(outputs: Sequence[Tensor]) -> Tensor:
+    """Returns equal-sized outputs as rows: float32 [sequences, ...], a normal tensor, usable outside inference mode."""
+    return torch.stack(list(outputs)).float()
