@@ -162,7 +162,7 @@ def save_model(
     """
     problem_type = _problem_type(model, facts or {})
     if model.adapter is not None:
-        _save_adapter(model, Path(folder), problem_type, facts or {}, replace)
+        _save_adapter(model, Path(folder), problem_type, facts or {}, replace, _storage(model, weights_as))
         return
     stored_as = _storage(model, weights_as)
     dtype = str(stored_as).removeprefix("torch.")
@@ -187,15 +187,16 @@ def save_model(
 
 
 def _save_adapter(
-    model: Model, folder: Path, problem_type: str | None, facts: Mapping[str, Any], replace: bool
+    model: Model, folder: Path, problem_type: str | None, facts: Mapping[str, Any], replace: bool, dtype: torch.dtype
 ) -> None:
-    """Write an adapter folder; the tokenizer only if it differs from the base's."""
+    """Write an adapter folder; the tokenizer only if it differs from the base's. dtype: of its tensors."""
     found = adapter_files(model, folder, problem_type)
     all_facts = _facts(model, {**facts, FACT: found.fact})
     tokenizer = _tokenizer_files(model) if has_own_tokenizer(model) else {}
+    tensors = {name: tensor.to(dtype) for name, tensor in found.tensors.items()}
     with storage.new_folder(folder, replace=replace) as new:
         storage.write_json(new / ADAPTER_CONFIG, found.config)
-        storage.write_bytes(new / ADAPTER_WEIGHTS, to_safetensors(found.tensors, metadata={"format": "pt"}))
+        storage.write_bytes(new / ADAPTER_WEIGHTS, to_safetensors(tensors, metadata={"format": "pt"}))
         for name, data in tokenizer.items():
             storage.write_bytes(storage.inside(new, name), data)
         for name, content in _declaration(model).items():
