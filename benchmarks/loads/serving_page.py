@@ -1,0 +1,171 @@
+"""The page docs/results/serving.md, from the figures of benchmarks/serving.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+OURS, FAST = "maskwright fp32", "maskwright auto"
+INFINITY, PLAIN = "infinity-emb", "FastAPI + sentence-transformers"
+HEAD = """# Serving, measured
+
+Written by `benchmarks/serving.py`; do not edit. One model (MiniLM, float32, from a local folder), one server at a time,
+with the load generator on the same machine. Every request has one sentence, and every response its vector as JSON
+numbers. Times run from the moment when a request was due.
+"""
+Figure = Callable[[dict[str, Any]], float | None]
+# Name, unit, figure of a server, and the factors of infinity-emb's and the plain server's figure that are the goal, for
+# float32 and for --precision auto (None: no goal of its own). A factor above 1 is a lower bound, below 1 an upper one.
+GOALS: list[tuple[str, str, Figure, dict[str, tuple[float, float]]]] = [
+    (
+        "64 closed-loop clients",
+        "texts/s",
+        lambda one: one["clients"]["answered_per_second"],
+        {OURS: (1.5, 3.0), FAST: (2.5, 5.0)},
+    ),
+    ("64 closed-loop clients, p99", "ms", lambda one: one["clients"]["p99_ms"], {OURS: (0.6, 0.3)}),
+    ("one client, p50", "ms", lambda one: one["lone"]["p50_ms"], {OURS: (0.8, 0.8)}),
+    (
+        "short texts among 10% long ones, 70% load, p99",
+        "ms",
+        lambda one: one["short_among_long"]["p99_ms"],
+        {OURS: (0.4, 0.3)},
+    ),
+    ("resident memory under load", "MB", lambda one: one["resident"] / 1e6, {OURS: (0.8, 0.8)}),
+]
+
+
+def page(results: dict[str, Any]) -> str:
+    """The page."""
+    measured, servers = results["measured"], results["servers"]
+    good = {name: one for name, one in servers.items() if "error" not in one}
+    threads = f", OMP_NUM_THREADS={measured['threads']}" if measured["threads"] else ""
+    lines = [
+        HEAD,
+        f"{measured['date']}, commit {measured['commit']}, {measured['machine']}{threads}; {measured['seconds']:g} s "
+        f"per scenario, {measured['overload_seconds']:g} s at 4 times the capacity; load average before the run "
+        f"{measured['load']:.1f}.",
+        "",
+        "## Goals",
+        "",
+        "| figure | server | value | infinity-emb | goal | | FastAPI + sentence-transformers | goal | |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        *goal_lines(good),
+        *own_goal_lines(good, results["library"]),
+        "",
+        "## Open loop",
+        "",
+        "Requests arrive at random moments (a Poisson process) at a multiple of the server's own capacity. *Rejected* "
+        "are 429 and 503; *failed* are connections that ended or stayed silent for 60 s; *unsent* is what the load "
+        "generator, limited to 2,000 open requests, could not send.",
+        "",
+        "| server | load | requests | answered/s | p50 ms | p99 ms | rejected | their p99 | failed | unsent | memory |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        *(line for name, one in good.items() for line in open_lines(name, one)),
+        "",
+        "## Other figures",
+        "",
+        "| server | ready after, s | memory at start, MB | 32 texts a request, texts/s | after overload, texts/s |",
+        "| --- | --- | --- | --- | --- |",
+        *(other_line(name, one) for name, one in good.items()),
+        "",
+        f"The library in one process (float32): {results['library']['one_p50_ms']:.2f} ms for one text (p50), "
+        f"{results['library']['texts_per_second']:,.0f} texts/s in bulk.",
+    ]
+    missing = [name for name in (OURS, FAST, INFINITY, PLAIN) if name not in good]
+    if missing:
+        lines += ["", "## Not measured", ""]
+        lines += [
+            f"- {name}: {servers.get(name, {}).get('error', 'its environment was not given')}" for name in missing
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def goal_lines(servers: dict[str, dict[str, Any]]) -> list[str]:
+    """One line for each goal and server of ours."""
+    lines = []
+    for name, unit, figure, goals in GOALS:
+        for own, factors in goals.items():
+            if own not in servers:
+                continue
+            value = figure(servers[own])
+            cells = []
+            for peer, factor in zip((INFINITY, PLAIN), factors, strict=True):
+                other = figure(servers[peer]) if peer in servers else None
+                cells += [number(other, unit), *goal(value, other, factor)]
+            lines.append(f"| {name} | {own} | {number(value, unit)} | {' | '.join(cells)} |")
+    return lines
+
+
+def goal(value: float | None, other: float | None, factor: float) -> tuple[str, str]:
+    """The bound in words, and whether it is met."""
+    sign = "≥" if factor > 1 else "≤"
+    if value is None or not other:
+        return f"{sign} {factor:g} ×", "not measured"
+    ratio = value / other
+    is_met = ratio >= factor if factor > 1 else ratio <= factor
+    return f"{sign} {factor:g} ×", f"{ratio:.2f} ×: {'met' if is_met else '**not met**'}"
+
+
+def own_goal_lines(servers: dict[str, dict[str, Any]], library: dict[str, float]) -> list[str]:
+    """The goals that compare the server with the library, and its own bounds."""
+    one = servers.get(OURS)
+    if one is None:
+        return []
+    overload = one["open_4"]
+    peak = one["clients"]["answered_per_second"]
+    batches = one["batches"]["answered_per_second"] * 32 / library["texts_per_second"]
+    own = [
+        ("one client, p50, above the library", one["lone"]["p50_ms"] - library["one_p50_ms"], "ms", "≤ 2 ms", 2, False),
+        ("requests of 32 texts, of the library in bulk", batches, "×", "≥ 0.85 ×", 0.85, True),
+        ("start to ready", one["ready_seconds"], "s", "≤ 5 s", 5, False),
+        ("4 × capacity: answered, of the peak", overload["answered_per_second"] / peak, "×", "≥ 0.9 ×", 0.9, True),
+        ("4 × capacity: rejections, p99", overload["rejected_p99_ms"], "ms", "< 50 ms", 50, False),
+        ("4 × capacity: growth of memory", overload["grown_bytes"] / 1e6, "MB", "< 50 MB", 50, False),
+        ("4 × capacity: failed connections", overload["failed"] + overload["other"], "", "0", 0, False),
+    ]
+    lines = []
+    for name, value, unit, bound, limit, is_lower in own:
+        if value is None:
+            lines.append(f"| {name} | {OURS} | none | | {bound} | not measured | | | |")
+            continue
+        is_met = value >= limit if is_lower else value <= limit
+        lines.append(
+            f"| {name} | {OURS} | {number(value, unit)} | | {bound} | {'met' if is_met else '**not met**'} | | | |"
+        )
+    return lines
+
+
+def open_lines(name: str, one: dict[str, Any]) -> list[str]:
+    """One line for each rate."""
+    lines = []
+    for key, found in one.items():
+        if not key.startswith("open_"):
+            continue
+        cells = [f"{found['requests']:,}", f"{found['answered_per_second']:,.0f}"]
+        cells += [number(found["p50_ms"], ""), number(found["p99_ms"], ""), f"{found['rejected']:,}"]
+        cells += [number(found["rejected_p99_ms"], ""), f"{found['failed']:,}", f"{found['unsent']:,}"]
+        cells += [f"{found['grown_bytes'] / 1e6:+,.0f} MB"]
+        lines.append(f"| {name} | {key.removeprefix('open_')} × | {' | '.join(cells)} |")
+    return lines
+
+
+def other_line(name: str, one: dict[str, Any]) -> str:
+    """Start, memory, batches, recovery."""
+    cells = [f"{one['ready_seconds']:.1f}", f"{one['resident_at_start'] / 1e6:,.0f}"]
+    cells += [f"{one['batches']['answered_per_second'] * 32:,.0f}", f"{one['afterwards']['answered_per_second']:,.0f}"]
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def number(value: float | None, unit: str) -> str:
+    """A value with a unit, as exact as it was measured."""
+    if value is None:
+        return "none"
+    shown = (
+        f"{value:,.0f}"
+        if abs(value) >= 100 or value == int(value)
+        else f"{value:.2f}"
+        if abs(value) < 10
+        else f"{value:.1f}"
+    )
+    return f"{shown} {unit}".strip()

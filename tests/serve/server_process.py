@@ -1,0 +1,153 @@
+"""`maskwright serve` as a process on a free port of this machine: what clients, operators and attackers meet."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from typing import Any
+
+SOURCES = Path(__file__).resolve().parents[2] / "src"
+READY_SECONDS = 90.0  # importing torch takes seconds, on a busy machine many
+
+
+@dataclass(frozen=True)
+class Answer:
+    """status, headers by lowercase name, body."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.body)
+
+
+@dataclass
+class ServerProcess:
+    """A running server. log: file of its standard error."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+    log: Path
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 60,
+    ) -> Answer:
+        """One request on a new connection."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        try:
+            connection.request(method, path, body, dict(headers or {}))
+            found = connection.getresponse()
+            return Answer(found.status, {name.lower(): value for name, value in found.getheaders()}, found.read())
+        finally:
+            connection.close()
+
+    def get(self, path: str, **headers: str) -> Answer:
+        """GET."""
+        return self.request("GET", path, headers=headers)
+
+    def post(self, path: str, value: Any, **headers: str) -> Answer:
+        """POST of JSON, or of bytes as they are."""
+        data = value if isinstance(value, bytes) else json.dumps(value).encode()
+        return self.request("POST", path, data, {"Content-Type": "application/json", **headers})
+
+    def raw(self, data: bytes, timeout: float = 10) -> bytes:
+        """Send bytes and end the sending half; returns what comes until the server closes, or `timeout` seconds."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=timeout) as connection:
+            found = b""
+            with suppress(ConnectionError, TimeoutError):
+                connection.sendall(data)
+                connection.shutdown(socket.SHUT_WR)
+                while part := connection.recv(1 << 16):
+                    found += part
+            return found
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+        return self.process.poll() is None
+
+    def metrics(self) -> dict[str, float]:
+        """The samples of /metrics; names with labels as they are written there."""
+        lines = self.get("/metrics").body.decode().splitlines()
+        samples = (line.rpartition(" ") for line in lines if line and not line.startswith("#"))
+        return {name: float(value) for name, _, value in samples}
+
+    def metric(self, name: str) -> float:
+        """The sum of a metric over its labels."""
+        return sum(value for key, value in self.metrics().items() if key.partition("{")[0] == name)
+
+    def wait_until_ready(self, seconds: float = READY_SECONDS) -> None:
+        """Wait for 200 of /ready. Raises RuntimeError with the log if the process ends, or does not become ready."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if not self.is_alive:
+                raise RuntimeError(f"the server ended with {self.process.returncode}: {self.text()}")
+            with suppress(OSError, HTTPException):
+                if self.get("/ready").status == 200:
+                    return
+            time.sleep(0.02)
+        raise RuntimeError(f"the server was not ready after {seconds} s: {self.text()}")
+
+    def stop(self, number: signal.Signals = signal.SIGTERM, seconds: float = 60) -> int:
+        """Send a signal; returns the exit code."""
+        self.process.send_signal(number)
+        return self.process.wait(seconds)
+
+    def text(self) -> str:
+        """Standard output and error."""
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+
+def free_port() -> int:
+    """A port that nobody uses now."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def start(folder: Path, *options: str | Path, port: int | None = None, **environment: str) -> ServerProcess:
+    """Start a server with these options; its log is in `folder`. It may not be ready yet."""
+    port = port or free_port()
+    command = [sys.executable, "-m", "maskwright", "serve", "--port", str(port), *map(str, options)]
+    log = folder / f"server-{port}.log"
+    variables = {**os.environ, "PYTHONPATH": str(SOURCES), "OMP_NUM_THREADS": "1", **environment}
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=variables, cwd=folder)
+    return ServerProcess(process, port, log)
+
+
+@contextmanager
+def running(*options: str | Path, port: int | None = None, **environment: str) -> Iterator[ServerProcess]:
+    """A ready server, killed at the end if it still runs."""
+    with tempfile.TemporaryDirectory(prefix="maskwright-serve-") as folder:
+        server = start(Path(folder), *options, port=port, **environment)
+        try:
+            server.wait_until_ready()
+            yield server
+        finally:
+            if server.is_alive:
+                server.process.kill()
+            server.process.wait(30)
