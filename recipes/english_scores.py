@@ -13,6 +13,7 @@ import argparse
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -132,6 +133,16 @@ def tfidf() -> Callable[[Sequence[Row], bool], np.ndarray]:
         return counter.fit_transform(texts) if fitted else counter.transform(texts)
 
     return features
+
+
+def fitted_tfidf(texts: Sequence[str], labels: Sequence[str]) -> Any:
+    """Logistic regression on TF-IDF features, fitted: the usual baseline of text classification."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    counter = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
+    return make_pipeline(counter, LogisticRegression(C=10.0, max_iter=2000)).fit(texts, labels)
 
 
 def named(name: str, values: Sequence[float]) -> dict[str, float]:

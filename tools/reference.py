@@ -40,6 +40,7 @@ from maskwright.experiments.ladder.config import LadderConfig  # noqa: E402
 from maskwright.experiments.rare.config import RareLabConfig  # noqa: E402
 from maskwright.models.describe import parameter_count  # noqa: E402
 from maskwright.models.presets import PRESETS  # noqa: E402
+from maskwright.serve.settings import ServeSettings  # noqa: E402
 from maskwright.speed.plan_config import PlanConfig  # noqa: E402
 
 FOLDER = REPOSITORY / "docs" / "reference"
@@ -56,6 +57,7 @@ CONFIGS: dict[str, tuple[type, str]] = {
     "experiment-ladder": (LadderConfig, "Comparison of model sizes"),
     "experiment-benchmark": (BenchmarkConfig, "Benchmark tasks"),
     "plan": (PlanConfig, "Cost estimates"),
+    "serve": (ServeSettings, "Server"),
 }
 
 # Public names by page of the API reference.

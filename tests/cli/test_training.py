@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 
+from maskwright.cli import main
 from train.runs import corpus, labeled
 
 TINY = [
@@ -21,9 +24,17 @@ TINY = [
 
 
 def maskwright(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run the command in a folder."""
-    command = [sys.executable, "-m", "maskwright", *map(str, words)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+    """Run the command in a folder, in this process: a new one would take seconds to import torch."""
+    out, err = io.StringIO(), io.StringIO()
+    argv = ["maskwright", *map(str, words)]
+    with chdir(cwd), redirect_stdout(out), redirect_stderr(err), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", argv)
+        try:
+            main()
+            code = 0
+        except SystemExit as finished:
+            code = finished.code or 0
+    return subprocess.CompletedProcess(argv, code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")

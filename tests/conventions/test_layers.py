@@ -24,6 +24,7 @@ LAYERS = {
     "train": 5,
     "inference": 5,
     "inspect": 5,
+    "export": 5,
     "http": 6,
     "estimators": 6,
     "api": 6,
@@ -38,18 +39,20 @@ LAYERS = {
     "__init__": 9,
     "__main__": 9,
 }
-# Allowed inside one layer: models take packed batches; training and inspection run a model as inference does; `load`
-# and the estimators call each other; `training` calls experiments; a plan asks what the machine has; the studio
-# shows lessons.
+# Allowed inside one layer: models take packed batches; training, inspection and export run a model as inference
+# does; `load` and the estimators call each other; `training` calls experiments; a plan asks what the
+# machine has; loaded models are opened by the api; the studio shows lessons.
 SAME_LAYER = {
     ("models", "data"),
     ("train", "inference"),
     ("inspect", "inference"),
+    ("export", "inference"),
     ("api", "estimators"),
     ("estimators", "api"),
     ("training", "experiments"),
     ("speed", "doctor"),
     ("speed", "api"),
+    ("http", "api"),
     ("studio", "lessons"),
 }
 UPWARD = {("text.tokenizers.tokenizer", "data")}  # Tokenizer.batch returns the packed batch

@@ -295,7 +295,7 @@ def good_config(tmp_path_factory):
     return folder, json.loads((folder / "config.json").read_text())
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(st.dictionaries(st.sampled_from(KEYS), VALUES, min_size=1, max_size=3))
 def test_any_configuration_loads_or_is_refused_in_words(good_config, changes):
     folder, config = good_config

@@ -16,7 +16,8 @@ from maskwright.core import storage
 from maskwright.core.errors import InputError
 from maskwright.hub.folders import load_model, read_facts
 from maskwright.hub.sentence import declared_by
-from train.runs import TINY, corpus, sentence_teacher
+from maskwright.text.tokenizers.tokenizer import Tokenizer
+from train.runs import corpus, sentence_teacher
 
 WORDS = "the a cat dog bird sees likes finds small red old house tree river and then it was here he she".split()  # noqa: SIM905
 
@@ -109,7 +110,7 @@ def test_the_stages_make_a_model_and_the_same_command_does_nothing_twice(
     teacher = sentence_teacher(corpus(tmp_path), tmp_path / "teacher")
     monkeypatch.setenv("MASKWRIGHT_DATA", str(data))
     monkeypatch.setattr(english, "teacher_folder", lambda: teacher)
-    monkeypatch.setattr(english, "NETWORK", TINY)
+    monkeypatch.setattr(english, "LAYERS", (0, 1))
     monkeypatch.setattr(english, "VOCAB_SIZE", 90)
     words = ["english.py", "-o", str(tmp_path / "out"), "--files", "3", "--tokens", "3000"]
     monkeypatch.setattr(sys, "argv", words)
@@ -131,6 +132,26 @@ def test_the_stages_make_a_model_and_the_same_command_does_nothing_twice(
     english.main()
     more, _ = load_model(tmp_path / "more" / "model")
     assert more.tokenizer.files() == model.tokenizer.files()
+    later = read_facts(tmp_path / "more" / "model")
+    assert later["initialization"] == facts["initialization"] == "layers 0, 1 of the teacher's 6, and its embeddings"
+    assert later["tokens"] > facts["tokens"]
+
+
+def test_the_student_starts_with_layers_and_subword_embeddings_of_the_teacher(english, tmp_path: Path):
+    import english_start
+
+    folder = sentence_teacher(corpus(tmp_path), tmp_path / "teacher")
+    teacher, _ = load_model(folder)
+    tokenizer = Tokenizer.train([str(tmp_path / "corpus.txt")], kind="wordpiece", vocab_size=60)
+    student = english_start.teachers_layers(folder, (1,), tokenizer)
+    theirs, ours = dict(teacher.named_parameters()), dict(student.named_parameters())
+    last = "ffn.down.weight"
+    assert ours[f"encoder.layers.0.{last}"].equal(theirs[f"encoder.layers.1.{last}"])
+    for index in range(tokenizer.vocab_size):
+        token = tokenizer.id_to_token(index)
+        known = teacher.tokenizer.token_to_id(token)
+        ids = [known] if known is not None else teacher.tokenizer.encode_plain([token.removeprefix("##")])[0]
+        assert student.word_embeddings[index].allclose(teacher.word_embeddings[ids].mean(dim=0)), token
 
 
 def test_a_missing_teacher_is_one_sentence(english, monkeypatch: pytest.MonkeyPatch):

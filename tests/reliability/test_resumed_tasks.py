@@ -14,7 +14,6 @@ pytestmark = pytest.mark.skipif(not CAN_FORK, reason=NO_FORK)
 @pytest.mark.parametrize(
     ("kind", "kills"),
     [
-        ("finetune", 2),
         pytest.param("finetune", 6, marks=pytest.mark.slow),
         pytest.param("adapter", 4, marks=pytest.mark.slow),
         pytest.param("distill", 4, marks=pytest.mark.slow),

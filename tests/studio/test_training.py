@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from maskwright.core.config import read_toml
+from maskwright.core.options import settings_of
+from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.run import RunFolder
 from studio.models import write_masked
 from studio.serving import Served, serving
@@ -189,6 +192,24 @@ def test_settings_that_cannot_be_are_refused_before_anything_begins(served, chan
     assert served.post("/api/train/start", asked).status in (404, 422)
     assert not (served.studio.runs / "never").exists()
     assert served.studio.jobs.get("never") is None
+
+
+def test_the_form_has_the_settings_of_each_task_with_their_help_and_default(served):
+    found = served.get("/api/train/form").json()
+    assert found["models"]["masked"][0] == "classification" and "translation" not in found["models"]["masked"]
+    for task, own in found["tasks"].items():
+        for one in own["settings"]:
+            setting = settings_of(FinetuneConfig)[one["name"]]
+            assert one["help"] == setting.help and setting.is_for(task) and one["default"] and one["label"], one
+    crf = {task for task, own in found["tasks"].items() if "crf" in [one["name"] for one in own["settings"]]}
+    assert crf == {"tagging"}
+
+
+def test_any_setting_of_the_form_reaches_the_recipe(served, monkeypatch):
+    monkeypatch.setattr(served.studio.jobs, "start", lambda name, words: None)
+    begin(served, "chosen", upload(served, GOOD), schedule="cosine", class_weight="balanced", weight_decay=0.1)
+    recipe = read_toml(served.studio.runs / ".studio" / "chosen.toml")
+    assert (recipe["schedule"], recipe["class_weight"], recipe["weight_decay"]) == ("cosine", "balanced", 0.1)
 
 
 def test_a_log_with_numbers_that_json_does_not_have_is_shown(served):

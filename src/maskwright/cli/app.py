@@ -24,6 +24,7 @@ from . import (
     ensemble,
     evaluate,
     experiment,
+    export,
     fill_mask,
     finetune,
     generate,
@@ -82,6 +83,7 @@ COMMANDS: dict[str, dict[str, typer.Typer | Callable[..., None]]] = {
     "Tools": {
         "doctor": doctor.app,
         "convert": convert.convert,
+        "export": export.export,
         "presets": presets.presets,
         "lessons": lessons.app,
         "studio": studio.studio,

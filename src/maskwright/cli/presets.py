@@ -70,13 +70,18 @@ def presets(settings: PresetsSettings, json: JsonFlag = False) -> None:
 
 def _show_models(json: bool) -> None:
     """Print the short names, what they mean and whether the model is on this machine."""
-    from ..hub.published import MANIFESTS, PUBLISHED, built_in_folder, installed_folder
+    from ..hub.manifests import MANIFESTS
+    from ..hub.published import PUBLISHED, about, built_in_folder, installed_folder
 
-    rows = [{"name": name, "model": "built in", "folder": str(built_in_folder(name))} for name in MANIFESTS]
+    rows = [
+        {"name": name, "model": "built in", "about": about(name), "folder": str(built_in_folder(name))}
+        for name in MANIFESTS
+    ]
     for name, model in PUBLISHED.items():
         folder = installed_folder(name)
-        rows.append({"name": name, "model": model.hub_id, "folder": "not installed" if folder is None else str(folder)})
+        where = "not installed" if folder is None else str(folder)
+        rows.append({"name": name, "model": model.hub_id, "about": about(name), "folder": where})
     if json:
         print_json(rows)
         return
-    print_table(list(rows[0]), [list(row.values()) for row in rows])
+    print_table(("name", "model", "about"), [(row["name"], row["model"], row["about"]) for row in rows])

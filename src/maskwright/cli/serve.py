@@ -1,4 +1,4 @@
-"""`maskwright serve`: models behind HTTP routes that existing clients know."""
+"""`maskwright serve`: models over HTTP, for existing clients."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def serve(settings: ServeSettings, json: JsonFlag = False) -> None:
     if not settings.models and not settings.model:
         tell_default("name others to serve them")
 
-    def tell(address: str) -> None:
+    def announce(address: str) -> None:
         models = [name for name, _ in settings.named_models]
         print_json({"address": address, "models": models}) if json else print_text(address)
         note(f"Ready: {', '.join(models)}. Ctrl-C finishes what is running and stops.")
 
-    run_server(settings, tell)
+    run_server(settings, announce)

@@ -20,6 +20,7 @@ from ..hub.adapters import attach_adapter
 from ..hub.download import find_folder
 from ..hub.folders import load_model, merged, read_facts, save_model
 from ..hub.published import ENGLISH
+from ..hub.recommended import recommended_lr
 from ..inference.ready import compute_in, place, require_head, room_of
 from ..models.build import build
 from ..models.device import resolve_precision
@@ -28,8 +29,11 @@ from ..models.model import Model, tokenizer_of
 from ..tasks.base import Task
 from ..tasks.of_model import task_of_model
 from ..tasks.rows.examples import Examples
+from ..train.finetuning.config import DEFAULT_EPOCHS, DEFAULT_LR
+from ..train.finetuning.epochs import MIN_STEPS
 from ..train.finetuning.finetune import fit, has_new_head
 from ..train.schedules import Schedule
+from ..train.settings import ADAPTER_LR
 
 ModelSource = str | Path | Model
 AdapterSettings = str | Mapping[str, Any] | None
@@ -43,14 +47,14 @@ class FineTuned(BaseEstimator):
 
     Args:
         model: Short name, model folder, Hugging Face Hub model ID, or a Model with a tokenizer, which is copied.
-        epochs: Number of epochs.
-        lr: Peak learning rate.
+        epochs: Number of epochs; None for 3, on small data sets up to 10 until there are 100 steps.
+        lr: Peak learning rate; None for the one that the model recommends, else 5e-5 (2e-3 with an adapter).
         learning_rate: Another name for `lr`; used if it is given.
         batch_size: Batch size in examples.
         max_length: Maximum sequence length in tokens; None for 128, or the model's maximum if that is smaller.
         freeze_encoder: Train only the pooler and the head.
         adapter: "lora" to train a LoRA adapter and the head, or a dict of its settings (rank, alpha, targets,
-            dropout). It needs a model by name and a higher lr, such as 2e-3; `save` writes an adapter folder.
+            dropout). It needs a model by name; `save` writes an adapter folder.
         warmup: Warmup as a fraction of the steps.
         weight_decay: AdamW weight decay.
         schedule: Learning-rate schedule: "linear", "cosine", "constant" or "inverse_sqrt".
@@ -70,8 +74,8 @@ class FineTuned(BaseEstimator):
         self,
         model: ModelSource = ENGLISH,
         *,
-        epochs: int = 3,
-        lr: float = 5e-5,
+        epochs: int | None = None,
+        lr: float | None = None,
         learning_rate: float | None = None,
         batch_size: int = 32,
         max_length: int | None = None,
@@ -113,8 +117,9 @@ class FineTuned(BaseEstimator):
             model,
             task,
             examples,
-            epochs=self.epochs,
-            lr=self.lr if self.learning_rate is None else self.learning_rate,
+            epochs=DEFAULT_EPOCHS if self.epochs is None else self.epochs,
+            min_steps=MIN_STEPS if self.epochs is None else 0,
+            lr=self._lr(),
             batch_size=self.batch_size,
             seed=self.random_state,
             freeze_encoder=self.freeze_encoder,
@@ -151,6 +156,15 @@ class FineTuned(BaseEstimator):
             attach_adapter(model, str(self.model), self._lora(), new, self.random_state, {})
         return place(model, self.device), is_new_head
 
+    def _lr(self) -> float:
+        """The learning rate: the given one, else the adapter's or the model's, else the default."""
+        given = self.lr if self.learning_rate is None else self.learning_rate
+        if given is not None:
+            return given
+        if self.adapter is not None:
+            return ADAPTER_LR
+        return (None if isinstance(self.model, Model) else recommended_lr(self.model)) or DEFAULT_LR
+
     def _lora(self) -> LoraConfig:
         """The settings of the adapter. Raises ConfigError."""
         check(
@@ -166,7 +180,7 @@ class FineTuned(BaseEstimator):
             self._lora()
         for name in ("epochs", "batch_size", "max_length", "accumulation"):
             value = getattr(self, name)
-            if value is None and name == "max_length":
+            if value is None and name in ("max_length", "epochs"):
                 continue
             check(
                 isinstance(value, int | np.integer) and int(value) >= 1, f"{name} is {value!r}; it must be 1 or more."
@@ -181,6 +195,8 @@ class FineTuned(BaseEstimator):
         rate = "lr" if self.learning_rate is None else "learning_rate"
         for name, least in ((rate, "above 0"), ("warmup", "0 or more"), ("weight_decay", "0 or more")):
             value = getattr(self, name)
+            if value is None and name == "lr":
+                continue
             fits = isinstance(value, int | float | np.number) and bool(value > 0 if least == "above 0" else value >= 0)
             check(fits, f"{name} is {value!r}; it must be a number, {least}.")
         check(

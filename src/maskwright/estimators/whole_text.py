@@ -29,8 +29,8 @@ class WholeText(FineTuned):
 
     Args:
         model: Short name, model folder, Hugging Face Hub model ID, or a Model with a tokenizer, which is copied.
-        epochs: Number of epochs.
-        lr: Peak learning rate.
+        epochs: Number of epochs; None for 3, on small data sets up to 10 until there are 100 steps.
+        lr: Peak learning rate; None for the one that the model recommends, else 5e-5 (2e-3 with an adapter).
         learning_rate: Another name for `lr`; used if it is given.
         batch_size: Batch size in examples.
         max_length: Maximum sequence length in tokens; None for 128, or the model's maximum if that is smaller.
@@ -42,7 +42,7 @@ class WholeText(FineTuned):
             `text` and `text_pair`.
         freeze_encoder: Train only the pooler and the head.
         adapter: "lora" to train a LoRA adapter and the head, or a dict of its settings (rank, alpha, targets,
-            dropout). It needs a model by name and a higher lr, such as 2e-3; `save` writes an adapter folder.
+            dropout). It needs a model by name; `save` writes an adapter folder.
         warmup: Warmup as a fraction of the steps.
         weight_decay: AdamW weight decay.
         schedule: Learning-rate schedule: "linear", "cosine", "constant" or "inverse_sqrt".
@@ -63,8 +63,8 @@ class WholeText(FineTuned):
         self,
         model: ModelSource = ENGLISH,
         *,
-        epochs: int = 3,
-        lr: float = 5e-5,
+        epochs: int | None = None,
+        lr: float | None = None,
         learning_rate: float | None = None,
         batch_size: int = 32,
         max_length: int | None = None,

@@ -84,6 +84,13 @@ class LoadedModel:
             )
         return self._encoders[key]
 
+    @property
+    def network(self) -> str:
+        """Kind of the model: encoder, causal or encoder-decoder."""
+        if self.model.head_name == "seq2seq":
+            return "encoder-decoder"
+        return "causal" if self.model.config.attention == "causal" else "encoder"
+
     def to_json(self) -> dict[str, Any]:
         """Returns the model facts that the pages display."""
         config, tokenizer = self.model.config, self.tokenizer

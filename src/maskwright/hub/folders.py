@@ -78,6 +78,11 @@ def load_model(
         CorruptFileError: a file is damaged.
     """
     folder, root = find_folder(name)
+    if "export" in read_facts(folder):
+        raise ModelFolderError(
+            f"{folder} is an exported graph, without weights that maskwright could train or run: use the model that it "
+            "was exported from."
+        )
     if not is_adapter(folder):
         return _load_whole(name, head, labels=labels, problem_type=problem_type, seed=seed, top=top)
     model, report = load_adapter(folder, root, _load_whole)
@@ -160,42 +165,53 @@ def save_model(
         RunError: the folder exists and is not empty, unless `replace`.
         ConfigError: unknown `weights_as`, or weights too large for it.
     """
-    problem_type = _problem_type(model, facts or {})
     if model.adapter is not None:
-        _save_adapter(model, Path(folder), problem_type, facts or {}, replace)
+        stored_as = _storage(model, weights_as)
+        _save_adapter(model, Path(folder), _problem_type(model, facts or {}), facts or {}, replace, stored_as)
         return
     stored_as = _storage(model, weights_as)
-    dtype = str(stored_as).removeprefix("torch.")
     family = family_for(model.config, model.head_name)
-    config = write_config(family, model.config, model.head_name, model.labels, problem_type, dtype)
-    ids = _generation_ids(model)
-    config = {**ids, **config}  # the model's own values take precedence
     all_facts = _facts(model, facts or {})
-    files = _tokenizer_files(model)
+    files = description_files(model, facts or {}, str(stored_as).removeprefix("torch."))
     tensors = {name: tensor.to(stored_as) for name, tensor in _their_tensors(model, family).items()}
     with storage.new_folder(folder, replace=replace) as new:
-        storage.write_json(new / config_file.FILE, config)
         storage.write_bytes(new / weights.FILE, to_safetensors(tensors, metadata={"format": "pt"}))
-        for name, data in files.items():
-            storage.write_bytes(storage.inside(new, name), data)
-        if ids:
-            storage.write_json(new / GENERATION, ids)
-        for name, content in _declaration(model).items():
-            storage.write_json(new / name, content)
+        write_files(new, files)
         storage.write_json(new / FACTS, all_facts)
         storage.write_text(new / "README.md", model_card(model, all_facts, family))
 
 
+def description_files(model: Model, facts: Mapping[str, Any], dtype: str) -> dict[str, Any]:
+    """Returns the files that describe a whole model in addition to its weights: configuration, tokenizer, start and
+    end tokens, and sentence-embedding settings, by relative path; bytes, or the content of a JSON file.
+
+    facts: see `save_model`; dtype: of the weights, as in "float32".
+    """
+    family = family_for(model.config, model.head_name)
+    problem_type, ids = _problem_type(model, facts), _generation_ids(model)
+    config = write_config(family, model.config, model.head_name, model.labels, problem_type, dtype)
+    files: dict[str, Any] = {config_file.FILE: {**ids, **config}}  # the model's own values take precedence
+    return files | _tokenizer_files(model) | ({GENERATION: ids} if ids else {}) | _declaration(model)
+
+
+def write_files(folder: Path, files: Mapping[str, Any]) -> None:
+    """Write files into a new folder: bytes as they are, other content as JSON."""
+    for name, content in files.items():
+        path = storage.inside(folder, name)
+        storage.write_bytes(path, content) if isinstance(content, bytes) else storage.write_json(path, content)
+
+
 def _save_adapter(
-    model: Model, folder: Path, problem_type: str | None, facts: Mapping[str, Any], replace: bool
+    model: Model, folder: Path, problem_type: str | None, facts: Mapping[str, Any], replace: bool, dtype: torch.dtype
 ) -> None:
-    """Write an adapter folder; the tokenizer only if it differs from the base's."""
+    """Write an adapter folder; the tokenizer only if it differs from the base's. dtype: of its tensors."""
     found = adapter_files(model, folder, problem_type)
     all_facts = _facts(model, {**facts, FACT: found.fact})
     tokenizer = _tokenizer_files(model) if has_own_tokenizer(model) else {}
+    tensors = {name: tensor.to(dtype) for name, tensor in found.tensors.items()}
     with storage.new_folder(folder, replace=replace) as new:
         storage.write_json(new / ADAPTER_CONFIG, found.config)
-        storage.write_bytes(new / ADAPTER_WEIGHTS, to_safetensors(found.tensors, metadata={"format": "pt"}))
+        storage.write_bytes(new / ADAPTER_WEIGHTS, to_safetensors(tensors, metadata={"format": "pt"}))
         for name, data in tokenizer.items():
             storage.write_bytes(storage.inside(new, name), data)
         for name, content in _declaration(model).items():

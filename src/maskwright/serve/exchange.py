@@ -23,7 +23,7 @@ class Exchange:
         client: Name of the key, or address: whose share of the model it counts toward.
         timeout: Seconds until its deadline.
         is_bulk: Whether it asked to wait for others (x-priority: bulk).
-        reason: Why it was refused, "" if it was not.
+        reason: Why it was rejected, "" if it was not.
         headers: Further headers of the response.
     """
 

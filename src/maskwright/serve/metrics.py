@@ -15,7 +15,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Metrics:
-    """Counters and histograms of one server, in a registry of its own."""
+    """Counters and histograms of one server, in a separate registry."""
 
     def __init__(self) -> None:
         disable_created_metrics()

@@ -1,4 +1,4 @@
-"""Requests that are refused, each with its status, its reason for the metrics, and one sentence."""
+"""Requests that are rejected, each with its status, its reason for the metrics, and one sentence."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Runs the server: its socket, its signals, and a stop that loses no admitted request.
 
-The first SIGTERM or SIGINT drains: new work is refused with 503, admitted work ends, and the process exits with 0. A
+The first SIGTERM or SIGINT drains: new work is rejected with 503, admitted work ends, and the process exits with 0. A
 second one ends it at once with 130. SIGHUP reads the keys again.
 """
 

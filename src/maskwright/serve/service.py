@@ -97,7 +97,7 @@ class Service:
         return self.phase == READY and self.worker.is_up
 
     def drain(self) -> None:
-        """From now on, new work is refused."""
+        """From now on, new work is rejected."""
         self.phase = DRAINING
 
     async def idle(self) -> None:

@@ -39,9 +39,7 @@ class ServeSettings:
         metavar="[MODEL]...",
         default_help=f"{ENGLISH}, which is built in",
     )
-    model: tuple[str, ...] = option(
-        (), "Model under a name of its own, NAME=FOLDER. Repeatable.", metavar="NAME=FOLDER"
-    )
+    model: tuple[str, ...] = option((), "Model under its own name, NAME=FOLDER. Repeatable.", metavar="NAME=FOLDER")
     max_length: dict[str, int] = option(
         {},
         "Maximum tokens of a text for a model, NAME=TOKENS. Repeatable.",
@@ -139,7 +137,7 @@ class ServeSettings:
         for index, (name, _) in enumerate(found):
             check(
                 name not in [other for other, _ in found[:index]],
-                f"Two models have the name '{name}': give them names with --model NAME=FOLDER.",
+                f"Two models have the name '{name}': name them with --model NAME=FOLDER.",
             )
         return found
 

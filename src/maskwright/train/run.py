@@ -146,6 +146,12 @@ def open_run(path: Path, recipe: dict[str, Any], *, restart: bool = False) -> It
             raise
 
 
+def is_recorded_without(path: Path, setting: str) -> bool:
+    """Whether the folder contains a run of an older version, which did not have this setting."""
+    recipe = path / "config.toml"
+    return recipe.is_file() and setting not in configuration.read_toml(recipe)
+
+
 def _add_events(run: RunFolder) -> None:
     """Write the events of records that a run, and each of its seeds, logged before TensorBoard was enabled."""
     for path in (run.path, *run.path.glob("seed-*")):
@@ -169,8 +175,8 @@ def _check_same(path: Path, recipe: dict[str, Any]) -> None:
         raise RunError(
             f"{path} contains {kinds[0]}, not {kinds[1]}: choose another -o folder, or use --restart to discard it."
         )
-    # A flag that an older version did not have, and that is off, does not change the run.
-    new = {name: value for name, value in new.items() if name in old or value is not False}
+    # A setting that an older version did not have, and that is off, does not change the run.
+    new = {name: value for name, value in new.items() if name in old or value not in (False, 0)}
     differing = configuration.differences(old, new)
     if differing:
         raise RunError(

@@ -106,7 +106,7 @@ async def model(call: Call) -> Response:
 
 
 async def completions(call: Call) -> Response:
-    """Continuations of prompts by a left-to-right model, on request as they are generated."""
+    """Continuations of prompts by a causal language model, on request as they are generated."""
     body: CompletionBody = call.body
     prompts = as_list(body.prompt, "prompt")
     model = call.service.find(call.exchange, "generate", body.model)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import Field
 
 from ...core import config, registry, storage
 from ...core.errors import InputError, RunError
+from ...tasks.spec import spec_of
 from ...train.finetuning.config import FinetuneConfig
+from ..forms import form_fields, given_settings, request_model
 from ..model_registry import OWN, LoadedModel, Studio
 from ..requests import Here, Json, Name, RequestModel, ShortText, body, read_body
 from ..run_folders import describe_run, find_run
@@ -36,17 +38,19 @@ class CheckRequest(RequestModel):
     skip_bad_rows: bool = False
 
 
-class TrainingRequest(CheckRequest):
-    """Settings of a run; name: its folder; dev: another uploaded file, None to hold out 10% of `file`."""
+class NewRun(CheckRequest):
+    """A run; name: its folder; dev: another uploaded file, None to hold out 10% of `file`."""
 
     name: Name
     model: Name
     dev: Name | None = None
-    epochs: Annotated[int, Field(ge=1, le=1000)] = 3
-    lr: Annotated[float, Field(gt=0, lt=1)] = 5e-5
-    batch_size: Annotated[int, Field(ge=1, le=4096)] = 32
-    max_length: Annotated[int, Field(ge=4, le=8192)] = 128
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+
+
+# Settings that the page has other fields for, or sets itself.
+OTHERS = {"task", "model", "preset", "columns", "skip_bad_rows", "log_every"}
+# A page must not start a run that never ends, or that fills the memory.
+MOST = {"epochs": 1000, "lr": 1, "batch_size": 4096, "max_length": 8192, "seeds": 20, "seed": 2**32 - 1}
+TrainingRequest = request_model(NewRun, FinetuneConfig, OTHERS, MOST)
 
 
 class RunRequest(RequestModel):
@@ -68,8 +72,23 @@ def check(studio: Here, asked: Annotated[CheckRequest, body(CheckRequest)]) -> J
     return Json(studio.uploads.describe(asked.file, asked.task, columns, skip_bad_rows=asked.skip_bad_rows))
 
 
+@router.get("/api/train/form")
+def form(studio: Here) -> Json:
+    """Returns the tasks with the form fields of their settings, and the tasks that suit each loaded model."""
+    specs = {name: spec_of(name) for name in registry.names("task")}
+    tasks = {
+        name: {"title": spec.title or name, "settings": form_fields(FinetuneConfig, OTHERS, name)}
+        for name, spec in specs.items()
+    }
+    suited = {
+        model.name: [name for name, spec in specs.items() if model.network in spec.networks]
+        for model in studio.models.values()
+    }
+    return Json({"tasks": tasks, "models": suited})
+
+
 @router.post("/api/train/start")
-def start(studio: Here, asked: Annotated[TrainingRequest, body(TrainingRequest)]) -> Json:
+def start(studio: Here, asked: Annotated[Any, body(TrainingRequest)]) -> Json:
     """Starts a run. Rejects invalid settings before creating a folder or a process."""
     model = studio.model(asked.model)
     if not _RUN_NAME.fullmatch(asked.name):
@@ -123,24 +142,24 @@ def columns_of(text: str) -> dict[str, str]:
     return pairs
 
 
-def _recipe(studio: Studio, model: LoadedModel, asked: TrainingRequest, output: Path, num_rows: int) -> FinetuneConfig:
+def _recipe(studio: Studio, model: LoadedModel, asked: Any, output: Path, num_rows: int) -> FinetuneConfig:
     """Returns the settings for `finetune`, validated the same way, with absolute paths so that it can resume."""
-    steps = asked.epochs * -(-num_rows // asked.batch_size)
-    return FinetuneConfig(
-        train=studio.uploads.path(asked.file),
-        dev=None if asked.dev is None else studio.uploads.path(asked.dev),
-        output=output,
-        task=asked.task,
-        model=str(model.folder.resolve()),
-        columns=columns_of(asked.columns),
-        epochs=asked.epochs,
-        lr=asked.lr,
-        batch_size=asked.batch_size,
-        max_length=min(asked.max_length, model.model.config.max_position_embeddings),
-        skip_bad_rows=asked.skip_bad_rows,
-        log_every=max(1, steps // MOST_LOGGED),
-        seed=asked.seed,
+    recipe = config.from_dict(
+        FinetuneConfig,
+        {
+            **given_settings(asked, FinetuneConfig),
+            "train": studio.uploads.path(asked.file),
+            "dev": None if asked.dev is None else studio.uploads.path(asked.dev),
+            "output": output,
+            "task": asked.task,
+            "model": str(model.folder.resolve()),
+            "columns": columns_of(asked.columns),
+            "skip_bad_rows": asked.skip_bad_rows,
+        },
     )
+    steps = recipe.epochs * -(-num_rows // recipe.batch_size)
+    most = model.model.config.max_position_embeddings
+    return replace(recipe, max_length=min(recipe.max_length, most), log_every=max(1, steps // MOST_LOGGED))
 
 
 @router.post("/api/train/watch")

@@ -34,7 +34,7 @@ class Settings(LongTextSettings):
 SPEC = TaskSpec(
     title="Anomaly detection",
     settings=Settings,
-    defaults={"epochs": 30, "lr": 1e-3},
+    defaults={"epochs": 30, "min_steps": 0, "lr": 1e-3},
     freezes_encoder=True,
     has_classes=True,
 )

@@ -32,6 +32,7 @@ SPEC = TaskSpec(
     run_settings=("train_target", "dev_target", "target_tokenizer", "batch_tokens", "average_checkpoints"),
     defaults={
         "epochs": 20,
+        "min_steps": 0,
         "lr": 7e-4,
         "warmup": 4000,
         "schedule": "inverse_sqrt",

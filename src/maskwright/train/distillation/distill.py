@@ -120,4 +120,6 @@ def _introduced(student: Student, teacher: Model) -> str:
     size = f"The student has {student.model.num_parameters:,} of the teacher's {teacher.num_parameters:,} parameters"
     if student.layers:
         return f"{size} and is initialized from its layers {', '.join(map(str, student.layers))}."
+    if student.start is not None:
+        return f"{size} and is initialized from {student.start}."
     return f"{size}, initialized at random{', except for the word embeddings' if student.copied else ''}."

@@ -128,7 +128,7 @@ class SentenceSide(PretrainingSetup):
         if recipe.start is not None:
             model, report = load_model(recipe.start, "mlm", seed=recipe.seed)
             report.log_weight_mismatch(recipe.start)
-            self.student = Student(model, (), tuple(report.loaded), tuple(report.new))
+            self.student = Student(model, (), tuple(report.loaded), tuple(report.new), recipe.start)
             return tokenizer_of(model)
         return tokenizer_of(self.teacher) if recipe.preset in TEACHERS_LAYERS else super()._tokenizer()
 

@@ -43,6 +43,7 @@ class Student:
     layers: tuple[int, ...]
     copied: tuple[str, ...]
     new: tuple[str, ...]
+    start: str | None = None  # the earlier student that initializes it
 
 
 def student_config(teacher: ModelConfig, name: str = HALF, num_layers: int | None = None) -> ModelConfig:

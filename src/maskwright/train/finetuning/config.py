@@ -9,15 +9,18 @@ from typing import Any, ClassVar
 from ...core import registry
 from ...core.config import check, check_above_zero, check_at_least, check_name, check_not_negative, fit_types
 from ...core.errors import ConfigError
-from ...core.options import LONG_TEXTS, NETWORK, OPTIMIZATION, TASK, fill_defaults, misplaced, option
+from ...core.options import LONG_TEXTS, NETWORK, OPTIMIZATION, TASK, fill_defaults, misplaced, option, settings_of
 from ...hub.published import ENGLISH, absolute_name
+from ...hub.recommended import recommended_lr
 from ...models.lora_config import LoraConfig
 from ...tasks.spec import spec_of, with_task_settings
 from .. import settings
 from ..schedules import Schedule
+from .epochs import MIN_STEPS, MOST_EPOCHS
 
 # What can be put between the encoder of a model folder and the new head.
 TOP = ("mix_layers", "top_layers", "top_embedding_size")
+DEFAULT_EPOCHS, DEFAULT_LR = 3, 5e-5
 DEFAULT_TASK = registry.names("task")[0]
 
 
@@ -32,8 +35,9 @@ class FinetuneConfig:
     changes of the preset, by names of ModelConfig, or, of a model folder, the layers between its encoder and the new
     head (TOP); contrastive: task regression without a head, the same as task similarity; average_checkpoints: None
     keeps the best epoch; tensorboard and activation_checkpointing may change when a run is resumed. epochs, lr, warmup,
-    schedule, batch_tokens and label_smoothing: None becomes the task's own default. `maskwright finetune --help` has a
-    line for each setting.
+    schedule, batch_tokens and label_smoothing: None becomes the task's own default; of lr, first the adapter's or the
+    one that the model recommends; min_steps: None becomes 0 with `epochs`. `maskwright finetune --help` has a line for
+    each setting.
     """
 
     COMMAND: ClassVar[str] = "finetune"
@@ -53,8 +57,25 @@ class FinetuneConfig:
         default_help="10% of --train",
     )
     columns: dict[str, str] = option({}, settings.COLUMNS)
-    epochs: int = option(None, settings.EPOCHS, by_task={"": 3})
-    lr: float = option(None, settings.LR, by_task={"": 5e-5})
+    epochs: int = option(
+        None,
+        settings.EPOCHS,
+        help="Number of epochs; without it, small data sets get more (--min-steps).",
+        by_task={"": DEFAULT_EPOCHS},
+    )
+    min_steps: int = option(
+        None,
+        f"Without --epochs: train for at least this many steps, up to {MOST_EPOCHS} epochs.",
+        unit="steps",
+        by_task={"": MIN_STEPS},
+        panel=OPTIMIZATION,
+    )
+    lr: float = option(
+        None,
+        settings.LR,
+        help=f"Peak learning rate; without it, the one that the model recommends, if any ({ENGLISH}: 2e-4).",
+        by_task={"": DEFAULT_LR},
+    )
     train_target: Path | None = option(
         None, "Line-aligned translations of --train, if that is a text file.", panel=TASK
     )
@@ -127,11 +148,13 @@ class FinetuneConfig:
     precision: settings.Precision = option("auto", settings.PRECISION)
 
     def __post_init__(self) -> None:
-        if self.adapter is not None and self.lr is None:
-            object.__setattr__(self, "lr", settings.ADAPTER_LR)
-        fill_defaults(self, self.task)
         if self.model is None and self.preset is None:
             object.__setattr__(self, "model", ENGLISH)
+        if self.epochs is not None and self.min_steps is None:
+            object.__setattr__(self, "min_steps", 0)
+        if self.lr is None:
+            object.__setattr__(self, "lr", self.dependent_defaults["lr"])
+        fill_defaults(self, self.task)
         fit_types(self)
         check_name("task", "task", self.task, registry.names("task"))
         check(
@@ -152,7 +175,7 @@ class FinetuneConfig:
         )
         check_at_least(self, 1, "epochs", "batch_size", "accumulation", "seeds", "log_every")
         check_above_zero(self, "lr", "clip_norm")
-        check_not_negative(self, "warmup", "weight_decay", "patience", "checkpoint_every")
+        check_not_negative(self, "min_steps", "warmup", "weight_decay", "patience", "checkpoint_every")
         check_at_least(self, 4, "max_length")
         check_at_least(self, 1, "average_checkpoints")
         self._check_task()
@@ -219,6 +242,17 @@ class FinetuneConfig:
             not spec_of(self.task_name).freezes_encoder,
             f"Setting 'adapter' is not for {self.task}, which trains on a frozen encoder.",
         )
+
+    @property
+    def dependent_defaults(self) -> dict[str, Any]:
+        """The defaults that depend on other settings: of lr, and of min_steps."""
+        usual = settings_of(FinetuneConfig)
+        epochs, steps, lr = (usual[name].default_of(self.task) for name in ("epochs", "min_steps", "lr"))
+        if self.adapter is not None:
+            lr = settings.ADAPTER_LR
+        elif lr == DEFAULT_LR:
+            lr = recommended_lr(self.model) or lr
+        return {"lr": lr, "min_steps": steps if self.epochs == epochs else 0}
 
     @property
     def lora(self) -> LoraConfig:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,11 @@ from ...tasks.spec import spec_of
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..against_baseline import Compared
 from ..loop import LoopSettings, train
-from ..run import RunFolder, RunResult, open_run
+from ..run import RunFolder, RunResult, is_recorded_without, open_run
 from ..schedules import Schedule
 from ..weight_averaging import mean_weights
-from .config import FinetuneConfig
+from .config import DEFAULT_EPOCHS, DEFAULT_LR, FinetuneConfig
+from .epochs import epochs_for
 from .from_scratch import network_from_scratch
 from .job import DiskBestModelSaver, FinetuneJob, MemoryBestModelSaver, WeightAverager
 from .report import write_finetune_report
@@ -75,12 +76,13 @@ def fit(
     train_examples: Examples,
     dev_examples: Examples | None = None,
     *,
-    epochs: int = 3,
-    lr: float = 5e-5,
+    epochs: int = DEFAULT_EPOCHS,
+    lr: float = DEFAULT_LR,
     batch_size: int = 32,
     seed: int = 0,
     freeze_encoder: bool = False,
     precision: str = "auto",
+    min_steps: int = 0,
     warmup_share: float = 0.1,
     weight_decay: float = 0.01,
     patience: int = 0,
@@ -104,7 +106,7 @@ def fit(
         freeze_encoder=freeze_encoder,
     )
     settings = LoopSettings(
-        steps=epochs * job.steps_per_epoch,
+        steps=epochs_for(epochs, min_steps, job.steps_per_epoch) * job.steps_per_epoch,
         lr=lr,
         warmup=warmup_share,
         schedule=schedule,
@@ -128,6 +130,8 @@ def finetune(config: FinetuneConfig, *, restart: bool = False) -> FinetuneResult
     """
     device = resolve_device(config.device)
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
+    if not restart and is_recorded_without(config.output, "min_steps"):
+        config = replace(config, min_steps=0)  # a run of an older version goes on, or is finished, as it was
     with open_run(config.output, to_dict(config), restart=restart) as run:
         if run.result is not None:
             return _result(run, run.result, already_finished=True)

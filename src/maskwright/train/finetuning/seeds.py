@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...core.plural import plural
+from ...core.progress import note
 from ..loop import LoopSettings, train
 from ..optimizer import ADAM
 from ..run import RunFolder
+from .epochs import epochs_for
 from .job import FinetuneJob
 from .multi_task.job import MultiTaskJob
 
@@ -46,6 +49,8 @@ class SeedRunner(ABC):
         folder.path.mkdir(exist_ok=True)
         if folder.result is None:
             job = self.job(seed, folder)
+            if seed == self.config.seed:
+                _tell_epochs(self.config, job.steps_per_epoch)
             settings = epoch_settings(self.config, job.steps_per_epoch, seed, job.adam)
             train(job, settings, folder, name=f"fine-tuning, seed {seed}")
             folder.finish({"seed": seed, "metrics": job.best["metrics"], "best_step": job.best["step"]})
@@ -69,7 +74,7 @@ def epoch_settings(
 ) -> LoopSettings:
     """The settings of the training loop, with an evaluation after each epoch."""
     return LoopSettings(
-        steps=config.epochs * steps_per_epoch,
+        steps=_epochs(config, steps_per_epoch) * steps_per_epoch,
         lr=config.lr,
         warmup=config.warmup,
         schedule=config.schedule,
@@ -82,6 +87,21 @@ def epoch_settings(
         keep=1,
         adam=adam,
     )
+
+
+def _epochs(config: FinetuneConfig | MultiTaskConfig, steps_per_epoch: int) -> int:
+    """The number of epochs; several tasks have the number that was set."""
+    return epochs_for(config.epochs, getattr(config, "min_steps", 0), steps_per_epoch)
+
+
+def _tell_epochs(config: FinetuneConfig | MultiTaskConfig, steps_per_epoch: int) -> None:
+    """State why there are more epochs than the default."""
+    epochs = _epochs(config, steps_per_epoch)
+    if epochs > config.epochs:
+        note(
+            f"Small data set: {epochs} epochs of {plural(steps_per_epoch, 'step')} instead of {config.epochs} epochs "
+            "(--epochs sets another number)."
+        )
 
 
 def best_weights(folder: Path) -> Path:

@@ -8,36 +8,32 @@ import { curveOf, measures, reportOf, shortNumber, wordsOf } from "../lib/runs.j
 import { picture, section, table } from "../lib/show.js";
 import { writeState } from "../lib/state.js";
 
-const TASKS = [
-  ["classification", "Classification of texts or pairs"], ["regression", "Regression of texts or pairs"], ["tagging", "Tagging of words (CoNLL)"],
-  ["qa", "Question answering (SQuAD)"], ["choice", "Multiple choice (SWAG)"], ["anomaly", "Anomaly detection"],
-];
-const WRITERS = [["generation", "Text-to-text generation"]];
-const TRANSLATORS = [["translation", "Translation"]];
 const EVERY_MS = 1000;
 
-page(({ root, models }) => {
+page(async ({ root, models }) => {
+  const { tasks, models: suited } = await ask("/api/train/form");
+  const names = [...new Set(Object.values(tasks).flatMap((task) => task.settings.map((one) => one.name)))];
   const form = new Form(
     {
-      model: models[0].name, task: "", file: "", dev: "", columns: "", skip: "no", name: "", epochs: "3", lr: "0.00005",
-      batch: "32", length: "128", seed: "0", run: "",
+      ...Object.fromEntries(names.map((name) => [name, ""])),
+      model: models[0].name, task: "", file: "", dev: "", columns: "", skip: "no", name: "", run: "",
     },
     (state, name) => changed(name),
   );
-  const tasks = () => {
-    const what = models.find((model) => model.name === form.state.model)?.what ?? "";
-    return what.includes("translator") ? TRANSLATORS : what.includes("left-to-right") || what.includes("writes texts") ? [...TASKS, ...WRITERS] : TASKS;
-  };
-  const go = make("button", { type: "button", class: "main", text: "Start training", disabled: true, on: { click: () => begin(form, go) } });
+  const choices = () => (suited[form.state.model] ?? []).map((name) => [name, tasks[name].title]);
+  const go = make("button", { type: "button", class: "main", text: "Start training", disabled: true, on: { click: () => begin(form, tasks, go) } });
   const [rows, checkRows] = checking(form, (isGood) => (go.disabled = !isGood));
   const [run, watch] = watching(form);
+  const settings = make("div");
+  const showSettings = () => refill(settings, settingFields(form, tasks[form.state.task]?.settings ?? []));
 
   function changed(name) {
     if (name === "model") {
-      refill(form.controls.task, tasks().map(([value, text]) => make("option", { value, text })));
-      if (!tasks().some(([value]) => value === form.state.task)) form.state.task = tasks()[0][0];
+      refill(form.controls.task, choices().map(([value, text]) => make("option", { value, text })));
+      if (!choices().some(([value]) => value === form.state.task)) form.state.task = choices()[0]?.[0] ?? "";
       form.controls.task.value = form.state.task;
     }
+    if (["model", "task", undefined].includes(name)) showSettings();
     if (["model", "task", "file", "columns", "skip", undefined].includes(name)) checkRows();
     if (name === "run" || name === undefined) watch();
   }
@@ -45,21 +41,58 @@ page(({ root, models }) => {
   root.append(
     section(
       "Data", modelField(form, models),
-      make("div", { class: "fields top" }, form.choice("task", "Task", tasks()), chooser(form, "file", "Labeled file"), chooser(form, "dev", "Dev file (default: 10% held out)")),
-      make("details", { open: Boolean(form.state.columns) || form.state.skip === "yes" }, make("summary", { text: "Columns and bad rows" }), make("div", { class: "fields few" }, form.line("columns", "Column mapping", { placeholder: "text=body,label=kind" })), form.check("skip", "Skip bad rows")),
+      make("div", { class: "fields top" }, form.choice("task", "Task", choices()), chooser(form, "file", "Labeled file"), chooser(form, "dev", "Dev file (default: 10% held out)")),
+      make("details", { open: Boolean(form.state.columns) || form.state.skip === "yes" }, make("summary", { text: "Columns and bad rows" }), make("div", { class: "fields few" }, form.line("columns", "Column mapping", { placeholder: "text=body,label=kind" }), form.check("skip", "Skip bad rows"))),
       rows,
     ),
     section(
       "Training",
-      make("div", { class: "fields" }, form.line("name", "Run name", { placeholder: "tickets-1" }), form.number("epochs", "Epochs", { min: 1, max: 1000 }), form.number("lr", "Learning rate", { step: "any", min: 0 }), form.number("batch", "Batch size", { min: 1 }), form.number("length", "Maximum length in tokens", { min: 4 }), form.number("seed", "Seed", { min: 0 })),
+      make("div", { class: "fields" }, form.line("name", "Run name", { placeholder: "tickets-1" })),
+      settings,
       make("div", { class: "buttons" }, go),
     ),
     run,
   );
+  showSettings();
   writeState(form.state);
   checkRows();
   watch();
 });
+
+/** A control for each setting of a task: the common ones, then the others by panel. An empty control is the default. */
+function settingFields(form, settings) {
+  const panels = [...new Set(settings.map((one) => one.panel))];
+  return panels.map((panel) => {
+    const own = settings.filter((one) => one.panel === panel);
+    const fields = make("div", { class: "fields" }, own.map((one) => settingField(form, one)));
+    const isUsed = own.some((one) => form.state[one.name]);
+    return panel ? make("details", { open: isUsed }, make("summary", { text: panel }), fields) : fields;
+  });
+}
+
+function settingField(form, { name, label, help, kind, choices, minimum, maximum, default: usual }) {
+  if (kind === "check") {
+    const field = form.check(name, label);
+    field.title = help;
+    return field;
+  }
+  if (kind === "select") {
+    const field = form.choice(name, label, [["", `default (${usual})`], ...choices.map((one) => [one, one])]);
+    field.title = help;
+    return field;
+  }
+  const options = { placeholder: usual, title: help };
+  if (kind === "text" || kind === "numbers") return form.line(name, label, options);
+  return form.number(name, label, { ...options, step: kind === "number" ? "any" : 1, min: minimum, max: maximum });
+}
+
+/** The value of a control as the setting's type; null leaves the default. */
+function valueOf(text, { kind, choices }) {
+  if (text === "" || (kind === "check" && text === "no")) return null;
+  if (kind === "check" || (kind === "select" && choices.join() === "yes,no")) return text === "yes";
+  if (kind === "numbers") return text.trim().split(/[\s,]+/).map(Number);
+  return kind === "integer" || kind === "number" ? Number(text) : text;
+}
 
 /** A file input; the file is uploaded immediately. */
 function chooser(form, name, label) {
@@ -124,14 +157,12 @@ function refused(error) {
   return [sentence, bad];
 }
 
-async function begin(form, go) {
-  const { name, model, task, file, dev, columns, skip, epochs, lr, batch, length, seed } = form.state;
+async function begin(form, tasks, go) {
+  const { name, model, task, file, dev, columns, skip } = form.state;
   go.disabled = true;
   try {
-    const asked = {
-      name, model, task, file, dev: dev || null, columns, skip_bad_rows: skip === "yes", epochs: Number(epochs), lr: Number(lr),
-      batch_size: Number(batch), max_length: Number(length), seed: Number(seed),
-    };
+    const asked = { name, model, task, file, dev: dev || null, columns, skip_bad_rows: skip === "yes" };
+    for (const one of tasks[task].settings) asked[one.name] = valueOf(form.state[one.name], one);
     const found = await ask("/api/train/start", asked);
     say("");
     form.set("run", found.name); // which starts polling it

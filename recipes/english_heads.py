@@ -1,0 +1,293 @@
+"""Task heads of the built-in model `english`: LoRA adapters trained on data whose license allows it.
+
+    MASKWRIGHT_DATA=path python recipes/english_heads.py -o runs/english-heads              all heads
+    MASKWRIGHT_DATA=path python recipes/english_heads.py -o runs/english-heads spam pos     some of them
+
+Each head is a row of `HEADS`: task, files, license, epochs. A tenth of the training rows chooses the best epoch; the
+dev split is scored once, at the end, with a 95% bootstrap interval over its rows, beside the task's trivial baseline
+(and TF-IDF with logistic regression for single texts). A head is fit for release if the interval lies above the
+baseline by `LEAST_GAIN`. Folders of -o: NAME/run, NAME/model (float16, with its card) and NAME/scores.json; rerun the
+same command to resume. `python tools/built_in.py english-NAME runs/english-heads/NAME/model` puts one in the package.
+
+Sentiment, topics, paraphrases and grammar have no head: the data sets at hand state no license for their text (SST,
+AG News, QQP) or forbid commercial use (MRPC, CoLA: excerpts of published works).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from data_sets import data_file, made_once
+from english_scores import fitted_tfidf
+from figures import minutes_of
+from running import run_main
+
+from maskwright.api import open_predictor
+from maskwright.core import storage
+from maskwright.core.randomness import generator
+from maskwright.hub.folders import load_model, read_facts, save_model
+from maskwright.inference.predict import Predictor
+from maskwright.tasks.data import TaskData
+from maskwright.tasks.evaluation.compare import rate
+from maskwright.tasks.evaluation.rating import ScoredPredictions
+from maskwright.train.finetuning.config import FinetuneConfig
+from maskwright.train.finetuning.finetune import FinetuneResult, finetune
+
+BASE = "english"
+ADAPTER = {"adapter": "lora", "rank": 8, "targets": "all-linear"}
+LEAST_GAIN = 0.02
+SAMPLES = 1000
+CITED = "free if its source is cited: Almeida, Hidalgo and Yamakami (2011)"
+
+
+@dataclass(frozen=True)
+class Head:
+    """A task head.
+
+    Attributes:
+        about: What it does, one line.
+        task: Name of the task.
+        train: Training files in $MASKWRIGHT_DATA; several are joined.
+        dev: File that is scored at the end.
+        license: Of the data.
+        limits: What it cannot do.
+        settings: Of the FinetuneConfig.
+        rows: Maximum number of questions of each training file; None for all.
+    """
+
+    about: str
+    task: str
+    train: tuple[str, ...]
+    dev: str
+    license: str
+    limits: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    rows: int | None = None
+
+
+HEADS = {
+    "spam": Head(
+        "spam in text messages: ham or spam",
+        "classification",
+        ("sms_spam/train.tsv",),
+        "sms_spam/dev.tsv",
+        CITED,
+        "text messages of the years before 2011; not tried on mail",
+        {"epochs": 3, "max_length": 96},
+    ),
+    "pos": Head(
+        "parts of speech: the 17 universal tags",
+        "tagging",
+        ("ud_ewt_pos/train.conll.xz",),
+        "ud_ewt_pos/dev.conll",
+        "CC BY-SA 4.0",
+        "uncased: proper nouns are recognized without their capital letters",
+        {"epochs": 2, "max_length": 96, "columns": {"token": "0", "tag": "1"}, "metric": "accuracy"},
+    ),
+    "names": Head(
+        "names of persons, locations, corporations, groups, products and works",
+        "tagging",
+        ("wnut17/train.conll",),
+        "wnut17/dev.conll",
+        "CC BY 4.0",
+        "trained on 3,394 noisy posts, uncased: finds few rare names",
+        {"epochs": 6, "max_length": 96},
+    ),
+    "entailment": Head(
+        "entailment, neutral or contradiction of two texts; zero-shot classification with --labels",
+        "classification",
+        ("snli/train.tsv",),
+        "snli/dev.tsv",
+        "CC BY-SA 4.0",
+        "trained on 7,740 pairs of image captions; weak on abstract text",
+        {"epochs": 4, "max_length": 64},
+    ),
+    "intents": Head(
+        "intents of messages to a bank: 77 classes",
+        "classification",
+        ("banking77/train.tsv",),
+        "banking77/dev.tsv",
+        "CC BY 4.0",
+        "every text gets one of the 77 banking intents",
+        {"epochs": 8, "max_length": 64},
+    ),
+    "qa": Head(
+        "answers questions from a text, or says that it has no answer",
+        "qa",
+        ("squad2/train.json.xz", "squad1/train.json.xz"),
+        "squad2/dev.json.xz",
+        "CC BY-SA 4.0",
+        "Wikipedia; trained on a few thousand questions",
+        {"epochs": 2, "max_length": 224},
+        rows=3200,
+    ),
+}
+
+
+def main() -> None:
+    """Train, score and export the chosen heads; print a table."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("names", nargs="*", metavar="HEAD", help=f"of {', '.join(HEADS)}; all without")
+    options.add_argument("-o", "--output", type=Path, required=True)
+    options.add_argument("--epochs", type=int, help="epochs of every head, for a short trial")
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--threads", type=int)
+    chosen = options.parse_args()
+    if unknown := sorted(set(chosen.names) - set(HEADS)):
+        options.error(f"there is no head {', '.join(unknown)}; there are {', '.join(HEADS)}")
+    if chosen.threads:
+        torch.set_num_threads(chosen.threads)
+    found = {name: made(name, chosen) for name in chosen.names or HEADS}
+    print(table(found))
+
+
+def made(name: str, chosen: argparse.Namespace) -> dict[str, Any]:
+    """Train, score and export a head, or read the scores of a finished one."""
+    folder, head = chosen.output / name, HEADS[name]
+    result = finetune(recipe_of(head, folder, chosen))
+    path = folder / "scores.json"
+    if not path.exists():
+        facts = facts_of(head, result)
+        export(result.model, folder / "model", facts)
+        scores = scored(head, folder)
+        export(result.model, folder / "model", {**facts, "scores": scores})
+        storage.write_json(path, scores)
+    found: dict[str, Any] = storage.read_json(path)
+    return found
+
+
+def recipe_of(head: Head, folder: Path, chosen: argparse.Namespace) -> FinetuneConfig:
+    """The training of a head."""
+    own = head.settings if chosen.epochs is None else {**head.settings, "epochs": chosen.epochs}
+    return FinetuneConfig(
+        task=head.task,
+        model=BASE,
+        train=train_file(head, folder),
+        output=folder / "run",
+        seed=chosen.seed,
+        **ADAPTER,
+        **own,
+    )
+
+
+def train_file(head: Head, folder: Path) -> Path:
+    """The training file; several files of questions are joined in `folder`/data."""
+    if len(head.train) == 1:
+        return data_file(head.train[0])
+    sizes = {"rows": head.rows, "files": list(head.train)}
+    return made_once(folder / "data", sizes, partial(join_questions, head)) / "train.json"
+
+
+def join_questions(head: Head, folder: Path) -> None:
+    """Write the questions of several SQuAD files, at most `head.rows` of each, into one file."""
+    articles = []
+    for name in head.train:
+        left = head.rows or 0
+        with lzma.open(data_file(name), "rt", encoding="utf-8") as handle:
+            for article in json.load(handle)["data"]:
+                for paragraph in article["paragraphs"]:
+                    kept = paragraph["qas"] if head.rows is None else paragraph["qas"][:left]
+                    left -= len(kept)
+                    if kept:
+                        articles.append({"title": "", "paragraphs": [{**paragraph, "qas": kept}]})
+    storage.write_json(folder / "train.json", {"version": "v2.0", "data": articles})
+
+
+def facts_of(head: Head, result: FinetuneResult) -> dict[str, Any]:
+    """The contents of a head's card, without its scores."""
+    known = read_facts(result.model)
+    settings = ("epochs", "lr", "batch_size", "max_length", "seed", "rank", "targets")
+    own = {name: known["training"][name] for name in settings if name in known["training"]}
+    return {
+        **{name: value for name, value in known.items() if name not in (*RECORDED, "training", "adapter")},
+        "about": head.about,
+        "data": {"train": ", ".join(head.train), "held_out": head.dev, "license": head.license},
+        "training": {**own, "minutes": round(minutes_of(result.output / f"seed-{own['seed']}"), 1)},
+        "limits": head.limits,
+    }
+
+
+RECORDED = ("format", "version", "versions", "manifest", "head", "labels")  # written anew
+
+
+def export(model: Path, folder: Path, facts: dict[str, Any]) -> None:
+    """Write the adapter with float16 weights."""
+    save_model(load_model(model)[0], folder, facts=facts, replace=True, weights_as="fp16")
+
+
+def scored(head: Head, folder: Path) -> dict[str, Any]:
+    """Scores of the exported adapter on the dev split, with their interval and baselines."""
+    predictor = open_predictor(folder / "model", precision="fp32")
+    task, columns = predictor.task, head.settings.get("columns")
+    if "metric" in head.settings:
+        task.choose_by(head.settings["metric"])
+    options = {} if columns is None else {"columns": columns}
+    dev = task.read_known(data_file(head.dev), **options).rows
+    train = task.read_known(train_file(head, folder), **options).rows
+    began = time.monotonic()
+    examples, evaluation = predictor.evaluate(dev)
+    seconds = time.monotonic() - began
+    low, high = interval(rate(task, evaluation.logits, examples))
+    baseline = task.baseline(data_of(predictor, train, dev))
+    found = {
+        "metric": task.main_metric,
+        "score": round(evaluation.metrics[task.main_metric], 4),
+        "low": round(low, 4),
+        "high": round(high, 4),
+        "baseline": round(baseline.score, 4),
+        "baseline_is": baseline.predictor,
+        "examples": len(dev),
+        "training_examples": len(train),
+        "examples_per_second": round(len(dev) / seconds),
+        "is_fit_for_release": bool(low > baseline.score + LEAST_GAIN),
+    }
+    if head.task == "classification" and all(isinstance(row.text, str) and row.text_pair is None for row in dev):
+        found["tfidf"] = round(
+            fitted_tfidf([row.text for row in train], [row.label for row in train]).score(
+                [row.text for row in dev], [row.label for row in dev]
+            ),
+            4,
+        )
+    return found
+
+
+def data_of(predictor: Predictor, train: list[Any], dev: list[Any]) -> TaskData:
+    """The labeled rows, for the task's baseline."""
+    task, length = predictor.task, predictor.max_length
+    examples = [task.examples(rows, predictor.tokenizer, length) for rows in (train, dev)]
+    first_model: Callable[[], Any] = partial(load_model, BASE)
+    return TaskData(task, train, dev, *examples, max_length=length, first_model=first_model)
+
+
+def interval(rated: ScoredPredictions) -> tuple[float, float]:
+    """95% bootstrap interval of a score over rows."""
+    count, draws = len(rated.parts), generator(0, "interval")
+    values = [rated.of(rated.parts[draws.integers(count, size=count)]) for _ in range(SAMPLES)]
+    low, high = np.quantile(values, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def table(found: dict[str, dict[str, Any]]) -> str:
+    """The scores as a Markdown table."""
+    lines = ["| head | metric | score (95% interval) | trivial baseline | TF-IDF | released |", "| --- " * 6 + "|"]
+    for name, one in found.items():
+        lines.append(
+            f"| `{BASE}-{name}` | {one['metric']} | {one['score']:.3f} ({one['low']:.3f} to {one['high']:.3f}) | "
+            f"{one['baseline']:.3f}, {one['baseline_is']} | {one.get('tfidf', '')} | "
+            f"{'yes' if one['is_fit_for_release'] else 'no'} |"
+        )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,45 @@
+"""`maskwright export`: a model as a graph for ONNX Runtime, OpenVINO, transformers.js or torch."""
+
+from __future__ import annotations
+
+from ..core.progress import note
+from ..export.config import ExportConfig
+from .common import JsonFlag, print_json, print_table, print_text
+from .settings import takes_settings
+
+
+@takes_settings(ExportConfig)
+def export(settings: ExportConfig, json: JsonFlag = False) -> None:
+    """Export a model as a graph, with its tokenizer and settings, for programs without maskwright.
+
+    The graph has dynamic batch size and length. Before the folder appears, the graph runs on texts of unequal lengths
+    and is compared with the model. An adapter is merged.
+
+    Examples:
+
+        maskwright export runs/a/model -o exported/
+
+        maskwright export runs/a/model --to openvino -o exported/
+    """
+    from ..export.export import export_model
+
+    done = export_model(settings, note)
+    if json:
+        print_json({"folder": str(done.folder), "size_bytes": done.size_bytes, **done.spec})
+        return
+    graph = done.spec["graphs"]["model"]
+    print_text(f"{done.folder}: {graph['file']}, {done.size_bytes / 1e6:,.1f} MB, {done.spec['precision']}")
+    agreement = done.agreement
+    rows = [
+        [
+            name,
+            f"{one.compared:,}",
+            f"{one.largest_difference:.1e}",
+            "" if one.min_cosine is None else f"{one.min_cosine:.4f}",
+            "" if one.same_class is None else f"{one.same_class:.1%}",
+        ]
+        for name, one in agreement.outputs.items()
+    ]
+    columns = ["output", "compared", "largest_difference", "lowest_cosine", "same_class"]
+    title = f"agreement with the model on {agreement.num_texts} texts ({agreement.runtime})"
+    print_table(columns, rows, title, right=columns[1:])

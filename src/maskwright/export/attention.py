@@ -1,0 +1,140 @@
+"""Attention over padded rows: the executor for exported graphs.
+
+A graph cannot depend on the lengths of the rows in a batch, so padding is masked instead of removed. The rules are
+those of the packed executors (`models.attention_rules`); a test compares the two for every switch of the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..core.errors import ModelFolderError
+from ..models.attention_rules import angles_of, rule_of
+from ..models.config import ModelConfig
+from ..nn.attention import Executor
+from ..nn.relative import RelativePositions
+from ..nn.rotary import Angles, rotate
+from ..nn.runs import Run
+from ..nn.sparse_rules import PublishedBigBird, SlidingWindow
+
+
+@dataclass(frozen=True)
+class RowMask:
+    """Which keys a query attends to, as terms added to the scores.
+
+    term: float [batch, 1, queries, keys], 0 or a very low number; distances: int64 [1, 1, queries, keys],
+    key - query.
+    """
+
+    term: Tensor
+    distances: Tensor
+
+
+def row_mask(keep: Tensor, query_positions: Tensor, dtype: torch.dtype, rule: str, half_width: int = 0) -> RowMask:
+    """Masks padding, and what the rule excludes.
+
+    keep: bool [batch, keys]; query_positions: int64 [queries], their columns among the keys; rule: "full", "causal" or
+    "window" (`half_width` tokens to each side). Masked scores are far below all others but finite, and stay so when a
+    score is added: a row that is padding only must not become NaN.
+    """
+    keys = torch.arange(keep.shape[1], device=keep.device)
+    distances = (keys - query_positions[:, None])[None, None]  # [1, 1, queries, keys]
+    allowed = keep[:, None, None, :]  # [batch, 1, 1, keys]
+    if rule == "causal":
+        allowed = allowed & (distances <= 0)
+    elif rule == "window":
+        allowed = allowed & (distances.abs() <= half_width)
+    else:
+        allowed = allowed.expand(-1, -1, distances.shape[2], -1)
+    term = torch.zeros_like(allowed, dtype=dtype).masked_fill(~allowed, torch.finfo(dtype).min / 2)
+    return RowMask(term, distances)
+
+
+def attend_rows(
+    qkv: Tensor,
+    runs: Sequence[Run],
+    num_heads: int,
+    *,
+    mask: RowMask,
+    relative: RelativePositions | None = None,
+    angles: Angles | None = None,
+    dropout_probability: float = 0.0,
+    want_weights: bool = False,
+) -> tuple[Tensor, None]:
+    """Attention within each row of a padded batch.
+
+    qkv: float [batch, seq, 3 * hidden]; angles: of rotary positions, for [seq]; runs, dropout_probability and
+    want_weights are arguments of every executor, not used here. Returns context [batch, seq, hidden], no weights.
+    """
+    heads = qkv.unflatten(-1, (3, num_heads, -1))  # [batch, seq, 3, heads, head_dim]
+    if angles is not None:
+        turned = rotate(heads[:, :, :2].transpose(0, 1), *angles).transpose(0, 1)
+        heads = torch.cat((turned, heads[:, :, 2:]), dim=2)
+    query, key, value = heads.permute(2, 0, 3, 1, 4).unbind()  # each [batch, heads, seq, head_dim]
+    context = masked_product(query, key, value, mask, relative)  # [batch, heads, seq, head_dim]
+    return context.transpose(1, 2).flatten(2), None  # [batch, seq, hidden]
+
+
+def masked_product(
+    query: Tensor, key: Tensor, value: Tensor, mask: RowMask, relative: RelativePositions | None = None
+) -> Tensor:
+    """softmax(q k^T / sqrt(head_dim) + mask) v: float [batch, heads, queries, head_dim].
+
+    query: float [batch, heads, queries, head_dim]; key, value: float [batch, heads, keys, head_dim].
+    """
+    term = mask.term.to(query.dtype)  # scores may be in float32 (config.upcast_attention)
+    if relative is None:
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=term)
+    scale = float(query.shape[-1]) ** -0.5
+    query = query * scale
+    terms = relative.score_terms(query, key, scale, mask.distances, slice(None))
+    weights = torch.softmax(query @ key.mT + terms + term, dim=-1)
+    more = relative.context_terms(weights, mask.distances)
+    context = weights @ value
+    return context if more is None else context + more
+
+
+def padded_executors(
+    config: ModelConfig, keep: Tensor, dtype: torch.dtype, relatives: Sequence[RelativePositions | None]
+) -> list[Executor]:
+    """Returns the attention function of each layer. keep: bool [batch, seq]; relatives: per layer."""
+    columns = torch.arange(keep.shape[1], device=keep.device)
+    made: dict[tuple[str, int], RowMask] = {}
+    found: list[Executor] = []
+    for depth, (relative, angles) in enumerate(zip(relatives, angles_of(config, columns, dtype), strict=True)):
+        rule = _rule(config, depth)
+        if rule not in made:
+            made[rule] = row_mask(keep, columns, dtype, *rule)
+        found.append(partial(attend_rows, mask=made[rule], relative=relative, angles=angles))
+    return found
+
+
+def most_tokens(config: ModelConfig) -> int:
+    """Returns the longest sequence that a graph may have: BigBird's while its attention is full.
+
+    Raises ModelFolderError for sparse attention, whose pattern depends on the length.
+    """
+    longest = config.max_position_embeddings
+    for depth in range(config.num_hidden_layers):
+        rule = rule_of(config, depth, training=False)
+        if isinstance(rule, PublishedBigBird):
+            longest = min(longest, (5 + 2 * rule.random_blocks) * rule.block_size)
+        elif rule is not None and not isinstance(rule, SlidingWindow):
+            raise ModelFolderError(
+                f"Attention '{config.attention}' cannot be exported: its sparse pattern depends on the length of the "
+                "text. Export a model with full, window or causal attention."
+            )
+    return longest
+
+
+def _rule(config: ModelConfig, depth: int) -> tuple[str, int]:
+    if config.attention == "causal":
+        return "causal", 0
+    rule = rule_of(config, depth, training=False)
+    return ("window", rule.half_width) if isinstance(rule, SlidingWindow) else ("full", 0)

@@ -1,0 +1,79 @@
+"""README.md of an exported folder: what the graph is, how it agrees with the model, and how to run it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..models.model import Model
+
+_RUN = {
+    "onnx": (
+        "import onnxruntime",
+        'session = onnxruntime.InferenceSession("{file}")',
+        "outputs = session.run({names}, inputs)",
+    ),
+    "openvino": (
+        "import openvino",
+        'compiled = openvino.Core().compile_model("{file}", "CPU")',
+        "found = compiled(inputs)\noutputs = [found[name] for name in {names}]",
+    ),
+}
+
+
+def export_card(model: Model, spec: Mapping[str, Any], size_bytes: int) -> str:
+    """Returns the page. spec: the entry "export" of maskwright.json; size_bytes: of the graph."""
+    graph = spec["graphs"]["model"]
+    lines = ["---", "library_name: maskwright", "tags:", f"- {spec['format']}", "- maskwright", "---", ""]
+    lines += [f"# An exported model: {spec['head'] or 'encoder'}, {spec['format']}, {spec['precision']}", ""]
+    lines += [
+        f"`{graph['file']}`, {size_bytes / 1e6:,.1f} MB. Inputs: {_named(graph['inputs'])}. Outputs: "
+        f"{_named(graph['outputs'])}. At most {spec['longest']:,} tokens; usually {spec['max_length']:,}. "
+        "`maskwright.json`, entry `export`, has all of it for programs.",
+        "",
+    ]
+    lines += _agreement(spec["agreement"])
+    if spec["format"] in _RUN and spec["preprocessing"]["tokenizer"] and len(graph["inputs"][0]["axes"]) == 2:
+        lines += _script(spec)
+    if spec["format"] == "torch":
+        lines += ["## With torch", "", "```python", "import torch"]
+        lines += [f'program = torch.export.load("{graph["file"]}").module()  # only files that you trust', "```", ""]
+    return "\n".join(lines)
+
+
+def _named(values: list[dict[str, Any]]) -> str:
+    return ", ".join(f"`{one['name']}` {one['dtype']} [{', '.join(map(str, one['axes']))}]" for one in values)
+
+
+def _agreement(found: Mapping[str, Any]) -> list[str]:
+    lines = ["## Agreement with the model", "", f"{found['num_texts']} texts in batches of unequal lengths, by "]
+    lines[-1] += f"{found['runtime']}:"
+    lines += [
+        "",
+        "| output | compared | largest difference | lowest cosine | same class |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for name, one in found["outputs"].items():
+        cosine = "" if one["min_cosine"] is None else f"{one['min_cosine']:.4f}"
+        same = "" if one["same_class"] is None else f"{one['same_class']:.1%}"
+        lines.append(f"| `{name}` | {one['compared']:,} | {one['largest_difference']:.1e} | {cosine} | {same} |")
+    return [*lines, "", "Differences are fractions of the largest number of the output.", ""]
+
+
+def _script(spec: Mapping[str, Any]) -> list[str]:
+    """A program that needs the runtime, numpy and `tokenizers` alone."""
+    graph = spec["graphs"]["model"]
+    names = [one["name"] for one in graph["outputs"]]
+    imports, opened, run = (line.format(file=graph["file"], names=names) for line in _RUN[spec["format"]])
+    lines = ["## Without maskwright", "", "```python", "import numpy", imports, "from tokenizers import Tokenizer", ""]
+    lines += ['tokenizer = Tokenizer.from_file("tokenizer.json")']
+    lines += [f"tokenizer.enable_truncation({spec['max_length']})"]
+    lines += [f"tokenizer.enable_padding(pad_id={spec['preprocessing']['padding']['id']})"]
+    lines += ['encoded = tokenizer.encode_batch(["a text", "another, longer text"])']
+    lines += ["arrays = {"]
+    fields = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
+    for one in graph["inputs"]:
+        lines += [f'    "{one["name"]}": numpy.array([row.{fields[one["name"]]} for row in encoded], dtype="int64"),']
+    lines += ["}", opened, *run.replace("inputs", "arrays").split("\n")]
+    lines += ["print({name: one.shape for name, one in zip(" + str(names) + ", outputs)})", "```", ""]
+    return lines

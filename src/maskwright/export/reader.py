@@ -1,0 +1,56 @@
+"""Runs an exported folder in a process of its own, without torch, and stores the outputs.
+
+    python -m maskwright.export.reader FOLDER REQUEST RESULT
+
+REQUEST: JSON, a list of batches of {"texts": [text or [text, pair]]} or {"ids": [...], "types": [...] or null}; with
+"choices": the rows of a batch in groups of that size. RESULT: an .npz with the inputs and outputs of each batch, as
+"0/input_ids".
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .padding import pad_rows
+from .runtimes import open_runtime
+
+
+def main(folder: Path, request: Path, result: Path) -> None:
+    """Run every batch of the request."""
+    spec = json.loads((folder / "maskwright.json").read_text(encoding="utf-8"))["export"]
+    runtime = open_runtime(folder, spec)
+    found: dict[str, np.ndarray] = {}
+    for number, batch in enumerate(json.loads(request.read_text(encoding="utf-8"))):
+        rows, types = _encoded(folder, spec, batch)
+        inputs = pad_rows(spec, rows, types)
+        if "choices" in batch:
+            inputs = {name: one.reshape(-1, batch["choices"], one.shape[1]) for name, one in inputs.items()}
+        for name, array in (inputs | runtime.run(inputs)).items():
+            found[f"{number}/{name}"] = array
+    assert "torch" not in sys.modules
+    np.savez(result, **found, runtime=np.array(runtime.name))  # type: ignore[arg-type]  # arrays by name
+
+
+def _encoded(
+    folder: Path, spec: Mapping[str, Any], batch: Mapping[str, Any]
+) -> tuple[Sequence[Sequence[int]], Sequence[Sequence[int]] | None]:
+    """The token IDs and types of a batch, by the `tokenizers` library alone where it has texts."""
+    if "ids" in batch:
+        return batch["ids"], batch["types"]
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(folder / spec["preprocessing"]["tokenizer"]))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(spec["max_length"], strategy=spec["preprocessing"]["truncation"]["strategy"])
+    encoded = tokenizer.encode_batch([text if isinstance(text, str) else tuple(text) for text in batch["texts"]])
+    return [one.ids for one in encoded], [one.type_ids for one in encoded]
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))

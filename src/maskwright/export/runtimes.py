@@ -1,0 +1,100 @@
+"""Runs the graph of an exported folder in ONNX Runtime or OpenVINO. Imports no torch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..core.errors import MissingExtraError, ModelFolderError
+from ..core.storage import inside
+from .graph_checks import FIX, check_onnx, check_openvino
+
+Arrays = Mapping[str, np.ndarray]
+
+
+class Runtime(Protocol):
+    """A graph that is ready to run."""
+
+    @property
+    def name(self) -> str:
+        """The runtime and its version."""
+
+    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
+        """Returns the outputs by name; inputs: as the folder's maskwright.json describes them."""
+
+
+class OnnxRuntime:
+    """An ONNX graph in ONNX Runtime, on the CPU."""
+
+    def __init__(self, path: Path, threads: int | None) -> None:
+        try:
+            import onnxruntime
+        except ImportError:
+            raise MissingExtraError("Opening an exported ONNX model", "export") from None
+        check_onnx(path)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads or 0
+        options.log_severity_level = 3  # errors only
+        try:
+            self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # the runtime's own types, which have no common base
+            raise ModelFolderError(f"ONNX Runtime cannot open {path} ({_first_line(error)}). {FIX}") from None
+        self.name = f"ONNX Runtime {onnxruntime.__version__}"
+        self._outputs = [one.name for one in self._session.get_outputs()]
+
+    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
+        """See Runtime."""
+        return dict(zip(self._outputs, self._session.run(None, dict(inputs)), strict=True))
+
+
+class OpenVino:
+    """An OpenVINO model on the CPU."""
+
+    def __init__(self, path: Path, threads: int | None, hint: str) -> None:
+        try:
+            import openvino
+        except ImportError:
+            raise MissingExtraError("Opening an exported OpenVINO model", "export") from None
+        check_openvino(path)
+        core = openvino.Core()
+        settings: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": hint}
+        if threads:
+            settings["INFERENCE_NUM_THREADS"] = threads
+        try:
+            self._compiled = core.compile_model(core.read_model(path), "CPU", settings)
+        except Exception as error:  # RuntimeError of the library
+            raise ModelFolderError(f"OpenVINO cannot open {path} ({_first_line(error)}). {FIX}") from None
+        self.name = f"OpenVINO {openvino.__version__.split('-')[0]}"
+        self._outputs = [one.get_any_name() for one in self._compiled.outputs]
+
+    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
+        """See Runtime."""
+        found = self._compiled(dict(inputs))
+        return {name: np.array(found[index]) for index, name in enumerate(self._outputs)}
+
+
+def open_runtime(folder: Path, spec: Mapping[str, Any], graph: str = "model") -> Runtime:
+    """Opens a graph of an exported folder. spec: the entry "export" of its maskwright.json.
+
+    Raises ModelFolderError for a graph that is not usable, and for a torch program; MissingExtraError.
+    """
+    threads = int(os.environ.get("OMP_NUM_THREADS", "0") or 0) or None
+    path = inside(folder, str(spec["graphs"][graph]["file"]))
+    if not path.is_file():
+        raise ModelFolderError(f"{path} is missing. {FIX}")
+    if spec["format"] == "onnx":
+        return OnnxRuntime(path, threads)
+    if spec["format"] == "openvino":
+        return OpenVino(path, threads, "f32")
+    raise ModelFolderError(
+        f"{folder} contains a torch program, which maskwright does not open: torch's loader may run code of the file. "
+        "Export the model with --to onnx or --to openvino."
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0].rstrip(".")

@@ -1,0 +1,93 @@
+"""Batches of texts on which a graph and its model are compared: alone and side by side, short and long."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.randomness import generator
+from ..models.heads import ChoiceHead
+from ..models.model import Model
+from ..text.readers.inputs import Text
+from .network import PaddedNetwork
+from .padding import TYPES
+
+NUM_TEXTS = 72
+LONGEST = 1024  # tokens of the longest drawn text: attention over more would take minutes
+CHOICES = 3
+_BATCHES = (1, 1, 7, 16, 31)  # rows of the batches, repeated
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One batch: texts, or token IDs and types of each row. choices: rows of one question, 0 for other models."""
+
+    texts: Sequence[Text] = ()
+    ids: Sequence[Sequence[int]] = ()
+    types: Sequence[Sequence[int]] | None = None
+    choices: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """The form that `reader` reads."""
+        found: dict[str, Any] = {"texts": list(self.texts)} if self.texts else {"ids": self.ids, "types": self.types}
+        return found | ({"choices": self.choices} if self.choices else {})
+
+
+def drawn_trials(network: PaddedNetwork, longest: int) -> list[Trial]:
+    """Trials of token IDs drawn from the vocabulary, 1 to `longest` tokens, the shortest beside the longest."""
+    model = network.model
+    draw = generator(0, "export trials")
+    count = NUM_TEXTS * (CHOICES if isinstance(model.head, ChoiceHead) else 1)
+    lengths = np.geomspace(1, min(longest, 128), count).round().astype(int)
+    draw.shuffle(lengths)
+    lengths[:4] = 1, min(longest, LONGEST), 1, min(longest, LONGEST)  # alone, and the longest beside one token
+    known = _ordinary_ids(model)
+    ids = [draw.choice(known, length).tolist() for length in lengths]
+    types = None
+    if TYPES in network.inputs:
+        types = [[int(place >= length // 2) for place in range(length)] for length in lengths]
+    return _batches(ids, types, CHOICES if isinstance(model.head, ChoiceHead) else 0)
+
+
+def text_trials(texts: Sequence[Text]) -> list[Trial]:
+    """Trials of texts."""
+    trials: list[Trial] = []
+    start = 0
+    while start < len(texts):
+        size = _BATCHES[len(trials) % len(_BATCHES)]
+        trials.append(Trial(texts=texts[start : start + size]))
+        start += size
+    return trials
+
+
+def drawn_texts(model: Model, longest: int) -> list[str]:
+    """Texts of tokens drawn from the vocabulary, of about 1 to `longest` tokens."""
+    assert model.tokenizer is not None
+    draw = generator(0, "export texts")
+    known = _ordinary_ids(model)
+    lengths = [*np.geomspace(1, min(longest, LONGEST), 24).round().astype(int), 1, 1, 2, 3, 5, 8, 13, 40]
+    draw.shuffle(lengths)
+    return [model.tokenizer.decode(draw.choice(known, length).tolist()) for length in lengths]
+
+
+def _ordinary_ids(model: Model) -> np.ndarray:
+    """IDs of the vocabulary without special tokens: int64 [ids]."""
+    special = set() if model.tokenizer is None else set(model.tokenizer.special_ids)
+    if model.config.pad_token_id is not None:
+        special.add(model.config.pad_token_id)
+    size = model.config.vocab_size if model.tokenizer is None else model.tokenizer.vocab_size
+    return np.array([one for one in range(size) if one not in special] or [0], dtype=np.int64)
+
+
+def _batches(ids: list[list[int]], types: list[list[int]] | None, choices: int) -> list[Trial]:
+    trials: list[Trial] = []
+    start = 0
+    while start < len(ids):
+        size = _BATCHES[len(trials) % len(_BATCHES)] * max(choices, 1)
+        part = slice(start, start + size)
+        trials.append(Trial(ids=ids[part], types=None if types is None else types[part], choices=choices))
+        start += size
+    return trials

@@ -1,0 +1,44 @@
+"""Exported folders that several tests look at."""
+
+from __future__ import annotations
+
+import pytest
+
+from export.small_models import small
+from maskwright.export.config import ExportConfig
+from maskwright.export.export import export_model
+from maskwright.hub.sentence import Declared
+
+pytest_plugins = ("cli.conftest",)
+
+
+@pytest.fixture(scope="session")
+def encoder_folder(tmp_path_factory):
+    """A small sentence encoder as a model folder."""
+    folder = tmp_path_factory.mktemp("encoder") / "model"
+    model = small("bert-tiny")
+    model.sentence = Declared("mean", True, 24)
+    model.save(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def classifier_folder(tmp_path_factory):
+    """A small classifier of three classes as a model folder."""
+    folder = tmp_path_factory.mktemp("classifier") / "model"
+    small("roberta-base", "classification").save(folder, facts={"task": "classification"})
+    return folder
+
+
+@pytest.fixture(scope="session")
+def exported_encoder(encoder_folder):
+    """The sentence encoder as an ONNX graph."""
+    pytest.importorskip("onnxscript", reason="the extra export is not installed")
+    return export_model(ExportConfig(model=str(encoder_folder), output=encoder_folder.parent / "exported")).folder
+
+
+@pytest.fixture(scope="session")
+def exported_classifier(classifier_folder):
+    """The classifier as an ONNX graph."""
+    pytest.importorskip("onnxscript", reason="the extra export is not installed")
+    return export_model(ExportConfig(model=str(classifier_folder), output=classifier_folder.parent / "exported")).folder

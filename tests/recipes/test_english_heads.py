@@ -1,0 +1,96 @@
+"""The recipe of the task heads at a size of seconds, and the picture of a training log."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from conventions.sources import REPOSITORY
+from maskwright.core import storage
+from maskwright.core.errors import InputError
+from maskwright.hub.folders import load_model, read_facts
+
+
+@pytest.fixture
+def heads(monkeypatch: pytest.MonkeyPatch):
+    """The recipe as a module."""
+    monkeypatch.syspath_prepend(str(REPOSITORY / "recipes"))
+    import english_heads
+
+    return english_heads
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch):
+    """The recipe of the picture as a module."""
+    monkeypatch.syspath_prepend(str(REPOSITORY / "recipes"))
+    import training_log
+
+    return training_log
+
+
+def test_a_head_is_an_adapter_with_data_license_and_scores(heads, tmp_path, monkeypatch, capsys):
+    rows = [("call now and win a prize", "spam"), ("see you at home tonight", "ham")] * 8
+    for part in ("train", "dev"):
+        lines = ["text\tlabel", *(f"{text} {number}\t{label}" for number, (text, label) in enumerate(rows))]
+        storage.write_text(tmp_path / "data" / "sms_spam" / f"{part}.tsv", "\n".join(lines) + "\n")
+    monkeypatch.setenv("MASKWRIGHT_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr(sys, "argv", ["english_heads.py", "spam", "-o", str(tmp_path / "out"), "--epochs", "1"])
+    heads.main()
+    assert "| `english-spam` | accuracy |" in capsys.readouterr().out
+    folder = tmp_path / "out" / "spam" / "model"
+    facts = read_facts(folder)
+    assert facts["data"]["license"] and facts["about"] and facts["scores"]["low"] <= facts["scores"]["score"]
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 1e6
+    model, _ = load_model(folder)
+    assert model.adapter is not None and model.adapter.base == "english" and model.labels == ("ham", "spam")
+    before = (folder / "adapter_model.safetensors").stat().st_mtime_ns
+    heads.main()
+    assert (folder / "adapter_model.safetensors").stat().st_mtime_ns == before
+
+
+def test_every_head_has_a_license_and_limits(heads):
+    assert all(head.license and head.limits and head.about for head in heads.HEADS.values())
+
+
+def test_questions_of_two_files_are_joined(heads, tmp_path, monkeypatch):
+    import lzma
+
+    monkeypatch.setenv("MASKWRIGHT_DATA", str(tmp_path))
+    for name in ("a", "b"):
+        paragraphs = [{"context": f"{name} text", "qas": [{"id": f"{name}{n}", "question": "?"} for n in range(3)]}]
+        (tmp_path / f"{name}.json.xz").write_bytes(
+            lzma.compress(json.dumps({"data": [{"paragraphs": paragraphs}]}).encode())
+        )
+    head = heads.Head("", "qa", ("a.json.xz", "b.json.xz"), "", "", "", rows=2)
+    found = json.loads(heads.train_file(head, tmp_path / "out").read_text())
+    assert [q["id"] for one in found["data"] for part in one["paragraphs"] for q in part["qas"]] == [
+        "a0",
+        "a1",
+        "b0",
+        "b1",
+    ]
+
+
+def test_an_unknown_head_is_an_error(heads, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["english_heads.py", "taste", "-o", str(tmp_path)])
+    with pytest.raises(SystemExit, match="2"):
+        heads.main()
+
+
+def test_a_training_log_is_a_table_and_a_picture(log, tmp_path):
+    for name, first in (("a", 0.5), ("b", 0.3)):
+        lines = [
+            json.dumps({"step": step, "tokens": 1000, "embedding_loss": first, "mlm_loss": 5.0, "mlm_accuracy": 0.25})
+            for step in range(20, 420, 20)
+        ]
+        storage.write_text(tmp_path / name / "metrics.jsonl", "\n".join(lines) + "\n")
+    points = log.points_of([tmp_path / "a", tmp_path / "b"], window=200)
+    assert [(one.run, one.step) for one in points] == [(1, 200), (1, 400), (2, 200), (2, 400)]
+    assert points[-1].cosine == pytest.approx(0.7) and points[-1].tokens == pytest.approx(0.04)
+    assert log.table(points).count("\n") == 5
+    assert log.picture(points).count("<polyline") == 6
+    with pytest.raises(InputError, match="no log"):
+        log.points_of([tmp_path / "nothing"], window=200)

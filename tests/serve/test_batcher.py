@@ -1,0 +1,105 @@
+"""Laws of the queue: budget, no starvation, short texts wait one pack, shares of clients and of bulk requests."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maskwright.serve.batcher import Batcher, Ticket
+
+BUDGET = 64
+lengths = st.lists(st.integers(1, 80), min_size=1, max_size=12)
+requests = st.lists(
+    st.builds(Ticket, st.sampled_from("AB"), lengths, st.sampled_from(["x", "y", ""]), st.booleans()), max_size=12
+)
+
+
+def take(batcher, budget=BUDGET):
+    return batcher.take(lambda key: budget)
+
+
+def filled(tickets):
+    batcher = Batcher()
+    for ticket in tickets:
+        batcher.add(ticket)
+    return batcher
+
+
+@given(requests)
+def test_every_sequence_is_taken_once_in_packs_of_one_key_within_the_budget(tickets):
+    batcher = filled(tickets)
+    assert batcher.num_tokens == sum(sum(ticket.lengths) for ticket in tickets)
+    found = []
+    while (pack := take(batcher)) is not None:
+        assert pack.items and all(ticket.key == pack.key for ticket, _ in pack.items)
+        first = pack.items[0][0].lengths[pack.items[0][1]]
+        assert pack.num_tokens <= max(BUDGET, first + BUDGET / 2)
+        found += [(id(ticket), index) for ticket, index in pack.items]
+        assert batcher.num_requests == sum(ticket.num_waiting > 0 for ticket in tickets)
+        assert batcher.num_tokens == sum(ticket.waiting_tokens for ticket in tickets)
+        assert sum(batcher.tokens_by_key.values()) == batcher.num_tokens
+    expected = [(id(ticket), index) for ticket in tickets for index in range(len(ticket.lengths))]
+    assert sorted(found) == sorted(expected)
+    assert batcher.num_requests == batcher.num_tokens == 0
+
+
+@given(requests, st.integers(1, BUDGET // 4))
+def test_a_text_shorter_than_all_others_is_in_the_next_pack_of_its_key(tickets, length):
+    own = Ticket("A", [length])
+    others = [Ticket(one.key, [size + length for size in one.lengths], one.client, one.is_bulk) for one in tickets]
+    batcher = filled([*others, own])
+    for _ in range(2):  # each key has a turn
+        take(batcher)
+    assert own.num_waiting == 0
+
+
+@given(st.lists(st.integers(1, 8), min_size=1, max_size=40))
+def test_a_long_text_is_taken_although_short_ones_keep_coming(sizes):
+    long = Ticket("A", [80], "x")
+    batcher = filled([Ticket("A", [8] * 20, "y"), long])
+    waited = 0
+    for size in sizes * 20:
+        if not long.num_waiting:
+            break
+        batcher.add(Ticket("A", [size] * 4, "y"))
+        take(batcher)
+        waited += 1
+    assert not long.num_waiting and waited <= 20
+
+
+def test_two_clients_have_equal_shares():
+    greedy, modest = Ticket("A", [8] * 400, "greedy"), [Ticket("A", [8], "modest") for _ in range(20)]
+    batcher = filled([greedy, *modest])
+    for _ in range(6):
+        take(batcher)
+    assert sum(one.num_waiting for one in modest) == 0
+
+
+def test_bulk_has_a_fifth_while_others_wait_and_everything_when_nobody_does():
+    bulk, others = Ticket("A", [4] * 4000, is_bulk=True), Ticket("A", [4] * 1000)
+    batcher = filled([bulk, others])
+    taken = 0
+    while others.num_waiting:
+        pack = take(batcher)
+        taken += pack.num_tokens
+    share = (sum(bulk.lengths) - bulk.waiting_tokens) / taken
+    assert 0.15 < share < 0.25
+    assert take(batcher).num_tokens == BUDGET
+
+
+@given(requests, st.data())
+def test_what_is_dropped_is_never_taken(tickets, data):
+    batcher = filled(tickets)
+    take(batcher)
+    gone = data.draw(st.sets(st.sampled_from(range(len(tickets))))) if tickets else set()
+    for number in gone:
+        batcher.drop(tickets[number])
+        batcher.drop(tickets[number])
+    while (pack := take(batcher)) is not None:
+        assert not {id(ticket) for ticket, _ in pack.items} & {id(tickets[number]) for number in gone}
+    assert batcher.num_requests == batcher.num_tokens == 0
+
+
+def test_models_take_turns():
+    batcher = filled([Ticket("A", [32] * 10), Ticket("B", [1])])
+    assert {take(batcher).key, take(batcher).key} == {"A", "B"}

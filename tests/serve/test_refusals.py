@@ -1,0 +1,142 @@
+"""Requests that are rejected: status, form of the body, and the reason in the metrics."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from maskwright.core.errors import ConfigError
+from maskwright.serve.settings import ServeSettings
+from serve.in_thread import serving
+
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "word"),
+    [
+        ("/embed", b"{", 400, "JSON"),
+        ("/embed", b'{"inputs": "\\ud800"}', 400, "JSON"),
+        ("/embed", b"[" * 100_000, 400, "JSON"),
+        ("/embed", {"inputs": []}, 400, "inputs"),
+        ("/embed", {"inputs": ""}, 400, "inputs"),
+        ("/embed", {"inputs": 3}, 422, "inputs"),
+        ("/embed", {"inputs": "a", "dimensions": 0}, 422, "dimensions"),
+        ("/embed", {"inputs": "a", "dimensions": 4096}, 422, "dimensions"),
+        ("/embed", {"inputs": "a", "unknown": 1}, 422, "unknown"),
+        ("/embed", {"inputs": ["a"] * 1025}, 413, "1,024"),
+        ("/embed", {"inputs": "a" * 2_000_001}, 413, "bytes"),
+        ("/v1/embeddings", {"input": 3}, 400, "input"),
+        ("/v1/embeddings", {"input": [101, 102]}, 400, "check_embedding_ctx_length"),
+        ("/v1/embeddings", {"input": "a", "model": "absent"}, 404, "absent"),
+        ("/v1/completions", {"prompt": "a", "model": "vectors"}, 400, "/embed"),
+        ("/models/absent/embed", {"inputs": "a"}, 404, "absent"),
+        ("/models/vectors/tag", {"inputs": "a"}, 424, "/embed"),
+        ("/absent", {}, 404, "route"),
+        ("/health", {}, 405, "method"),
+        ("/fill-mask", {"inputs": "no mask"}, 422, "[MASK]"),
+        ("/decode", {"ids": [10**6]}, 422, "ids"),
+    ],
+)
+def test_refusals_say_what_is_wrong(served, path, body, status, word):
+    found = served.post(path, body)
+    assert found.status == status
+    content = found.json()
+    sentence = content["error"]["message"] if path.startswith("/v1") else content["error"]
+    assert word in sentence and sentence.endswith(".")
+    assert found.headers["x-request-id"]
+
+
+def test_another_content_type_is_refused(served):
+    assert served.request("POST", "/embed", b"inputs=a", {"Content-Type": "text/plain"}).status == 415
+
+
+def test_foreign_hosts_and_origins_are_refused(served):
+    assert served.get("/info", Host="evil.example").status == 421
+    assert served.post("/embed", {"inputs": "a"}, Origin="https://evil.example").status == 403
+    assert served.post("/embed", {"inputs": "a"}, Origin="null").status == 403
+    assert served.post("/embed", {"inputs": "a"}, Origin=f"http://127.0.0.1:{served.port}").status == 200
+
+
+def test_request_ids_and_traces(served):
+    assert served.get("/health", X_Request_Id="mine-1").headers["x-request-id"] == "mine-1"
+    assert served.get("/health", X_Request_Id="bad id {}").headers["x-request-id"] != "bad id {}"
+
+
+def test_metrics_count_what_clients_see(served):
+    before = served.counts("maskwright_requests_total", 'route="/embed"')
+    texts = served.counts("maskwright_texts_total")
+    for _ in range(3):
+        assert served.post("/embed", {"inputs": ["a", "b"]}).status == 200
+    assert served.counts("maskwright_requests_total", 'route="/embed"') == before + 3
+    assert served.counts("maskwright_texts_total") == texts + 6
+    page = served.get("/metrics").body.decode()
+    for name in ("queued_requests", "queued_tokens", "worker_up", "loop_lag_seconds_count", "abandoned_total"):
+        assert f"maskwright_{name} " in page
+    assert 'maskwright_refused_total{reason="queue_full"} ' in page
+
+
+def test_a_deadline_in_the_past_is_no_work(served):
+    found = served.post("/embed", {"inputs": "a"}, X_Request_Timeout="0.000001")
+    assert found.status in (429, 504)
+
+
+def test_keys(models, tmp_path, capfd):
+    keys = tmp_path / "keys"
+    keys.write_text("# comment\none:first-secret\n\ntwo:second-secret\n", encoding="utf-8")
+    with serving(model=(f"vectors={models['vectors']}",), api_key_file=keys) as server:
+        for secret in ("first-secret", "second-secret"):
+            assert server.post("/embed", {"inputs": "planted text"}, Authorization=f"Bearer {secret}").status == 200
+        for wrong in ("Bearer third", "first-secret", "Basic first-secret", "Bearer "):
+            found = server.post("/embed", {"inputs": "a"}, Authorization=wrong)
+            assert found.status == 401 and found.headers["www-authenticate"] == "Bearer"
+        assert server.get("/health").status == server.get("/ready").status == 200
+        assert server.get("/metrics").status == 401
+        assert server.get("/health", Host="10.0.0.7:8080").status == 200
+        keys.write_text("three:third-secret\n", encoding="utf-8")
+        server.service.keys.reload()
+        assert server.post("/embed", {"inputs": "a"}, Authorization="Bearer third-secret").status == 200
+        assert server.post("/embed", {"inputs": "a"}, Authorization="Bearer first-secret").status == 401
+    log = capfd.readouterr().err
+    assert '"key":"one"' in log and "secret" not in log and "planted" not in log
+    lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+    assert {line["status"] for line in lines} >= {200, 401}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"host": "0.0.0.0"},
+        {"model": ("a",)},
+        {"model": ("a=x", "a=y")},
+        {"model": ("a b=x",)},
+        {"tls_cert": "cert.pem"},
+        {"precision": "int8"},
+        {"max_length": {"absent": 128}},
+        {"timeout": 0.0},
+        {"api_key": " "},
+    ],
+)
+def test_settings_that_do_not_go_together(wrong):
+    with pytest.raises(ConfigError):
+        ServeSettings(**wrong)
+
+
+def test_a_dead_worker_is_unhealthy(models):
+    with serving(model=(f"vectors={models['vectors']}",), access_log=False) as server:
+        assert server.get("/health").status == 200
+        server.service.worker.stop()
+        start = time.monotonic()
+        assert server.get("/health").status == 503 and server.get("/ready").status == 503
+        assert time.monotonic() - start < 2
+        assert server.counts("maskwright_worker_up") == 0
+
+
+def test_draining_refuses_new_work(models):
+    with serving(model=(f"vectors={models['vectors']}",), access_log=False) as server:
+        server.service.drain()
+        found = server.post("/embed", {"inputs": "a"})
+        assert found.status == 503 and found.headers["connection"] == "close" and int(found.headers["retry-after"]) >= 1
+        assert server.get("/ready").status == 503 and server.get("/health").status == 200

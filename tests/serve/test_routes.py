@@ -1,0 +1,183 @@
+"""Every route gives the numbers of the library."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import numpy as np
+import pytest
+
+from maskwright import api
+from maskwright.inference.generate import Generation
+from maskwright.inspect.attention import attention
+from maskwright.models.decoding.rules import Rules
+
+TEXTS = ["the cat sat on the mat .", "dogs chase cats", "Ünïcödé — naïve café 🙂", "a"]
+HERE = {"device": "cpu", "precision": "fp32"}
+CLOSE = 1e-5
+
+
+def vectors(models, **options):
+    return api.open_embedder(models["vectors"], **HERE, **options).vectors(TEXTS)
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_embed(served, models, normalize):
+    found = served.post("/embed", {"inputs": TEXTS, "normalize": normalize})
+    assert found.status == 200 and found.headers["x-truncated-texts"] == "0"
+    assert np.abs(np.array(found.json()) - vectors(models, normalize=normalize)).max() < CLOSE
+    alone = [served.post("/embed", {"inputs": text, "normalize": normalize}).json()[0] for text in TEXTS]
+    assert np.abs(np.array(alone) - found.json()).max() < CLOSE
+
+
+def test_embed_cuts_dimensions_and_scales_again(served, models):
+    found = np.array(served.post("/embed", {"inputs": TEXTS, "dimensions": 5}).json())
+    expected = vectors(models, normalize=True)[:, :5]
+    assert np.abs(found - expected / np.linalg.norm(expected, axis=1, keepdims=True)).max() < CLOSE
+
+
+def test_embed_all(served, models):
+    found = served.post("/embed_all", {"inputs": TEXTS}).json()
+    expected = list(api.open_embedder(models["vectors"], pooling="none", **HERE).token_vectors(TEXTS))
+    for one, other in zip(found, expected, strict=True):
+        assert np.abs(np.array(one) - other.vectors).max() < CLOSE
+
+
+def test_openai_embeddings_in_both_encodings(served, models):
+    asked = {"model": "vectors", "input": TEXTS}
+    floats = served.post("/v1/embeddings", asked).json()
+    packed = served.post("/v1/embeddings", {**asked, "encoding_format": "base64"}).json()
+    found = np.array([one["embedding"] for one in floats["data"]])
+    decoded = [np.frombuffer(base64.b64decode(one["embedding"]), dtype="<f4") for one in packed["data"]]
+    assert np.abs(found - vectors(models, normalize=True)).max() < CLOSE and np.allclose(decoded, found, atol=CLOSE)
+    assert floats["usage"]["total_tokens"] > 4
+
+
+def test_similarity_and_rerank(served, models):
+    own = vectors(models, normalize=True)
+    expected = own[1:] @ own[0]
+    found = served.post("/similarity", {"inputs": {"source_sentence": TEXTS[0], "sentences": TEXTS[1:]}}).json()
+    assert found == pytest.approx(expected.tolist(), abs=CLOSE)
+    ranked = served.post("/rerank", {"query": TEXTS[0], "texts": TEXTS[1:], "return_text": True}).json()
+    assert [one["index"] for one in ranked] == np.argsort(-expected).tolist()
+    assert all(one["text"] == TEXTS[1:][one["index"]] for one in ranked)
+    asked = {"model": "vectors", "query": TEXTS[0], "documents": TEXTS[1:], "top_n": 2}
+    results = served.post("/v1/rerank", asked).json()["results"]
+    assert [one["index"] for one in results] == [one["index"] for one in ranked[:2]]
+
+
+def test_predict(served, models):
+    expected = api.open_predictor(models["topics"], **HERE).predict([*TEXTS, ("a", "b")])
+    asked = [[text] for text in TEXTS] + [["a", "b"]]
+    found = served.post("/predict", {"inputs": asked}).json()
+    for one, other in zip(found, expected, strict=True):
+        assert {row["label"]: row["score"] for row in one} == pytest.approx(other["probabilities"], abs=CLOSE)
+        assert one[0]["label"] == other["label"]
+    assert served.post("/predict", {"inputs": TEXTS[0]}).json()[0]["label"] == found[0][0]["label"]
+    of_task = served.post("/models/topics", {"inputs": TEXTS[0], "parameters": {"top_k": 1}}).json()
+    assert of_task[0][0]["label"] == found[0][0]["label"] and len(of_task[0]) == 1
+
+
+@pytest.mark.parametrize("name", ["entails", "vectors"])
+def test_labels_without_training(served, models, name):
+    labels = ["animals", "rivers", "films"]
+    asked = {"inputs": [[text] for text in TEXTS], "labels": labels}
+    found = served.post(f"/models/{name}/predict", asked).json()
+    for one, other in zip(found, api.zero_shot(models[name], TEXTS, labels, **HERE), strict=True):
+        scores = other.get("probabilities", other.get("similarities"))
+        assert {row["label"]: row["score"] for row in one} == pytest.approx(scores, abs=CLOSE)
+
+
+def test_tag(served, models):
+    expected = api.open_predictor(models["names"], **HERE).predict(TEXTS)
+    for text, one, other in zip(TEXTS, served.post("/tag", {"inputs": TEXTS}).json(), expected, strict=True):
+        assert [(row["entity_group"], row["start"], row["end"]) for row in one] == [
+            (row["type"], row["start"], row["end"]) for row in other["entities"]
+        ]
+        assert all(text[row["start"] : row["end"]] == row["word"] for row in one)
+
+
+def test_answer(served, models):
+    question, context = "who ?", "ada lovelace met charles babbage in london ."
+    expected = api.open_answerer(models["answers"], **HERE).answer([(question, context)], 3)[0]
+    asked = {"inputs": {"question": question, "context": context}}
+    found = served.post("/answer", asked).json()
+    assert found["answer"] == expected.answer["answer"]
+    assert found["score"] == pytest.approx(expected.answer["score"], abs=CLOSE)
+    several = served.post("/models/answers", {**asked, "parameters": {"top_k": 3}}).json()
+    assert [one["start"] for one in several] == [one["start"] for one in expected.candidates]
+
+
+def test_fill_mask(served, models):
+    text = "the [MASK] sat on the [MASK] ."
+    expected = api.open_mask_filler(models["reader"], **HERE).fill([text], 4)[0]
+    found = served.post("/fill-mask", {"inputs": text, "parameters": {"top_k": 4}}).json()
+    for rows, mask in zip(found, expected.masks, strict=True):
+        assert [row["token"] for row in rows] == [one.token for one in mask.candidates]
+        assert [row["score"] for row in rows] == pytest.approx([one.score for one in mask.candidates], abs=CLOSE)
+    few = served.post("/fill-mask", {"inputs": "the [MASK]", "parameters": {"targets": ["cat", "mat"]}}).json()
+    assert {row["token_str"] for row in few} == {"cat", "mat"}
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_generate(served, models, sampled):
+    parameters = {"max_new_tokens": 8} | ({"do_sample": True, "top_k": 20, "seed": 4} if sampled else {})
+    rules = Rules(False, 1.0, 20) if sampled else Rules(greedy=True)
+    settings = Generation(max_new_tokens=8, rules=rules, seed=4 if sampled else 0)
+    expected = api.open_generator(models["writer"], **HERE).generate(["the cat"], settings)[0][0]
+    found = served.post("/generate", {"inputs": "the cat", "parameters": parameters}).json()
+    assert found == [{"generated_text": expected.text}]
+
+
+def test_completions_whole_and_as_events(served, models):
+    settings = Generation(max_new_tokens=8, rules=Rules(greedy=True))
+    expected = api.open_generator(models["writer"], **HERE).generate(["the cat"], settings)[0][0]
+    asked = {"model": "writer", "prompt": "the cat", "max_tokens": 8, "temperature": 0}
+    whole = served.post("/v1/completions", asked).json()
+    assert whole["choices"][0]["text"] == expected.text and whole["usage"]["completion_tokens"] == expected.num_tokens
+    events = served.post("/v1/completions", {**asked, "stream": True})
+    assert events.headers["content-type"].startswith("text/event-stream")
+    lines = [line for line in events.body.decode().split("\n\n") if line]
+    assert lines[-1] == "data: [DONE]"
+    parts = [json.loads(line.removeprefix("data: "))["choices"][0] for line in lines[:-1]]
+    assert "".join(part["text"] for part in parts) == expected.text and parts[-1]["finish_reason"] == "length"
+
+
+def test_translate(served, models):
+    expected = [one[0].text for one in api.open_translator(models["translator"], **HERE).translate(TEXTS[:2])]
+    found = served.post("/translate", {"inputs": TEXTS[:2]}).json()
+    assert [one["translation_text"] for one in found] == expected
+
+
+def test_attention(served, models):
+    found = served.post("/attention", {"inputs": TEXTS[0], "layers": [2], "heads": [1, 3]}).json()
+    expected = attention(api.open_model(models["vectors"], None, "cpu", "fp32"), TEXTS[0]).select([2], [1, 3])
+    weights = np.array(found["maps"][0]["weights"])
+    assert np.abs(weights - expected.main.weights).max() < CLOSE
+
+
+def test_tokenize_and_decode(served):
+    rows = served.post("/tokenize", {"inputs": TEXTS}).json()
+    for text, row in zip(TEXTS, rows, strict=True):
+        assert all(one["special"] or 0 <= one["start"] < one["stop"] <= len(text) for one in row)
+    ids = [one["id"] for one in rows[1]]
+    assert served.post("/decode", {"ids": ids}).json() == ["dogs chase cats"]
+
+
+def test_info_models_health_docs(served):
+    info = served.get("/info").json()
+    assert info["model_id"] == "vectors" and len(info["models"]) == 8 and len(info["model_sha"]) == 64
+    assert {one["id"] for one in served.get("/v1/models").json()["data"]} >= {"vectors", "writer"}
+    assert served.get("/v1/models/writer").json()["id"] == "writer"
+    assert served.get("/health").status == served.get("/ping").status == served.get("/ready").status == 200
+    page = served.get("/docs")
+    assert b"/fill-mask" in page.body and b"http-equiv" not in page.body and b"<script" not in page.body
+    assert "/models/{name}/embed" in served.get("/openapi.json").json()["paths"]
+
+
+def test_truncation_is_never_silent(served):
+    long = "the cat " * 100
+    found = served.post("/embed", {"inputs": [long, "a"]})
+    assert found.status == 200 and found.headers["x-truncated-texts"] == "1"
+    assert served.post("/embed", {"inputs": long, "truncate": False}).status == 413
