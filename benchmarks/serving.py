@@ -6,7 +6,7 @@ One model (MiniLM, from its package), one machine, one server at a time, all in 
 clients, one client, short texts among long ones, and arrivals at 0.5, 0.9 and 4 times the capacity. A peer whose
 environment is not given is left out. --seconds is the time of each scenario (30; 120 for 4 times the capacity, or
 --overload-seconds). The texts are dev sentences of SST-2 from $MASKWRIGHT_DATA, or sentences of the Python
-documentation. results/serving.json keeps the figures; --page writes the page again from them.
+documentation. benchmarks/loads/results.json keeps the figures; --page writes the page again from them.
 """
 
 from __future__ import annotations
@@ -97,22 +97,22 @@ def measure(one: Running, folder: Path, texts: list[str], seconds: float, overlo
 
     short = requests(one.server, texts)
     closed_loop(one.port, short, CLIENTS, min(3.0, seconds / 3))  # warm-up
-    peak = tell("clients", summary(closed_loop(one.port, short, CLIENTS, seconds), seconds))
+    peak = tell("clients", summary(closed_loop(one.port, short, CLIENTS, seconds)))
     found["resident"] = one.resident_bytes()
-    tell("lone", summary(closed_loop(one.port, short, 1, seconds / 2), seconds / 2))
+    tell("lone", summary(closed_loop(one.port, short, 1, seconds / 2)))
     batches = cycle([batch_request(one.server, texts, first) for first in range(0, len(texts) - BATCH, BATCH)])
-    tell("batches", summary(closed_loop(one.port, batches, 2, seconds / 2), seconds / 2))
+    tell("batches", summary(closed_loop(one.port, batches, 2, seconds / 2)))
     mixed = requests(one.server, texts, long_text(folder, texts))
-    capacity = summary(closed_loop(one.port, mixed, CLIENTS, seconds / 2), seconds / 2)["answered_per_second"]
+    capacity = summary(closed_loop(one.port, mixed, CLIENTS, seconds / 2))["answered_per_second"]
     outcomes = open_loop(one.port, mixed, max(1.0, LOAD * capacity), seconds)
-    tell("short_among_long", {"rate": LOAD * capacity, **summary(outcomes, seconds, "short")})
+    tell("short_among_long", {"rate": LOAD * capacity, **summary(outcomes, "short")})
     for times in RATES:
         lasting = overload_seconds if times > 1 else seconds
         before = one.resident_bytes()
         outcomes = open_loop(one.port, short, times * peak["answered_per_second"], lasting)
         grown = one.resident_bytes() - before
-        tell(f"open_{times:g}", {"seconds": lasting, "grown_bytes": grown, **summary(outcomes, lasting)})
-    tell("afterwards", summary(closed_loop(one.port, short, CLIENTS, seconds / 3), seconds / 3))
+        tell(f"open_{times:g}", {"seconds": lasting, "grown_bytes": grown, **summary(outcomes)})
+    tell("afterwards", summary(closed_loop(one.port, short, CLIENTS, seconds / 3)))
     found["is_alive"] = one.is_alive
     return found
 

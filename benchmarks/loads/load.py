@@ -44,6 +44,14 @@ class Outcome:
     retry_after: str = ""
 
 
+@dataclass(frozen=True)
+class Load:
+    """All outcomes. seconds: from the first request to the last response."""
+
+    outcomes: list[Outcome]
+    seconds: float
+
+
 def post(path: str, value: Any, kind: str = "", **headers: str) -> Request:
     """A POST request of JSON, for a connection that stays open."""
     body = json.dumps(value).encode()
@@ -102,8 +110,8 @@ async def timed(connection: Connection, request: Request, due: float) -> Outcome
     return Outcome(request.kind, status, time.perf_counter() - due, headers.get("retry-after", ""))
 
 
-def closed_loop(port: int, requests: Iterator[Request], clients: int, seconds: float) -> list[Outcome]:
-    """`clients` clients for `seconds`."""
+def closed_loop(port: int, requests: Iterator[Request], clients: int, seconds: float) -> Load:
+    """`clients` clients for `seconds`, and until their last requests are answered."""
 
     async def client(outcomes: list[Outcome], end: float) -> None:
         connection = Connection(port)
@@ -111,19 +119,19 @@ def closed_loop(port: int, requests: Iterator[Request], clients: int, seconds: f
             outcomes.append(await timed(connection, next(requests), now))
         connection.close()
 
-    async def run() -> list[Outcome]:
+    async def run() -> Load:
         outcomes: list[Outcome] = []
-        end = time.perf_counter() + seconds
-        await asyncio.gather(*(client(outcomes, end) for _ in range(clients)))
-        return outcomes
+        began = time.perf_counter()
+        await asyncio.gather(*(client(outcomes, began + seconds) for _ in range(clients)))
+        return Load(outcomes, time.perf_counter() - began)
 
     return asyncio.run(run())
 
 
-def open_loop(port: int, requests: Iterator[Request], rate: float, seconds: float, seed: int = 0) -> list[Outcome]:
-    """Requests at `rate` per second (a Poisson process) for `seconds`."""
+def open_loop(port: int, requests: Iterator[Request], rate: float, seconds: float, seed: int = 0) -> Load:
+    """Requests at `rate` per second (a Poisson process) for `seconds`, and until the last is answered."""
 
-    async def run() -> list[Outcome]:
+    async def run() -> Load:
         rng, outcomes = random.Random(seed), []
         idle: list[Connection] = []
         tasks: set[asyncio.Task[None]] = set()
@@ -151,20 +159,20 @@ def open_loop(port: int, requests: Iterator[Request], rate: float, seconds: floa
         await asyncio.gather(*tasks)
         for connection in idle:
             connection.close()
-        return outcomes
+        return Load(outcomes, time.perf_counter() - began)
 
     return asyncio.run(run())
 
 
-def summary(outcomes: list[Outcome], seconds: float, kind: str | None = None) -> dict[str, Any]:
+def summary(load: Load, kind: str | None = None) -> dict[str, Any]:
     """Figures of a load: requests, those answered with 200 per second, their percentiles in ms, the others."""
-    chosen = [one for one in outcomes if kind is None or one.kind == kind]
+    chosen = [one for one in load.outcomes if kind is None or one.kind == kind]
     good = [one.seconds for one in chosen if one.status == 200]
     rejected = [one for one in chosen if one.status in (429, 503)]
     return {
         "requests": len(chosen),
         "answered": len(good),
-        "answered_per_second": len(good) / seconds,
+        "answered_per_second": len(good) / load.seconds,
         **{f"p{share}_ms": percentile(good, share) for share in (50, 99)},
         "rejected": len(rejected),
         "rejected_p99_ms": percentile([one.seconds for one in rejected], 99),

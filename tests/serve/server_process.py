@@ -73,13 +73,22 @@ class ServerProcess:
         data = value if isinstance(value, bytes) else json.dumps(value).encode()
         return self.request("POST", path, data, {"Content-Type": "application/json", **headers})
 
-    def raw(self, data: bytes, timeout: float = 10) -> bytes:
-        """Send bytes and end the sending half; returns what comes until the server closes, or `timeout` seconds."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=timeout) as connection:
+    def raw(self, data: bytes, patience: float = 1.0) -> bytes:
+        """Send bytes; returns what comes until the server closes.
+
+        After `patience` seconds of silence the sending half ends: a server that waits for more bytes learns that none
+        will come.
+        """
+        with socket.create_connection(("127.0.0.1", self.port), timeout=patience) as connection:
             found = b""
-            with suppress(ConnectionError, TimeoutError):
+            with suppress(ConnectionError):
                 connection.sendall(data)
+                with suppress(TimeoutError):
+                    while part := connection.recv(1 << 16):
+                        found += part
+                    return found
                 connection.shutdown(socket.SHUT_WR)
+                connection.settimeout(20)
                 while part := connection.recv(1 << 16):
                     found += part
             return found

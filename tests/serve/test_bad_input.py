@@ -105,12 +105,11 @@ def test_a_body_of_fifty_megabytes_is_cut_off(server):
         ("POST", "/embed", {"Content-Type": "application/json", "Host": "attacker.example"}, 421),
         ("POST", "/embed", {"Content-Type": "application/json", "Origin": "https://attacker.example"}, 403),
         ("POST", "/embed", {"Content-Type": "application/json", "Origin": "null"}, 403),
-        ("POST", "/embed", {"Content-Type": "application/json", "x-request-timeout": "soon"}, 422),
     ],
 )
 def test_addresses_methods_types_and_origins(server, method, path, headers, status):
     answer = server.request(method, path, b'{"inputs": "a"}' if method == "POST" else None, headers)
-    assert answer.status == status or (status == 422 and answer.status == 400), answer.body[:300]
+    assert answer.status == status, answer.body[:300]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
 from prometheus_client.exposition import generate_latest
 
 from .refusals import REASONS
@@ -20,6 +20,7 @@ class Metrics:
     def __init__(self) -> None:
         disable_created_metrics()
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)  # memory, CPU time, open files
         self.requests = self._counter("requests", "Requests by route, model and status.", ("route", "model", "status"))
         self.request_seconds = self._histogram("request_seconds", "Time from the header to the response.")
         self.tokenize_seconds = self._histogram("tokenize_seconds", "Time to tokenize a request.")
