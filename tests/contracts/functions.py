@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 
@@ -46,6 +47,16 @@ def has_a_docstring(name: str, folder: Path, kind: str) -> None:
     assert (registry.resolve(kind, name).__doc__ or "").strip()
 
 
+def names_its_command(name: str, folder: Path) -> None:
+    """The settings of a command are a dataclass that names it, as the table does."""
+    settings = registry.resolve("command", name)
+    assert dataclasses.is_dataclass(settings) and name.startswith(settings.COMMAND)
+
+
+COMMAND = {
+    "command": names_its_command,
+    "documented": lambda name, folder: has_a_docstring(name, folder, "command"),
+}
 SCHEDULE = {"shapes": is_a_decay, "documented": lambda name, folder: has_a_docstring(name, folder, "schedule")}
 METRIC = {
     "shapes": is_a_number,

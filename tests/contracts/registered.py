@@ -8,7 +8,7 @@ from pathlib import Path
 
 from contracts.families import FAMILY
 from contracts.folders import MODEL_FOLDER
-from contracts.functions import METRIC, SCHEDULE
+from contracts.functions import COMMAND, METRIC, SCHEDULE
 from contracts.networks import HEAD, PRESET
 from contracts.objectives import OBJECTIVE
 from contracts.readers import READER
@@ -31,8 +31,9 @@ CONTRACTS: dict[str, Mapping[str, Check]] = {
     "family": FAMILY,
     "schedule": SCHEDULE,
     "metric": METRIC,
+    "command": COMMAND,
 }
-FUNCTIONS = {"schedule", "metric", "reader"}  # which have neither files nor draws
+FUNCTIONS = {"schedule", "metric", "reader", "command"}  # which have neither files nor draws
 
 
 def kinds() -> list[str]:

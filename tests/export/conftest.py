@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from cli.conftest import maskwright  # noqa: F401 (a fixture)
 from export.small_models import small
 from maskwright.export.config import ExportConfig
 from maskwright.export.export import export_model
 from maskwright.hub.sentence import Declared
-
-pytest_plugins = ("cli.conftest",)
 
 
 @pytest.fixture(scope="session")

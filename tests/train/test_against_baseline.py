@@ -92,10 +92,10 @@ def test_commands_print_the_line(entities, tmp_path, monkeypatch, capsys):
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("health: ")]
     assert len(lines) == 1 and lines[0].startswith("health: bad (entity_f1 ")
     result = pretrain(pretraining(tmp_path, objective="clm", steps=2))
-    _show_result(result, False)
+    _show_result("clm", result, False)
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("health: ")]
     assert len(lines) == 1 and "clm_accuracy" in lines[0] and "always the most common token" in lines[0]
-    _show_result(result, True)
+    _show_result("clm", result, True)
     assert set(json.loads(capsys.readouterr().out)["baseline"]) == {"clm_accuracy", "clm_loss"}
     card = (tmp_path / "run/model/README.md").read_text()
     assert "baseline.clm_accuracy" in card and "baseline.mlm" not in card and "nsp_accuracy" not in card

@@ -11,7 +11,7 @@ from pydantic import StringConstraints, ValidationError
 from ..core.errors import MaskwrightError, MissingFileError, RowErrors
 from ..core.plural import plural
 from ..core.progress import warn
-from ..http.bodies import Json, RequestModel, TooLarge, TooLate, read_body
+from ..http.bodies import BODY_SECONDS, Json, RequestModel, TooLarge, TooLate, read_body
 from ..http.errors import validation_sentence
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def body(kind: type[AnyRequest]) -> Any:
     """
 
     async def read(request: Request) -> AnyRequest:
-        return kind.model_validate_json(await read_body(request, BODY_BYTES))
+        return kind.model_validate_json(await read_body(request, BODY_BYTES, BODY_SECONDS))
 
     return Depends(read)
 
