@@ -111,11 +111,12 @@ def _postprocessing(model: Model, pooling: Pooling) -> dict[str, Any]:  # noqa: 
     if isinstance(head, ChoiceHead):
         return {"function": "softmax over the choices of a question"}
     if isinstance(head, SequenceClassificationHead):
-        function = {"regression": "none: the logits are the predicted numbers"}.get(
-            "regression" if model.head_name == "regression" else str(model.problem_type), "softmax over the labels"
-        )
-        if model.problem_type == "multi_label_classification":
+        if "regression" in (model.head_name, model.problem_type):
+            function = "none: the logits are the predicted numbers"
+        elif model.problem_type == "multi_label_classification":
             function = "sigmoid of each label"
+        else:
+            function = "softmax over the labels"
         return {"labels": list(model.labels), "function": function}
     if isinstance(head, ReplacedTokenHead):
         return {"function": "sigmoid: the probability that a token was replaced"}
