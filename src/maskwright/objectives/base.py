@@ -18,6 +18,7 @@ from torch import nn
 from ..core.errors import InputError
 from ..core.randomness import generator
 from ..data.batch import Batch, order_by_length
+from ..data.deal import Deal
 from ..models.build import build
 from ..models.config import ModelConfig
 from ..models.model import Model
@@ -41,6 +42,8 @@ class Batches(Protocol):
     """Resumable source of training batches."""
 
     def batch(self, step: int, number: int) -> Batch: ...
+
+    def dealt(self, step: int, count: int, deal: Deal) -> list[tuple[int, Batch]]: ...
 
     def state(self) -> dict[str, int]: ...
 
@@ -81,6 +84,7 @@ class Objective(ABC):
         network_settings: Fields of ModelConfig set by the objective.
         roles: Special tokens required in the tokenizer: those that begin and end a text, then [MASK] if it is used.
         is_seq2seq: Whether it trains an encoder-decoder.
+        carries_state: Whether a batch continues the previous one, so only one process can train it.
         predicts_special: Whether special tokens are among the labels.
         examples_title, examples_note: Title and note of `word_examples` in the report; {where} is the text they are of.
         next_steps: Commands that use the trained model in the folder {model}, and what each does.
@@ -94,6 +98,7 @@ class Objective(ABC):
     network_settings: ClassVar[dict[str, Any]] = {}
     roles: ClassVar[tuple[str, ...]] = ("cls", "sep")
     is_seq2seq: ClassVar[bool] = False
+    carries_state: ClassVar[bool] = False
     predicts_special: ClassVar[bool] = False
     examples_title: ClassVar[str] = MaskExamples.title
     examples_note: ClassVar[str] = "One masked word per sequence of {where}."

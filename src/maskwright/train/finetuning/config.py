@@ -72,7 +72,7 @@ class FinetuneConfig:
         "top_layers, top_embedding_size. Repeatable.",
     )
     batch_size: int = option(32, settings.BATCH_SIZE)
-    accumulation: int = option(1, settings.ACCUMULATION)
+    accumulation: int = option(None, settings.ACCUMULATION)
     activation_checkpointing: bool = option(False, settings.ACTIVATION_CHECKPOINTING)
     max_length: int = option(128, settings.MAX_LENGTH)
     batch_tokens: int | None = option(
@@ -130,6 +130,7 @@ class FinetuneConfig:
         if self.adapter is not None and self.lr is None:
             object.__setattr__(self, "lr", settings.ADAPTER_LR)
         fill_defaults(self, self.task)
+        settings.fill_accumulation(self)
         if self.model is None and self.preset is None:
             object.__setattr__(self, "model", ENGLISH)
         fit_types(self)
@@ -219,6 +220,11 @@ class FinetuneConfig:
             not spec_of(self.task_name).freezes_encoder,
             f"Setting 'adapter' is not for {self.task}, which trains on a frozen encoder.",
         )
+
+    @property
+    def dependent_defaults(self) -> dict[str, Any]:
+        """The defaults that depend on the number of processes."""
+        return settings.SINGLE_PROCESS
 
     @property
     def lora(self) -> LoraConfig:

@@ -77,7 +77,7 @@ class PretrainConfig:
     steps: int = option(2000, settings.STEPS)
     batch_tokens: int = option(4096, settings.BATCH_TOKENS)
     max_length: int = option(128, settings.MAX_LENGTH)
-    accumulation: int = option(1, settings.ACCUMULATION)
+    accumulation: int = option(None, settings.ACCUMULATION)
     activation_checkpointing: bool = option(False, settings.ACTIVATION_CHECKPOINTING)
     compile: Literal["auto", "on", "off"] = option(
         "auto", "Compile the layers; auto where that saves more time than it takes.", panel=HARDWARE
@@ -119,6 +119,7 @@ class PretrainConfig:
     precision: settings.Precision = option("auto", settings.PRECISION)
 
     def __post_init__(self) -> None:
+        settings.fill_accumulation(self)
         for name, value in self.dependent_defaults.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
@@ -154,6 +155,7 @@ class PretrainConfig:
     def dependent_defaults(self) -> dict[str, Any]:
         """The defaults that depend on other settings."""
         found = {name: usual if self.start is None else continued for name, (usual, continued) in DEFAULTS.items()}
+        found |= settings.SINGLE_PROCESS
         return found if self.adapter is None else found | {"lr": settings.ADAPTER_LR}
 
     def _check_start(self) -> None:
