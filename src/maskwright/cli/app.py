@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -147,6 +148,7 @@ def _run() -> None:
     """Run the command, as one of several processes under torchrun."""
     launch = launch_of()
     if launch is not None and launch.world > 1:
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch prints pages when a connection ends
         from ..train.distributed.command import run_member
 
         run_member(launch, _run_shared, debug="--debug" in sys.argv[1:])

@@ -14,7 +14,7 @@ from ...core.plural import plural
 from ...core.processes import Launch, launch_of
 from ...core.progress import be_silent, note
 from .failure import peer_error
-from .group import Group, ProcessGroup
+from .group import FAILED_SECONDS, Group, ProcessGroup
 
 _joined: ProcessGroup | None = None
 
@@ -55,6 +55,7 @@ def member(launch: Launch) -> Iterator[ProcessGroup]:
     except KeyboardInterrupt:
         failure = group.interrupted()
         group.record.tell(failure)
+        group.leave(FAILED_SECONDS)
         if failure.text:
             raise peer_error(failure) from None
         raise
@@ -63,6 +64,7 @@ def member(launch: Launch) -> Iterator[ProcessGroup]:
         name = "error" if known is not None else f"internal error: {type(error).__name__}"
         failure = group.fail(f"{name}: {launch}: {known or error}", 1 if known is None else known.exit_code)
         group.record.tell(failure)
+        group.leave(FAILED_SECONDS)
         raise
     else:
         group.close()

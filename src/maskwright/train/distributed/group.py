@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import torch
@@ -26,6 +27,8 @@ from .watch import Watch
 Made = TypeVar("Made")
 SLOT_BYTES = 1020  # of a value that one collective gathers
 _LENGTH_BYTES = 4
+CLOSE_SECONDS = 60.0  # for the others to leave, after success
+FAILED_SECONDS = 5.0  # the same, after a failure
 SETTLE_SECONDS = 12.0  # to tell an interruption of all processes from the death of one
 
 
@@ -90,9 +93,23 @@ class ProcessGroup(Group):
 
     def close(self) -> None:
         """End the communication, after success."""
-        self.watch.stop()
+        self.leave(CLOSE_SECONDS)
         if self._is_open:
             dist.destroy_process_group()
+
+    def leave(self, seconds: float) -> None:
+        """Stop the watch. A process that serves the store waits, at most so long, until the others have left."""
+        self.watch.stop()
+        if self.launch.has_store:
+            return
+        if self.rank:
+            with suppress(RuntimeError):  # the first process, which serves the store, has waited long enough
+                self.store.set(f"left/{self.rank}", "1")
+            return
+        names = [f"left/{rank}" for rank in range(1, self.world)]
+        ends = time.monotonic() + seconds
+        while not self.store.check(names) and time.monotonic() < ends:
+            time.sleep(0.02)
 
     def deal(self, tokens: Sequence[int]) -> list[int]:
         """The micro-batches of this process."""

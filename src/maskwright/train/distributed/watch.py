@@ -27,6 +27,7 @@ DEAD_AFTER_ERROR_SECONDS = 6.0  # the same, after a connection was closed
 HANGING_SECONDS = 30.0  # of waiting in a step; MASKWRIGHT_TIMEOUT
 SLOWEST = 3.0  # a step may take this many times the longest one so far
 GRACE_SECONDS = 10.0  # for the main thread to end by itself
+DIED = "ended unexpectedly (killed, out of memory, or its machine does not answer)"
 RESUME = "The last checkpoint is unchanged; rerun the same command to resume."
 
 
@@ -142,9 +143,18 @@ class Watch:
         except RuntimeError:  # the store is gone, and with it the launcher or the first process
             if self._ended.is_set():
                 return
-            if self.launch.rank == (0 if self.launch.has_store else 1):
-                print(f"error: the launcher of the processes ended. {RESUME}", file=sys.stderr, flush=True)
+            self._explain_lost_store()
             os._exit(2)
+
+    def _explain_lost_store(self) -> None:
+        """Print who is gone, in one process."""
+        if self.is_ending or self.failure is not None:
+            return
+        world = self.launch.world
+        if not self.launch.has_store and self.launch.rank == 1:
+            print(f"error: process 0 of {world} {DIED}. {RESUME}", file=sys.stderr, flush=True)
+        if self.launch.has_store and self.launch.rank == 0:
+            print(f"error: the launcher of the {world} processes ended. {RESUME}", file=sys.stderr, flush=True)
 
     def _suspect(self) -> Failure | None:
         """A failure if this process has waited for long and another one is dead or hangs."""
@@ -156,7 +166,7 @@ class Watch:
         waited = time.monotonic() - since
         dead = self._peers.silent(DEAD_AFTER_ERROR_SECONDS if self._has_error else DEAD_SECONDS)
         if dead:
-            return self._record(dead, "ended unexpectedly (killed, out of memory, or its machine does not answer)")
+            return self._record(dead, DIED)
         if not self._is_blocked or waited < max(self._limit, SLOWEST * self.longest_step):
             return None
         late = [rank for rank, blocked in sorted(self._peers.is_blocked.items()) if not blocked]
