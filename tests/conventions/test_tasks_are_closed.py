@@ -13,6 +13,7 @@ NAMES = set(TABLE["task"])
 CLASSES = {place.partition(":")[2] for place in TABLE["task"].values()}
 
 HEAD = "names of heads, which have their own table in the registry and sometimes the names of tasks"
+COMMAND = "the command and the function named similarity"
 # Packages where the words mean something else throughout.
 PACKAGES = {
     "hub": HEAD,
@@ -22,25 +23,20 @@ PACKAGES = {
 }
 # Number of places in other modules: at most these.
 PLACES = {
-    "__init__": (2, "the function similarity of the API"),
-    "api": (12, f"{HEAD}; the function similarity of the API"),
-    "cli.app": (1, "the command similarity"),
-    "cli.doctor": (6, "choices of an option"),
-    "cli.evaluate": (2, "--risk and --rare-class are options of classifiers"),
-    "cli.predict": (6, "keys of predictions, and the option --choice"),
-    "cli.pretrain": (2, "the tasks that suit a bidirectional language model and an encoder-decoder, as next commands"),
-    "cli.similarity": (1, "the command similarity"),
-    "cli.translate": (1, "a key of predictions"),
+    "__init__": (2, COMMAND),
+    "api": (12, f"{HEAD}; the function similarity"),
+    "cli.app": (1, COMMAND),
+    "cli.predict": (3, "keys of predictions, and the option --choice"),
+    "cli.similarity": (1, COMMAND),
+    "cli.translate": (1, "a key of the JSON output"),
     "experiments.benchmark.parts": (8, "published benchmarks and their tasks, as data"),
     "experiments.ladder.run": (1, "the experiment compares classifiers"),
-    "experiments.layers.config": (1, "the experiment probes layers by tagging"),
     "experiments.layers.run": (1, "the experiment probes layers by tagging"),
     "experiments.rare.methods": (1, "one of the compared methods is anomaly detection"),
     "inference.answer": (1, "the Python face of question answering"),
     "inference.ready": (9, f"{HEAD}; a causal model that is fine-tuned to generate is described differently"),
-    "inference.translate": (2, "the Python face of translation"),
+    "inference.translate": (1, "the Python face of translation"),
     "inspect.attribution": (2, HEAD),
-    "inspect.lengths": (1, "a key of predictions"),
     "studio.pages": (7, HEAD),
     "studio.views.answers": (2, HEAD),
     "text.readers.choices": (1, "a column name"),
@@ -48,13 +44,19 @@ PLACES = {
     "train.distillation.job": (1, "a problem type of transformers"),
     "train.distillation.student": (3, HEAD),
 }
+SUGGESTIONS = {"suggest": 1, "suggested_command": 0}  # functions with the argument that names a command
 
 
 def places(tree: ast.Module) -> list[str]:
     """Quoted names of tasks, and isinstance checks of their classes, with line numbers."""
     found = []
+    commands = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and node.value in NAMES:
+        name = getattr(node.func, "attr", getattr(node.func, "id", "")) if isinstance(node, ast.Call) else ""
+        if name in SUGGESTIONS:
+            commands |= {id(part) for part in node.args[SUGGESTIONS[name] :]}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and node.value in NAMES and id(node) not in commands:
             found.append(f"line {node.lineno}: '{node.value}'")
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
             named = {part.id for part in ast.walk(node.args[1]) if isinstance(part, ast.Name)}

@@ -227,7 +227,8 @@ def test_choices_that_give_themselves_away(tmp_path):
     found = examine(tmp_path / "t.jsonl")
     assert found.task == "choice"
     assert {"position-bias", "length-bias", "same-choices", "unreadable-rows"} <= set(names(found))
-    assert "finetune choice" in next_steps(found)[-1][0] and "--skip-bad-rows" in next_steps(found)[-1][0]
+    step = next_steps(found)[-1].command
+    assert "finetune choice" in step and "--skip-bad-rows" in step
 
 
 def test_trees_and_the_table_of_swag_are_known_by_their_form(tmp_path):

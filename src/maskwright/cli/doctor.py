@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import typer
 
-from ..core.config import to_dict
+from ..core import registry
+from ..core.config import check_name, to_dict
 from ..core.errors import ConfigError
 from ..core.options import command_line, option
 from ..core.plural import plural
 from ..core.progress import note
+from ..tasks.spec import task_for
 from ..train.settings import SEED
 from .common import DebugFlag, JsonFlag, QuietFlag, print_json, print_table, print_text
 from .settings import SettingsCommand, takes_settings
@@ -46,9 +48,7 @@ class DataSettings(Hardware, Rows):
 
     train: Path = option(help="Training file of any task.", is_argument=True)
     dev: Path | None = option(None, "Dev file; checked for overlap with TRAIN.")
-    task: Literal["classification", "regression", "tagging", "qa", "choice"] | None = option(
-        None, "Task of the data.", default_help="detected from the file"
-    )
+    task: str | None = option(None, "Task of the data.", default_help="detected from the file")
     tokenizer: Path | None = option(None, "Tokenizer or model folder, to report token lengths and truncation.")
     fix: Path | None = option(None, "Write a copy of TRAIN without duplicates, leaks, conflicts and bad rows.")
     model: str | None = option(None, "With --mislabelled: encoder that embeds the texts.")
@@ -63,7 +63,9 @@ class DataSettings(Hardware, Rows):
             raise ConfigError("--mislabelled needs --model: an encoder for text features.")
         if self.mislabeled and (self.dev is not None or self.fix is not None or self.tokenizer is not None):
             raise ConfigError("--mislabelled looks at the labels of one file; remove --dev, --fix and --tokenizer.")
-        if self.mislabeled and self.task not in (None, "classification"):
+        if self.task is not None:
+            check_name("task", "task", self.task, registry.names("task"))
+        if self.mislabeled and self.task not in (None, task_for("texts")):
             raise ConfigError(f"--mislabelled finds label errors in text classification, not in {self.task}.")
         if not self.mislabeled and self.model is not None:
             raise ConfigError("--model goes with --mislabelled; lengths in tokens come from --tokenizer.")
@@ -203,8 +205,8 @@ def data(settings: DataSettings, json: JsonFlag = False) -> None:
         print_json(result)
         return
     _show(found, result)
-    for command, about in next_steps(found)[-1:] if fix else next_steps(found)[:1]:
-        print_text(f"next:   {command}   ({about})")
+    step = next_steps(found)[-1 if fix else 0]
+    print_text(f"next:   {step.command}   ({step.about})")
 
 
 def _show(found: Diagnosis, result: dict[str, Any]) -> None:

@@ -151,7 +151,7 @@ def _on_rows(settings: EvaluateSettings, model: Model, typical: list[Text] | Non
     predictor = predictor_of(model, settings.model, settings.max_length)
     make_int8(model, typical, predictor.max_length)
     if settings.rare_class is not None:
-        _ask_for(predictor, settings.rare_class)
+        predictor.task = predictor.task.for_class(settings.rare_class)
     scored = _score_rows(predictor, settings)
     result = scored.result()
     if settings.risk is not None:
@@ -275,17 +275,16 @@ class _ScoredRows:
         own = self.evaluation
         compared = None if against is None else {**against, "own": own.metrics, "other": against["metrics"]}
         command = command_line(EvaluateSettings, to_dict(self.settings))
-        write_evaluation(path, self.predictor.task, self.examples, own, command, compared)
+        write_evaluation(path, self.predictor.task, self.settings.model, self.examples, own, command, compared)
 
     def at_risk(self, risk: float) -> dict[str, Any]:
         """How many rows can be answered with at most this share wrong, the least confidence for that, and AURC."""
-        from ..tasks.classification.task import Classification
         from ..tasks.evaluation.trust_report import curve_of
 
         task = self.predictor.task
-        if not isinstance(task, Classification) or task.multi_label:
-            raise InputError("--risk is for models that give each text one class.")
         decisions = task.decisions(self.evaluation.logits, self.examples)
+        if not task.has_one_class or decisions is None:
+            raise InputError("--risk is for models that give each text one class.")
         curve = curve_of(decisions, task.temperature)
         return {**curve.at_risk(risk), "aurc": curve.aurc, "best_aurc": curve.best_aurc}
 
@@ -302,15 +301,6 @@ class _ScoredRows:
         rated = rate(first, self.evaluation.logits, self.examples)
         found = compare(rated, rate(other.task, evaluation.logits, examples), seed=self.settings.seed)
         return {"model": name, "metrics": evaluation.metrics, "comparison": found.to_json()}
-
-
-def _ask_for(predictor: Predictor, rare_class: str) -> None:
-    """Scores this class against all others, without the threshold of another class."""
-    from ..tasks.classification.task import Classification
-
-    if not isinstance(predictor.task, Classification):
-        raise InputError(f"--rare-class applies to classification; this is a {predictor.task.name} model.")
-    predictor.task = predictor.task.for_class(rare_class)
 
 
 def _score_rows(predictor: Predictor, settings: EvaluateSettings) -> _ScoredRows:

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 TEMPLATE = "This text is about {}."
 TABLE_ROWS = 10_000  # answers shown as one table; more come as several, so that they need not all be held
-WRITTEN = ("translation", "generated")  # generated text, which is not a label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +137,8 @@ def predict(settings: PredictSettings, json: JsonFlag = False) -> None:
         count = write_answers(output, _answers(predictor, rows, settings.batch_tokens))
         note(f"{plural(count, 'answer')} in {output}")
     else:
-        _show(_answers(predictor, rows, settings.batch_tokens), json)
+        written = predictor.task.written if isinstance(predictor, Predictor) else ""
+        _show(_answers(predictor, rows, settings.batch_tokens), json, written)
     if not isinstance(rows, Sequence):
         warn_of_skipped(rows)
     if isinstance(predictor, Predictor) and settings.min_confidence is not None:
@@ -201,19 +201,20 @@ def _answers(
             progress.update(number)
 
 
-def _show(answers: Iterator[dict[str, Any]], json: bool) -> None:
+def _show(answers: Iterator[dict[str, Any]], json: bool, written: str) -> None:
+    """Prints predictions. written: key of the generated text in them."""
     if json:
         for answer in answers:
             print_json(answer)
         return
     first = list(islice(answers, 1))
-    named = next((name for name in WRITTEN for answer in first if name in answer), "label")
-    cells = (line for answer in chain(first, answers) for line in _lines(answer))
+    named = next((written for answer in first if written in answer), "label")
+    cells = (line for answer in chain(first, answers) for line in _lines(answer, written))
     while table := list(islice(cells, TABLE_ROWS)):
         print_table(("text", named, "score"), table, right=("score",))
 
 
-def _lines(answer: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+def _lines(answer: dict[str, Any], written: str) -> Iterator[tuple[str, str, str]]:
     """Text, label and score: one line per prediction, or per entity or word of a tagged text."""
     text = shorten(answer["text"] + (f" | {answer['text_pair']}" if "text_pair" in answer else ""))
     if "entities" in answer:
@@ -224,10 +225,8 @@ def _lines(answer: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield text, "", ""
         for word, tag, score in zip(answer["tokens"], answer["tags"], answer["scores"], strict=True):
             yield f"  {word}", tag, f"{score:.4f}"
-    elif "translation" in answer:
-        yield text, in_a_line(answer["translation"]), f"{answer['score']:.4f}"
-    elif "generated" in answer:
-        yield text, in_a_line(answer["generated"]), f"{answer['score']:.4f}"
+    elif written in answer:
+        yield text, in_a_line(answer[written]), f"{answer['score']:.4f}"
     elif "choice" in answer:
         yield text, f"{answer['label']} {shorten(answer['choice'])}", f"{answer['score']:.4f}"
         yield from _loudest(answer)

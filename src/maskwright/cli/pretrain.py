@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..core.options import RUN
-from ..train.finetuning.config import FinetuneConfig
 from ..train.pretraining.config import PretrainConfig
 from .common import JsonFlag, print_json, print_metrics, print_text
-from .fill_mask import FillMaskSettings
-from .generate import GenerateSettings
-from .settings import DryRunFlag, RestartFlag, print_next, takes_settings, tell_if_finished
+from .settings import DryRunFlag, RestartFlag, print_steps, takes_settings, tell_if_finished
 
 if TYPE_CHECKING:
     from ..objectives.audit import AuditedSequence
@@ -71,7 +67,7 @@ def pretrain(
     else:
         from ..train.pretraining.pretrain import pretrain as run_pretraining
 
-        _show_result(run_pretraining(recipe, restart=restart), json)
+        _show_result(recipe.objective, run_pretraining(recipe, restart=restart), json)
 
 
 def _show_plan(recipe: PretrainConfig, json: bool) -> None:
@@ -129,7 +125,7 @@ def _pair(sequence: AuditedSequence) -> str:
     return ""
 
 
-def _show_result(result: PretrainResult, json: bool) -> None:
+def _show_result(objective: str, result: PretrainResult, json: bool) -> None:
     from ..train.against_baseline import compare_pretraining, health_line, named_baseline
 
     found: dict[str, Any] = {
@@ -145,25 +141,12 @@ def _show_result(result: PretrainResult, json: bool) -> None:
     if json:
         print_json(found)
         return
+    from ..train.pretraining.next_steps import next_steps
+
     tell_if_finished(result.already_finished)
     print_metrics({"steps": result.steps, **result.scores})
     print_text(health_line(compare_pretraining(result.scores, vars(result.baseline)), result.verdict.level))
     for reason in result.verdict.reasons:
         print_text(f"  {reason}")
     print_text(f"model:  {result.model}\nreport: {result.report}")
-    _show_next(str(result.model), result.scores)
-
-
-def _show_next(model: str, scores: Mapping[str, Any]) -> None:
-    """The command for which a model with these scores is meant."""
-    rows: dict[str, Any] = {"model": model, "train": "train.tsv", "output": "runs/task"}
-    if "backward_accuracy" in scores:
-        print_next(FinetuneConfig, **rows | {"task": "tagging", "train": "train.conll"})
-    elif "clm_accuracy" in scores:
-        print_next(GenerateSettings, model=model, prompts=("your text",), top_k=40)
-    elif "denoise_accuracy" in scores:
-        print_next(FinetuneConfig, **rows | {"task": "translation", "train": "a.txt", "train_target": "b.txt"})
-    elif "mlm_accuracy" not in scores or "rtd_accuracy" in scores:
-        print_next(FinetuneConfig, **rows)
-    else:
-        print_next(FillMaskSettings, model=model, texts=("your text with one [MASK] .",))
+    print_steps(next_steps(objective, result.model))

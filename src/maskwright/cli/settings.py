@@ -8,9 +8,9 @@ import functools
 import inspect
 import re
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -33,6 +33,9 @@ from ..core.options import (
 )
 from ..train.settings import THREADS
 from .common import DebugFlag, QuietFlag, print_json, print_text, set_threads, with_default
+
+if TYPE_CHECKING:
+    from ..report import Command
 
 RecipeOption = Annotated[
     Path | None,
@@ -164,6 +167,12 @@ def tell_if_finished(already_finished: bool) -> None:
 def print_next(cls: type, **values: Any) -> None:
     """The command to run next, on standard output. cls: its settings; values: those that differ from the defaults."""
     print_text(f"next:   {command_line(cls, values)}")
+
+
+def print_steps(steps: Iterable[Command]) -> None:
+    """The suggested commands of a report, on standard output."""
+    for step in steps:
+        print_text(f"next:   {step.command}")
 
 
 def _as_typed(message: str, settings: Mapping[str, Setting], given: Given, in_file: Given, path: Path | None) -> str:

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field
 from typing import Any, Union
 
+from . import registry
 from .config import from_dict
 from .errors import ConfigError
 
@@ -165,6 +166,16 @@ def length_of(kind: Any) -> int | None:
     """Returns the number of values of a fixed-length tuple type, None for any other type."""
     items = typing.get_args(kind) if typing.get_origin(kind) is tuple else ()
     return None if not items or Ellipsis in items else len(items)
+
+
+def suggested_command(command: str, **values: Any) -> str:
+    """Returns a command to run next, for reports and model cards.
+
+    Args:
+        command: Its name, of the kind "command" in the registry.
+        values: Its settings; those of the default values are omitted.
+    """
+    return command_line(registry.resolve("command", command), values)
 
 
 def command_line(cls: type, recipe: Mapping[str, Any]) -> str:

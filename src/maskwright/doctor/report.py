@@ -44,7 +44,7 @@ def write_diagnosis(path: Path, diagnosis: Diagnosis, command: str) -> None:
         *[_places(finding) for finding in diagnosis.findings if finding.places],
         *[block for one in (diagnosis.train, diagnosis.dev) if one is not None for block in _file(one)],
         _classes(diagnosis),
-        NextSteps([Command(words, about) for words, about in next_steps(diagnosis)]),
+        NextSteps(next_steps(diagnosis)),
     ]
     severities = {finding.severity for finding in diagnosis.findings}
     level: Level = "bad" if problems else "watch" if "warning" in severities else "good"
@@ -65,23 +65,19 @@ def headline(diagnosis: Diagnosis, files: str) -> str:
     return f"{files}: {found if kinds else 'no findings'}."
 
 
-def next_steps(diagnosis: Diagnosis) -> list[tuple[str, str]]:
-    """Return the suggested next commands with descriptions."""
-    train = diagnosis.train.file
+def next_steps(diagnosis: Diagnosis) -> list[Command]:
+    """Return the suggested next commands."""
+    train = Path(diagnosis.train.file)
     steps = []
     if len(diagnosis.repeats.removable):
-        fixed = Path(train).stem + ".fixed" + Path(train).suffix
-        dev = f" --dev {diagnosis.dev.file}" if diagnosis.dev is not None else ""
-        steps.append(
-            (
-                f"maskwright doctor data {train}{dev} --fix {fixed}",
-                "write a copy without duplicates, leaks and conflicts",
-            )
-        )
-    skip = " --skip-bad-rows" if diagnosis.train.faults.lines else ""
-    how = "train on it" + (", skipping invalid rows" if skip else "")
-    steps.append((f"maskwright finetune {diagnosis.task} --model MODEL --train {train}{skip} -o runs/a", how))
-    return steps
+        dev = None if diagnosis.dev is None else diagnosis.dev.file
+        about = "write a copy without duplicates, leaks and conflicts"
+        fixed = f"{train.stem}.fixed{train.suffix}"
+        steps.append(Command.suggest(about, "doctor data", train=train, dev=dev, fix=fixed))
+    skips = bool(diagnosis.train.faults.lines)
+    about = "train on it" + (", skipping invalid rows" if skips else "")
+    values = {"model": "MODEL", "train": train, "skip_bad_rows": skips, "output": "runs/a"}
+    return [*steps, Command.suggest(about, "finetune", task=diagnosis.task, **values)]
 
 
 def _findings(title: str, findings: list[Finding]) -> Table:

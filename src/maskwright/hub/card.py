@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from typing import Any
 
+from ..core.options import suggested_command
 from ..models.model import Model
 from .family import Family
 
@@ -36,18 +37,23 @@ _TAGS = {
     "qa": "question-answering",
     "choice": "multiple-choice",
 }
-_EMBED = "maskwright embed {folder} --input texts.txt --output vectors.npy"
-_USES: dict[str | None, str] = {
-    "mlm": 'maskwright fill-mask {folder} "the man went to the [MASK] ."',
-    "seq2seq": 'maskwright translate {folder} "a text"',
-    "nsp": 'maskwright next-sentence {folder} "He came in." "He sat down."',
-    "pretraining": 'maskwright fill-mask {folder} "the man went to the [MASK] ."',
-    "classification": 'maskwright predict {folder} "a text"',
-    "regression": 'maskwright predict {folder} "a text"',
-    "tagging": 'maskwright predict {folder} "a text"',
-    "anomaly": 'maskwright predict {folder} "a text"',
-    "tagging-crf": 'maskwright predict {folder} "a text"',
-    "choice": 'maskwright predict {folder} "a context" --choice "one ending" --choice "another"',
+_TEXT = {"texts": "a text"}
+_MASKED = {"texts": "the man went to the [MASK] ."}
+_EMBED: tuple[str, dict[str, Any]] = ("embed", {"input": "texts.txt", "output": "embeddings.npy"})
+# The command that uses a model, and its settings in addition to `model`.
+_USES: dict[str | None, tuple[str, dict[str, Any]]] = {
+    "mlm": ("fill-mask", _MASKED),
+    "pretraining": ("fill-mask", _MASKED),
+    "clm": ("generate", {"prompts": "a text"}),
+    "seq2seq": ("translate", _TEXT),
+    "nsp": ("next-sentence", {"first": "He came in.", "second": "He sat down."}),
+    "classification": ("predict", _TEXT),
+    "regression": ("predict", _TEXT),
+    "tagging": ("predict", _TEXT),
+    "tagging-crf": ("predict", _TEXT),
+    "anomaly": ("predict", _TEXT),
+    "qa": ("answer", {"question": "Who?", "context": "a text"}),
+    "choice": ("predict", {"texts": "a context", "choice": ("one ending", "another ending")}),
 }
 _LONGEST_VALUE = 200
 
@@ -75,7 +81,7 @@ def model_card(model: Model, facts: Mapping[str, Any], family: Family) -> str:
     rows = _rows({key: value for key, value in facts.items() if key not in ("format", "labels", "manifest")})
     lines += ["## Training", "", "| | |", "| --- | --- |"]
     lines += [f"| {name} | {value} |" for name, value in rows]
-    lines += ["", "## Use", "", "```sh", _USES.get(model.head_name, _EMBED).format(folder="this-folder"), "```", ""]
+    lines += ["", "## Use", "", "```sh", _use(model), "```", ""]
     lines += ["```python", "import maskwright as mw", 'model = mw.load("this-folder")', "```", ""]
     if not family.encoder:
         lines += ["transformers has no class for this network: only Maskwright can load this folder.", ""]
@@ -102,10 +108,16 @@ def adapter_card(model: Model, facts: Mapping[str, Any], base: str) -> str:
         lines += ["Labels: " + ", ".join(f"`{_one_line(label)}`" for label in model.labels), ""]
     rows = _rows({key: value for key, value in facts.items() if key not in ("format", "labels", "manifest", "adapter")})
     lines += ["## Training", "", "| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows)]
-    lines += ["", "## Use", "", "```sh", _USES.get(model.head_name, _EMBED).format(folder="this-folder"), "```", ""]
+    lines += ["", "## Use", "", "```sh", _use(model), "```", ""]
     lines += ["```python", "import maskwright as mw", 'model = mw.load("this-folder")', "```", ""]
-    lines += ["A whole model: `maskwright convert this-folder -o merged`. The folder also loads in PEFT.", ""]
+    merge = suggested_command("convert", model="this-folder", output="merged")
+    lines += [f"A whole model: `{merge}`. The folder also loads in PEFT.", ""]
     return "\n".join(lines)
+
+
+def _use(model: Model) -> str:
+    command, values = _USES.get(model.head_name, _EMBED)
+    return suggested_command(command, model="this-folder", **values)
 
 
 def _kind(family: Family) -> str:

@@ -140,4 +140,4 @@ def _trees(found: Sequence[Translated], source: str) -> list[Translated]:
 
 
 def _translated(answer: dict[str, Any]) -> Translated:
-    return Translated(answer["translation"], answer["score"], answer["ended"])
+    return Translated(answer[Translation.written], answer["score"], answer["ended"])

@@ -86,7 +86,7 @@ def by_length(
     for remark in task.notes(examples, name, max_length or 0):
         warn(remark)
     sums = task.evaluate(model, examples).logits.double().numpy()  # [rows, 3]: loss, correct tokens, tokens
-    written = [one["translation"] for one in task.predict(model, examples, beams=Beams(beams))]
+    written = [one[task.written] for one in task.predict(model, examples, beams=Beams(beams))]
     wanted = [str(row.label) for row in examples.rows]
     lengths = [len(row.text.split()) for row in examples.rows]
     parts = groups_by_length(lengths, groups)

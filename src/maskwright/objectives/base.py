@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -22,7 +23,7 @@ from ..data.deal import Deal
 from ..models.build import build
 from ..models.config import ModelConfig
 from ..models.model import Model
-from ..report import MaskExample, MaskExamples
+from ..report import Command, MaskExample, MaskExamples
 from ..text.tokenizers.tokenizer import Tokenizer
 from .audit import AuditedSequence
 from .cost import TrainedNetwork
@@ -31,11 +32,6 @@ from .replaced_pair import GENERATOR_SHARE
 from .scores import TokenScorer
 from .segments import Example, plan_singles
 from .stream import Documents, ExampleBatches, ExampleStream, Tokens
-
-FINETUNE = (
-    "maskwright finetune classification --model {model} --train train.tsv --dev dev.tsv -o runs/task",
-    "fine-tune it on a task",
-)
 
 
 class Batches(Protocol):
@@ -87,7 +83,6 @@ class Objective(ABC):
         carries_state: Whether a batch continues the previous one, so only one process can train it.
         predicts_special: Whether special tokens are among the labels.
         examples_title, examples_note: Title and note of `word_examples` in the report; {where} is the text they are of.
-        next_steps: Commands that use the trained model in the folder {model}, and what each does.
     """
 
     name: ClassVar[str]
@@ -102,7 +97,6 @@ class Objective(ABC):
     predicts_special: ClassVar[bool] = False
     examples_title: ClassVar[str] = MaskExamples.title
     examples_note: ClassVar[str] = "One masked word per sequence of {where}."
-    next_steps: ClassVar[tuple[tuple[str, str], ...]] = (FINETUNE,)
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
@@ -127,6 +121,11 @@ class Objective(ABC):
         mask_rate: masking probability; generator_share: see `make`.
         """
         return ()
+
+    @classmethod
+    def uses(cls, model: Path) -> list[Command]:
+        """Returns commands that use the model without fine-tuning. model: its folder."""
+        return []
 
     def network(self, config: ModelConfig, seed: int) -> nn.Module:
         """Returns the initialized model to train."""

@@ -7,6 +7,7 @@ are separate, so neither sees its targets; the embedding table and the decoder a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from torch import nn
 
 from ..data.batch import Batch
 from ..models.config import ModelConfig
-from .base import FINETUNE
+from ..report import Command
 from .causal import NextTokenPrediction
 from .cost import TrainedNetwork
 from .outcome import LossSums
@@ -30,7 +31,11 @@ class BidirectionalTokenPrediction(NextTokenPrediction):
     head: ClassVar[str] = "bilm"
     parts: ClassVar[tuple[str, ...]] = ("clm", "backward")
     network_settings: ClassVar[dict[str, Any]] = {"attention": "full", "separate_directions": True}
-    next_steps: ClassVar[tuple[tuple[str, str], ...]] = (FINETUNE,)
+
+    @classmethod
+    def uses(cls, model: Path) -> list[Command]:
+        """Returns no commands: the model generates no text."""
+        return []
 
     @classmethod
     def trained_networks(

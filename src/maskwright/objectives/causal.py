@@ -9,6 +9,7 @@ text and after its last.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,10 +18,10 @@ from torch import Tensor, nn
 
 from ..data.batch import Batch
 from ..models.config import ModelConfig
-from ..report import MaskExample
+from ..report import Command, MaskExample
 from ..text.tokenizers.tokenizer import Tokenizer
 from .audit import AuditedSequence, audit
-from .base import FINETUNE, Objective
+from .base import Objective
 from .cost import TrainedNetwork
 from .outcome import LossSums
 from .segments import Example
@@ -44,10 +45,11 @@ class NextTokenPrediction(Objective):
     roles: ClassVar[tuple[str, ...]] = ("bos", "eos")
     examples_title: ClassVar[str] = "Next-token predictions"
     examples_note: ClassVar[str] = "One position per sequence of {where}."
-    next_steps: ClassVar[tuple[tuple[str, str], ...]] = (
-        ('maskwright generate {model} "your text" --top-k 40', "generate text"),
-        FINETUNE,
-    )
+
+    @classmethod
+    def uses(cls, model: Path) -> list[Command]:
+        """Returns commands that use the model without fine-tuning."""
+        return [Command.suggest("generate text", "generate", model=model, prompts="your text", top_k=40)]
 
     @classmethod
     def trained_networks(

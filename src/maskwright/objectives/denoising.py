@@ -44,12 +44,6 @@ class Denoising(Objective):
     roles: ClassVar[tuple[str, ...]] = ("bos", "eos", "mask")
     is_seq2seq: ClassVar[bool] = True
     examples_note: ClassVar[str] = "One masked word per sequence of {where}, generated again."
-    next_steps: ClassVar[tuple[tuple[str, str], ...]] = (
-        (
-            "maskwright finetune translation --model {model} --train train.source train.target -o runs/task",
-            "fine-tune it on a text-to-text task",
-        ),
-    )
     recipe: MaskedRecipe
 
     @classmethod

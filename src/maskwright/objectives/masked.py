@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -12,16 +13,18 @@ from torch import Tensor, nn
 from ..data.batch import Batch
 from ..models.config import ModelConfig
 from ..models.model import Model
-from ..report import MaskExample
+from ..report import Command, MaskExample
 from ..text.tokenizers.tokenizer import Tokenizer
 from .audit import AuditedSequence, audit
-from .base import FINETUNE, Objective
+from .base import Objective
 from .cost import TrainedNetwork
 from .masking import MaskedRecipe
 from .outcome import LossSums
 from .segments import Example
 from .stream import Tokens
 from .word_examples import masked_word_examples
+
+MASKED_TEXT = "your text with one [MASK] ."  # in suggested commands
 
 
 class MaskedLanguageModeling(Objective):
@@ -32,11 +35,12 @@ class MaskedLanguageModeling(Objective):
     parts: ClassVar[tuple[str, ...]] = ("mlm",)
     words: ClassVar[str] = "mlm"
     roles: ClassVar[tuple[str, ...]] = ("cls", "sep", "mask")
-    next_steps: ClassVar[tuple[tuple[str, str], ...]] = (
-        ('maskwright fill-mask {model} "your text with one [MASK] ."', "predict masked tokens"),
-        FINETUNE,
-    )
     recipe: MaskedRecipe
+
+    @classmethod
+    def uses(cls, model: Path) -> list[Command]:
+        """Returns commands that use the model without fine-tuning."""
+        return [Command.suggest("predict masked tokens", "fill-mask", model=model, texts=MASKED_TEXT)]
 
     @classmethod
     def trained_networks(

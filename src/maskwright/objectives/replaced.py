@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -22,8 +23,8 @@ from ..data.batch import Batch
 from ..models.build import build
 from ..models.config import ModelConfig
 from ..models.model import Model
+from ..report import Command
 from .audit import AuditedSequence, audit
-from .base import FINETUNE
 from .cost import TrainedNetwork
 from .masked import MaskedLanguageModeling
 from .outcome import LossSums
@@ -39,15 +40,16 @@ class ReplacedTokenDetection(MaskedLanguageModeling):
     name: ClassVar[str] = "rtd"
     head: ClassVar[str] = "rtd"
     parts: ClassVar[tuple[str, ...]] = ("mlm", "rtd")
-    next_steps: ClassVar[tuple[tuple[str, str], ...]] = (
-        ('maskwright fill-mask {model}/generator "your text with one [MASK] ."', "predict masked tokens"),
-        FINETUNE,
-    )
 
     @classmethod
     def make(cls, config: ModelConfig, generator_share: float = GENERATOR_SHARE) -> nn.Module:
         """Returns both networks without initialized parameters."""
         return ReplacedTokenPair(config, generator_share)
+
+    @classmethod
+    def uses(cls, model: Path) -> list[Command]:
+        """Returns commands that use the generator without fine-tuning."""
+        return super().uses(model / "generator")
 
     @classmethod
     def trained_networks(

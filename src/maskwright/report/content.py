@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
+
+from ..core.options import suggested_command
 
 Value = str | int | float | bool | None
 
@@ -207,6 +209,11 @@ class Command:
 
     command: str
     about: str = ""
+
+    @classmethod
+    def suggest(cls, about: str, command: str, **values: Any) -> Command:
+        """Returns the command with these settings. command: its name, of the kind "command" in the registry."""
+        return cls(suggested_command(command, **values), about)
 
 
 @dataclass(frozen=True)

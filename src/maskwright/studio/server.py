@@ -91,6 +91,7 @@ def server_config(studio: Studio, port: int, keys: Keys, limits: Limits = LIMITS
     return uvicorn.Config(
         RequestLimits(guarded, limits),
         http=limited_protocol(limits),
+        loop="asyncio",  # uvloop's clock gives connections of one burst the same time: the oldest could not be told
         log_level="error",
         access_log=False,
         server_header=False,

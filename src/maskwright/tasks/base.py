@@ -89,7 +89,8 @@ class Task(ABC):
         labels: names of the outputs, [] if they have none.
         temperature: divides logits before the softmax; None until fitted.
         adam: beta2 and epsilon of the optimizer.
-        usage: command that uses a model, without `maskwright`.
+        usage: command that uses a model, and its settings in addition to `model`.
+        written: key of the generated text in a prediction, "" if the task generates none.
         can_abstain: whether `predict --min-confidence` supports the task.
         rating: `module:attribute` of the function that decomposes the main metric by row, "" if it cannot be.
         report: `module:attribute` of the TaskReport subclass, imported only to write a report.
@@ -101,7 +102,8 @@ class Task(ABC):
     labels: list[str]
     temperature: Temperature | None = None
     adam: ClassVar[tuple[float, float]] = (0.999, 1e-6)
-    usage: ClassVar[str] = 'predict {model} "your text"'
+    usage: ClassVar[tuple[str, Mapping[str, Any]]] = ("predict", {"texts": ("your text",)})
+    written: ClassVar[str] = ""
     can_abstain: ClassVar[bool] = False
     rating: ClassVar[str] = ""
     report: ClassVar[str] = "maskwright.tasks.report:TaskReport"
@@ -250,6 +252,15 @@ class Task(ABC):
         return None
 
     # -- calibration -----------------------------------------------------------------------------------------
+
+    @property
+    def has_one_class(self) -> bool:
+        """Whether a prediction is one class, so that rows can be ranked by confidence."""
+        return False
+
+    def for_class(self, label: str) -> Task:
+        """Returns the task that scores one class against all others. Raises InputError if it has none."""
+        raise InputError(f"A {self.name} model does not predict classes of texts: remove --rare-class.")
 
     def decisions(self, logits: Tensor, examples: Examples) -> Decisions | None:
         """Class decisions with their gold classes, for calibration; None if the task has no classes."""

@@ -97,10 +97,15 @@ class TaskReport(Generic[AnyTask]):
     def next_steps(self, model: Path, test: str) -> list[Command]:
         """Returns commands that use the trained model. test: name of a test file."""
         return [
-            Command(f"maskwright evaluate {model} {test}", "score it on unseen test rows"),
-            Command(f"maskwright {self.task.usage.format(model=model)}", "use it"),
-            Command(f"maskwright predict {model} --input texts.txt --output answers.jsonl", "use it on a file"),
+            Command.suggest("score it on unseen test rows", "evaluate", model=model, file=test),
+            self.use(model),
+            Command.suggest("use it on a file", "predict", model=model, input="texts.txt", output="answers.jsonl"),
         ]
+
+    def use(self, model: Path, about: str = "use it") -> Command:
+        """Returns the command that uses the trained model on one example."""
+        command, values = self.task.usage
+        return Command.suggest(about, command, model=model, **values)
 
 
 def report_of(data: TaskData) -> TaskReport[Any]:

@@ -28,6 +28,8 @@ class TaskSpec:
     """Facts about a task.
 
     Attributes:
+        title: name of the task in forms, "" for its name in the registry.
+        networks: kinds of models that it is trained from: encoder, causal, encoder-decoder.
         settings: dataclass of `core.options.option` fields, which checks them and is passed to `Task.from_rows`.
         read_settings: those of them that are passed to `Task.read`.
         run_settings: fields of FinetuneConfig that only some tasks have, and this one has.
@@ -38,9 +40,12 @@ class TaskSpec:
         long_texts: how it reads long texts, if it has no settings for them, as in "truncates long texts".
         freezes_encoder: whether only the head is trained.
         has_head: whether the model has a head.
+        follows: pre-training objectives whose models are usually fine-tuned for this task.
         contrastive: task that `--contrastive` trains instead, "" if there is none.
     """
 
+    title: str = ""
+    networks: tuple[str, ...] = ("encoder", "causal")
     settings: type = NoSettings
     read_settings: tuple[str, ...] = ()
     run_settings: tuple[str, ...] = ()
@@ -51,6 +56,7 @@ class TaskSpec:
     long_texts: str = ""
     freezes_encoder: bool = False
     has_head: bool = True
+    follows: tuple[str, ...] = ()
     contrastive: str = ""
 
     def settings_in(self, config: Any) -> Any:
@@ -74,6 +80,12 @@ def task_for(reader: str, has_numbers: bool = False) -> str:
         for name in registry.names("task")
         if reader in spec_of(name).reads and spec_of(name).has_numbers == has_numbers
     )
+
+
+def task_after(objective: str) -> str:
+    """Returns the task for which models of a pre-training objective are usually fine-tuned."""
+    tasks = registry.names("task")
+    return next((name for name in tasks if objective in spec_of(name).follows), tasks[0])
 
 
 def with_task_settings(cls: type[Config]) -> type[Config]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...experiments.layers.config import LayerLabConfig
 from ..common import JsonFlag, print_json, print_table, print_text
-from ..settings import RestartFlag, takes_settings, tell_if_finished
+from ..settings import RestartFlag, print_steps, takes_settings, tell_if_finished
 
 if TYPE_CHECKING:
     from ...experiments.layers.run import LabRow, LayerLabResult
@@ -69,8 +69,7 @@ def _show_result(result: LayerLabResult, json: bool) -> None:
     from ...core.config import read_toml
 
     recipe = read_toml(result.output / "config.toml")
-    for step in next_steps(recipe, [asdict(row) for row in result.rows], result.finetuned, metric):
-        print_text(f"next:   {step.command}")
+    print_steps(next_steps(recipe, [asdict(row) for row in result.rows], result.finetuned, metric))
 
 
 def _score(row: LabRow, metric: str) -> str:

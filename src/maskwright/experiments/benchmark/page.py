@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Any
 
 from ...core.options import command_line
@@ -142,10 +141,8 @@ def _next(results: Results) -> NextSteps:
     for part in results.parts:
         dev = f"{part.facts['folder']}/dev.jsonl"
         if len(part.models) > 1:
-            commands.append(
-                Command(shlex.join(["maskwright", "ensemble", *part.models, dev]), f"{part.name}: ensemble")
-            )
+            commands.append(Command.suggest(f"{part.name}: ensemble", "ensemble", models=part.models, file=dev))
         else:
-            words = shlex.join(["maskwright", "evaluate", part.models[0], dev, "--errors", "10"])
-            commands.append(Command(words, f"{part.name}: its errors"))
+            about = f"{part.name}: its errors"
+            commands.append(Command.suggest(about, "evaluate", model=part.models[0], file=dev, errors=10))
     return NextSteps(commands)

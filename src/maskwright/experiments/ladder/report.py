@@ -38,7 +38,7 @@ def write_ladder_report(run: RunFolder, result: Mapping[str, Any]) -> None:
     ]
     folder = run.path / "finetuned" / rows[best]["name"] / "model"
     if folder.is_dir():
-        blocks.append(NextSteps([Command(f'maskwright predict {folder} "a text"', "use the best")]))
+        blocks.append(NextSteps([Command.suggest("use the best", "predict", model=folder, texts="your text")]))
     write_report(
         run.path / "report.html",
         Report(f"ladder on {run.recipe['data']}", headline(rows, metric), None, blocks, run.facts()["started"]),

@@ -8,9 +8,12 @@ from typing import Any, ClassVar, Literal
 
 from ...core.config import check_above_zero, check_at_least, check_below_one, check_not_negative, fit_types
 from ...core.options import HARDWARE, NETWORK, OPTIMIZATION, option
+from ...tasks.spec import task_for
 from ...train import settings
 from ...train.finetuning.config import FinetuneConfig
 from ...train.schedules import Schedule
+
+TASK = task_for("tagged")  # the task of the probes
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ class LayerLabConfig:
         """The fine-tuning recipe of the probes: rows, epochs and optimizer."""
         names = {setting.name for setting in fields(self)} & {setting.name for setting in fields(FinetuneConfig)}
         shared = {name: getattr(self, name) for name in names}
-        return FinetuneConfig(**shared, task="tagging")
+        return FinetuneConfig(**shared, task=TASK)
 
     @property
     def finetuning(self) -> FinetuneConfig:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -32,7 +31,7 @@ from ...report.content import Level
 from ...report.layer_mix import mixture_bars
 from ...report.numbers import file_size, percent, plus_minus
 from ...train.run import RunFolder
-from .config import LayerLabConfig
+from .config import TASK, LayerLabConfig
 from .probe import MIX
 
 PROBES = {"linear": "a linear layer", "bilstm": "a BiLSTM"}
@@ -101,26 +100,21 @@ def next_steps(recipe: Mapping[str, Any], rows: Sequence[Any], tuned: Any, metri
     """Commands that use the best layers. The scalar mix belongs to its probe, so the best other row is exported."""
     best = max((row for row in rows if row["name"] != MIX), key=lambda row: row["mean"][metric])
     layers = str(best["name"]).removeprefix("layer-")
-    model = shlex.quote(recipe["model"])
-    steps = [
-        Command(
-            f"maskwright embed {model} --input texts.txt --output vectors.npy --layers {layers} --pooling none --words",
-            "write these features for your texts",
-        )
-    ]
+    model = recipe["model"]
+    files = {"input": "texts.txt", "output": "features.npy"}
+    features = {"layers": layers, "pooling": "none", "words": True}
+    steps = [Command.suggest("write these features for your texts", "embed", model=model, **files, **features)]
     if tuned is None:
-        train = shlex.quote(recipe["train"])
-        dev = f" --dev {shlex.quote(recipe['dev'])}" if "dev" in recipe else ""
-        dev += f" --columns {_columns(recipe)}" if recipe.get("columns") else ""
+        labeled = {name: recipe[name] for name in ("train", "dev", "columns") if name in recipe}
         steps.append(
-            Command(
-                f"maskwright finetune tagging --model {model} --train {train}{dev} -o runs/tagger",
-                "train the whole model instead",
+            Command.suggest(
+                "train the whole model instead", "finetune", task=TASK, model=model, output="runs/tagger", **labeled
             )
         )
     else:
-        tagger = shlex.quote(f"{recipe['output']}/finetuned/model")
-        steps.append(Command(f"maskwright evaluate {tagger} test.conll", "score the fine-tuned model on test rows"))
+        tagger = f"{recipe['output']}/finetuned/model"
+        about = "score the fine-tuned model on test rows"
+        steps.append(Command.suggest(about, "evaluate", model=tagger, file="test.conll"))
     return steps
 
 
@@ -228,7 +222,3 @@ def _sizes(rows: Sequence[Any]) -> Table:
 
 def _data_note(result: Mapping[str, Any]) -> str:
     return f"Features of all layers and words: {file_size(result['feature_bytes'])}; computed once for all probes."
-
-
-def _columns(recipe: Mapping[str, Any]) -> str:
-    return ",".join(f"{role}={name}" for role, name in recipe["columns"].items())

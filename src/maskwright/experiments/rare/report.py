@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,11 +33,13 @@ from ...train.run import RunFolder
 from .config import RareLabConfig
 from .methods import METHODS
 
-OPTIONS = {
-    "class-weights": "--class-weight balanced",
-    "focal": "--focal {focal:g}",
-    "resampling": "--resample balanced",
-    "threshold": "--threshold-for {rare_class}",
+# Settings of `finetune` by method.
+SETTINGS: dict[str, Callable[[RareLabConfig], dict[str, Any]]] = {
+    "class-weights": lambda config: {"class_weight": "balanced"},
+    "focal": lambda config: {"focal": config.focal},
+    "resampling": lambda config: {"resample": "balanced"},
+    "threshold": lambda config: {"threshold_for": config.rare_class},
+    "plain": lambda config: {},
 }
 
 
@@ -184,10 +185,8 @@ def _with_interval(score: dict[str, Any], sign: str = "") -> str:
 
 def _next(data: ComparisonData, rows: list[dict[str, Any]]) -> NextSteps:
     config = data.config
-    tuned = [row for row in rows if row["method"] in OPTIONS or row["method"] == "plain"]
+    tuned = [row for row in rows if row["method"] in SETTINGS]
     best = max(tuned, key=lambda row: (row["f1"]["mean"], row["pr_auc"]["mean"]))
-    options = OPTIONS.get(best["method"], "").format(focal=config.focal, rare_class=shlex.quote(config.rare_class))
-    command = (
-        f"maskwright finetune classification --model {config.model} --train train.tsv {options} -o runs/rare-model"
-    )
-    return NextSteps([Command(" ".join(command.split()), f"train with what had the best F1 here: {best['title']}")])
+    values = {"model": config.model, "train": "train.tsv", "output": "runs/rare-model"}
+    about = f"train with what had the best F1 here: {best['title']}"
+    return NextSteps([Command.suggest(about, "finetune", **values, **SETTINGS[best["method"]](config))])

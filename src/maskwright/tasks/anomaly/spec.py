@@ -31,4 +31,10 @@ class Settings(LongTextSettings):
 
 
 # A small network on frozen features takes many quick steps.
-SPEC = TaskSpec(settings=Settings, defaults={"epochs": 30, "lr": 1e-3}, freezes_encoder=True, has_classes=True)
+SPEC = TaskSpec(
+    title="Anomaly detection",
+    settings=Settings,
+    defaults={"epochs": 30, "lr": 1e-3},
+    freezes_encoder=True,
+    has_classes=True,
+)

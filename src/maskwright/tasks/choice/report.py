@@ -66,7 +66,7 @@ class ChoiceReport(TaskReport[Choice]):
         """Returns commands that use the trained model."""
         return [
             *super().next_steps(model, test)[:2],
-            Command(f"maskwright predict {model} --input rows.jsonl --output answers.jsonl", "use it on a file"),
+            Command.suggest("use it on a file", "predict", model=model, input="rows.jsonl", output="answers.jsonl"),
         ]
 
 

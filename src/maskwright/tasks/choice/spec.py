@@ -5,4 +5,4 @@ from __future__ import annotations
 from ..rows.settings import LongTextSettings
 from ..spec import TaskSpec
 
-SPEC = TaskSpec(settings=LongTextSettings, reads=("choices",))
+SPEC = TaskSpec(title="Multiple choice (SWAG)", settings=LongTextSettings, reads=("choices",))

@@ -44,7 +44,7 @@ class Choice(Task):
     report: ClassVar[str] = "maskwright.tasks.choice.report:ChoiceReport"
     rating: ClassVar[str] = "maskwright.tasks.choice.rating:rate"
     head = "choice"
-    usage = 'predict {model} "your text" --choice "one ending" --choice "another"'
+    usage = ("predict", {"texts": ("your text",), "choice": ("one ending", "another ending")})
     main_metric = "accuracy"
     num_labels = 0  # the head computes one score per choice
     problem_type = None

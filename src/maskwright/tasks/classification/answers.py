@@ -166,6 +166,11 @@ class ClassAnswers(SequenceTask):
         shares: np.ndarray = (wide.sigmoid() if self.multi_label else wide.softmax(dim=-1)).numpy()
         return shares[:, self._rare_number]
 
+    @property
+    def has_one_class(self) -> bool:
+        """Whether a text has one class, not any number of labels."""
+        return not self.multi_label
+
     def for_class(self, label: str) -> Self:
         """Returns the task with `label` as the positive class of the metrics; drops a threshold of another class.
 

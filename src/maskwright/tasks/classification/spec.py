@@ -52,6 +52,7 @@ class Settings(PairOrderSettings):
 
 
 SPEC = TaskSpec(
+    title="Classification of texts or pairs",
     settings=Settings,
     read_settings=("multi_label",),
     run_settings=("calibrate",),

@@ -33,9 +33,21 @@ WORST = 12
 
 
 def write_evaluation(
-    path: Path, task: Task, examples: Examples, evaluation: Evaluation, command: str, against: Mapping[str, Any] | None
+    path: Path,
+    task: Task,
+    model: str,
+    examples: Examples,
+    evaluation: Evaluation,
+    command: str,
+    against: Mapping[str, Any] | None,
 ) -> None:
-    """Writes one self-contained HTML page. command: the command line; against: comparison with another model."""
+    """Writes one self-contained HTML page.
+
+    Args:
+        model: the model, as named on the command line.
+        command: the command line.
+        against: comparison with another model.
+    """
     metric = task.main_metric
     file = Path(str(examples.rows[0].file)).name
     headline = (
@@ -49,7 +61,7 @@ def write_evaluation(
     confusion = None if examples.targets is None else task.confusion(evaluation.logits, examples.targets)
     if confusion is not None:
         blocks.append(Confusion(task.labels, confusion))
-    blocks += [_worst(task, examples, evaluation.logits), NextSteps(_next(task))]
+    blocks += [_worst(task, examples, evaluation.logits), NextSteps(_next(task, model))]
     write_report(path, Report(f"{task.name} on {file}", headline, blocks=blocks))
 
 
@@ -86,11 +98,11 @@ def _words(value: Any) -> str:
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
-def _next(task: Task) -> list[Command]:
+def _next(task: Task, model: str) -> list[Command]:
     if task.temperature is None and task.labels:
         rows = readers_of(task.name)[0].example_file.replace("test", "dev")
-        return [Command(f"maskwright calibrate MODEL {rows}", "calibrate the probabilities")]
-    use = f"maskwright {task.usage.format(model='MODEL')}"
+        return [Command.suggest("calibrate the probabilities", "calibrate", model=model, file=rows)]
+    command, values = task.usage
     if task.can_abstain:
-        return [Command(f"{use} --min-confidence 0.9", "abstain at low confidence")]
-    return [Command(use, "use it")]
+        return [Command.suggest("abstain at low confidence", command, model=model, min_confidence=0.9, **values)]
+    return [Command.suggest("use it", command, model=model, **values)]

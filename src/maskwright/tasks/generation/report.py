@@ -20,8 +20,5 @@ class GenerationReport(TargetReport[Generation]):
 
     def next_steps(self, model: Path, test: str) -> list[Command]:
         """Returns commands that use the trained model."""
-        return [
-            Command(f"maskwright evaluate {model} {test}", "score it on unseen test rows"),
-            Command(f'maskwright predict {model} "your text"', "generate text"),
-            Command(f"maskwright predict {model} --input texts.txt --output written.jsonl", "use it on a file"),
-        ]
+        evaluate, _, use_on_file = super().next_steps(model, test)
+        return [evaluate, self.use(model, "generate text"), use_on_file]

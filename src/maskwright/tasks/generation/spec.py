@@ -21,4 +21,9 @@ class Settings:
     )
 
 
-SPEC = TaskSpec(settings=Settings, long_texts="truncates long texts")
+SPEC = TaskSpec(
+    title="Text-to-text generation",
+    networks=("causal",),
+    settings=Settings,
+    long_texts="truncates long texts",
+)

@@ -70,6 +70,7 @@ class Generation(TargetTask):
     """
 
     name: ClassVar[str] = "generation"
+    written = "generated"
     report: ClassVar[str] = "maskwright.tasks.generation.report:GenerationReport"
     head = "clm"
     target_label = "clm"

@@ -51,8 +51,8 @@ class QaReport(TaskReport[QuestionAnswering]):
     def next_steps(self, model: Path, test: str) -> list[Command]:
         """Returns commands that use the trained model."""
         return [
-            Command(f"maskwright evaluate {model} {test}", "score it on unseen test questions"),
-            Command(f"maskwright {self.task.usage.format(model=model)}", "use it"),
+            Command.suggest("score it on unseen test questions", "evaluate", model=model, file=test),
+            self.use(model),
         ]
 
 

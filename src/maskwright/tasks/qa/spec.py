@@ -4,4 +4,8 @@ from __future__ import annotations
 
 from ..spec import TaskSpec
 
-SPEC = TaskSpec(reads=("questions",), long_texts="always reads long texts in windows")
+SPEC = TaskSpec(
+    title="Question answering (SQuAD)",
+    reads=("questions",),
+    long_texts="always reads long texts in windows",
+)

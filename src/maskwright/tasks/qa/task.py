@@ -48,7 +48,7 @@ class QuestionAnswering(Task):
     report: ClassVar[str] = "maskwright.tasks.qa.report:QaReport"
     rating: ClassVar[str] = "maskwright.tasks.qa.rating:rate"
     head = "qa"
-    usage = 'answer {model} --question "Who?" --context "your text"'
+    usage = ("answer", {"question": ("Who?",), "context": "your text"})
     main_metric = "f1"
     num_labels = 0
     problem_type = None

@@ -18,6 +18,7 @@ class Settings(ScoreSettings, PairOrderSettings):
 
 
 SPEC = TaskSpec(
+    title="Regression of texts or pairs",
     settings=Settings,
     read_settings=("score_range",),
     run_settings=("contrastive",),

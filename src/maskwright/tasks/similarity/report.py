@@ -39,7 +39,11 @@ class SimilarityReport(TaskReport[Similarity]):
     def next_steps(self, model: Path, test: str) -> list[Command]:
         """Returns commands that use the trained model."""
         return [
-            Command(f"maskwright evaluate {model} {test}", "score it on unseen test pairs"),
-            Command(f'maskwright search {model} texts/ "your question"', "semantic search in a folder of texts"),
-            Command(f"maskwright embed {model} --input texts.txt --output vectors.npy", "save sentence embeddings"),
+            Command.suggest("score it on unseen test pairs", "evaluate", model=model, file=test),
+            Command.suggest(
+                "semantic search in a folder of texts", "search", model=model, folder="texts/", queries="your question"
+            ),
+            Command.suggest(
+                "save sentence embeddings", "embed", model=model, input="texts.txt", output="embeddings.npy"
+            ),
         ]

@@ -22,6 +22,7 @@ class Settings(ScoreSettings, LongTextSettings):
 
 
 SPEC = TaskSpec(
+    title="Sentence embeddings (pairs)",
     settings=Settings,
     read_settings=("score_range",),
     run_settings=("contrastive",),

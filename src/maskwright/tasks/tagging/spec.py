@@ -18,9 +18,11 @@ class Settings:
 
 
 SPEC = TaskSpec(
+    title="Token classification (CoNLL)",
     settings=Settings,
     run_settings=("calibrate",),
     reads=("tagged",),
     has_classes=True,
+    follows=("bilm",),
     long_texts="always reads long texts in windows",
 )

@@ -36,9 +36,9 @@ class TranslationReport(TargetReport[Translation]):
     def next_steps(self, model: Path, test: str) -> list[Command]:
         """Returns commands that use the trained model."""
         return [
-            Command(f"maskwright evaluate {model} {test}", "score it on unseen test pairs"),
-            Command(f"maskwright {self.task.usage.format(model=model)}", "translate a text"),
-            Command(f"maskwright translate {model} --input texts.txt --output written.txt", "use it on a file"),
+            Command.suggest("score it on unseen test pairs", "evaluate", model=model, file=test),
+            self.use(model, "translate a text"),
+            Command.suggest("use it on a file", "translate", model=model, input="texts.txt", output="translations.txt"),
         ]
 
 

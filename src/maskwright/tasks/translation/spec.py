@@ -26,6 +26,8 @@ class Settings:
 
 # From scratch, as published: 7e-4 is (512 * 4000) ** -0.5 (Vaswani et al. 2017, equation 3).
 SPEC = TaskSpec(
+    title="Translation",
+    networks=("encoder-decoder",),
     settings=Settings,
     run_settings=("train_target", "dev_target", "target_tokenizer", "batch_tokens", "average_checkpoints"),
     defaults={
@@ -36,5 +38,6 @@ SPEC = TaskSpec(
         "batch_tokens": 4096,
         "label_smoothing": 0.1,
     },
+    follows=("denoise",),
     long_texts="truncates long texts",
 )

@@ -58,7 +58,8 @@ class Translation(TargetTask):
     report: ClassVar[str] = "maskwright.tasks.translation.report:TranslationReport"
     head = "seq2seq"
     target_label = "words"
-    usage = 'translate {model} "your text"'
+    written = "translation"
+    usage = ("translate", {"texts": ("your text",)})
     main_metric = "token_accuracy"
     adam: ClassVar[tuple[float, float]] = (0.98, 1e-9)  # section 5.3
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.options import command_line
+from ...objectives.masked import MASKED_TEXT
 from ...report import (
     Chart,
     Command,
@@ -59,7 +60,7 @@ def write_distill_report(run: RunFolder, rows: Sequence[Measured], result: dict[
         ),
         _curves(run.records(), metric),
         Weights(student.copied, student.new, title="Initialization of the student"),
-        NextSteps([Command(*_use(recipe, str(model), metric))]),
+        NextSteps([_use(recipe, str(model), metric)]),
     ]
     report = Report(
         "distillation",
@@ -135,9 +136,9 @@ def _curves(records: list[dict[str, Any]], metric: str) -> Curves:
     return Curves([chart for chart in charts if not chart.is_empty()])
 
 
-def _use(recipe: dict[str, Any], model: str, metric: str) -> tuple[str, str]:
+def _use(recipe: dict[str, Any], model: str, metric: str) -> Command:
     if metric == "cosine":
-        return f'maskwright similarity {model} "a text" "another" "a third"', "compare texts"
+        return Command.suggest("compare texts", "similarity", model=model, texts=("a text", "another", "a third"))
     if "train" in recipe:
-        return f'maskwright predict {model} "your text"', "use it"
-    return f'maskwright fill-mask {model} "your text with one [MASK] ."', "predict masked tokens"
+        return Command.suggest("use it", "predict", model=model, texts="your text")
+    return Command.suggest("predict masked tokens", "fill-mask", model=model, texts=MASKED_TEXT)

@@ -12,7 +12,6 @@ from ...models.attention_rules import pattern_of, rule_of
 from ...models.config import ModelConfig
 from ...report import (
     Chart,
-    Command,
     Curves,
     Facts,
     Figure,
@@ -31,6 +30,7 @@ from ..run import RunFolder
 from .config import PretrainConfig
 from .health import PAIRS, WORDS, Baseline, RunHealth, words_part
 from .job import PretrainJob
+from .next_steps import next_steps
 
 MAPS = 4
 
@@ -62,7 +62,7 @@ def write_pretrain_report(
         _curves(run.records(), baseline),
         seen_blocks(job.objective.final_model(job.model).config, recipe["max_length"]),
         _predictions(job, where),
-        NextSteps([Command(command.format(model=model), about) for command, about in job.objective.next_steps]),
+        NextSteps(next_steps(recipe["objective"], model)),
     ]
     report = Report(
         title=f"{recipe.get('start') or recipe['preset']}, {recipe['objective']}",

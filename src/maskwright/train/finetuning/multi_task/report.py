@@ -140,7 +140,7 @@ def _next(run: RunFolder, parts: Mapping[str, RunData]) -> NextSteps:
     models = run.path / "models"
     return NextSteps(
         [
-            Command(f"maskwright evaluate {models / name} TEST-FILE", f"score {name} on unseen test rows")
+            Command.suggest(f"score {name} on unseen test rows", "evaluate", model=models / name, file="TEST-FILE")
             for name in parts
         ]
     )
