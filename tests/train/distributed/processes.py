@@ -9,14 +9,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
-import shutil
 import signal
 import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +59,9 @@ class Ended:
         return "".join(self.messages)
 
 
-def run_job(command: Command, output: Path, world: int = 2, hooks: Mapping[int, Hook] | None = None, **how: Any) -> Ended:
+def run_job(
+    command: Command, output: Path, world: int = 2, hooks: Mapping[int, Hook] | None = None, **how: Any
+) -> Ended:
     """Run a job of `world` processes. hooks: run in a process before its command; how: see `_start`."""
     began = time.monotonic()
     port = _free_port()
@@ -339,7 +339,7 @@ def clean_after(folder: Path) -> bool:
 
 def rejected(folder: Path, commands: Mapping[int, Command], **how: Any) -> dict[str, Any]:
     """A job whose processes run different commands."""
-    launch = {rank: command for rank, command in commands.items()}
+    launch = dict(commands)
 
     def command(output: Path) -> object:
         return launch[int(os.environ["RANK"])](output)
