@@ -176,11 +176,18 @@ class ProcessGroup(Group):
         """Wait until the store has these keys. Raises PeerError when another process fails meanwhile."""
         pause = 0.001
         with self.watch.waiting():
-            while not self.store.check(names):
+            while not self._has(names):
                 if self.watch.failure is not None:
                     raise peer_error(self.watch.failure)
                 time.sleep(pause)
                 pause = min(pause * 1.5, 0.1)
+
+    def _has(self, names: list[str]) -> bool:
+        """Whether the store has these keys. Without a store this process ends."""
+        try:
+            return self.store.check(names)
+        except RuntimeError:
+            self.watch.end_without_store()
 
     # -- failures --------------------------------------------------------------------------------------------------
 

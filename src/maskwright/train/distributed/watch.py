@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from ...core.errors import ConfigError, TrainingError
 from ...core.processes import Launch
@@ -77,6 +78,7 @@ class Watch:
         self._is_blocked = self._has_error = False
         self._peers = Peers(store, launch)
         self._ended = threading.Event()
+        self._ending = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="maskwright-watch", daemon=True)
         self._limit = _limit_seconds()
 
@@ -141,20 +143,18 @@ class Watch:
                     self._end(self.failure)
                     return
         except RuntimeError:  # the store is gone, and with it the launcher or the first process
-            if self._ended.is_set():
-                return
-            self._explain_lost_store()
-            os._exit(2)
+            if not self._ended.is_set():
+                self.end_without_store()
 
-    def _explain_lost_store(self) -> None:
-        """Print who is gone, in one process."""
-        if self.is_ending or self.failure is not None:
-            return
-        world = self.launch.world
-        if not self.launch.has_store and self.launch.rank == 1:
-            print(f"error: process 0 of {world} {DIED}. {RESUME}", file=sys.stderr, flush=True)
-        if self.launch.has_store and self.launch.rank == 0:
-            print(f"error: the launcher of the {world} processes ended. {RESUME}", file=sys.stderr, flush=True)
+    def end_without_store(self) -> NoReturn:
+        """End this process because the store is gone; one process prints whose end that was."""
+        with self._ending:  # held until the end, so the main thread and this one do not both print
+            world = self.launch.world
+            if self.failure is None and not self.launch.has_store and self.launch.rank == 1:
+                print(f"error: process 0 of {world} {DIED}. {RESUME}", file=sys.stderr, flush=True)
+            if self.failure is None and self.launch.has_store and self.launch.rank == 0:
+                print(f"error: the launcher of the {world} processes ended. {RESUME}", file=sys.stderr, flush=True)
+            os._exit(2)
 
     def _suspect(self) -> Failure | None:
         """A failure if this process has waited for long and another one is dead or hangs."""
