@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -163,12 +163,10 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
             if step % settings.evaluate_every == 0 or step == settings.steps:
                 steps.after_evaluation(partial(_evaluate, job, step, run))
                 clock.skip()
-            must_stop = steps.must_stop(stop)
-            if run is not None and (step % settings.checkpoint_every == 0 or step == settings.steps or must_stop):
+            if run is not None and (step % settings.checkpoint_every == 0 or step == settings.steps or stop.is_due):
                 _save(job, optimizer, run, settings, step, window)
                 clock.skip()
-            if must_stop and step < settings.steps:
-                _stop(run, step, settings.steps)
+            _stop_if_requested(stop, run, step, settings.steps)
     return step
 
 
@@ -297,10 +295,11 @@ def _evaluate(job: Job, step: int, run: RunFolder | None) -> bool:
     return job.should_stop()
 
 
-def _stop(run: RunFolder | None, step: int, steps: int) -> NoReturn:
-    if run is not None and list_checkpoints(run.checkpoints):
-        note(f"Saved at step {step:,} of {steps:,}. Rerun the same command to resume.")
-    raise Interrupted
+def _stop_if_requested(stop: StopRequest, run: RunFolder | None, step: int, steps: int) -> None:
+    if stop.is_due and step < steps:
+        if run is not None and list_checkpoints(run.checkpoints):
+            note(f"Saved at step {step:,} of {steps:,}. Rerun the same command to resume.")
+        raise Interrupted
 
 
 def _rate(settings: LoopSettings, step: int) -> float:

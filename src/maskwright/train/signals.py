@@ -25,7 +25,13 @@ class StopRequest:
 
     def __init__(self, is_shared: bool = False) -> None:
         self.requested, self.is_shared = False, is_shared
+        self.is_agreed = False  # by several processes, at the same step
         self._since = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether to stop after the current step."""
+        return self.is_agreed if self.is_shared else self.requested
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         """Signal handler: records the first request, exits on the second."""

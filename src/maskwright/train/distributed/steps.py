@@ -78,10 +78,6 @@ class LocalSteps:
         """Evaluate in the first process. evaluate: returns whether training ends early."""
         evaluate()
 
-    def must_stop(self, stop: StopRequest) -> bool:
-        """Whether a stop was requested."""
-        return stop.requested
-
     def read_times(self) -> dict[str, float]:
         """What the log says about the time of the steps since the last call."""
         return {}
@@ -96,7 +92,7 @@ class SharedSteps(LocalSteps):
         self._seconds: defaultdict[str, float] = defaultdict(float)
         self._steps = 0
         self._last = time.monotonic()
-        self._is_done = self._must_stop = False
+        self._is_done = False
 
     def batches(self, job: Any, step: int) -> list[tuple[int, Batch]]:
         """The micro-batches of this process."""
@@ -112,7 +108,7 @@ class SharedSteps(LocalSteps):
         totals: Counter[str] = Counter()
         for own, _, _ in found:
             totals.update(own)
-        self._must_stop = any(wants for _, _, wants in found)
+        self.stop.is_agreed = any(wants for _, _, wants in found)
         self._lap("communication")
         return totals, sum(own for _, own, _ in found)
 
@@ -147,10 +143,6 @@ class SharedSteps(LocalSteps):
     def after_evaluation(self, evaluate: Callable[[], bool]) -> None:
         """Evaluate in the first process, and learn its decision."""
         self._is_done = bool(self.group.from_main(evaluate))
-
-    def must_stop(self, stop: StopRequest) -> bool:
-        """Whether a stop was requested in any process before this step."""
-        return self._must_stop
 
     def read_times(self) -> dict[str, float]:
         """Seconds per step, means over the processes; and the process that computed longest, if it is not alone."""
