@@ -28,6 +28,7 @@ DEAD_AFTER_ERROR_SECONDS = 6.0  # the same, after a connection was closed
 HANGING_SECONDS = 30.0  # of waiting in a step; MASKWRIGHT_TIMEOUT
 SLOWEST = 3.0  # a step may take this many times the longest one so far
 GRACE_SECONDS = 10.0  # for the main thread to end by itself
+READ_SECONDS = 3 * BEAT_SECONDS
 DIED = "ended unexpectedly (killed, out of memory, or its machine does not answer)"
 RESUME = "The last checkpoint is unchanged; rerun the same command to resume."
 
@@ -146,6 +147,16 @@ class Watch:
             if not self._ended.is_set():
                 self.end_without_store()
 
+    def _let_others_read(self) -> None:
+        """Before a process that serves the store ends by a failure: wait until the others have read of it."""
+        if self.launch.has_store:
+            return
+        self.store.set(f"left/{self.launch.rank}", "1")
+        names = [f"left/{rank}" for rank in range(self.launch.world)]
+        ends = time.monotonic() + READ_SECONDS
+        while self.launch.rank == 0 and not self.store.check(names) and time.monotonic() < ends:
+            time.sleep(0.05)
+
     def end_without_store(self) -> NoReturn:
         """End this process because the store is gone; one process prints whose end that was."""
         with self._ending:  # held until the end, so the main thread and this one do not both print
@@ -183,6 +194,7 @@ class Watch:
         if self.is_ending:
             return
         self.record.tell(failure)
+        self._let_others_read()
         if not self._is_blocked:
             if self._since is None:  # a wait ends by itself
                 _thread.interrupt_main()
