@@ -10,11 +10,10 @@ from typing import Any
 from .core.errors import ConfigError
 from .hub.download import find_folder
 from .hub.folders import STORED, load_model, read_facts
-from .hub.sentence import declared_by
 from .inference.answer import Answerer
 from .inference.calibration import calibrate, is_int8
 from .inference.cluster import Clustering, cluster_vectors
-from .inference.embed import TextEncoder
+from .inference.embed import TextEncoder, embedder_of
 from .inference.ensemble import Ensemble, Member
 from .inference.fill_mask import MaskFiller
 from .inference.generate import TextGenerator
@@ -39,7 +38,6 @@ from .text.readers.inputs import Text
 __all__ = [
     "build",
     "cluster",
-    "embedder_of",
     "load",
     "open_answerer",
     "open_checkpoint",
@@ -208,31 +206,6 @@ def open_embedder(
     )
     make_int8(encoder.model, calibrate_on, encoder.max_length)
     return encoder
-
-
-def embedder_of(
-    model: Model,
-    name: str | Path,
-    *,
-    layers: str | int | Sequence[int] = "last",
-    pooling: str | None = None,
-    normalize: bool | None = None,
-    max_length: int | None = None,
-    long: str | None = None,
-    stride: int | None = None,
-) -> TextEncoder:
-    """The same for a model that `open_model` loaded from `name`."""
-    folder = find_folder(name)[0]
-    declared = model.sentence or declared_by(folder)
-    windows = LongTexts.for_embeddings(read_facts(folder), long, stride, pooling)
-    return TextEncoder(
-        model,
-        layers,
-        pooling=declared.pooling if pooling is None else pooling,
-        normalize=(declared.normalize and pooling != "none") if normalize is None else normalize,
-        max_length=declared.max_length if max_length is None else max_length,
-        long=windows,
-    )
 
 
 def open_zero_shot(

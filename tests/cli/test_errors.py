@@ -55,7 +55,7 @@ def files(tmp_path, monkeypatch):
         ("finetune tagging --model m --train rows.tsv -o x --focal 2", "--focal is for classification, not tagging."),
         ("finetune qa --model m --train q.json -o x --long windows", "--long is not for qa, which always reads long"),
         ("experiment benchmark gleu", "Did you mean glue?"),
-        ("doctor data rows.tsv --task taging", "Did you mean tagging?"),
+        ("doctor data rows.tsv --task taging", "Did you mean 'tagging'?"),
         ("lessons run attenton", "Did you mean '"),
         ("fill-mask m text --words ,", "--words is empty"),
     ],

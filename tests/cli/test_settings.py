@@ -52,6 +52,8 @@ from maskwright.experiments.benchmark.config import BenchmarkConfig
 from maskwright.experiments.ladder.config import LadderConfig
 from maskwright.experiments.layers.config import LayerLabConfig
 from maskwright.experiments.rare.config import RareLabConfig
+from maskwright.export.config import ExportConfig
+from maskwright.serve.settings import ServeSettings
 from maskwright.speed.plan_config import PlanConfig
 from maskwright.tasks.spec import spec_of
 from maskwright.train.distillation.config import DistillConfig
@@ -98,6 +100,7 @@ PLAIN_STARTS = [
     (EnsembleSettings, {"models": ("a", "b"), "file": "a.tsv"}),
     (EvaluateSettings, {"model": "m", "file": "a.tsv"}),
     (ExplainSettings, {"words": "old:7"}),
+    (ExportConfig, {"model": "m", "output": "o"}),
     (FillMaskSettings, TEXTS),
     (GenerateSettings, {"model": "m", "prompts": ("-a", "b")}),
     (GradientsSettings, {"models": ("a", "b"), "text": ("a.txt",)}),
@@ -112,6 +115,7 @@ PLAIN_STARTS = [
     (PresetsSettings, {}),
     (ProbeSettings, {"model": "m", "train": "a.tsv"}),
     (SearchSettings, {"model": "m", "folder": "texts", "queries": ("a", "b")}),
+    (ServeSettings, {"models": ("m",)}),
     (SimilaritySettings, TEXTS),
     (SpeedSettings, {"model": "m"}),
     (StaticConfig, {"corpus": ("a.txt",), "output": "o"}),
@@ -308,8 +312,8 @@ def test_the_help_of_a_task_has_only_its_options_and_examples(task, command, cap
 
 
 def test_help_shows_the_default_of_the_task(command, capsys):
-    assert "Number of epochs. [default: 20]" in shown_help(command, capsys, "finetune", "translation")
-    assert "Number of epochs. [default: 3]" in shown_help(command, capsys, "finetune", "tagging")
+    assert "(--min-steps). [default: 20]" in shown_help(command, capsys, "finetune", "translation")
+    assert "(--min-steps). [default: 3]" in shown_help(command, capsys, "finetune", "tagging")
     assert "[default: 3; 30 for anomaly; 20 for translation]" in shown_help(command, capsys, "finetune")
 
 

@@ -33,6 +33,7 @@ PLACES = {
     "experiments.ladder.run": (1, "the experiment compares classifiers"),
     "experiments.layers.run": (1, "the experiment probes layers by tagging"),
     "experiments.rare.methods": (1, "one of the compared methods is anomaly detection"),
+    "export.specification": (2, HEAD),
     "inference.answer": (1, "the Python face of question answering"),
     "inference.ready": (9, f"{HEAD}; a causal model that is fine-tuned to generate is described differently"),
     "inference.translate": (1, "the Python face of translation"),

@@ -12,6 +12,7 @@ from maskwright.export.export import export_model
 from maskwright.export.graph_checks import check_onnx
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", [None, "choice"])
 def test_a_torch_program_agrees(head, tmp_path):
     small("bert-tiny", head).save(tmp_path / "model")
@@ -21,6 +22,7 @@ def test_a_torch_program_agrees(head, tmp_path):
     assert found.agreement.num_texts >= 64
 
 
+@pytest.mark.slow
 def test_an_openvino_model_agrees(encoder_folder, tmp_path):
     pytest.importorskip("openvino", reason="openvino is not installed")
     pytest.importorskip("onnxscript", reason="the extra export is not installed")

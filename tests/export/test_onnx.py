@@ -77,6 +77,7 @@ def test_a_graph_that_differs_is_not_published(maskwright, monkeypatch, encoder_
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_agreement(maskwright, classifier_folder, tmp_path):
     code, out, _ = maskwright("export", classifier_folder, "-o", tmp_path / "out", "--max-length", "20", "--json")
     found = json.loads(out)

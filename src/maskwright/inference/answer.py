@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from ..core.errors import InputError
-from ..tasks.base import finite_only
 from ..tasks.qa.task import QuestionAnswering
 from ..tasks.qa.trace import Trace, trace_answer
+from ..tasks.rows.forward import finite_only
 from ..text.readers.squad import Question
 from ..text.tokenizers.encoding import TextCounts
 from .predict import Predictor

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,6 +15,9 @@ from torch import Tensor
 from ..core.errors import ConfigError
 from ..core.registry import unknown_name
 from ..data.batch import Batch
+from ..hub.download import find_folder
+from ..hub.folders import read_facts
+from ..hub.sentence import declared_by
 from ..models.model import Model, tokenizer_of
 from ..models.pooling import join_windows, pool, state_of
 from ..tasks.rows.examples import Examples, rows_of, tokenize_rows
@@ -293,3 +297,28 @@ def _with_words(text: Text, encoding: Encoding, vectors: np.ndarray) -> TokenVec
         for (source, _, _), (start, end) in zip(keys, word_spans, strict=True)
     ]
     return TokenVectors(encoding.tokens, words, word_spans, encoding.sequence_ids, vectors)
+
+
+def embedder_of(
+    model: Model,
+    name: str | Path,
+    *,
+    layers: str | int | Sequence[int] = "last",
+    pooling: str | None = None,
+    normalize: bool | None = None,
+    max_length: int | None = None,
+    long: str | None = None,
+    stride: int | None = None,
+) -> TextEncoder:
+    """The text encoder of a model that was loaded from `name`, with the settings of its folder where None is given."""
+    folder = find_folder(name)[0]
+    declared = model.sentence or declared_by(folder)
+    windows = LongTexts.for_embeddings(read_facts(folder), long, stride, pooling)
+    return TextEncoder(
+        model,
+        layers,
+        pooling=declared.pooling if pooling is None else pooling,
+        normalize=(declared.normalize and pooling != "none") if normalize is None else normalize,
+        max_length=declared.max_length if max_length is None else max_length,
+        long=windows,
+    )

@@ -9,9 +9,10 @@ from torch import Tensor
 
 from ..core.errors import InputError
 from ..models.model import Model, tokenizer_of
-from ..tasks.base import AnyRow, Evaluation, Task, finite_only
+from ..tasks.base import AnyRow, Evaluation, Task
 from ..tasks.evaluation.abstention import abstain
 from ..tasks.rows.examples import Examples, blocks, rows_of
+from ..tasks.rows.forward import finite_only
 from ..text.readers.inputs import Text
 from ..text.tokenizers.encoding import TextCounts
 from .ahead import ahead

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-from ..api import MASKED, embedder_of, make_int8, open_model, predictor_of
+from ..api import MASKED, make_int8, open_model, predictor_of
 from ..core.errors import InputError
 from ..core.storage import sha256
 from ..http.model_registry import LoadedModel
@@ -15,7 +15,7 @@ from ..hub.adapters import is_adapter, weights_digest
 from ..hub.download import find_folder
 from ..inference.answer import Answerer
 from ..inference.calibration import is_int8
-from ..inference.embed import TextEncoder
+from ..inference.embed import TextEncoder, embedder_of
 from ..inference.generate import TextGenerator
 from ..inference.predict import Predictor
 from ..inference.ready import HEADS, usual_length

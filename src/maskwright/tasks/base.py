@@ -26,7 +26,7 @@ from .evaluation.calibration import Decisions, Temperature, fit_temperature
 from .evaluation.ensemble import mean_scores
 from .evaluation.unscored import Unscored, named
 from .rows.examples import Examples
-from .rows.forward import Forward, SequenceLogits, compute, stacked
+from .rows.forward import Forward, SequenceLogits, compute, finite_only, stacked
 from .rows.special_tokens import with_special_tokens
 
 if TYPE_CHECKING:
@@ -393,13 +393,3 @@ class Task(ABC):
     @abstractmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Task:
         """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
-
-
-def finite_only(logits: Tensor) -> Tensor:
-    """Returns the logits. Raises InputError if any is not finite."""
-    if not bool(torch.isfinite(logits).all()):
-        raise InputError(
-            "The model's outputs are not finite: its weights are damaged, or they overflow at this precision; try "
-            "--precision fp32."
-        )
-    return logits

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from ...core.errors import InputError
 from ...data.batch import Batch
 from .examples import Examples, packed_batches
 
@@ -77,3 +78,13 @@ def compute(forward: Forward, examples: Examples, batch_tokens: int | None = Non
 def stacked(outputs: Sequence[Tensor]) -> Tensor:
     """Returns equal-sized outputs as rows: float32 [sequences, ...], a normal tensor, usable outside inference mode."""
     return torch.stack(list(outputs)).float()
+
+
+def finite_only(logits: Tensor) -> Tensor:
+    """Returns the logits. Raises InputError if any is not finite."""
+    if not bool(torch.isfinite(logits).all()):
+        raise InputError(
+            "The model's outputs are not finite: its weights are damaged, or they overflow at this precision; try "
+            "--precision fp32."
+        )
+    return logits

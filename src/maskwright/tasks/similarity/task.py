@@ -7,7 +7,6 @@ The kind of rows determines the loss; see `objectives.contrastive`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,7 +17,7 @@ from torch import Tensor
 from ...core.errors import InputError, ModelFolderError, RowError, RowErrors
 from ...core.plural import plural
 from ...data.batch import Batch
-from ...models.pooling import join_windows, pool
+from ...models.pooling import join_windows
 from ...objectives.contrastive import cosine_loss, in_batch_logits, in_batch_loss
 from ...objectives.outcome import LossSums
 from ...text.formats.cells import number_error
@@ -34,6 +33,7 @@ from ..rows.forward import Forward, stacked
 from ..rows.long_examples import window_notes
 from ..rows.long_texts import LongTexts
 from ..rows.settings import as_range
+from .pooled import PooledVectors, pooling_of, unit
 from .retrieval import finds_its_pair, retrieval_accuracy
 from .rows import KINDS, PairExamples, kind_of, read_similar, target_of, tokenize_pairs
 
@@ -260,11 +260,11 @@ class Similarity(Task):
 
         A single text is paired with itself; in training it is encoded twice with different dropout (SimCSE).
         """
-        one = _unit(model, batch)
+        one = unit(model, batch)
         first = one[batch.labels["first"]]
         if "second" in batch.labels:
             return torch.stack([first, one[batch.labels["second"]]], dim=1)
-        other = _unit(model, batch) if model.training else one
+        other = unit(model, batch) if model.training else one
         return torch.stack([first, other[batch.labels["first"]]], dim=1)
 
     def baseline(self, data: TaskData) -> Baseline:
@@ -283,7 +283,7 @@ class Similarity(Task):
         vectors, texts = stacked(outputs), examples.texts
         if examples.has_windows:
             lengths = torch.from_numpy(texts.sequences.lengths)
-            vectors = join_windows(vectors, lengths, texts.num_windows.tolist(), _pooling(model))
+            vectors = join_windows(vectors, lengths, texts.num_windows.tolist(), pooling_of(model))
         sides = F.normalize(vectors, dim=-1).view(examples.num_sides, len(examples), -1)  # [1 or 2, rows, size]
         return sides[[0, -1]].transpose(0, 1)  # [rows, 2, size]
 
@@ -362,34 +362,6 @@ class Similarity(Task):
         if scale is not None and not is_span:
             raise ModelFolderError(f"maskwright.json has an invalid scale {scale!r}: it must be two numbers.")
         return cls(kind, metric, scale, LongTexts.from_json(facts), stored_range(facts))
-
-
-@dataclass(frozen=True)
-class PooledVectors(Forward):
-    """Pooled last hidden states: float32 [size]."""
-
-    def __call__(self, batch: Batch) -> Sequence[Tensor]:
-        """float32 [size] for each sequence."""
-        return _pooled(self.model, batch).cpu().unbind()
-
-
-def _unit(model: Model, batch: Batch) -> Tensor:
-    """Unit embeddings of all texts of a batch: float32 [texts, size]."""
-    pooled, lengths = _pooled(model, batch), torch.tensor(batch.lengths)
-    if len(pooled) > len(batch.labels["windows"]):
-        order = batch.labels["order"]
-        counts = batch.labels["windows"].tolist()
-        pooled = join_windows(pooled[order], lengths[order.cpu()], counts, _pooling(model))
-    return F.normalize(pooled, dim=-1)
-
-
-def _pooled(model: Model, batch: Batch) -> Tensor:
-    """float32 [sequences, size]."""
-    return pool(model.encode(batch).hidden.float(), batch, _pooling(model))
-
-
-def _pooling(model: Model) -> str:
-    return getattr(model.sentence, "pooling", "mean")
 
 
 def _gold(examples: Examples) -> Tensor:
