@@ -74,11 +74,19 @@ class ServerProcess:
         return self.request("POST", path, data, {"Content-Type": "application/json", **headers})
 
     def raw(self, data: bytes, timeout: float = 10) -> bytes:
-        """Send bytes and end the sending half; returns what comes until the server closes, or `timeout` seconds."""
+        """Send bytes; returns what comes until the server closes, or `timeout` seconds.
+
+        The sending half ends after the first bytes of the answer, or half a second: earlier, the server would take it
+        for a client that left.
+        """
         with socket.create_connection(("127.0.0.1", self.port), timeout=timeout) as connection:
             found = b""
             with suppress(ConnectionError, TimeoutError):
                 connection.sendall(data)
+                connection.settimeout(0.5)
+                with suppress(TimeoutError):
+                    found = connection.recv(1 << 16)
+                connection.settimeout(timeout)
                 connection.shutdown(socket.SHUT_WR)
                 while part := connection.recv(1 << 16):
                     found += part
