@@ -73,22 +73,21 @@ class ServerProcess:
         data = value if isinstance(value, bytes) else json.dumps(value).encode()
         return self.request("POST", path, data, {"Content-Type": "application/json", **headers})
 
-    def raw(self, data: bytes, patience: float = 1.0) -> bytes:
-        """Send bytes; returns what comes until the server closes.
+    def raw(self, data: bytes, timeout: float = 10) -> bytes:
+        """Send bytes; returns what comes until the server closes, or `timeout` seconds.
 
-        After `patience` seconds of silence the sending half ends: a server that waits for more bytes learns that none
-        will come.
+        The sending half ends after the first bytes of the answer, or half a second: earlier, the server would take it
+        for a client that left.
         """
-        with socket.create_connection(("127.0.0.1", self.port), timeout=patience) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=timeout) as connection:
             found = b""
-            with suppress(ConnectionError):
+            with suppress(OSError):  # closed by the server, or no answer in time
                 connection.sendall(data)
+                connection.settimeout(0.5)
                 with suppress(TimeoutError):
-                    while part := connection.recv(1 << 16):
-                        found += part
-                    return found
+                    found = connection.recv(1 << 16)
+                connection.settimeout(timeout)
                 connection.shutdown(socket.SHUT_WR)
-                connection.settimeout(20)
                 while part := connection.recv(1 << 16):
                     found += part
             return found

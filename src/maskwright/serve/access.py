@@ -83,6 +83,8 @@ class Access:
             if origin is not None and scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
                 return Response(status_code=204)
             self._check_key(scope, headers, exchange)
+            if exchange.fault:
+                raise Refused(422, "value", exchange.fault)
         except Refused as refused:
             return refusal(refused, scope["path"], exchange)
         return None

@@ -22,6 +22,7 @@ class Exchange:
         trace: Trace id of the traceparent header, "" for none.
         client: Name of the key, or address: whose share of the model it counts toward.
         timeout: Seconds until its deadline.
+        fault: What is wrong with its headers, "" if nothing is.
         is_bulk: Whether it asked to wait for others (x-priority: bulk).
         reason: Why it was rejected, "" if it was not.
         headers: Further headers of the response.
@@ -31,6 +32,7 @@ class Exchange:
     trace: str
     client: str
     timeout: float
+    fault: str = ""
     is_bulk: bool = False
     key_name: str = ""
     model: str = ""
@@ -46,14 +48,16 @@ class Exchange:
 
     @classmethod
     def of(cls, headers: Mapping[str, str], client: str, timeout: float) -> Exchange:
-        """Reads the headers. A header of another form than expected counts as absent."""
+        """Reads the headers. An id or trace of another form than expected counts as absent."""
         given = headers.get("x-request-id", "")
         found = _TRACE.fullmatch(headers.get("traceparent", ""))
+        wanted = _timeout(headers.get("x-request-timeout"), timeout)
         return cls(
             id=given if _ID.fullmatch(given) else secrets.token_hex(8),
             trace=found[1] if found else "",
             client=client,
-            timeout=_timeout(headers.get("x-request-timeout"), timeout),
+            timeout=timeout if wanted is None else wanted,
+            fault="" if wanted is not None else "The header x-request-timeout must be seconds above 0, as in 2.5.",
             is_bulk=headers.get("x-priority", "").strip().lower() == "bulk",
         )
 
@@ -95,8 +99,8 @@ class Exchange:
         }
 
 
-def _timeout(given: str | None, most: float) -> float:
-    """Seconds from x-request-timeout (seconds; "250ms" too), at most 10 times the default."""
+def _timeout(given: str | None, most: float) -> float | None:
+    """Seconds from x-request-timeout (seconds; "250ms" too), at most 10 times the default; None for a wrong value."""
     if given is None:
         return most
     text = given.strip().lower()
@@ -104,5 +108,5 @@ def _timeout(given: str | None, most: float) -> float:
     try:
         seconds = float(text.removesuffix("ms").removesuffix("s")) * scale
     except ValueError:
-        return most
-    return min(seconds, 10 * most) if seconds > 0 else most
+        return None
+    return min(seconds, 10 * most) if seconds > 0 else None  # not a number is not above 0 either
