@@ -5,6 +5,7 @@ Without playwright or a Chromium the tests are skipped, except where CI=true say
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -138,13 +139,16 @@ def visit(browser: Browser) -> Iterator[Callable[..., Opened]]:
 def studio_models() -> dict[str, Path]:
     """Trained models by name, those of recipes/studio_models.py: kept in build/studio-models, made in some minutes."""
     folder = REPOSITORY / "build" / "studio-models"
-    made = subprocess.run(
-        [sys.executable, REPOSITORY / "recipes" / "studio_models.py", "-o", folder],
-        env={**os.environ, "PYTHONPATH": str(ROOT.parent)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    folder.parent.mkdir(exist_ok=True)
+    with (folder.parent / "studio-models.lock").open("w") as lock:  # another worker may need them at the same time
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        made = subprocess.run(
+            [sys.executable, REPOSITORY / "recipes" / "studio_models.py", "-o", folder],
+            env={**os.environ, "PYTHONPATH": str(ROOT.parent)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     assert made.returncode == 0, made.stderr
     return {path.parent.name: path for path in sorted(folder.glob("*/model"))}
 
