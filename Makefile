@@ -13,7 +13,7 @@ help: ## list the targets
 
 OWN_FILES = $(if $(CORPUS),--corpus "$(CORPUS)") $(if $(LABELS),--labels "$(LABELS)")
 
-demo: $(VENV)/.core ## the built-in model at work, in under 4 minutes: make demo [CORPUS=path LABELS=path]
+demo: $(VENV)/.core ## the built-in model at work: make demo [CORPUS=path LABELS=path]
 	@$(BIN)/python examples/demo.py $(OWN_FILES)
 
 demo-from-scratch: $(VENV)/.core ## a small BERT from random weights, in 5 minutes: [CORPUS=path LABELS=path]
