@@ -54,7 +54,7 @@ class TokenTagger(FineTuned):
         >>> tagger.entities(["Anna left."])
     """
 
-    _heads = ("tagging", "tagging-crf")
+    _ability = "tag"
     task_: Tagging
 
     def __init__(

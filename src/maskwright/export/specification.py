@@ -6,6 +6,7 @@ from importlib import metadata
 from typing import Any
 
 from ..models.heads import ChoiceHead, SequenceClassificationHead, SpanHead, TokenClassificationHead
+from ..models.losses import REGRESSION
 from ..models.model import Model
 from ..models.pretraining_heads import MaskedLanguageModelHead, NextSentenceHead, PretrainingHead, ReplacedTokenHead
 from .config import ExportConfig
@@ -111,7 +112,7 @@ def _postprocessing(model: Model, pooling: Pooling) -> dict[str, Any]:  # noqa: 
     if isinstance(head, ChoiceHead):
         return {"function": "softmax over the choices of a question"}
     if isinstance(head, SequenceClassificationHead):
-        if "regression" in (model.head_name, model.problem_type):
+        if model.problem_type == REGRESSION:
             function = "none: the logits are the predicted numbers"
         elif model.problem_type == "multi_label_classification":
             function = "sigmoid of each label"

@@ -97,6 +97,7 @@ class Task(ABC):
         written: key of the generated text in a prediction, "" if the task generates none.
         can_abstain: whether `predict --min-confidence` supports the task.
         rating: `module:attribute` of the function that decomposes the main metric by row, "" if it cannot be.
+        table: `module:attribute` of the function that shows a prediction as `tasks.table.TableRow`s.
         report: `module:attribute` of the TaskReport subclass, imported only to write a report.
     """
 
@@ -110,6 +111,7 @@ class Task(ABC):
     written: ClassVar[str] = ""
     can_abstain: ClassVar[bool] = False
     rating: ClassVar[str] = ""
+    table: ClassVar[str] = "maskwright.tasks.table:label_rows"
     report: ClassVar[str] = "maskwright.tasks.report:TaskReport"
 
     @property

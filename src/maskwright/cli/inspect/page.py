@@ -175,7 +175,7 @@ def _open(name: str, settings: PageSettings) -> Model:
 
     if is_checkpoint(Path(name)):
         return open_checkpoint(name, device=settings.device, precision=settings.precision)
-    return open_model(name, None, settings.device, settings.precision)
+    return open_model(name, (), settings.device, settings.precision)
 
 
 def numbers(text: str | None, what: str) -> list[int] | None:
