@@ -13,8 +13,7 @@ from maskwright.core.errors import CorruptFileError
 from maskwright.core.options import command_words
 from maskwright.core.sealed import accept
 from maskwright.hub.recommended import carried_over, recommended_lr
-from maskwright.train.finetuning.config import FinetuneConfig
-from maskwright.train.finetuning.epochs import epochs_for
+from maskwright.train.finetuning.config import FinetuneConfig, epochs_for
 from maskwright.train.finetuning.finetune import finetune
 from train.runs import finetuning, labeled
 

@@ -30,8 +30,7 @@ from ..models.model import Model, tokenizer_of
 from ..tasks.base import Task
 from ..tasks.of_model import task_of_model
 from ..tasks.rows.examples import Examples
-from ..train.finetuning.config import DEFAULT_EPOCHS, DEFAULT_LR
-from ..train.finetuning.epochs import MIN_STEPS
+from ..train.finetuning.config import DEFAULT_EPOCHS, DEFAULT_LR, MIN_STEPS
 from ..train.finetuning.finetune import fit, has_new_head
 from ..train.schedules import Schedule
 from ..train.settings import ADAPTER_LR

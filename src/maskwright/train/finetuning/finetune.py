@@ -27,12 +27,11 @@ from ...tasks.rows.examples import Examples
 from ...tasks.spec import spec_of
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..against_baseline import Compared
+from ..checkpoint import mean_weights
 from ..loop import LoopSettings, train
 from ..run import RunFolder, RunResult, is_recorded_without, open_run
 from ..schedules import Schedule
-from ..weight_averaging import mean_weights
-from .config import DEFAULT_EPOCHS, DEFAULT_LR, FinetuneConfig
-from .epochs import epochs_for
+from .config import DEFAULT_EPOCHS, DEFAULT_LR, FinetuneConfig, epochs_for
 from .from_scratch import network_from_scratch
 from .job import DiskBestModelSaver, FinetuneJob, MemoryBestModelSaver, WeightAverager
 from .report import write_finetune_report

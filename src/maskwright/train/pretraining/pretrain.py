@@ -32,16 +32,15 @@ from ...objectives.replaced_pair import GENERATOR_SHARE, RTD_WEIGHT
 from ...objectives.selection import make_recipe, objective_for
 from ...objectives.stream import split_documents
 from ...text.tokenizers.tokenizer import Tokenizer
-from ..against_baseline import named_baseline
-from ..compiled import choose_compiling, compile_layers
 from ..loop import LoopSettings, train
-from ..piped_input import name_piped_sources, save_piped_input
 from ..run import RunFolder, RunResult, open_run
+from .compiled import choose_compiling, compile_layers
 from .config import PretrainConfig
 from .from_model import StartModel
-from .health import Baseline, RunHealth, baseline_of, judge
+from .health import Baseline, RunHealth, baseline_of, judge, named_baseline
 from .job import HeldOut, PretrainJob, Probe
 from .linear_probe import is_labeled, linear_probe
+from .piped_input import name_piped_sources, save_piped_input
 from .report import write_pretrain_report
 
 GENERATOR = "generator"  # the generator's subfolder in the model folder of a discriminator
