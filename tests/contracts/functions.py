@@ -43,7 +43,7 @@ def ignores_order(name: str, folder: Path) -> None:
 
 
 def has_a_docstring(name: str, folder: Path, kind: str) -> None:
-    """The function says what it is."""
+    """The function has a docstring."""
     assert (registry.resolve(kind, name).__doc__ or "").strip()
 
 

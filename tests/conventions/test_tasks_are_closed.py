@@ -1,4 +1,4 @@
-"""A task is one package: outside `tasks` no code asks which task it is, but for the places listed here."""
+"""A task is one package: outside `tasks` no code asks which task it is, except for the places listed here."""
 
 from __future__ import annotations
 

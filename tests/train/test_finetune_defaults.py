@@ -92,7 +92,7 @@ def test_a_model_recommends_its_learning_rate(recommending):
     assert FinetuneConfig(**PATHS, model=model).lr == 4e-4
     assert FinetuneConfig(**PATHS, model=model, lr=1e-5).lr == 1e-5
     assert FinetuneConfig(**PATHS, model=model, adapter="lora").lr == 2e-3
-    assert FinetuneConfig(**PATHS, model=model, task="anomaly").lr == 1e-3  # of a head alone
+    assert FinetuneConfig(**PATHS, model=model, task="anomaly").lr == 1e-3  # only the head is trained
     assert mw.TextClassifier(model)._lr() == 4e-4
     assert mw.TextClassifier(model, lr=1e-5)._lr() == mw.TextClassifier(model, learning_rate=1e-5)._lr() == 1e-5
     assert mw.TextClassifier(model, adapter="lora")._lr() == 2e-3

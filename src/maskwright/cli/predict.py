@@ -238,7 +238,7 @@ def _show_trace(predictor: Predictor, row: AnyRow, json: bool) -> None:
     if found.num_closing:
         count, shapes = len(found.words) - found.num_closing, found.summary("words", closing=False)
         print_text(f"{count} without the closing {found.tokens[-1]}:  {shapes}")
-    print_text(f"{len(found.tokens)} {predictor.tokenizer.kind} pieces:  {found.summary('pieces')}")
+    print_text(f"{len(found.tokens)} {predictor.tokenizer.kind} tokens:  {found.summary('pieces')}")
     label = found.answer.get("label", found.answer.get("labels", ""))
     score = f"{found.answer['score']:.4f}" if "score" in found.answer else ""
     print_text(f"answer: {label} {score}\n")

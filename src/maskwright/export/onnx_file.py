@@ -14,7 +14,7 @@ from .network import PaddedNetwork
 from .program import AXES, quiet
 
 FILE = "onnx/model.onnx"
-MOST_BYTES = 1_900_000_000  # a larger graph does not fit into one protobuf: its weights get a file of their own
+MOST_BYTES = 1_900_000_000  # a larger graph does not fit into one protobuf: its weights are stored in a separate file
 
 
 def write_onnx(
@@ -46,7 +46,7 @@ def traced_graph(program: torch.export.ExportedProgram, network: PaddedNetwork, 
 
 
 def save_graph(model: Any, folder: Path, name: str) -> list[str]:
-    """Writes an onnx_ir model; weights of a large one go to a file beside it. Returns the files written."""
+    """Writes an onnx_ir model; weights of a large one go to a second file. Returns the files written."""
     import onnx
     import onnx_ir
 

@@ -69,7 +69,7 @@ class Access:
     # -- private -----------------------------------------------------------------------------------------------------
 
     def _answer(self, scope: Scope, headers: Mapping[str, str], exchange: Exchange) -> Response | None:
-        """Returns a refusal, or the answer to a browser's question about CORS; None if the routes answer."""
+        """Returns a rejection, or the response to a CORS preflight request; None if the routes respond."""
         try:
             self._check_host(headers)
             origin = headers.get("origin")
@@ -85,7 +85,7 @@ class Access:
         return None
 
     def _fault(self, scope: Scope, exchange: Exchange, error: Exception) -> Response:
-        """A mistake of ours: the response says how to report it."""
+        """An internal error: the response contains the request id to report."""
         self.service.warn_of(exchange, error)
         sentence = f"The server made a mistake; report it with the request id {exchange.id}."
         return refusal(Refused(500, "fault", sentence), scope["path"], exchange)

@@ -266,7 +266,7 @@ class Task(ABC):
 
     def for_class(self, label: str) -> Task:
         """Returns the task that scores one class against all others. Raises InputError if it has none."""
-        raise InputError(f"A {self.name} model does not predict classes of texts: remove --rare-class.")
+        raise InputError(f"A {self.name} model does not predict text classes: remove --rare-class.")
 
     def decisions(self, logits: Tensor, examples: Examples) -> Decisions | None:
         """Class decisions with their gold classes, for calibration; None if the task has no classes."""

@@ -74,7 +74,7 @@ async def embed_all(call: Call) -> Response:
 
 
 async def predict(call: Call) -> Response:
-    """Classes of texts or pairs, best first."""
+    """Class scores of texts or pairs, best first."""
     body: PredictBody = call.body
     inputs, is_batch = _sequences(body.inputs)
     if body.labels is not None:
@@ -307,7 +307,7 @@ def about(model: ServedModel) -> dict[str, Any]:
 
 add(router, "POST", "/embed", embed, EmbedBody, summary="Embeddings of texts", named=True)
 add(router, "POST", "/embed_all", embed_all, EmbedAllBody, summary="Embeddings of all tokens", named=True)
-add(router, "POST", "/predict", predict, PredictBody, summary="Classes of texts or pairs", named=True)
+add(router, "POST", "/predict", predict, PredictBody, summary="Class scores of texts or pairs", named=True)
 add(router, "POST", "/rerank", rerank, RerankBody, summary="Texts by relevance to a query", named=True)
 add(router, "POST", "/similarity", similarity, SimilarityBody, summary="Cosine similarities of texts", named=True)
 add(router, "POST", "/tokenize", tokenize, TokenizeBody, summary="Tokens of texts", named=True)

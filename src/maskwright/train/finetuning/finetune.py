@@ -130,7 +130,7 @@ def finetune(config: FinetuneConfig, *, restart: bool = False) -> FinetuneResult
     device = resolve_device(config.device)
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
     if not restart and is_recorded_without(config.output, "min_steps"):
-        config = replace(config, min_steps=0)  # a run of an older version goes on, or is finished, as it was
+        config = replace(config, min_steps=0)  # a run of an older version resumes, or stays finished, with its settings
     with open_run(config.output, to_dict(config), restart=restart) as run:
         if run.result is not None:
             return _result(run, run.result, already_finished=True)
