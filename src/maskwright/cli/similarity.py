@@ -88,7 +88,7 @@ def similarity(settings: SimilaritySettings, json: JsonFlag = False) -> None:
         )
     found = _compare(settings, rows)
     if found.skipped:
-        warn(f"{plural(found.skipped, 'text without the word is', 'texts without the word are')} left out.")
+        warn(f"{plural(found.skipped, 'text without the word is', 'texts without the word are')} skipped.")
     if output is not None:
         write_similarity(output, found, Path(settings.model).name)
     if json:

@@ -65,5 +65,5 @@ def studio(settings: StudioSettings, json: JsonFlag = False) -> None:
         open_browser=not settings.no_browser,
         device=settings.device,
         precision=settings.precision,
-        on_address=tell,
+        on_address=announce,
     )

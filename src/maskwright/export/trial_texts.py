@@ -37,7 +37,7 @@ class Trial:
 
 
 def drawn_trials(network: PaddedNetwork, longest: int) -> list[Trial]:
-    """Trials of token IDs drawn from the vocabulary, 1 to `longest` tokens, the shortest in one batch with the longest."""
+    """Trials of token IDs from the vocabulary, 1 to `longest` tokens; the shortest share a batch with the longest."""
     model = network.model
     draw = generator(0, "export trials")
     count = NUM_TEXTS * (CHOICES if isinstance(model.head, ChoiceHead) else 1)
@@ -48,7 +48,7 @@ def drawn_trials(network: PaddedNetwork, longest: int) -> list[Trial]:
         min(longest, LONGEST),
         1,
         min(longest, LONGEST),
-    )  # single texts; then the longest in one batch with one token
+    )  # single texts, then the longest with one token
     known = _ordinary_ids(model)
     ids = [draw.choice(known, length).tolist() for length in lengths]
     types = None

@@ -1,4 +1,4 @@
-"""HTTP server of `maskwright serve`: models for the clients of other inference servers, by their routes. No model logic.
+"""HTTP server of `maskwright serve`: models on the routes of other inference servers. No model logic.
 
 settings.py    all settings, from the command line or serve.toml
 app.py         the ASGI application: create_app(settings)

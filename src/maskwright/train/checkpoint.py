@@ -130,8 +130,8 @@ def mean_weights(folders: Sequence[Path]) -> dict[str, Tensor]:
     """Averages the weights of models that started from the same pre-trained ones: the mean of each tensor.
 
     Wortsman et al. 2022, "Model soups", section 2 (the uniform soup). Models trained from scratch end in different
-    basins of the loss, so their mean does not work. Summed in float64, one folder at a time, so at most two models are in
-    memory. Raises CorruptFileError when a file changed on disk.
+    basins of the loss, so their mean does not work. Summed in float64, one folder at a time, so at most two models
+    are in memory. Raises CorruptFileError when a file changed on disk.
 
     folders: the best weights of each seed.
     """

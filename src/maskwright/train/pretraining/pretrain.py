@@ -21,7 +21,7 @@ from ...core.progress import note, warn
 from ...data.prepare import prepare
 from ...data.shards import TokenShards
 from ...hub.folders import merged, save_model
-from ...hub.recommended import carried_over
+from ...hub.recommended import inherited_settings
 from ...models.config import ModelConfig
 from ...models.device import DTYPES, resolve_device, resolve_precision
 from ...models.model import Model
@@ -208,7 +208,7 @@ class PretrainingSetup:
             "task": "pretraining",
             "objective": self.config.objective,
             "training": {**self.run.recipe, **result, "baseline": named_baseline(scores, vars(baseline))},
-            **carried_over(self.config.start),
+            **inherited_settings(self.config.start),
         }
         model, generator = self._final_models(job.model)
         save_model(model, self.run.path / "model", facts=facts, replace=True)
