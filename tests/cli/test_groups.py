@@ -21,12 +21,6 @@ def test_an_earlier_name_runs_the_command_and_names_the_new_one_once(old, maskwr
     assert expected[2] == ""
 
 
-def test_an_earlier_option_works_and_names_the_new_one(maskwright, tmp_path):
-    (tmp_path / "t.tsv").write_text("text\tlabel\na\tx\n")
-    code, _, err = maskwright("doctor", "data", tmp_path / "t.tsv", "--mislabelled")  # terms: ok
-    assert code == 2 and "--mislabeled needs --model" in err and err.startswith("warning: '--mislabelled'")  # terms: ok
-
-
 def test_earlier_names_are_not_in_the_help(maskwright):
     _, out, _ = maskwright("--help")
     shown = re.findall(r"^│ ([a-z][a-z-]*) ", out, flags=re.MULTILINE)

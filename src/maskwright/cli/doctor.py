@@ -52,7 +52,11 @@ class DataSettings(Hardware, Rows):
     tokenizer: Path | None = option(None, "Tokenizer or model folder, to report token lengths and truncation.")
     fix: Path | None = option(None, "Write a copy of TRAIN without duplicates, leaks, conflicts and bad rows.")
     model: str | None = option(None, "With --mislabeled: encoder that embeds the texts.")
-    mislabeled: bool = option(False, "List the rows whose label is most likely wrong.")
+    mislabeled: bool = option(
+        False,
+        "List the rows whose label is most likely wrong.",
+        old_flag="--mislabelled",  # terms: ok
+    )
     output: Path | None = option(
         None, "Write an HTML page, or the likely label errors (.tsv, .csv, .jsonl).", short="-o"
     )

@@ -24,7 +24,6 @@ RENAMED = {
     "complexity": ("bench", "complexity"),
     "complete": ("generate", "--suggest"),
 }
-RENAMED_OPTIONS = {"--mislabelled": "--mislabeled"}  # terms: ok
 
 
 class RootGroup(TyperGroup):
@@ -43,10 +42,6 @@ class RootGroup(TyperGroup):
             new = RENAMED[name]
             warn(f"'maskwright {name}' is deprecated. Use 'maskwright {' '.join(new)}'.")
             args = [*new, *rest]
-        for option, new_option in RENAMED_OPTIONS.items():
-            if option in args:
-                warn(f"'{option}' is deprecated. Use '{new_option}'.")
-                args = [new_option if word == option else word for word in args]
         return super().resolve_command(ctx, args)
 
 
