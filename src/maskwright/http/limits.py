@@ -211,7 +211,7 @@ def uvicorn_config(app: ASGIApp, limits: Limits, **options: Any) -> uvicorn.Conf
     options: further ones of `uvicorn.Config`.
     """
     return uvicorn.Config(
-        RequestLimits(app, limits),  # type: ignore[arg-type]  # an ASGI application
+        RequestLimits(app, limits),
         http=limited_protocol(limits),
         log_level="error",
         access_log=False,

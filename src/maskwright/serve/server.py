@@ -17,6 +17,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from ..core.errors import ConfigError, MaskwrightError, RunError
 from ..core.progress import note, warn
@@ -53,7 +54,7 @@ def run_server(settings: ServeSettings, on_address: Callable[[str], None] = note
         raise RunError("The server stopped because its models could not be loaded.")
 
 
-def server_config(app: object, settings: ServeSettings) -> uvicorn.Config:
+def server_config(app: ASGIApp, settings: ServeSettings) -> uvicorn.Config:
     """Returns the uvicorn configuration, with limits on headers, connections and slow clients."""
     limits = Limits(
         connections=_connections(settings.max_connections),
