@@ -9,6 +9,8 @@ import pytest
 from inference.samples import tiny
 from maskwright.core.errors import ModelFolderError
 from maskwright.inference.kinds import all_kinds, kind_of, require
+from maskwright.models.build import build
+from maskwright.models.presets import preset
 from maskwright.tasks.spec import ModelKind
 
 
@@ -42,7 +44,8 @@ def test_kinds_have_different_names():
 
 
 def test_a_causal_model_is_of_the_kind_of_the_task_that_it_was_trained_for():
-    model = tiny("clm")
+    config = preset("gpt2", vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2)
+    model = build(config, "clm")
     assert kind_of(model).can("predict-next")
     model.task_name = "generation"
     assert kind_of(model).name == "generation" and not kind_of(model).can("predict-next")
