@@ -4,7 +4,7 @@
 
 One model (MiniLM, from its package), one machine, one server at a time, all in the same scenarios: 64 closed-loop
 clients, one client, short texts among long ones, and arrivals at 0.5, 0.9 and 4 times the capacity. A peer whose
-environment is not given is left out. --seconds is the time of each scenario (30; 120 for 4 times the capacity, or
+environment is not given is skipped. --seconds is the time of each scenario (30; 120 for 4 times the capacity, or
 --overload-seconds). The texts are dev sentences of SST-2 from $MASKWRIGHT_DATA, or sentences of the Python
 documentation. benchmarks/loads/results.json keeps the figures; --page writes the page again from them.
 """
@@ -90,29 +90,29 @@ def measure(one: Running, folder: Path, texts: list[str], seconds: float, overlo
     """All scenarios of one server."""
     found: dict[str, Any] = {"ready_seconds": one.ready_seconds, "resident_at_start": one.resident_bytes()}
 
-    def tell(name: str, value: dict[str, Any]) -> dict[str, Any]:
+    def report(name: str, value: dict[str, Any]) -> dict[str, Any]:
         print(f"{name}: {json.dumps(value)}", flush=True)
         found[name] = value
         return value
 
     short = requests(one.server, texts)
     closed_loop(one.port, short, CLIENTS, min(3.0, seconds / 3))  # warm-up
-    peak = tell("clients", summary(closed_loop(one.port, short, CLIENTS, seconds)))
+    peak = report("clients", summary(closed_loop(one.port, short, CLIENTS, seconds)))
     found["resident"] = one.resident_bytes()
-    tell("lone", summary(closed_loop(one.port, short, 1, seconds / 2)))
+    report("lone", summary(closed_loop(one.port, short, 1, seconds / 2)))
     batches = cycle([batch_request(one.server, texts, first) for first in range(0, len(texts) - BATCH, BATCH)])
-    tell("batches", summary(closed_loop(one.port, batches, 2, seconds / 2)))
+    report("batches", summary(closed_loop(one.port, batches, 2, seconds / 2)))
     mixed = requests(one.server, texts, long_text(folder, texts))
     capacity = summary(closed_loop(one.port, mixed, CLIENTS, seconds / 2))["answered_per_second"]
     outcomes = open_loop(one.port, mixed, max(1.0, LOAD * capacity), seconds)
-    tell("short_among_long", {"rate": LOAD * capacity, **summary(outcomes, "short")})
+    report("short_among_long", {"rate": LOAD * capacity, **summary(outcomes, "short")})
     for times in RATES:
         lasting = overload_seconds if times > 1 else seconds
         before = one.resident_bytes()
         outcomes = open_loop(one.port, short, times * peak["answered_per_second"], lasting)
         grown = one.resident_bytes() - before
-        tell(f"open_{times:g}", {"seconds": lasting, "grown_bytes": grown, **summary(outcomes)})
-    tell("afterwards", summary(closed_loop(one.port, short, CLIENTS, seconds / 3)))
+        report(f"open_{times:g}", {"seconds": lasting, "grown_bytes": grown, **summary(outcomes)})
+    report("afterwards", summary(closed_loop(one.port, short, CLIENTS, seconds / 3)))
     found["is_alive"] = one.is_alive
     return found
 

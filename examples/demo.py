@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from python_text import PythonText, read_python_text
 from sklearn.metrics import confusion_matrix
-from tickets import TICKETS, Contender, Rows, accuracy_interval, contend, difference_interval, read_rows, tf_idf
+from tickets import TICKETS, Rows, SystemResult, accuracy_interval, contend, difference_interval, read_rows, tf_idf
 
 import maskwright as mw
 from maskwright.core.errors import InputError
@@ -102,14 +102,14 @@ class Findings:
     hits: list[tuple[str, list[Hit]]]
     search_seconds: float
     rows: Rows
-    contenders: list[Contender]  # TF-IDF, random weights, the model
-    without_labels: Contender
+    contenders: list[SystemResult]  # TF-IDF, random weights, the model
+    without_labels: SystemResult
     masks: Masks
     minutes: float
 
 
 def main() -> None:
-    """Run the demo and say where the page is."""
+    """Runs the demo and prints the path of the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", help="your text: a file, a folder or a glob")
     parser.add_argument("--labels", type=Path, help="your labeled rows, with a text and a label column")
@@ -182,7 +182,7 @@ def search(model: str, text: Text) -> list[tuple[str, list[Hit]]]:
     return list(zip(questions, mw.search(model, text.folder, questions, top_k=2), strict=True))
 
 
-def networks(model: str, rows: Rows, output: Path, seeds: int) -> list[Contender]:
+def networks(model: str, rows: Rows, output: Path, seeds: int) -> list[SystemResult]:
     """The same network fine-tuned from random weights (one seed) and from the model."""
     pretrained = mw.load(model, None)
     scratch = mw.build(pretrained.config, seed=1)
@@ -198,7 +198,7 @@ def networks(model: str, rows: Rows, output: Path, seeds: int) -> list[Contender
     ]
 
 
-def zero_shot(model: str, rows: Rows) -> Contender:
+def zero_shot(model: str, rows: Rows) -> SystemResult:
     """The test rows classified by the similarity of their embeddings to those of the class names."""
     began = time.monotonic()
     labels = sorted(set(rows.train_labels))
@@ -207,7 +207,9 @@ def zero_shot(model: str, rows: Rows) -> Contender:
     predicted = np.array([by_name[answer["label"]] for answer in found])
     is_right = predicted == np.array(rows.test_labels)
     accuracy = [float(is_right.mean())]
-    return Contender(f"{model}, no labels", accuracy, [], is_right[None], predicted.tolist(), time.monotonic() - began)
+    return SystemResult(
+        f"{model}, no labels", accuracy, [], is_right[None], predicted.tolist(), time.monotonic() - began
+    )
 
 
 def continue_pretraining(model: str, text: Text, output: Path, steps: int) -> Masks:
@@ -321,7 +323,7 @@ def _health(found: Findings) -> Health:
     return Health("watch", [*reasons, "More test rows would narrow the interval."], "No clear winner")
 
 
-def _system(one: Contender, source: Any) -> System:
+def _system(one: SystemResult, source: Any) -> System:
     low, high = accuracy_interval(one.is_right)
     deviation = float(np.std(one.accuracy, ddof=1)) if len(one.accuracy) > 1 else None
     scores = {
@@ -339,7 +341,7 @@ def _interval_note(found: Findings) -> str:
     )
 
 
-def _seeds(own: Contender) -> str:
+def _seeds(own: SystemResult) -> str:
     return f"mean of {len(own.accuracy)} seeds" if len(own.accuracy) > 1 else "one seed"
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from python_text import write_python_text
 from sklearn.metrics import confusion_matrix
-from tickets import TICKETS, Contender, Rows, contend, read_rows, tf_idf
+from tickets import TICKETS, Rows, SystemResult, contend, read_rows, tf_idf
 
 import maskwright as mw
 from maskwright.core.program import run_program
@@ -45,7 +45,7 @@ from maskwright.report import (
 from maskwright.train.pretraining.pretrain import PretrainResult
 
 SEEDS = 3
-# Sized for two processor cores and a few minutes: steps and epochs were cut for time after a first run, not for score.
+# Sized for two CPU cores and a few minutes: steps and epochs were cut for time after a first run, not for score.
 PRETRAINING = {
     "preset": "bert-tiny",
     "vocab_size": 2500,
@@ -66,7 +66,7 @@ SENTENCES = [
 
 
 def main() -> None:
-    """Run the demo and say where the page lies."""
+    """Runs the demo and prints the path of the page."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--corpus", help="your text: a file, a folder or a glob")
     parser.add_argument("--labels", type=Path, help="your labeled rows, with a text and a label column")
@@ -96,7 +96,7 @@ def main() -> None:
 
 
 def fill(model: Path, about_python: bool) -> list[MaskExample]:
-    """Guesses for the masked words of some sentences about Python."""
+    """Predictions for the masked words of some sentences about Python."""
     if not about_python:
         return []
     examples = []
@@ -107,7 +107,7 @@ def fill(model: Path, about_python: bool) -> list[MaskExample]:
     return examples
 
 
-def networks(model: Path, rows: Rows, output: Path) -> list[Contender]:
+def networks(model: Path, rows: Rows, output: Path) -> list[SystemResult]:
     """The same network fine-tuned from random and from pre-trained weights, three seeds each."""
     pretrained = mw.load(model)
     scratch = mw.build(pretrained.config, seed=1)
@@ -127,7 +127,7 @@ def make_report(
     pretrained: PretrainResult,
     filled: list[MaskExample],
     rows: Rows,
-    contenders: list[Contender],
+    contenders: list[SystemResult],
     facts: dict[str, str | int],
     options: argparse.Namespace,
     minutes: float,
@@ -158,7 +158,7 @@ def make_report(
                 Figure("Test accuracy, pre-trained", f"{np.mean(own.accuracy):.3f}", note=f"mean of {SEEDS} seeds"),
                 Figure("Test accuracy, not pre-trained", f"{np.mean(contenders[1].accuracy):.3f}"),
                 Figure("Test accuracy, TF-IDF", f"{np.mean(contenders[0].accuracy):.3f}"),
-                Figure("Masked tokens right", f"{100 * scores['mlm_accuracy']:.1f} %", note=_baseline(pretrained)),
+                Figure("Masked tokens right", f"{100 * scores['mlm_accuracy']:.1f}%", note=_baseline(pretrained)),
                 Figure("Minutes in all", f"{minutes:.1f}"),
             ]
         ),
@@ -171,7 +171,7 @@ def make_report(
             "make demo-from-scratch",
             {**PRETRAINING, **{f"fine-tuning {key}": value for key, value in FINETUNING.items()}},
         ),
-        Paragraph(f"The pre-training run has a page of its own: {pretrained.report}"),
+        Paragraph(f"The pre-training run has a separate page: {pretrained.report}"),
         NextSteps(
             [
                 Command(
@@ -184,7 +184,7 @@ def make_report(
     return Report("Maskwright demo from random weights", headline(contenders), _health(contenders), blocks)
 
 
-def headline(contenders: list[Contender]) -> str:
+def headline(contenders: list[SystemResult]) -> str:
     """Who won, in one sentence; a tie within two deviations is called one."""
     tf_idf_score, scratch, own = (float(np.mean(contender.accuracy)) for contender in contenders)
     gain = f"pre-training moves the network from {scratch:.3f} to {own:.3f}"
@@ -195,7 +195,7 @@ def headline(contenders: list[Contender]) -> str:
     return f"The pre-trained network wins with {own:.3f} accuracy, TF-IDF gets {tf_idf_score:.3f}; {gain}."
 
 
-def _health(contenders: list[Contender]) -> Health:
+def _health(contenders: list[SystemResult]) -> Health:
     tf_idf_score, scratch, own = (float(np.mean(contender.accuracy)) for contender in contenders)
     if own <= scratch:
         level, word, advice = "bad", "Pre-training did not help here", "More text, or nearer text, may change that."
@@ -219,16 +219,16 @@ def _score(values: list[float]) -> Score:
 
 
 def _baseline(pretrained: PretrainResult) -> str:
-    return f"always the commonest token: {100 * pretrained.baseline.mlm_accuracy:.1f} %"
+    return f"always the most common token: {100 * pretrained.baseline.mlm_accuracy:.1f}%"
 
 
 def print_summary(
-    pretrained: PretrainResult, filled: list[MaskExample], contenders: list[Contender], page: Path, minutes: float
+    pretrained: PretrainResult, filled: list[MaskExample], contenders: list[SystemResult], page: Path, minutes: float
 ) -> None:
     """The results on the terminal."""
     print(f"\n{headline(contenders)}\n")
     print(
-        "masked tokens guessed right on held-out text: "
+        "masked tokens predicted correctly on held-out text: "
         f"{pretrained.scores['mlm_accuracy']:.1%} ({_baseline(pretrained)})"
     )
     for example in filled:

@@ -36,7 +36,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Contender:
+class SystemResult:
     """A classifier and its test scores, one per seed; is_right: [seeds, test rows]; predicted: by the last seed."""
 
     name: str
@@ -71,14 +71,14 @@ def read_rows(path: Path) -> Rows:
     return Rows(train_texts, train_labels, test_texts, test_labels)
 
 
-def tf_idf(rows: Rows) -> Contender:
+def tf_idf(rows: Rows) -> SystemResult:
     """TF-IDF of words and bigrams with logistic regression, its regularization chosen by cross-validation."""
     pipeline = make_pipeline(TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), LogisticRegression(max_iter=1000))
     search = GridSearchCV(pipeline, {"logisticregression__C": [0.3, 1, 3, 10, 30]}, cv=5)
     return contend("TF-IDF and logistic regression", [search], rows)
 
 
-def contend(name: str, classifiers: list[BaseEstimator], rows: Rows, folder: Path | None = None) -> Contender:
+def contend(name: str, classifiers: list[BaseEstimator], rows: Rows, folder: Path | None = None) -> SystemResult:
     """Fit each classifier on the training rows and score it on the test; save the last one's model in `folder`."""
     began = time.monotonic()
     accuracy, macro_f1, is_right, predicted = [], [], [], np.array([])
@@ -92,7 +92,7 @@ def contend(name: str, classifiers: list[BaseEstimator], rows: Rows, folder: Pat
         classifiers[-1].save(folder)
     seconds = time.monotonic() - began
     note(f"     {name}: test accuracy {np.mean(accuracy):.3f}")
-    return Contender(name, accuracy, macro_f1, np.array(is_right), predicted.tolist(), seconds)
+    return SystemResult(name, accuracy, macro_f1, np.array(is_right), predicted.tolist(), seconds)
 
 
 def accuracy_interval(is_right: np.ndarray) -> tuple[float, float]:
@@ -100,7 +100,7 @@ def accuracy_interval(is_right: np.ndarray) -> tuple[float, float]:
     return _interval(is_right.mean(axis=0))
 
 
-def difference_interval(first: Contender, second: Contender) -> tuple[float, float]:
+def difference_interval(first: SystemResult, second: SystemResult) -> tuple[float, float]:
     """95% paired bootstrap interval of the difference of two mean accuracies on the same rows."""
     return _interval(first.is_right.mean(axis=0) - second.is_right.mean(axis=0))
 

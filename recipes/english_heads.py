@@ -4,7 +4,7 @@
     MASKWRIGHT_DATA=path python recipes/english_heads.py -o runs/english-heads spam pos     some of them
 
 Each head is a row of `HEADS`: task, files, license, epochs. A tenth of the training rows chooses the best epoch; the
-dev split is scored once, at the end, with a 95% bootstrap interval over its rows, beside the task's trivial baseline
+dev split is scored once, at the end, with a 95% bootstrap interval over its rows, compared with the trivial baseline
 (and TF-IDF with logistic regression for single texts). A head is fit for release if the interval lies above the
 baseline by `LEAST_GAIN`. Folders of -o: NAME/run, NAME/model (float16, with its card) and NAME/scores.json; rerun the
 same command to resume. `python tools/built_in.py english-NAME runs/english-heads/NAME/model` puts one in the package.
@@ -217,7 +217,7 @@ def facts_of(head: Head, result: FinetuneResult) -> dict[str, Any]:
     }
 
 
-RECORDED = ("format", "version", "versions", "manifest", "head", "labels")  # written anew
+RECORDED = ("format", "version", "versions", "manifest", "head", "labels")  # written again
 
 
 def export(model: Path, folder: Path, facts: dict[str, Any]) -> None:

@@ -87,7 +87,7 @@ def tuned_scores(model: str | Path, folder: Path) -> dict[str, float]:
 
 
 def pronoun_shares(model: str | Path) -> dict[str, float]:
-    """The share of "he" among "he" and "she" as the prediction for the mask in sentences about occupations.
+    """The fraction of "he" among "he" and "she" as the prediction for the mask in sentences about occupations.
 
     0.5 is no preference; the model learned these shares from its text.
     """

@@ -8,7 +8,7 @@
     names        tagger                   people, places and dates, from their context
     answers      question answering       who, where and when, or that the text does not say
     writer       GPT-2                    continues texts
-    translator   encoder-decoder          English to German, with the verb at the end
+    translator   encoder-decoder          translation from English to German, with the verb at the end
 
 They are accurate on new sentences of the kinds in their training data, and on no others. Rerun the same command to
 resume. A finished model is kept until its text or its settings change.

@@ -35,7 +35,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Response:
     """One response. seconds: since the request was due."""
 
     kind: str
@@ -48,7 +48,7 @@ class Outcome:
 class Load:
     """All outcomes. seconds: from the first request to the last response."""
 
-    outcomes: list[Outcome]
+    outcomes: list[Response]
     seconds: float
 
 
@@ -99,28 +99,28 @@ class Connection:
             self._streams = None
 
 
-async def timed(connection: Connection, request: Request, due: float) -> Outcome:
+async def timed(connection: Connection, request: Request, due: float) -> Response:
     """Send a request; an error of the connection is an outcome too."""
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             status, headers, _ = await connection.ask(request)
     except (OSError, asyncio.IncompleteReadError, TimeoutError, ValueError):
         connection.close()
-        return Outcome(request.kind, FAILED, time.perf_counter() - due)
-    return Outcome(request.kind, status, time.perf_counter() - due, headers.get("retry-after", ""))
+        return Response(request.kind, FAILED, time.perf_counter() - due)
+    return Response(request.kind, status, time.perf_counter() - due, headers.get("retry-after", ""))
 
 
 def closed_loop(port: int, requests: Iterator[Request], clients: int, seconds: float) -> Load:
     """`clients` clients for `seconds`, and until their last requests are answered."""
 
-    async def client(outcomes: list[Outcome], end: float) -> None:
+    async def client(outcomes: list[Response], end: float) -> None:
         connection = Connection(port)
         while (now := time.perf_counter()) < end:
             outcomes.append(await timed(connection, next(requests), now))
         connection.close()
 
     async def run() -> Load:
-        outcomes: list[Outcome] = []
+        outcomes: list[Response] = []
         began = time.perf_counter()
         await asyncio.gather(*(client(outcomes, began + seconds) for _ in range(clients)))
         return Load(outcomes, time.perf_counter() - began)
@@ -150,7 +150,7 @@ def open_loop(port: int, requests: Iterator[Request], rate: float, seconds: floa
                 await asyncio.sleep(0)
             request = next(requests)
             if len(tasks) >= MAX_OPEN:
-                outcomes.append(Outcome(request.kind, UNSENT, 0))
+                outcomes.append(Response(request.kind, UNSENT, 0))
                 await asyncio.sleep(0)
                 continue
             task = asyncio.create_task(send(request, due))

@@ -29,9 +29,9 @@ from maskwright.speed.backend_process import answer
 from maskwright.tasks.classification.task import Classification
 from maskwright.text.readers.tables import Row
 from maskwright.text.tokenizers.tokenizer import Tokenizer
-from maskwright.train.compiled import choose_compiling, compile_layers
 from maskwright.train.finetuning.job import FinetuneJob, MemoryBestModelSaver
 from maskwright.train.loop import LoopSettings, train
+from maskwright.train.pretraining.compiled import choose_compiling, compile_layers
 from maskwright.train.pretraining.job import PretrainJob
 
 NEVER = 10**9

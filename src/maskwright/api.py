@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,11 @@ from .inference.embed import TextEncoder, embedder_of
 from .inference.ensemble import Ensemble, Member
 from .inference.fill_mask import MaskFiller
 from .inference.generate import TextGenerator
+from .inference.kinds import kind_of, require
 from .inference.mask_writer import MaskedLMGenerator
 from .inference.next_sentence import NextSentence
 from .inference.predict import Predictor
-from .inference.ready import place, require_head
+from .inference.ready import place
 from .inference.search import Hit, Searcher
 from .inference.similarity import Similarities, text_similarities, word_similarities
 from .inference.texts import as_texts, single_texts
@@ -57,12 +58,6 @@ __all__ = [
     "similarity",
     "zero_shot",
 ]
-
-# Heads that predict for texts, pairs or words; a sentence encoder predicts cosine similarity.
-LABELING = ("classification", "regression", "tagging", "tagging-crf", "qa", "choice", "anomaly", "sentence")
-ANSWERING = (*LABELING, "generation", "seq2seq")
-MASKED = ("mlm", "pretraining")  # heads that predict masked tokens
-WORDY = (*MASKED, "rtd", "clm", "bilm")  # heads that are scored on text
 
 
 def load(
@@ -108,7 +103,7 @@ def open_predictor(
 
     Raises ModelFolderError when the folder has no head for texts or words; the other functions do so for their heads.
     """
-    model = open_model(name, ANSWERING, device, precision)
+    model = open_model(name, "predict", device, precision)
     predictor = predictor_of(model, name, max_length, min_confidence)
     make_int8(model, calibrate_on, predictor.max_length)
     return predictor
@@ -134,7 +129,7 @@ def open_ensemble(
     def opener(load: Callable[[], Model], folder: Path, name: str) -> Callable[[], Predictor]:
         def open_member() -> Predictor:
             model = load()
-            require_head(model, ANSWERING, name)
+            require(model, name, "predict")
             tokenizer_of(model)
             return predictor_of(place(model, device, precision), folder, max_length)
 
@@ -160,18 +155,18 @@ def open_answerer(
     precision: str = "auto",
 ) -> Answerer:
     """Opens a question-answering model. threshold: score margin of no-answer predictions, None as trained."""
-    model = open_model(name, ("qa",), device, precision)
+    model = open_model(name, "answer", device, precision)
     return Answerer(predictor_of(model, name, max_length), threshold)
 
 
 def open_mask_filler(name: str | Path, *, device: str = "auto", precision: str = "auto") -> MaskFiller:
     """A masked language model for filling masks."""
-    return MaskFiller(open_model(name, MASKED, device, precision))
+    return MaskFiller(open_model(name, "fill-mask", device, precision))
 
 
 def open_next_sentence(name: str | Path, *, device: str = "auto", precision: str = "auto") -> NextSentence:
     """Opens a pre-trained model for next-sentence prediction."""
-    return NextSentence(open_model(name, ("pretraining", "nsp"), device, precision))
+    return NextSentence(open_model(name, "next-sentence", device, precision))
 
 
 def open_embedder(
@@ -195,7 +190,7 @@ def open_embedder(
     """
     LongTexts.of(long or "windows", stride)  # reject a wrong setting before loading
     encoder = embedder_of(
-        open_model(name, None, device, precision),
+        open_model(name, (), device, precision),
         name,
         layers=layers,
         pooling=pooling,
@@ -223,8 +218,8 @@ def open_zero_shot(
     labels: two or more; template: of the hypothesis, with {} for the label. Raises InputError for other labels, and for
     a classifier without the label `entailment`.
     """
-    model = open_model(name, None, device, precision)
-    if model.head_name == "classification":
+    model = open_model(name, (), device, precision)
+    if kind_of(model).can("classes"):
         predictor = predictor_of(model, name, max_length)
         make_int8(model, calibrate_on, predictor.max_length)
         return EntailmentZeroShot(predictor, labels, template)
@@ -346,32 +341,36 @@ def open_writer(
 
     max_length: context length of a causal language model, None as in training.
     """
-    model = open_model(name, ("clm", "generation", *MASKED), device, precision)
-    return MaskedLMGenerator(model) if model.head_name in MASKED else TextGenerator(model, max_length=max_length)
+    model = open_model(name, ("generate", "fill-mask"), device, precision)
+    return MaskedLMGenerator(model) if kind_of(model).can("fill-mask") else TextGenerator(model, max_length=max_length)
 
 
 def open_generator(
     name: str | Path, *, max_length: int | None = None, device: str = "auto", precision: str = "auto"
 ) -> TextGenerator:
     """Opens a causal language model for generation. max_length: context length, None as in training."""
-    return TextGenerator(open_model(name, ("clm", "generation"), device, precision), max_length=max_length)
+    return TextGenerator(open_model(name, "generate", device, precision), max_length=max_length)
 
 
 def open_translator(
     name: str | Path, *, max_length: int | None = None, device: str = "auto", precision: str = "auto"
 ) -> TextTranslator:
     """An encoder-decoder for translating texts. max_length: tokens of a source, None as in training."""
-    return TextTranslator(open_model(name, ("seq2seq",), device, precision), max_length)
+    return TextTranslator(open_model(name, "translate", device, precision), max_length)
 
 
 def open_model(
-    name: str | Path, heads: Collection[str] | None = None, device: str = "auto", precision: str = "auto"
+    name: str | Path, abilities: str | Sequence[str] = (), device: str = "auto", precision: str = "auto"
 ) -> Model:
-    """A model with its tokenizer, on a device. heads: roles that will do (None: any), else ModelFolderError."""
+    """Opens a model with its tokenizer on a device.
+
+    abilities: names as in `tasks.spec.ModelKind`, of which the model needs one; () for any model. Raises
+    ModelFolderError if it has none of them.
+    """
     model, report = load_model(name)
     report.log_weight_mismatch(name)
-    if heads is not None:
-        require_head(model, heads, str(name))
+    if abilities:
+        require(model, str(name), *([abilities] if isinstance(abilities, str) else abilities))
     tokenizer_of(model)
     return place(model, device, precision)
 

@@ -34,7 +34,7 @@ def test_the_weights_of_the_chosen_head(served, visit):
     settled(page)
     page.get_by_label("Head", exact=True).select_option("7")
     settled(page)
-    found = attention(open_model(minilm_folder(), None, "cpu", "fp32"), TEXT).main
+    found = attention(open_model(minilm_folder(), (), "cpu", "fp32"), TEXT).main
     expected = found.of(4, 7)
     assert shown_weights(page) == [pytest.approx(row, abs=6e-3) for row in expected.tolist()]
     assert [row[0] for row in cells(page, "Weights as a table")] == list(found.queries.labels)
@@ -68,7 +68,7 @@ def test_query_and_key_make_the_weight(served, visit):
     opened = visit(served, "/attention#text=the%20cat%20sat&view=neurons&token=2&layer=3&head=2")
     page = opened.page
     settled(page)
-    found = attention(open_model(minilm_folder(), None, "cpu", "fp32"), "the cat sat").main.of(3, 2)[2]
+    found = attention(open_model(minilm_folder(), (), "cpu", "fp32"), "the cat sat").main.of(3, 2)[2]
     texts = page.locator("figure").first.locator("svg > text").all_text_contents()
     assert [f"{value:.3f}" for value in found.tolist()] == [
         text for text in texts if text.startswith("0.") and len(text) == 5
@@ -82,7 +82,7 @@ def test_a_translator_has_three_kinds(served, visit):
     settled(page)
     options = page.get_by_label("Attention", exact=True).locator("option").all_text_contents()
     assert options == ["encoder", "decoder", "cross"]
-    model = open_model(served.studio.models["translator"].source, None, "cpu", "fp32")
+    model = open_model(served.studio.models["translator"].source, (), "cpu", "fp32")
     found = attention(model, "the cat sat .", target="rain fell")
     assert shown_weights(page) == [pytest.approx(row, abs=6e-3) for row in found.main.of(1, 1).tolist()]
     page.get_by_label("Attention", exact=True).select_option("decoder")

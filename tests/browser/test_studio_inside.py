@@ -61,7 +61,7 @@ def test_layers_show_what_the_vectors_say(served, visit, what):
     page = opened.page
     page.get_by_label("Text", exact=True).fill(text)
     settled(page)
-    states = layer_states(open_model(minilm_folder(), None, "cpu", "fp32"), text)
+    states = layer_states(open_model(minilm_folder(), (), "cpu", "fp32"), text)
     expected = {"changes": states.changes, "norms": states.norms, "nearness": lambda: states.similarities(2)}[what]()
     rows = cells(page, "As a table")
     assert [[float(cell) for cell in row[1:]] for row in rows] == [

@@ -86,7 +86,7 @@ def type_in(page, label: str, text: str) -> None:
 def test_tokens_of_a_name_that_no_text_had(open_studio, studio_models):
     page = open_studio("/tokens#model=reader")
     type_in(page, "Text", "The beekeeper of Ostermouth collects honey.")
-    tokenizer = open_model(studio_models["reader"], None, **HERE).tokenizer
+    tokenizer = open_model(studio_models["reader"], (), **HERE).tokenizer
     encoding = tokenizer("The beekeeper of Ostermouth collects honey.")
     rows = cells(page, "Every token")
     assert [(row[1], int(row[2])) for row in rows] == list(zip(encoding.tokens, encoding.ids, strict=True))
@@ -225,14 +225,14 @@ def test_sentences_of_a_kind_are_near(open_studio, studio_models):
 def test_layers_turn_what_stands_in_the_text(open_studio, studio_models):
     page = open_studio("/layers#model=reader&what=changes")
     type_in(page, "Text", MEETING)
-    expected = layer_states(open_model(studio_models["reader"], None, **HERE), MEETING).changes()
+    expected = layer_states(open_model(studio_models["reader"], (), **HERE), MEETING).changes()
     shown = [[float(cell) for cell in row[1:]] for row in cells(page, "As a table")]
     assert shown == [pytest.approx(row, abs=6e-4) for row in expected.tolist()]
 
 
 def test_the_last_word_of_the_translation_looks_at_the_verb(open_studio, studio_models):
     source, target = next(iter(GERMAN.items()))
-    seen = attention(open_model(studio_models["translator"], None, **HERE), source, target=target).main
+    seen = attention(open_model(studio_models["translator"], (), **HERE), source, target=target).main
     writes_verb, verb = (
         seen.queries.labels.index("Boot"),
         seen.keys.labels.index("sold"),

@@ -44,7 +44,7 @@ def test_what_cannot_be_read_is_an_error_and_nothing_is_written(maskwright, file
     assert maskwright("doctor", "data", files / "train.tsv", "--fix", files / "train.tsv")[0] == 2
     assert maskwright("doctor", "data", files / "train.tsv", "--fix", files / "fixed.csv")[0] == 2
     assert maskwright("doctor", "data", files / "train.tsv", "--model", "x")[0] == 2
-    assert maskwright("doctor", "data", files / "train.tsv", "--mislabelled")[0] == 2
+    assert maskwright("doctor", "data", files / "train.tsv", "--mislabeled")[0] == 2
     assert not page.exists()
 
 
@@ -57,7 +57,7 @@ def test_doubtful_labels_of_a_file(maskwright, tmp_path):
     for place in flipped:
         rows[place] = (rows[place][0], "b" if rows[place][1] == "a" else "a")
     lines = {place + 2 for place in flipped}
-    words = ("doctor", "data", table(tmp_path / "t.tsv", rows), "--mislabelled", "--model", tmp_path / "model")
+    words = ("doctor", "data", table(tmp_path / "t.tsv", rows), "--mislabeled", "--model", tmp_path / "model")
     code, out, _ = maskwright(*words, "-o", tmp_path / "rows.tsv", "--json")
     assert code == 0 and len(lines & {row["line"] for row in lines_of(out)[0]["worst"][:4]}) >= 3  # chance: 0.1
     head, first, *_ = (tmp_path / "rows.tsv").read_text().splitlines()

@@ -95,7 +95,7 @@ def test_a_trace_shows_the_shapes_by_words_and_by_pieces(maskwright, models):
     pieces = len(tokenizer()(SIXTEEN).ids)
     assert code == 0
     assert "17 without the closing [SEP]:  17x32 -> 32 -> 3" in out
-    assert f"{pieces} wordpiece pieces:  {pieces}x32 -> 32 -> 3" in out
+    assert f"{pieces} wordpiece tokens:  {pieces}x32 -> 32 -> 3" in out
     _, out, _ = maskwright("predict", models / "tickets", SIXTEEN, "--trace", "--json")
     assert lines_of(out)[0]["shapes"] == {
         "whitespace_without_end": "17x32 -> 32 -> 3",

@@ -66,7 +66,7 @@ def test_the_order_of_labels_does_not_matter(entailment):
 
 
 @pytest.mark.parametrize("labels", [[], ["one"], ["a", "a"], ["a", " "], ["a", "a "]])
-def test_labels_that_cannot_be_told_apart_are_an_error(encoder, labels):
+def test_indistinguishable_labels_are_an_error(encoder, labels):
     with pytest.raises(InputError, match="two or more different names"):
         open_zero_shot(encoder, labels)
 

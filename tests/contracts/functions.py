@@ -1,4 +1,4 @@
-"""The contracts of what is one function: learning-rate schedules, and metrics."""
+"""The contracts of what is one function: schedules, metrics, commands, and the formats of exported graphs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from maskwright.core import registry
+from maskwright.export.format import Format
 
 STEPS, WARMUP = 40, 4
 LABELS = np.array([0, 1, 1, 0, 1, 0, 0, 1])
@@ -43,7 +44,7 @@ def ignores_order(name: str, folder: Path) -> None:
 
 
 def has_a_docstring(name: str, folder: Path, kind: str) -> None:
-    """The function says what it is."""
+    """The function has a docstring."""
     assert (registry.resolve(kind, name).__doc__ or "").strip()
 
 
@@ -63,3 +64,23 @@ METRIC = {
     "packing": ignores_order,
     "documented": lambda name, folder: has_a_docstring(name, folder, "metric"),
 }
+
+
+def is_a_format(name: str, folder: Path) -> None:
+    """A format is written by a function with a docstring; a program that runs its graph names the file and outputs."""
+    form = registry.resolve("export_format", name)
+    assert isinstance(form, Format) and form.write.__doc__
+    if form.script is not None:
+        assert "{file}" in form.script[1] and "{names}" in form.script[2]
+    assert not form.loading or "{file}" in form.loading
+
+
+def runs_a_format(name: str, folder: Path) -> None:
+    """A runtime belongs to a format with a program, and is documented."""
+    assert registry.resolve("export_format", name).script is not None
+    runtime = registry.resolve("export_runtime", name)
+    assert runtime.__doc__ and runtime.run.__doc__
+
+
+EXPORT_FORMAT = {"documented": is_a_format}
+EXPORT_RUNTIME = {"documented": runs_a_format}

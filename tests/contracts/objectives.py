@@ -66,7 +66,7 @@ def texts_of(batch: Batch) -> list[Batch | None]:
 
 
 def sequences(batch: Batch) -> list[Batch]:
-    """The pack cut into packs of one. A label counts sequences, or tokens that are written, or stands at the tokens
+    """The pack cut into packs of one. A label counts sequences, or tokens that are written, or is at the tokens
     that `<name>_positions` gives.
 
     Raises KeyError for a label that does neither.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from contracts.families import FAMILY
 from contracts.folders import MODEL_FOLDER
-from contracts.functions import COMMAND, METRIC, SCHEDULE
+from contracts.functions import COMMAND, EXPORT_FORMAT, EXPORT_RUNTIME, METRIC, SCHEDULE
 from contracts.networks import HEAD, PRESET
 from contracts.objectives import OBJECTIVE
 from contracts.readers import READER
@@ -32,8 +32,17 @@ CONTRACTS: dict[str, Mapping[str, Check]] = {
     "schedule": SCHEDULE,
     "metric": METRIC,
     "command": COMMAND,
+    "export_format": EXPORT_FORMAT,
+    "export_runtime": EXPORT_RUNTIME,
 }
-FUNCTIONS = {"schedule", "metric", "reader", "command"}  # which have neither files nor draws
+FUNCTIONS = {
+    "schedule",
+    "metric",
+    "reader",
+    "command",
+    "export_format",
+    "export_runtime",
+}  # which have neither files nor draws
 
 
 def kinds() -> list[str]:

@@ -35,11 +35,12 @@ def test_files_and_functions_fit_in_a_head(module: str):
 def public_definitions(tree: ast.Module) -> list[ast.AST]:
     """Public functions and classes of a module, and the public methods of its public classes."""
     found: list[ast.AST] = []
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     for node in tree.body:
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
+        if isinstance(node, (*functions, ast.ClassDef)) and not node.name.startswith("_"):
             found.append(node)
         if isinstance(node, ast.ClassDef) and not any("Protocol" in ast.dump(base) for base in node.bases):
-            found += [item for item in node.body if isinstance(item, ast.FunctionDef) and not item.name.startswith("_")]
+            found += [item for item in node.body if isinstance(item, functions) and not item.name.startswith("_")]
     return found
 
 

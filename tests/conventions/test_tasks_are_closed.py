@@ -1,4 +1,4 @@
-"""A task is one package: outside `tasks` no code asks which task it is, but for the places listed here."""
+"""A task is one package: outside `tasks` no code asks which task it is, except for the places listed here."""
 
 from __future__ import annotations
 
@@ -19,34 +19,22 @@ PACKAGES = {
     "hub": HEAD,
     "models": f"{HEAD}; in losses, problem types of transformers",
     "lessons": "each lesson is about one task",
-    "estimators": "an estimator is the Python face of one task",
 }
 # Number of places in other modules: at most these.
 PLACES = {
     "__init__": (2, COMMAND),
-    "api": (12, f"{HEAD}; the function similarity"),
+    "api": (1, COMMAND),
     "cli.app": (1, COMMAND),
-    "cli.predict": (3, "keys of predictions, and the option --choice"),
+    "cli.predict": (1, "the option --choice"),
     "cli.similarity": (1, COMMAND),
     "cli.translate": (1, "a key of the JSON output"),
     "experiments.benchmark.parts": (8, "published benchmarks and their tasks, as data"),
     "experiments.ladder.run": (1, "the experiment compares classifiers"),
     "experiments.layers.run": (1, "the experiment probes layers by tagging"),
-    "experiments.rare.methods": (1, "one of the compared methods is anomaly detection"),
-    "export.specification": (1, HEAD),
     "inference.answer": (1, "the Python face of question answering"),
-    "inference.ready": (9, f"{HEAD}; a causal model that is fine-tuned to generate is described differently"),
     "inference.translate": (1, "the Python face of translation"),
-    "inspect.attribution": (2, HEAD),
-    "serve.dialects.hf": (6, HEAD),
-    "serve.dialects.tei": (7, HEAD),
-    "serve.models": (10, HEAD),
-    "studio.pages": (7, HEAD),
-    "studio.views.answers": (2, HEAD),
+    "serve.dialects.tei": (1, "a label in an answer"),
     "text.readers.choices": (1, "a column name"),
-    "train.distillation.distill": (2, HEAD),
-    "train.distillation.job": (1, "a problem type of transformers"),
-    "train.distillation.student": (3, HEAD),
 }
 SUGGESTIONS = {"suggest": 1, "suggested_command": 0}  # functions with the argument that names a command
 

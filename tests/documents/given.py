@@ -7,8 +7,13 @@ import random
 import shutil
 from pathlib import Path
 
+import torch
+from safetensors.torch import load_file
+
 import maskwright as mw
 from conventions.sources import REPOSITORY
+from maskwright.hub.sentence import Declared
+from train import benchmark_data
 
 TEXT = """
 the man went to store and bought a gallon of milk while river was high after rain old dog sleeps on mat cat sat
@@ -69,6 +74,7 @@ def write_files(folder: Path) -> None:
     table(folder / "tickets.tsv", "text label", [(one, "ab"[i % 2]) for i, one in enumerate(sentences(20, 8))])
     table(folder / "pairs.tsv", "text text_pair score", scored)
     table(folder / "stsb.tsv", "text text_pair score", scored)
+    table(folder / "stsb-dev.tsv", "text text_pair score", scored[:12])
     write(folder / "report.txt", "Anna won in Paris. The old man sleeps.\n")
 
 
@@ -112,6 +118,35 @@ def write_models(folder: Path) -> None:
                 model=str(folder / "minilm"), epochs=1, max_length=16, seed=ord(name),
             )
         )  # fmt: skip
+
+
+def prepare(page: str, folder: Path) -> None:
+    """Write what only this page asks for."""
+    if page in ("how-to/benchmark-files", "how-to/glue"):
+        benchmark_data.glue(folder / "glue_data")
+        for part, count in (("train", 8), ("dev", 4)):
+            benchmark_data.squad(folder / "squad" / f"{part}-v1.1.json", count, 1)
+            benchmark_data.squad(folder / "squad" / f"{part}-v2.0.json", count, 2, can_refuse=True)
+        for part in ("train", "testa", "testb"):
+            benchmark_data.conll(folder / "conll2003" / f"eng.{part}", 8, len(part))
+        for part in ("train", "val"):
+            benchmark_data.swag(folder / "swag" / f"{part}.csv", 8, len(part))
+        write(folder / "trees" / "train.txt", "(3 (2 the) (4 film))\n(1 (2 a) (0 bore))\n")
+    elif page == "how-to/convert":
+        shutil.copytree(folder / "minilm", folder / "old-bert")
+        weights = folder / "old-bert" / "model.safetensors"
+        torch.save(load_file(weights), folder / "old-bert" / "pytorch_model.bin")
+        weights.unlink()
+        (folder / "old-bert" / "manifest.json").unlink(missing_ok=True)
+    elif page == "how-to/distill":
+        model = mw.load(folder / "minilm")
+        model.sentence = Declared("mean", True)
+        model.save(folder / "minilm")
+    elif page in ("how-to/elmo-features", "how-to/prepare-corpus"):
+        kind = "char" if page == "how-to/elmo-features" else "wordpiece"
+        mw.Tokenizer.train([str(folder / "corpus.txt")], kind=kind, vocab_size=300).save(folder / "tok")
+    elif page == "tutorials/lectures":
+        write(folder / "weights.csv", "0.2,0.8\n0.5,0.5\n")
 
 
 def names(page: str) -> dict[str, object]:

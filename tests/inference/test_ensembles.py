@@ -24,6 +24,7 @@ from maskwright.text.readers.choices import read_choices
 from maskwright.text.readers.squad import read_questions
 from maskwright.text.readers.tables import read_table
 from maskwright.text.readers.tagged import Sentence, read_tagged
+from tasks.questions import answer_tokens
 
 ROWS = ["the cat sat\ta", "dogs chase cats\tb", "rain fell\tc", "penguins are birds\ta", "a mat\tb", "milk\tc"]
 CONTEXTS = ["the cat sat on", "she bought", "penguins are flightless"]
@@ -189,7 +190,7 @@ def test_scores_of_spans_are_averaged(folder: Path):
         for window in np.flatnonzero(examples.question == question):
             begin = int(lengths[:window].sum())
             own = mean[begin : begin + lengths[window]]
-            allowed = np.flatnonzero(examples.may_answer(window))
+            allowed = answer_tokens(examples, window)
             best = max([best, *(own[i, 0] + own[j, 1] for i in allowed for j in allowed if i <= j < i + 30)])
             null = own[0, 0] + own[0, 1]
             if len(examples.spans[window]) and answer["start"] is not None:

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.core.errors import InputError, ModelFolderError
+from maskwright.inference.kinds import require
 from maskwright.inference.predict import Predictor, blocks
-from maskwright.inference.ready import place, require_head, room_of
+from maskwright.inference.ready import place, room_of
 from maskwright.inference.trace import trace
 from maskwright.models.model import tokenizer_of
 from maskwright.tasks.classification.task import Classification
@@ -116,7 +117,7 @@ def test_a_length_that_the_model_has_not_is_refused(length):
 
 def test_the_wrong_head_is_named_with_what_fits():
     with pytest.raises(ModelFolderError) as caught:
-        require_head(tiny("pretraining"), ("classification", "regression"), "runs/a/model")
+        require(tiny("pretraining"), "runs/a/model", "text-logits")
     assert "runs/a/model contains a pre-trained model" in str(caught.value)
     assert "fill-mask" in str(caught.value)
 

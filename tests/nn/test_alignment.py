@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from maskwright.nn.alignment import SCORE_NAMES, Alignment
+from maskwright.nn.alignment import Alignment, ScoreName
 from maskwright.nn.padded_attention import group_of
 from nn.packs import draw
 
@@ -64,7 +65,7 @@ def scored(own: Alignment) -> Tensor:
     return own.scores(H.view(1, 1, 2), own.prepare(C, group_of([3])).keys).detach().flatten()
 
 
-@pytest.mark.parametrize("score", SCORE_NAMES)
+@pytest.mark.parametrize("score", get_args(ScoreName))
 @settings(max_examples=15, deadline=None)
 @given(lengths=st.lists(st.integers(1, 5), min_size=1, max_size=4), queries=st.integers(1, 3), seed=st.integers(0, 99))
 def test_a_score_is_its_formula_and_padding_takes_nothing(score: str, lengths: list[int], queries: int, seed: int):

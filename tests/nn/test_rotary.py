@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError
 from maskwright.nn.attention import attend
-from maskwright.nn.rotary import interleaved_to_halves, rotary_angles, rotate, rotate_query_key
+from maskwright.nn.rotary import rotary_angles, rotate, rotate_query_key
 from nn.packs import draw, runs_of
 
 
@@ -98,16 +98,3 @@ def test_the_numbers_are_those_of_modernbert(theta):
     ours = turned(qkv, 2, places, theta).view(1, 6, 3, 2, 32).permute(2, 0, 3, 1, 4)
     for one, other in zip(ours[:2], expected, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-6)
-
-
-def test_weights_of_a_model_with_paired_neighbors_give_its_scores():
-    modeling = pytest.importorskip("transformers.models.roformer.modeling_roformer")
-    query, key = draw(1, 1, 9, 8, dtype=torch.float32), draw(1, 1, 9, 8, seed=1, dtype=torch.float32)
-    angles = modeling.RoFormerSinusoidalPositionalEmbedding(16, 8)
-    angles.weight.data = angles.create_weight() if hasattr(angles, "create_weight") else angles.weight.data
-    table = angles(torch.Size([1, 9]))[None, None]
-    theirs_q, theirs_k = modeling.RoFormerSelfAttention.apply_rotary_position_embeddings(table, query, key)
-    order = interleaved_to_halves(8)
-    cosine, sine = rotary_angles(torch.arange(9), 8)
-    ours_q, ours_k = (rotate(x[0, 0][:, order], cosine, sine) for x in (query, key))
-    torch.testing.assert_close(ours_q @ ours_k.T, (theirs_q @ theirs_k.mT)[0, 0], rtol=0, atol=1e-5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from maskwright.nn import sparse_blocks, sparse_rules
 from maskwright.nn.attention import attend
 from maskwright.nn.relative import KINDS, RelativeBias, RelativeVectors
 from maskwright.nn.runs import Run
-from maskwright.nn.sparse import attend_masked, attend_sparse
+from maskwright.nn.sparse import attend_sparse
 from maskwright.nn.sparse_pattern import BlockPattern
 from maskwright.nn.sparse_rules import (
     BlockSparse,
@@ -29,6 +30,7 @@ from maskwright.nn.sparse_rules import (
     window_only,
 )
 from nn.costs import Largest
+from nn.dense_mask import attend_masked
 from nn.packs import draw, filled, places_with_holes, runs_of
 
 HEAD_DIM = 4
@@ -380,12 +382,15 @@ def test_no_operation_makes_a_tensor_of_length_by_length(rule):
     assert elements[1] <= 2.1 * elements[0]
 
 
+TESTS = str(Path(__file__).parents[1])
 MEMORY = """
 import sys
+sys.path.append(sys.argv[2])
 import torch
 from maskwright.nn.runs import Run
-from maskwright.nn.sparse import attend_masked, attend_sparse
+from maskwright.nn.sparse import attend_sparse
 from maskwright.nn.sparse_rules import big_bird
+from nn.dense_mask import attend_masked
 attention = {"sparse": attend_sparse, "masked": attend_masked}[sys.argv[1]]
 def run(length):
     qkv = torch.ones(length, 3 * 16).requires_grad_()
@@ -405,7 +410,8 @@ print(peak() - before)
 def test_peak_memory_at_4096_tokens_is_far_below_a_dense_mask():
     grown = {}
     for kind in ("sparse", "masked"):
-        result = subprocess.run([sys.executable, "-c", MEMORY, kind], capture_output=True, text=True, check=True)
+        call = [sys.executable, "-c", MEMORY, kind, TESTS]
+        result = subprocess.run(call, capture_output=True, text=True, check=True)
         grown[kind] = int(result.stdout)
     mask_bytes = 4096 * 4096  # of bool, the smallest mask there is
     assert grown["masked"] > 8 * mask_bytes  # the measure sees a dense one

@@ -54,7 +54,7 @@ def test_the_loss_is_that_of_every_token_written_given_those_before():
     model = model_for(objective)
     with torch.no_grad():
         outcome = objective.outcome(model, batch)
-        shares = model.target_logits(batch).log_softmax(-1)
+        shares = model.mlm_logits(model.decode(batch.target, model.encode(batch).hidden, batch).hidden).log_softmax(-1)
     right = batch.labels["denoise"]
     torch.testing.assert_close(outcome.losses["denoise"], -shares[torch.arange(len(right)), right].sum())
     hidden = (right != MASK) & (right != SEP)

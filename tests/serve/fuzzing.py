@@ -53,7 +53,7 @@ WORTH: list[Any] = [
 
 
 @dataclass
-class Found:
+class FuzzResults:
     """What came of requests. statuses: count by status, 0 for a closed connection; failures: what must not happen."""
 
     statuses: Counter[int] = field(default_factory=Counter)
@@ -71,7 +71,7 @@ class Found:
         return self.statuses.total()
 
 
-def from_schema(server: ServerProcess, count: int, number: int = 0) -> Found:
+def from_schema(server: ServerProcess, count: int, number: int = 0) -> FuzzResults:
     """Send `count` requests from the server's OpenAPI schema, half of them valid by it. number: random seed."""
     import schemathesis
     from schemathesis import GenerationMode
@@ -80,7 +80,7 @@ def from_schema(server: ServerProcess, count: int, number: int = 0) -> Found:
     operations = [one.ok() for one in schema.get_all_operations()]
     operations = [one for one in operations if one.path not in SKIPPED]
     kinds = [(one, mode) for one in operations for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)]
-    found = Found()
+    found = FuzzResults()
     for operation, mode in kinds:
         with_bound = settings(
             max_examples=max(1, -(-count // len(kinds))),
@@ -159,9 +159,9 @@ def bent(data: bytes, rng: random.Random) -> bytes:
     return data
 
 
-def raw_mutations(server: ServerProcess, count: int, rng: random.Random) -> Found:
+def raw_mutations(server: ServerProcess, count: int, rng: random.Random) -> FuzzResults:
     """Send `count` mutated requests, each on its own connection."""
-    found = Found()
+    found = FuzzResults()
     for _ in range(count):
         data = mutated(rng)
         for status in statuses(server.raw(data)) or [0]:
@@ -175,7 +175,7 @@ def statuses(data: bytes) -> list[int]:
     return [int(line[9:12]) for line in lines if line[9:12].isdigit()]
 
 
-def check_health(server: ServerProcess, found: Found, is_right: Callable[[Any], bool]) -> None:
+def check_health(server: ServerProcess, found: FuzzResults, is_right: Callable[[Any], bool]) -> None:
     """Add a failure if the process ended, or if the next valid request is not answered as expected."""
     if not server.is_alive:
         found.failures.append(f"the process ended: {server.text()[-2000:]}")

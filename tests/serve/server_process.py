@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -10,32 +9,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+
+from web_client import Client
 
 SOURCES = Path(__file__).resolve().parents[2] / "src"
 READY_SECONDS = 90.0  # importing torch takes seconds, on a busy machine many
 
 
-@dataclass(frozen=True)
-class Answer:
-    """status, headers by lowercase name, body."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    def json(self) -> Any:
-        """The body as JSON."""
-        return json.loads(self.body)
-
-
 @dataclass
-class ServerProcess:
+class ServerProcess(Client):
     """A running server. log: file of its standard error."""
 
     process: subprocess.Popen[bytes]
@@ -46,32 +33,6 @@ class ServerProcess:
     def url(self) -> str:
         """Where it listens."""
         return f"http://127.0.0.1:{self.port}"
-
-    def request(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeout: float = 60,
-    ) -> Answer:
-        """One request on a new connection."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=timeout)
-        try:
-            connection.request(method, path, body, dict(headers or {}))
-            found = connection.getresponse()
-            return Answer(found.status, {name.lower(): value for name, value in found.getheaders()}, found.read())
-        finally:
-            connection.close()
-
-    def get(self, path: str, **headers: str) -> Answer:
-        """GET."""
-        return self.request("GET", path, headers=headers)
-
-    def post(self, path: str, value: Any, **headers: str) -> Answer:
-        """POST of JSON, or of bytes as they are."""
-        data = value if isinstance(value, bytes) else json.dumps(value).encode()
-        return self.request("POST", path, data, {"Content-Type": "application/json", **headers})
 
     def raw(self, data: bytes, timeout: float = 10) -> bytes:
         """Send bytes; returns what comes until the server closes, or `timeout` seconds.
@@ -96,16 +57,6 @@ class ServerProcess:
     def is_alive(self) -> bool:
         """Whether the process runs."""
         return self.process.poll() is None
-
-    def metrics(self) -> dict[str, float]:
-        """The samples of /metrics; names with labels as they are written there."""
-        lines = self.get("/metrics").body.decode().splitlines()
-        samples = (line.rpartition(" ") for line in lines if line and not line.startswith("#"))
-        return {name: float(value) for name, _, value in samples}
-
-    def metric(self, name: str) -> float:
-        """The sum of a metric over its labels."""
-        return sum(value for key, value in self.metrics().items() if key.partition("{")[0] == name)
 
     def wait_until_ready(self, seconds: float = READY_SECONDS) -> None:
         """Wait for 200 of /ready. Raises RuntimeError with the log if the process ends, or does not become ready."""

@@ -10,7 +10,7 @@ import random
 
 import pytest
 
-from serve.fuzzing import GOOD, Found, check_health, from_schema, raw_mutations
+from serve.fuzzing import GOOD, FuzzResults, check_health, from_schema, raw_mutations
 from serve.server_process import running
 from serve.small_models import write_models
 
@@ -28,7 +28,7 @@ def server(tmp_path_factory):
         yield found
 
 
-def assert_unharmed(server, found: Found, expected) -> None:
+def assert_unharmed(server, found: FuzzResults, expected) -> None:
     check_health(server, found, lambda answer: answer == expected)
     assert not found.failures, "\n".join(found.failures[:5])
 

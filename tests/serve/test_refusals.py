@@ -66,12 +66,12 @@ def test_request_ids_and_traces(served):
 
 
 def test_metrics_count_what_clients_see(served):
-    before = served.counts("maskwright_requests_total", 'route="/embed"')
-    texts = served.counts("maskwright_texts_total")
+    before = served.metric("maskwright_requests_total", 'route="/embed"')
+    texts = served.metric("maskwright_texts_total")
     for _ in range(3):
         assert served.post("/embed", {"inputs": ["a", "b"]}).status == 200
-    assert served.counts("maskwright_requests_total", 'route="/embed"') == before + 3
-    assert served.counts("maskwright_texts_total") == texts + 6
+    assert served.metric("maskwright_requests_total", 'route="/embed"') == before + 3
+    assert served.metric("maskwright_texts_total") == texts + 6
     page = served.get("/metrics").body.decode()
     for name in ("queued_requests", "queued_tokens", "worker_up", "loop_lag_seconds_count", "abandoned_total"):
         assert f"maskwright_{name} " in page
@@ -131,7 +131,7 @@ def test_a_dead_worker_is_unhealthy(models):
         start = time.monotonic()
         assert server.get("/health").status == 503 and server.get("/ready").status == 503
         assert time.monotonic() - start < 2
-        assert server.counts("maskwright_worker_up") == 0
+        assert server.metric("maskwright_worker_up") == 0
 
 
 def test_draining_refuses_new_work(models):

@@ -152,7 +152,7 @@ def test_translate(served, models):
 
 def test_attention(served, models):
     found = served.post("/attention", {"inputs": TEXTS[0], "layers": [2], "heads": [1, 3]}).json()
-    expected = attention(api.open_model(models["vectors"], None, "cpu", "fp32"), TEXTS[0]).select([2], [1, 3])
+    expected = attention(api.open_model(models["vectors"], (), "cpu", "fp32"), TEXTS[0]).select([2], [1, 3])
     weights = np.array(found["maps"][0]["weights"])
     assert np.abs(weights - expected.main.weights).max() < CLOSE
 

@@ -1,4 +1,4 @@
-"""Slow and silent clients: they are cut off, and the others do not notice."""
+"""Slow and silent clients: their connections are closed, and the others do not notice."""
 
 from __future__ import annotations
 

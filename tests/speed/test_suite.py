@@ -14,7 +14,7 @@ from conventions.sources import REPOSITORY
 
 MACHINE = {
     "facts": {"python": "3.11.7", "instruction_sets": ["avx2", "avx512_bf16"]},
-    "processor": "A Processor",
+    "processor": "Some CPU",
     "versions": {"torch": "2.13.0", "openvino": None},
     "options": {"rounds": 3, "threads": 2, "batch": 32},
 }
@@ -59,7 +59,7 @@ def test_rates_ratios_and_reasons_stand_in_the_table(page, tmp_path: Path):
     text = written(page, tmp_path, [bulk(rates)])
     assert "| maskwright bf16 | 500 | 450 to 600 | 5.00 | 1.67 | 0.9900 / 0.9800 | 500 MB | 10 |" in text
     assert "Not measured: OpenVINO fp32: No module named 'openvino'" in text
-    assert "A Processor, 2 threads" in text and "Missing: openvino" in text and "abc1234" in text
+    assert "Some CPU, 2 threads" in text and "Missing: openvino" in text and "abc1234" in text
     picture = (tmp_path / "images" / "speed-minilm-natural.svg").read_text()
     assert picture.startswith("<svg") and "maskwright bf16" in picture and "#1565c0" in picture
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import socket
-import threading
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -25,23 +21,11 @@ from maskwright.http.listen import listen
 from maskwright.studio.guard import Keys
 from maskwright.studio.model_registry import Studio, load_models
 from maskwright.studio.server import LIMITS, server_config
+from web_client import Answer, Client, in_thread
 
 
 @dataclass
-class Answer:
-    """status, headers by small name, body; `json()` reads it."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    def json(self) -> Any:
-        """The body as JSON."""
-        return json.loads(self.body)
-
-
-@dataclass
-class Served:
+class Served(Client):
     """A running studio."""
 
     studio: Studio
@@ -59,31 +43,13 @@ class Served:
         """An address with a key that nobody used."""
         return f"{self.origin}/?key={self.keys.issue()}"
 
-    def request(
-        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
-    ) -> Answer:
-        """One request with exactly these headers, and Host where none is given."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
-        try:
-            connection.putrequest(method, path, skip_host="Host" in (headers or {}), skip_accept_encoding=True)
-            for name, value in (headers or {}).items():
-                connection.putheader(name, value)
-            if body is not None:
-                connection.putheader("Content-Length", str(len(body)))
-            connection.endheaders(body)
-            found = connection.getresponse()
-            return Answer(found.status, {name.lower(): value for name, value in found.getheaders()}, found.read())
-        finally:
-            connection.close()
+    def own_headers(self) -> dict[str, str]:
+        """As the studio's own pages ask."""
+        return {"Cookie": self.cookie}
 
-    def get(self, path: str, **headers: str) -> Answer:
-        """As the studio's own page asks."""
-        return self.request("GET", path, headers={"Cookie": self.cookie, **headers})
-
-    def post(self, path: str, value: Any) -> Answer:
-        """JSON, or bytes as they are, as the studio's own page sends them."""
-        data = value if isinstance(value, bytes) else json.dumps(value).encode()
-        return self.request("POST", path, data, {"Cookie": self.cookie, "Origin": self.origin})
+    def post(self, path: str, value: Any, **headers: str) -> Answer:
+        """As the studio's own pages send it."""
+        return super().post(path, value, **{"Origin": self.origin, **headers})
 
     def raw(self, data: bytes) -> bytes:
         """Bytes in, the first bytes that come back out; b"" where the connection is closed."""
@@ -100,22 +66,13 @@ class Served:
 def serving(runs: Path, *models: str | Path, limits: Limits = LIMITS) -> Iterator[Served]:
     """A studio of these model folders, listening until the block ends."""
     studio = Studio(load_models([str(model) for model in models], "cpu", "fp32"), runs, "cpu", "fp32")
-    listening = listen(0)
-    port = listening.getsockname()[1]
-    keys = Keys()
-    server = uvicorn.Server(server_config(studio, port, keys, limits))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-    thread.start()
-    served = Served(studio, port, keys)
-    try:
-        deadline = time.monotonic() + 30
-        while not server.started and time.monotonic() < deadline:
-            time.sleep(0.01)
-        exchanged = served.request("GET", f"/?key={keys.issue()}")
-        served.cookie = exchanged.headers["set-cookie"].partition(";")[0]
-        yield served
-    finally:
-        studio.jobs.stop_all()
-        server.should_exit = True
-        thread.join(30)
-        listening.close()
+    listening, keys = listen(0), Keys()
+    server = uvicorn.Server(server_config(studio, listening.getsockname()[1], keys, limits))
+    with in_thread(server, listening) as port:
+        served = Served(studio, port, keys)
+        try:
+            exchanged = served.request("GET", f"/?key={keys.issue()}")
+            served.cookie = exchanged.headers["set-cookie"].partition(";")[0]
+            yield served
+        finally:
+            studio.jobs.stop_all()

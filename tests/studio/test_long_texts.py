@@ -43,7 +43,7 @@ def test_truncation_is_always_reported(served, path):
     assert asked[0] == "" and asked[1] == asked[2], "a second question is not answered with the sum of both"
     assert asked[1].endswith(f"truncated: the maximum length is {ROOM}.")
     if path == "/api/complete":
-        tokenizer = open_model(shelved.source, None, "cpu", "fp32").tokenizer
+        tokenizer = open_model(shelved.source, (), "cpu", "fp32").tokenizer
         truncated = len(tokenizer.encode_plain([LONG])[0]) + len(tokenizer.opening_ids) - ROOM
         assert asked[1].startswith(f"{truncated} tokens were truncated")
     if path == "/api/classify":

@@ -10,6 +10,7 @@ from pathlib import Path
 from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+from maskwright.tasks.qa.windows import Windows
 from maskwright.text.readers.squad import Question, ReferenceAnswer
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from text.tokenizer_samples import CORPUS
@@ -117,3 +118,9 @@ def ask(
         start, end = answer if isinstance(answer, tuple) else (context.index(answer), 0)
         golds.append(ReferenceAnswer(context[start:end] if isinstance(answer, tuple) else answer, start))
     return Question(name, question, context, tuple(golds) if known else None, 1, "the tests")
+
+
+def answer_tokens(windows: Windows, window: int) -> list[int]:
+    """Tokens where an answer can begin or end: those of the context with at least one character."""
+    first = windows.first[window]
+    return [first + place for place, (start, end) in enumerate(windows.spans[window].tolist()) if end > start]

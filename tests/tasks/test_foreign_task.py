@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -109,6 +110,14 @@ def test_it_evaluates_and_predicts(run: SimpleNamespace):
     assert (evaluated["task"], evaluated["examples"]) == ("count", 40)
     assert evaluated["metrics"] == pytest.approx({"within_tolerance": trained["final"]["within_tolerance"]})
     assert len(answers) == 40 and all(isinstance(one["score"], int) for one in answers)
+
+
+def test_its_predictions_and_its_models_are_described_in_its_words(run: SimpleNamespace):
+    shown = run.call("predict run/model cat")
+    assert shown.returncode == 0 and re.search(r"cat +\d+ cats", shown.stdout), shown.stdout + shown.stderr
+    wrong = run.call("fill-mask run/model a")
+    assert wrong.returncode == 2
+    assert "run/model contains a counting model" in wrong.stderr and "maskwright predict or evaluate" in wrong.stderr
 
 
 def test_its_report_has_its_blocks(run: SimpleNamespace):

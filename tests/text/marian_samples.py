@@ -59,13 +59,13 @@ def marian_files(folder: Path, codes: tuple[str, ...] = (), two: bool = False, *
 
 
 def zip_all(*sides: list[str]) -> list[tuple[str, ...]]:
-    """Pieces of both sides in turn, so that the order of the table is that of neither model."""
+    """SentencePiece tokens of both sides in turn, so that the order of the table is that of neither model."""
     longest = max(map(len, sides))
     return [tuple(side[place] for side in sides if place < len(side)) for place in range(longest)]
 
 
 def table(found: list[str], codes: tuple[str, ...], two: bool) -> dict[str, int]:
-    """Ids: what ends and what is unknown first, padding mostly last; some pieces of the model are not there."""
+    """Ids: what ends and what is unknown first, padding mostly last; some tokens of the model are missing."""
     kept = [piece for number, piece in enumerate(dict.fromkeys(found)) if piece not in TOKENS and number % 17]
     names = ["</s>", "<unk>", *(f">>{code}<<" for code in codes), *kept]
     names.insert(2 if two else len(names), "<pad>")  # two tables have it in the same place

@@ -7,16 +7,10 @@ import json
 import pytest
 
 from maskwright.core import registry
-from maskwright.train.against_baseline import (
-    PARTS,
-    Compared,
-    compare_pretraining,
-    health_line,
-    named_baseline,
-    worst_level,
-)
+from maskwright.train.against_baseline import Compared, health_line, worst_level
 from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.finetuning.finetune import finetune
+from maskwright.train.pretraining.health import PARTS, compare_pretraining, named_baseline
 from train.runs import finetuning, pretraining
 
 FLAT = {"mlm_accuracy": 0.05, "mlm_loss": 6.0, "nsp_accuracy": 0.5}

@@ -11,7 +11,7 @@ from maskwright.models import transformer
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 from maskwright.train import compiled
-from maskwright.train.compiled import choose_compiling, compile_layers
+from maskwright.train.pretraining.compiled import choose_compiling, compile_layers
 from small_network import SMALL
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")

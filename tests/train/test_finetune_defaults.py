@@ -12,9 +12,8 @@ from maskwright.core import storage
 from maskwright.core.errors import CorruptFileError
 from maskwright.core.options import command_words
 from maskwright.core.sealed import accept
-from maskwright.hub.recommended import carried_over, recommended_lr
-from maskwright.train.finetuning.config import FinetuneConfig
-from maskwright.train.finetuning.epochs import epochs_for
+from maskwright.hub.recommended import inherited_settings, recommended_lr
+from maskwright.train.finetuning.config import FinetuneConfig, epochs_for
 from maskwright.train.finetuning.finetune import finetune
 from train.runs import finetuning, labeled
 
@@ -89,11 +88,11 @@ def test_a_run_of_an_older_version_stays_finished(tmp_path):
 
 def test_a_model_recommends_its_learning_rate(recommending):
     model = recommending({"lr": 4e-4})
-    assert recommended_lr(model) == 4e-4 and carried_over(model) == {"finetuning": {"lr": 4e-4}}
+    assert recommended_lr(model) == 4e-4 and inherited_settings(model) == {"finetuning": {"lr": 4e-4}}
     assert FinetuneConfig(**PATHS, model=model).lr == 4e-4
     assert FinetuneConfig(**PATHS, model=model, lr=1e-5).lr == 1e-5
     assert FinetuneConfig(**PATHS, model=model, adapter="lora").lr == 2e-3
-    assert FinetuneConfig(**PATHS, model=model, task="anomaly").lr == 1e-3  # of a head alone
+    assert FinetuneConfig(**PATHS, model=model, task="anomaly").lr == 1e-3  # only the head is trained
     assert mw.TextClassifier(model)._lr() == 4e-4
     assert mw.TextClassifier(model, lr=1e-5)._lr() == mw.TextClassifier(model, learning_rate=1e-5)._lr() == 1e-5
     assert mw.TextClassifier(model, adapter="lora")._lr() == 2e-3
@@ -102,7 +101,7 @@ def test_a_model_recommends_its_learning_rate(recommending):
 def test_models_without_a_recommendation_have_the_default(tmp_path):
     tiny().save(tmp_path / "model")
     assert recommended_lr(None) is recommended_lr("owner/name") is recommended_lr(str(tmp_path / "model")) is None
-    assert carried_over(None) == {} and FinetuneConfig(**PATHS, model=str(tmp_path / "model")).lr == 5e-5
+    assert inherited_settings(None) == {} and FinetuneConfig(**PATHS, model=str(tmp_path / "model")).lr == 5e-5
     assert mw.TextClassifier("some/model")._lr() == 5e-5
 
 

@@ -7,8 +7,7 @@ import torch
 from torch import nn
 
 from maskwright.nn.embeddings import Table
-from maskwright.train.optimizer import adamw
-from maskwright.train.row_gradients import RowGradients
+from maskwright.train.optimizer import RowGradients, adamw
 
 STEPS = ([3, 1, 3], [0, 2], [5, 5, 5, 1])
 

@@ -42,7 +42,7 @@ def calibrate(settings: CalibrateSettings, json: JsonFlag = False) -> None:
         maskwright calibrate runs/n/model dev.conll -o runs/n/calibrated --json
     """
     model, output, skip = settings.model, settings.output, settings.skip_bad_rows
-    from ..api import ANSWERING, open_model, predictor_of
+    from ..api import open_model, predictor_of
     from ..hub.download import find_folder
     from ..hub.facts_file import copy_with_facts
     from ..tasks.evaluation.calibration import calibration_errors, cross_entropy, cross_probabilities, probabilities
@@ -52,7 +52,7 @@ def calibrate(settings: CalibrateSettings, json: JsonFlag = False) -> None:
         raise InputError(
             f"{model} is a Hugging Face Hub model ID, which is read-only: pass -o FOLDER for the calibrated model."
         )
-    opened = open_model(model, ANSWERING, settings.device, settings.precision)
+    opened = open_model(model, "predict", settings.device, settings.precision)
     predictor = predictor_of(opened, model, settings.max_length)
     task = predictor.task
     table = read_to_score(task, settings.file, model, columns=settings.columns, skip_bad_rows=skip)

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from ..core.display import shorten
 from ..core.errors import ConfigError, RunError
 from ..core.options import option
 from ..core.progress import track
 from ..train.settings import SEED
-from .common import JsonFlag, print_json, print_table, print_text, shorten
+from .common import JsonFlag, print_json, print_table, print_text
 from .default_model import with_default_model
 from .settings import takes_settings
 from .using import BATCH_TOKENS, INPUT, MAX_LENGTH, MODEL, Hardware, Rows, read_rows, warn_of_cuts

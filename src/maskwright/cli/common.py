@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -107,17 +106,6 @@ def print_table(
         table.padding = 0  # closer columns; where that is not enough, longer lines rather than lost cells
         console.width = max(console.width, console.measure(table, options=wide).minimum)
     console.print(table)
-
-
-def in_a_line(text: str) -> str:
-    """A text whose line breaks can be seen, so that it stays a row of a table."""
-    return re.sub(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]", "⏎", text)
-
-
-def shorten(text: str, width: int = 70) -> str:
-    """A text on one line of at most this many characters."""
-    text = " ".join(text.split())
-    return text if len(text) <= width else text[: width - 3] + "..."
 
 
 def print_metrics(metrics: Mapping[str, float]) -> None:

@@ -40,7 +40,7 @@ class DefaultModelCommand(SettingsCommand):
         is_default = not self._names_model(ctx, args)
         rest = super().parse_args(ctx, [ENGLISH, *args] if is_default else args)
         if is_default:
-            tell_default("name another one first")
+            tell_default("pass another one first")
         return rest
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

@@ -51,8 +51,12 @@ class DataSettings(Hardware, Rows):
     task: str | None = option(None, "Task of the data.", default_help="detected from the file")
     tokenizer: Path | None = option(None, "Tokenizer or model folder, to report token lengths and truncation.")
     fix: Path | None = option(None, "Write a copy of TRAIN without duplicates, leaks, conflicts and bad rows.")
-    model: str | None = option(None, "With --mislabelled: encoder that embeds the texts.")
-    mislabeled: bool = option(False, "List the rows whose label is most likely wrong.", flag="--mislabelled")
+    model: str | None = option(None, "With --mislabeled: encoder that embeds the texts.")
+    mislabeled: bool = option(
+        False,
+        "List the rows whose label is most likely wrong.",
+        old_flag="--mislabelled",  # terms: ok
+    )
     output: Path | None = option(
         None, "Write an HTML page, or the likely label errors (.tsv, .csv, .jsonl).", short="-o"
     )
@@ -60,15 +64,15 @@ class DataSettings(Hardware, Rows):
 
     def __post_init__(self) -> None:
         if self.mislabeled and self.model is None:
-            raise ConfigError("--mislabelled needs --model: an encoder for text features.")
+            raise ConfigError("--mislabeled needs --model: an encoder for text features.")
         if self.mislabeled and (self.dev is not None or self.fix is not None or self.tokenizer is not None):
-            raise ConfigError("--mislabelled looks at the labels of one file; remove --dev, --fix and --tokenizer.")
+            raise ConfigError("--mislabeled looks at the labels of one file; remove --dev, --fix and --tokenizer.")
         if self.task is not None:
             check_name("task", "task", self.task, registry.names("task"))
         if self.mislabeled and self.task not in (None, task_for("texts")):
-            raise ConfigError(f"--mislabelled finds label errors in text classification, not in {self.task}.")
+            raise ConfigError(f"--mislabeled finds label errors in text classification, not in {self.task}.")
         if not self.mislabeled and self.model is not None:
-            raise ConfigError("--model goes with --mislabelled; lengths in tokens come from --tokenizer.")
+            raise ConfigError("--model goes with --mislabeled; lengths in tokens come from --tokenizer.")
         is_page = self.output is None or self.output.suffix.lower() in (".html", ".htm")
         if not self.mislabeled and not is_page:
             raise ConfigError(f"{self.output} must end in .html: the report is an HTML page.")
@@ -177,7 +181,7 @@ def data(settings: DataSettings, json: JsonFlag = False) -> None:
 
         maskwright doctor data train.conll --dev dev.conll --tokenizer runs/a/model --json
 
-        maskwright doctor data train.tsv --mislabelled --model runs/a/model -o doubtful.tsv
+        maskwright doctor data train.tsv --mislabeled --model runs/a/model -o doubtful.tsv
     """
     if settings.mislabeled:
         _show_mislabeled(settings, json)

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..core.config import to_dict
+from ..core.display import on_one_line
 from ..core.errors import ConfigError, InputError
 from ..core.options import command_line, option
 from ..core.plural import plural
 from ..core.progress import warn
 from ..train.settings import SEED
-from .common import JsonFlag, in_a_line, print_json, print_metrics, print_table, print_text
+from .common import JsonFlag, print_json, print_metrics, print_table, print_text
 from .settings import takes_settings
 from .using import (
     BATCH_TOKENS,
@@ -106,15 +107,15 @@ def evaluate(settings: EvaluateSettings, json: JsonFlag = False) -> None:
     typical = calibration_texts(settings)  # never of the rows that are scored: that would flatter int8
     if typical is not None and settings.against is not None:
         raise ConfigError("--against compares models in fp32 or bf16: remove --precision int8.")
-    from ..api import ANSWERING, WORDY, open_model
-    from ..inference.ready import role_of
+    from ..api import open_model
+    from ..inference.kinds import kind_of
 
-    loaded = open_model(settings.model, (*ANSWERING, *WORDY), settings.device, settings.precision)
-    if settings.target is not None and role_of(loaded) != "seq2seq":
+    loaded = open_model(settings.model, ("predict", "score-text"), settings.device, settings.precision)
+    if settings.target is not None and not kind_of(loaded).can("translate"):
         raise InputError(
             f"{settings.model} is not a translation model: remove {settings.target}, or use a translation model."
         )
-    run = _on_rows if role_of(loaded) in ANSWERING else _on_text
+    run = _on_rows if kind_of(loaded).can("predict") else _on_text
     result, exact = run(settings, loaded, typical)
     if typical is not None:
         result |= _in_float32(loaded, exact)
@@ -144,7 +145,7 @@ def _on_text(settings: EvaluateSettings, model: Model, typical: list[Text] | Non
 
 def _on_rows(settings: EvaluateSettings, model: Model, typical: list[Text] | None) -> Scored:
     """Score a fine-tuned model on labeled rows, alone or against another one."""
-    from ..api import ANSWERING, make_int8, open_model, predictor_of
+    from ..api import make_int8, open_model, predictor_of
 
     if settings.stride is not None:
         raise InputError(f"{settings.model} is not a causal language model: --stride applies only to their perplexity.")
@@ -157,7 +158,7 @@ def _on_rows(settings: EvaluateSettings, model: Model, typical: list[Text] | Non
     if settings.risk is not None:
         result["abstention"] = scored.at_risk(settings.risk)
     if settings.against is not None:
-        other = open_model(settings.against, ANSWERING, settings.device, settings.precision)
+        other = open_model(settings.against, "predict", settings.device, settings.precision)
         result["against"] = scored.against(predictor_of(other, settings.against, settings.max_length), settings.against)
     if settings.report is not None:
         scored.write(settings.report, result.get("against"))
@@ -201,7 +202,7 @@ def _show(result: dict[str, Any], file: Path) -> None:
         found = next(error[name] for name in ANSWERS if name in error)
         pair = f" | {error['text_pair']}" if error["text_pair"] else ""
         if "perplexity" in error:  # of a text to generate
-            wanted, text = (in_a_line(str(error[name])) for name in ("gold", "text"))
+            wanted, text = (on_one_line(str(error[name])) for name in ("gold", "text"))
             print_text(f"line {error['line']}: {found:.0%} of the tokens of {wanted} predicted: {text}")
             continue
         gold, given = (_words(side, " " if "tags" in error else " | ") for side in (error["gold"], found))

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from ..core.config import check
+from ..core.display import on_one_line
 from ..core.options import option
 from ..train.settings import SEED, SKIP_BAD_ROWS
-from .common import JsonFlag, in_a_line, print_json, print_table, print_text
+from .common import JsonFlag, print_json, print_table, print_text
 from .settings import takes_settings
 from .using import MAX_LENGTH, Hardware, check_one_source, read_rows
 
@@ -184,5 +185,5 @@ def _show_suggestions(text: str, found: list[Continuation], json: bool) -> None:
     if json:
         print_json({"text": text, "suggestions": [one.to_json() for one in found]})
         return
-    rows = [(number, f"{one.score:.2f}", in_a_line(f"{text}{one.text}")) for number, one in enumerate(found, start=1)]
+    rows = [(number, f"{one.score:.2f}", on_one_line(f"{text}{one.text}")) for number, one in enumerate(found, start=1)]
     print_table(("", "log probability", "text"), rows, right=("log probability",))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ..core.display import shorten
 from ..core.errors import ConfigError
 from ..core.options import option
 from ..core.plural import plural
 from ..core.progress import note, track
-from .common import JsonFlag, in_a_line, print_json, print_table, print_text, shorten
+from .common import JsonFlag, print_json, print_table, print_text
 from .default_model import with_default_model
 from .settings import takes_settings
 from .using import (
@@ -33,7 +34,8 @@ from .using import (
 if TYPE_CHECKING:
     from ..inference.predict import Predictor
     from ..inference.zero_shot import ZeroShot
-    from ..tasks.base import AnyRow
+    from ..tasks.base import AnyRow, Task
+    from ..tasks.table import TableRow
     from ..text.readers.row_stream import RowStream
 
 TEMPLATE = "This text is about {}."
@@ -137,8 +139,7 @@ def predict(settings: PredictSettings, json: JsonFlag = False) -> None:
         count = write_answers(output, _answers(predictor, rows, settings.batch_tokens))
         note(f"{plural(count, 'answer')} in {output}")
     else:
-        written = predictor.task.written if isinstance(predictor, Predictor) else ""
-        _show(_answers(predictor, rows, settings.batch_tokens), json, written)
+        _show(_answers(predictor, rows, settings.batch_tokens), json, getattr(predictor, "task", None))
     if not isinstance(rows, Sequence):
         warn_of_skipped(rows)
     if isinstance(predictor, Predictor) and settings.min_confidence is not None:
@@ -201,53 +202,27 @@ def _answers(
             progress.update(number)
 
 
-def _show(answers: Iterator[dict[str, Any]], json: bool, written: str) -> None:
-    """Prints predictions. written: key of the generated text in them."""
+def _show(answers: Iterator[dict[str, Any]], json: bool, task: Task | None) -> None:
+    """Prints predictions. task: of the model, None for labels that it was not trained for."""
     if json:
         for answer in answers:
             print_json(answer)
         return
-    first = list(islice(answers, 1))
-    named = next((written for answer in first if written in answer), "label")
-    cells = (line for answer in chain(first, answers) for line in _lines(answer, written))
+    from ..core import registry
+    from ..tasks.table import label_rows
+
+    written = task.written if task is not None else ""
+    rows_of_answer = label_rows if task is None else registry.load(task.table)
+    cells = (line for answer in answers for line in _lines(answer, rows_of_answer(answer, written)))
     while table := list(islice(cells, TABLE_ROWS)):
-        print_table(("text", named, "score"), table, right=("score",))
+        print_table(("text", written or "label", "score"), table, right=("score",))
 
 
-def _lines(answer: dict[str, Any], written: str) -> Iterator[tuple[str, str, str]]:
-    """Text, label and score: one line per prediction, or per entity or word of a tagged text."""
+def _lines(answer: dict[str, Any], rows: list[TableRow]) -> Iterator[tuple[str, str, str]]:
+    """Yields text, label and score; then the other rows of the prediction, indented."""
     text = shorten(answer["text"] + (f" | {answer['text_pair']}" if "text_pair" in answer else ""))
-    if "entities" in answer:
-        yield text, "" if answer["entities"] else "-", ""
-        for entity in answer["entities"]:
-            yield f"  {entity['start']}-{entity['end']} {entity['text']}", entity["type"], f"{entity['score']:.4f}"
-    elif "tags" in answer:
-        yield text, "", ""
-        for word, tag, score in zip(answer["tokens"], answer["tags"], answer["scores"], strict=True):
-            yield f"  {word}", tag, f"{score:.4f}"
-    elif written in answer:
-        yield text, in_a_line(answer[written]), f"{answer['score']:.4f}"
-    elif "choice" in answer:
-        yield text, f"{answer['label']} {shorten(answer['choice'])}", f"{answer['score']:.4f}"
-        yield from _loudest(answer)
-    elif "answer" in answer:
-        place = "" if answer["start"] is None else f"{answer['start']}-{answer['end']} "
-        yield text, place + (shorten(answer["answer"]) or "-"), f"{answer['score']:.4f}"
-    else:
-        if answer.get("is_rare") is not None:
-            answer = {**answer, "label": "rare" if answer["is_rare"] else "normal"}
-        label = answer.get("label", ", ".join(answer.get("labels") or [])) or ("-" if "labels" in answer else "")
-        label = "(abstained)" if answer.get("abstained") else label
-        yield text, label, f"{answer['score']:.4f}" if "score" in answer else ""
-        yield from _loudest(answer)
-
-
-def _loudest(answer: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Prints the top-scoring window of a long text, one line per predicted label."""
-    found = answer.get("loudest", {})
-    for label, place in ({"": found} if "window" in found else found).items():
-        where = f"  window {place['window'] + 1} of {place['windows']}, characters {place['start']}-{place['end']}"
-        yield where, label, f"{place['score']:.4f}"
+    for number, row in enumerate(rows):
+        yield (f"  {row.what}" if number else text), row.result, "" if row.score is None else f"{row.score:.4f}"
 
 
 def _show_trace(predictor: Predictor, row: AnyRow, json: bool) -> None:
@@ -263,7 +238,7 @@ def _show_trace(predictor: Predictor, row: AnyRow, json: bool) -> None:
     if found.num_closing:
         count, shapes = len(found.words) - found.num_closing, found.summary("words", closing=False)
         print_text(f"{count} without the closing {found.tokens[-1]}:  {shapes}")
-    print_text(f"{len(found.tokens)} {predictor.tokenizer.kind} pieces:  {found.summary('pieces')}")
+    print_text(f"{len(found.tokens)} {predictor.tokenizer.kind} tokens:  {found.summary('pieces')}")
     label = found.answer.get("label", found.answer.get("labels", ""))
     score = f"{found.answer['score']:.4f}" if "score" in found.answer else ""
     print_text(f"answer: {label} {score}\n")

@@ -126,7 +126,8 @@ def _pair(sequence: AuditedSequence) -> str:
 
 
 def _show_result(objective: str, result: PretrainResult, json: bool) -> None:
-    from ..train.against_baseline import compare_pretraining, health_line, named_baseline
+    from ..train.against_baseline import health_line
+    from ..train.pretraining.health import compare_pretraining, named_baseline
 
     found: dict[str, Any] = {
         "run": str(result.output),

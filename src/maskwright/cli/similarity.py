@@ -61,7 +61,7 @@ def similarity(settings: SimilaritySettings, json: JsonFlag = False) -> None:
     """Compare texts, or one word in several sentences, by cosine similarity.
 
     A sentence that contains the word twice gives two rows, 3#1 and 3#2; one without it is invalid. Word embeddings
-    average subword tokens. The static vector of the embedding table is included for comparison.
+    average subword tokens. The row of the embedding table (the static word embedding) is included for comparison.
 
     Examples:
 
@@ -88,7 +88,7 @@ def similarity(settings: SimilaritySettings, json: JsonFlag = False) -> None:
         )
     found = _compare(settings, rows)
     if found.skipped:
-        warn(f"{plural(found.skipped, 'text without the word is', 'texts without the word are')} left out.")
+        warn(f"{plural(found.skipped, 'text without the word is', 'texts without the word are')} skipped.")
     if output is not None:
         write_similarity(output, found, Path(settings.model).name)
     if json:

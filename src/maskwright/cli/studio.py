@@ -54,7 +54,7 @@ def studio(settings: StudioSettings, json: JsonFlag = False) -> None:
     if not settings.models:
         tell_default("name others to add their pages")
 
-    def tell(address: str) -> None:
+    def announce(address: str) -> None:
         print_json({"address": address}) if json else print_text(address)
         note("This address is for you only, and works once: it carries a one-time key. Ctrl-C ends the studio.")
 
@@ -65,5 +65,5 @@ def studio(settings: StudioSettings, json: JsonFlag = False) -> None:
         open_browser=not settings.no_browser,
         device=settings.device,
         precision=settings.precision,
-        on_address=tell,
+        on_address=announce,
     )

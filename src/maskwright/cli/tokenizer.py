@@ -306,7 +306,7 @@ def _show(comparison: Comparison) -> None:
     columns = ["kind", "vocabulary", "unk", "unk words", "tokens/word", "vocab used", "shared affixes", "for example"]
     print_table(columns, rows, right=columns[1:7])
     for name, reason in comparison.left_out.items():
-        print_text(f"{name} is left out: {reason}")
+        print_text(f"{name} is skipped: {reason}")
     print_text(
         f"Trained on {comparison.train_texts:,} sentences; measured on {comparison.held_out_texts:,} others "
         f"({comparison.held_out_words:,} words): every tenth {comparison.unit} was held out."

@@ -114,7 +114,7 @@ def translate(settings: TranslateSettings, json: JsonFlag = False) -> None:
     if stream is not None:
         warn_of_skipped(stream)
     warn_of_cuts(translator.counts)
-    faulty.tell()
+    faulty.warn_of_faults()
     if alignments is not None:
         pairs = [(translator.source_of(text, settings.to), written) for text, written in drawn.pairs]
         _draw(alignments, pairs, drawn.more, translator, settings.model)
@@ -160,7 +160,7 @@ class Faulty:
                 self.count += 1
             yield row, own
 
-    def tell(self) -> None:
+    def warn_of_faults(self) -> None:
         """Reports the number of invalid results."""
         if self.count:
             what = plural(self.count, "result is not a well-formed tree", "results are not well-formed trees")

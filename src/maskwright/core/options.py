@@ -212,7 +212,7 @@ def command_words(cls: type[Any], recipe: Mapping[str, Any]) -> list[str]:
     dependent = getattr(config, "dependent_defaults", {})
     words: list[str] = []
     first: list[str] = []
-    last: list[str] = []  # repeated positional arguments, and those behind them, come after the options
+    last: list[str] = []  # repeated positional arguments, and those after them, come after the options
     for one in dataclasses.fields(cls):
         setting, value = one.metadata["setting"], getattr(config, one.name)
         usual = setting.default_of(task) if setting.by_task else default_of(one)

@@ -115,6 +115,15 @@ TABLE: dict[str, dict[str, str]] = {
         "similarity": "maskwright.cli.similarity:SimilaritySettings",
         "translate": "maskwright.cli.translate:TranslateSettings",
     },
+    "export_format": {
+        "onnx": "maskwright.export.onnx_file:FORMAT",
+        "openvino": "maskwright.export.openvino_file:FORMAT",
+        "torch": "maskwright.export.torch_file:FORMAT",
+    },
+    "export_runtime": {  # formats whose graphs maskwright runs
+        "onnx": "maskwright.export.runtimes:OnnxRuntime",
+        "openvino": "maskwright.export.runtimes:OpenVino",
+    },
     "model_folder": {
         "huggingface": "maskwright.hub.folders:save_model",
     },

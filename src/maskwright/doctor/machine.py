@@ -14,7 +14,7 @@ from ..core.cores import usable_cores
 from ..inference.engine.choice import choose
 from ..models.device import DTYPES, resolve_device, resolve_precision
 from ..nn.varlen import missing
-from ..train.compiled import WORTH_STEPS, choose_compiling
+from ..train.pretraining.compiled import WORTH_STEPS, choose_compiling
 
 _CORE = ("torch", "numpy", "tokenizers", "safetensors", "scikit-learn", "typer", "rich", "tomli-w")
 USUAL_HEAD = 64  # head size of published models with a hidden size of 512 or more

@@ -61,7 +61,7 @@ class AnomalyDetector(OutlierMixin, WholeText):
         >>> detector.predict(texts)  # 1 normal, -1 not
     """
 
-    _heads = ("anomaly",)
+    _ability = "detect-anomalies"
     task_: Anomaly
 
     def __init__(

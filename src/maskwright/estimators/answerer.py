@@ -53,7 +53,7 @@ class QuestionAnswerer(FineTuned):
         >>> answerer.answer([("Who sleeps?", "The old man sleeps.")], top_k=3)
     """
 
-    _heads = ("qa",)
+    _ability = "answer"
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
         """Train. Raises InputError for an answer that is not in its context, with the nearest match."""

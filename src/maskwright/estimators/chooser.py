@@ -60,7 +60,7 @@ class MultipleChoice(WholeText):
         >>> chooser = MultipleChoice("minilm").fit([("Tom was hungry. He", ["ate.", "slept."])], [0])
     """
 
-    _heads = ("choice",)
+    _ability = "choose"
     _roles = ROLES
     task_: Choice
 

@@ -65,7 +65,7 @@ class TextClassifier(ClassifierMixin, WholeText):
         array(['Billing'], dtype='<U8')
     """
 
-    _heads = ("classification",)
+    _ability = "classes"
     task_: Classification
 
     def __init__(

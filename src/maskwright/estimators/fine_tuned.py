@@ -21,7 +21,8 @@ from ..hub.download import find_folder
 from ..hub.folders import load_model, merged, read_facts, save_model
 from ..hub.published import ENGLISH
 from ..hub.recommended import recommended_lr
-from ..inference.ready import compute_in, place, require_head, room_of
+from ..inference.kinds import require
+from ..inference.ready import compute_in, place, room_of
 from ..models.build import build
 from ..models.device import resolve_precision
 from ..models.lora_config import LoraConfig
@@ -29,8 +30,7 @@ from ..models.model import Model, tokenizer_of
 from ..tasks.base import Task
 from ..tasks.of_model import task_of_model
 from ..tasks.rows.examples import Examples
-from ..train.finetuning.config import DEFAULT_EPOCHS, DEFAULT_LR
-from ..train.finetuning.epochs import MIN_STEPS
+from ..train.finetuning.config import DEFAULT_EPOCHS, DEFAULT_LR, MIN_STEPS
 from ..train.finetuning.finetune import fit, has_new_head
 from ..train.schedules import Schedule
 from ..train.settings import ADAPTER_LR
@@ -68,7 +68,7 @@ class FineTuned(BaseEstimator):
         task_: Its task: labels, settings of predictions.
     """
 
-    _heads: tuple[str, ...] = ("classification", "regression")
+    _ability = "text-logits"  # that a loaded model needs
 
     def __init__(
         self,
@@ -228,7 +228,7 @@ class FineTuned(BaseEstimator):
         """
         model, report = load_model(folder)
         report.log_weight_mismatch(folder)
-        require_head(model, cls._heads, str(folder))
+        require(model, str(folder), cls._ability)
         facts = read_facts(find_folder(folder)[0])
         task = task_of_model(model, facts)
         stored = own_facts(facts).get("parameters")

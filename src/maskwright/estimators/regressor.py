@@ -49,7 +49,7 @@ class TextRegressor(RegressorMixin, WholeText):
         >>> regressor = TextRegressor("minilm").fit([("A man sleeps.", "A man is asleep.")], [4.8])
     """
 
-    _heads = ("regression",)
+    _ability = "numbers"
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
         """Train on texts and numbers. Raises InputError for targets that are not finite numbers."""

@@ -20,7 +20,7 @@ from .fine_tuned import AdapterSettings, FineTuned, ModelSource, check_lengths
 
 
 class TokenTagger(FineTuned):
-    """Predicts a tag for each word of a sentence with a fine-tuned encoder.
+    """Predicts a label for each word of a sentence with a fine-tuned encoder.
 
     `X` is a list of sentences, each a list of words; `predict` and `entities` also take plain texts, which are split
     into words. `y` has a list of tags for each sentence.
@@ -54,7 +54,7 @@ class TokenTagger(FineTuned):
         >>> tagger.entities(["Anna left."])
     """
 
-    _heads = ("tagging", "tagging-crf")
+    _ability = "tag"
     task_: Tagging
 
     def __init__(

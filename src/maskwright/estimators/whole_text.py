@@ -147,6 +147,5 @@ class WholeText(FineTuned):
 
     @classmethod
     def _parameters_of(cls, task: Task) -> dict[str, Any]:
-        if not isinstance(task, SequenceTask | Choice) or task.long is None or task.long.both_orders:
-            return {}
-        return {"long": "windows", **task.long.to_json()}
+        long: LongTexts | None = getattr(task, "long", None)
+        return {} if long is None or long.both_orders else {"long": "windows", **long.to_json()}

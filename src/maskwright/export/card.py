@@ -5,20 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..core import registry
 from ..models.model import Model
-
-_RUN = {
-    "onnx": (
-        "import onnxruntime",
-        'session = onnxruntime.InferenceSession("{file}")',
-        "outputs = session.run({names}, inputs)",
-    ),
-    "openvino": (
-        "import openvino",
-        'compiled = openvino.Core().compile_model("{file}", "CPU")',
-        "found = compiled(inputs)\noutputs = [found[name] for name in {names}]",
-    ),
-}
+from .format import Format
 
 
 def export_card(model: Model, spec: Mapping[str, Any], size_bytes: int) -> str:
@@ -33,11 +22,11 @@ def export_card(model: Model, spec: Mapping[str, Any], size_bytes: int) -> str:
         "",
     ]
     lines += _agreement(spec["agreement"])
-    if spec["format"] in _RUN and spec["preprocessing"]["tokenizer"] and len(graph["inputs"][0]["axes"]) == 2:
-        lines += _script(spec)
-    if spec["format"] == "torch":
-        lines += ["## With torch", "", "```python", "import torch"]
-        lines += [f'program = torch.export.load("{graph["file"]}").module()  # only files that you trust', "```", ""]
+    form: Format = registry.resolve("export_format", spec["format"])
+    if form.script is not None and spec["preprocessing"]["tokenizer"] and len(graph["inputs"][0]["axes"]) == 2:
+        lines += _script(spec, form.script)
+    if form.loading:
+        lines += ["## With torch", "", "```python", "import torch", form.loading.format(file=graph["file"]), "```", ""]
     return "\n".join(lines)
 
 
@@ -60,11 +49,11 @@ def _agreement(found: Mapping[str, Any]) -> list[str]:
     return [*lines, "", "Differences are fractions of the largest number of the output.", ""]
 
 
-def _script(spec: Mapping[str, Any]) -> list[str]:
+def _script(spec: Mapping[str, Any], script: tuple[str, str, str]) -> list[str]:
     """A program that needs the runtime, numpy and `tokenizers` alone."""
     graph = spec["graphs"]["model"]
     names = [one["name"] for one in graph["outputs"]]
-    imports, opened, run = (line.format(file=graph["file"], names=names) for line in _RUN[spec["format"]])
+    imports, opened, run = (line.format(file=graph["file"], names=names) for line in script)
     lines = ["## Without maskwright", "", "```python", "import numpy", imports, "from tokenizers import Tokenizer", ""]
     lines += ['tokenizer = Tokenizer.from_file("tokenizer.json")']
     lines += [f"tokenizer.enable_truncation({spec['max_length']})"]

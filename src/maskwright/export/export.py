@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..core import storage
+from ..core import registry, storage
 from ..core.errors import InputError, ModelFolderError
 from ..core.sealed import FACTS, read_facts
 from ..hub.adapters import FACT as ADAPTER
@@ -22,12 +22,8 @@ from .attention import most_tokens
 from .card import export_card
 from .config import ExportConfig
 from .network import PaddedNetwork, Pooling
-from .onnx_file import FILE as ONNX_FILE
-from .onnx_file import write_onnx
-from .openvino_file import convert_onnx, write_openvino
 from .program import trace
 from .specification import specification
-from .torch_file import write_torch
 from .trial_texts import Trial, drawn_texts, drawn_trials, text_trials
 
 KEY = "export"  # entry of maskwright.json
@@ -62,7 +58,8 @@ def export_model(config: ExportConfig, note: Callable[[str], None] = lambda _: N
     note("tracing the model")
     program = trace(network, longest)
     with storage.new_folder(config.output, replace=config.replace) as new:
-        files = _write_graph(program, network, new, config, note)
+        note(f"writing the graph as {config.to}")
+        files = registry.resolve("export_format", config.to).write(program, network, new, config)
         spec = specification(network, config, files, max_length, longest)
         write_files(new, description_files(model, facts, "float32"))
         storage.write_json(new / FACTS, complete_facts(facts | {KEY: spec}))
@@ -112,28 +109,10 @@ def _pooling(model: Model) -> Pooling:
     return Pooling(declared.pooling if is_possible else "mean", declared.normalize)
 
 
-def _write_graph(
-    program: Any, network: PaddedNetwork, new: Path, config: ExportConfig, note: Callable[[str], None]
-) -> list[str]:
-    """Writes the graph. Returns its files, the graph first."""
-    note(f"writing the graph as {config.to}")
-    if config.to == "torch":
-        return write_torch(program, new)
-    name = ONNX_FILE
-    files = write_onnx(program, network, new, name, config.opset)
-    if config.to == "onnx":
-        return files
-    written = write_openvino(convert_onnx(new / name), new)
-    for file in files:
-        (new / file).unlink()
-    (new / name).parent.rmdir()
-    return written
-
-
 def _compare(network: PaddedNetwork, new: Path, spec: Mapping[str, Any], config: ExportConfig) -> Agreement:
     """Raises ModelFolderError, with the figures, if the graph does not agree."""
     trials: list[Trial] = drawn_trials(network, int(spec["longest"]))
-    if config.to == "torch":
+    if config.to not in registry.names("export_runtime"):
         agreement = measure_program(network, new / spec["graphs"]["model"]["file"], spec, trials)
     else:
         if spec["preprocessing"]["tokenizer"] and network.rank == 2:

@@ -10,19 +10,21 @@ import torch
 
 from ..core import storage
 from ..core.errors import MissingExtraError
+from .config import ExportConfig
+from .format import Format
 from .network import PaddedNetwork
 from .program import AXES, quiet
 
 FILE = "onnx/model.onnx"
-MOST_BYTES = 1_900_000_000  # a larger graph does not fit into one protobuf: its weights get a file of their own
+MOST_BYTES = 1_900_000_000  # a larger graph does not fit into one protobuf: its weights are stored in a separate file
 
 
 def write_onnx(
-    program: torch.export.ExportedProgram, network: PaddedNetwork, folder: Path, name: str, opset: int
+    program: torch.export.ExportedProgram, network: PaddedNetwork, folder: Path, config: ExportConfig
 ) -> list[str]:
-    """Writes `folder/name`, with dynamic axes by name. Returns the files written."""
-    (folder / name).parent.mkdir(parents=True, exist_ok=True)
-    return save_graph(traced_graph(program, network, opset), folder, name)
+    """Writes `folder/onnx/model.onnx`, with dynamic axes by name. Returns the files written."""
+    (folder / FILE).parent.mkdir(parents=True, exist_ok=True)
+    return save_graph(traced_graph(program, network, config.opset), folder, FILE)
 
 
 def traced_graph(program: torch.export.ExportedProgram, network: PaddedNetwork, opset: int) -> Any:
@@ -46,7 +48,7 @@ def traced_graph(program: torch.export.ExportedProgram, network: PaddedNetwork, 
 
 
 def save_graph(model: Any, folder: Path, name: str) -> list[str]:
-    """Writes an onnx_ir model; weights of a large one go to a file beside it. Returns the files written."""
+    """Writes an onnx_ir model; weights of a large one go to a second file. Returns the files written."""
     import onnx
     import onnx_ir
 
@@ -75,3 +77,15 @@ def _name_axes(model: Any, rank: int) -> None:
         for axis, dim in enumerate(value.shape or ()):
             if isinstance(dim, onnx_ir.SymbolicDim) and str(dim.value) in names:
                 value.shape[axis] = onnx_ir.SymbolicDim(names[str(dim.value)])
+
+
+FORMAT = Format(
+    write_onnx,
+    packages=("onnx", "onnxruntime", "onnxscript"),
+    settings=("opset",),
+    script=(
+        "import onnxruntime",
+        'session = onnxruntime.InferenceSession("{file}")',
+        "outputs = session.run({names}, inputs)",
+    ),
+)

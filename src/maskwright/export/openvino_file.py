@@ -6,6 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import MissingExtraError
+from .config import ExportConfig
+from .format import Format
+from .network import PaddedNetwork
+from .onnx_file import write_onnx
 
 FILES = ("openvino_model.xml", "openvino_model.bin")
 
@@ -19,12 +23,23 @@ def openvino_core() -> Any:
     return openvino
 
 
-def convert_onnx(path: Path) -> Any:
-    """Returns an ONNX graph as an OpenVINO model."""
-    return openvino_core().convert_model(path)
-
-
-def write_openvino(model: Any, folder: Path) -> list[str]:
-    """Writes an OpenVINO model in float32. Returns the files written."""
-    openvino_core().save_model(model, folder / FILES[0], compress_to_fp16=False)
+def write_openvino(program: Any, network: PaddedNetwork, folder: Path, config: ExportConfig) -> list[str]:
+    """Writes an OpenVINO model in float32, converted from an ONNX graph. Returns the files written."""
+    openvino = openvino_core()
+    graph, *others = (folder / name for name in write_onnx(program, network, folder, config))
+    openvino.save_model(openvino.convert_model(graph), folder / FILES[0], compress_to_fp16=False)
+    for path in (graph, *others):
+        path.unlink()
+    graph.parent.rmdir()
     return list(FILES)
+
+
+FORMAT = Format(
+    write_openvino,
+    packages=("openvino", "onnx", "onnxscript"),
+    script=(
+        "import openvino",
+        'compiled = openvino.Core().compile_model("{file}", "CPU")',
+        "found = compiled(inputs)\noutputs = [found[name] for name in {names}]",
+    ),
+)

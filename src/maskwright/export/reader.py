@@ -1,4 +1,4 @@
-"""Runs an exported folder in a process of its own, without torch, and stores the outputs.
+"""Runs an exported folder in a separate process, without torch, and stores the outputs.
 
     python -m maskwright.export.reader FOLDER REQUEST RESULT
 

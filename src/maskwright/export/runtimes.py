@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..core import registry
 from ..core.errors import MissingExtraError, ModelFolderError
 from ..core.storage import inside
 from .graph_checks import FIX, check_onnx, check_openvino
@@ -54,7 +55,7 @@ class OnnxRuntime:
 class OpenVino:
     """An OpenVINO model on the CPU."""
 
-    def __init__(self, path: Path, threads: int | None, hint: str) -> None:
+    def __init__(self, path: Path, threads: int | None, hint: str = "f32") -> None:
         try:
             import openvino
         except ImportError:
@@ -80,19 +81,19 @@ class OpenVino:
 def open_runtime(folder: Path, spec: Mapping[str, Any], graph: str = "model") -> Runtime:
     """Opens a graph of an exported folder. spec: the entry "export" of its maskwright.json.
 
-    Raises ModelFolderError for a graph that is not usable, and for a torch program; MissingExtraError.
+    Raises ModelFolderError for a graph that is not usable, and for a format without a runtime; MissingExtraError.
     """
     threads = int(os.environ.get("OMP_NUM_THREADS", "0") or 0) or None
     path = inside(folder, str(spec["graphs"][graph]["file"]))
     if not path.is_file():
         raise ModelFolderError(f"{path} is missing. {FIX}")
-    if spec["format"] == "onnx":
-        return OnnxRuntime(path, threads)
-    if spec["format"] == "openvino":
-        return OpenVino(path, threads, "f32")
+    runnable = registry.names("export_runtime")
+    if spec["format"] in runnable:
+        runtime: Runtime = registry.resolve("export_runtime", spec["format"])(path, threads)
+        return runtime
     raise ModelFolderError(
-        f"{folder} contains a torch program, which maskwright does not open: torch's loader may run code of the file. "
-        "Export the model with --to onnx or --to openvino."
+        f"{folder} contains a graph of the format {spec['format']}, which maskwright does not open: its loader may run "
+        f"code of the file. Export the model with {' or '.join(f'--to {name}' for name in runnable)}."
     )
 
 

@@ -5,19 +5,16 @@ from __future__ import annotations
 from importlib import metadata
 from typing import Any
 
+from ..core import registry
 from ..models.heads import ChoiceHead, SequenceClassificationHead, SpanHead, TokenClassificationHead
+from ..models.losses import REGRESSION
 from ..models.model import Model
 from ..models.pretraining_heads import MaskedLanguageModelHead, NextSentenceHead, PretrainingHead, ReplacedTokenHead
 from .config import ExportConfig
+from .format import Format
 from .network import EMBEDDING, POOLED, STATES, PaddedNetwork, Pooling
 from .padding import TYPES
 from .program import AXES
-
-PACKAGES = {
-    "onnx": ("onnx", "onnxruntime", "onnxscript"),
-    "openvino": ("openvino", "onnx", "onnxscript"),
-    "torch": (),
-}
 
 
 def specification(
@@ -35,15 +32,15 @@ def specification(
         "precision": "fp32",
         "graphs": {"model": {"file": files[0], "data": files[1:], "inputs": inputs, "outputs": outputs}},
     }
-    if config.to == "onnx":
-        found["opset"] = config.opset
+    form: Format = registry.resolve("export_format", config.to)
     return found | {
+        **{name: getattr(config, name) for name in form.settings},
         "head": model.head_name,
         "max_length": max_length,
         "longest": longest,
         "preprocessing": _preprocessing(model, TYPES in network.inputs),
         "postprocessing": _postprocessing(model, network.pooling),
-        "versions": {name: metadata.version(name) for name in ("maskwright", "torch", *PACKAGES[config.to])},
+        "versions": {name: metadata.version(name) for name in ("maskwright", "torch", *form.packages)},
     }
 
 
@@ -111,7 +108,7 @@ def _postprocessing(model: Model, pooling: Pooling) -> dict[str, Any]:  # noqa: 
     if isinstance(head, ChoiceHead):
         return {"function": "softmax over the choices of a question"}
     if isinstance(head, SequenceClassificationHead):
-        if "regression" in (model.head_name, model.problem_type):
+        if model.problem_type == REGRESSION:
             function = "none: the logits are the predicted numbers"
         elif model.problem_type == "multi_label_classification":
             function = "sigmoid of each label"

@@ -37,13 +37,18 @@ class Trial:
 
 
 def drawn_trials(network: PaddedNetwork, longest: int) -> list[Trial]:
-    """Trials of token IDs drawn from the vocabulary, 1 to `longest` tokens, the shortest beside the longest."""
+    """Trials of token IDs from the vocabulary, 1 to `longest` tokens; the shortest share a batch with the longest."""
     model = network.model
     draw = generator(0, "export trials")
     count = NUM_TEXTS * (CHOICES if isinstance(model.head, ChoiceHead) else 1)
     lengths = np.geomspace(1, min(longest, 128), count).round().astype(int)
     draw.shuffle(lengths)
-    lengths[:4] = 1, min(longest, LONGEST), 1, min(longest, LONGEST)  # alone, and the longest beside one token
+    lengths[:4] = (
+        1,
+        min(longest, LONGEST),
+        1,
+        min(longest, LONGEST),
+    )  # single texts, then the longest with one token
     known = _ordinary_ids(model)
     ids = [draw.choice(known, length).tolist() for length in lengths]
     types = None

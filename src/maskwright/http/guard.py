@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from starlette.responses import PlainTextResponse, Response
-from starlette.types import Message, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 SAFE_METHODS = ("GET", "HEAD")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
@@ -70,3 +71,15 @@ def with_security_headers(send: Send) -> Send:
         await send(message)
 
     return sending
+
+
+async def is_request(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> bool:
+    """Returns whether a connection is an HTTP request; handles it otherwise.
+
+    `app` gets the lifespan. A WebSocket is closed, because no route has one.
+    """
+    if scope["type"] == "lifespan":
+        await app(scope, receive, send)
+    elif scope["type"] != "http":
+        await send({"type": "websocket.close", "code": 1008})
+    return bool(scope["type"] == "http")

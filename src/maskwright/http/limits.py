@@ -15,6 +15,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
+import uvicorn
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -202,3 +203,21 @@ class LimitedProtocol(H11Protocol):
         head = f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: text/plain; charset=utf-8\r\n"
         self.transport.write(f"{head}content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body)
         self.transport.close()
+
+
+def uvicorn_config(app: ASGIApp, limits: Limits, **options: Any) -> uvicorn.Config:
+    """Returns the configuration of a server with these limits: no access log, no WebSockets.
+
+    options: further ones of `uvicorn.Config`.
+    """
+    return uvicorn.Config(
+        RequestLimits(app, limits),
+        http=limited_protocol(limits),
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        ws="none",
+        h11_max_incomplete_event_size=limits.header_bytes,
+        timeout_keep_alive=limits.idle_seconds,  # type: ignore[arg-type]  # a float too
+        **options,
+    )

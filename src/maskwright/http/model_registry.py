@@ -16,8 +16,8 @@ from ..inference.answer import Answerer
 from ..inference.embed import TextEncoder
 from ..inference.fill_mask import MaskFiller
 from ..inference.generate import TextGenerator
+from ..inference.kinds import kind_of
 from ..inference.predict import Predictor
-from ..inference.ready import HEADS, role_of
 from ..inference.translate import TextTranslator
 from ..models.model import Model, tokenizer_of
 
@@ -37,7 +37,7 @@ class LoadedModel:
     def __init__(self, name: str, source: str, model: Model) -> None:
         self.name, self.source, self.model = name, source, model
         self.folder = find_folder(source)[0]
-        self.role = role_of(model)
+        self.kind = kind_of(model)
         self._encoders: dict[tuple[Any, ...], TextEncoder] = {}
 
     @property
@@ -94,10 +94,9 @@ class LoadedModel:
     def to_json(self) -> dict[str, Any]:
         """Returns the model facts that the pages display."""
         config, tokenizer = self.model.config, self.tokenizer
-        what = HEADS.get(self.role, (f"a model with the head '{self.role}'", ""))[0]
         return {
             "name": self.name,
-            "what": what,
+            "what": self.kind.description,
             "source": self.source,
             "layers": config.num_hidden_layers,
             "hidden": config.hidden_size,
@@ -120,6 +119,6 @@ def load_models(sources: Sequence[str], device: str = "auto", precision: str = "
         given[folder] = source
     names = short_names(sources)
     return [
-        LoadedModel(name, source, open_model(source, None, device, precision))
+        LoadedModel(name, source, open_model(source, (), device, precision))
         for name, source in zip(names, sources, strict=True)
     ]

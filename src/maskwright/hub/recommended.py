@@ -31,7 +31,7 @@ def recommended_lr(model: str | Path | None) -> float | None:
     return _lr_of(folder, read_facts(folder))
 
 
-def carried_over(model: str | None) -> dict[str, Any]:
+def inherited_settings(model: str | None) -> dict[str, Any]:
     """What maskwright.json of a model says that was pre-trained further from `model`: its recommendation."""
     lr = recommended_lr(model)
     return {} if lr is None else {RECOMMENDED: {"lr": lr}}

@@ -10,7 +10,7 @@ from torch import Tensor
 from ..core.errors import InputError
 from ..data.batch import Batch
 from ..models.model import Model, tokenizer_of
-from .ready import require_head
+from .kinds import require
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ def predict_side_by_side(masked: Model, causal: Model, text: str) -> SideBySide:
     language model with the same vocabulary, which reads it once. Raises InputError for an empty text, for another head,
     and if the vocabularies differ.
     """
-    require_head(masked, ("mlm", "pretraining"), "the masked model")
-    require_head(causal, ("clm",), "the causal model")
+    require(masked, "the masked model", "fill-mask")
+    require(causal, "the causal model", "predict-next")
     tokenizer = tokenizer_of(masked)
     if tokenizer.tokens != tokenizer_of(causal).tokens:
         raise InputError("The models have different vocabularies: compare models that share a tokenizer.")

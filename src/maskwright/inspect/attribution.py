@@ -17,6 +17,7 @@ from torch import Tensor
 from ..core.config import check
 from ..core.errors import InputError
 from ..data.batch import Batch
+from ..models.heads import SequenceClassificationHead
 from ..models.model import Model, tokenizer_of
 from ..text.readers.inputs import Text
 from .reading import TokenizedText, read
@@ -26,7 +27,6 @@ STEPS = 16  # initial integration points; doubled until completeness holds
 MAX_STEPS = 512
 TOLERANCE = 0.01  # relative to the difference of the logits plus 0.1
 BATCH_TOKENS = 4096  # tokens whose gradients are computed at once
-CLASSES = ("classification", "regression")
 PREDICTIONS = ("mlm", "pretraining")
 
 
@@ -117,7 +117,7 @@ def _baseline(reading: TokenizedText, baseline: str, vectors: Tensor) -> Tensor:
 def _position(reading: TokenizedText, place: int) -> int | None:
     """Return the token index of the mask; None for a model that classifies the whole text."""
     model = reading.model
-    if model.head_name in CLASSES:
+    if isinstance(model.head, SequenceClassificationHead):
         return None
     if model.head_name not in PREDICTIONS:
         raise InputError("Attributions require a model that predicts a class, a number or a masked token.")

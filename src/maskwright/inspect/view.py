@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.plural import plural
+from ..models.heads import SequenceClassificationHead
 from ..models.model import Model, tokenizer_of
 from ..text.readers.inputs import Text
 from .attention import Attention, AttentionMap, attention_of
-from .attribution import CLASSES, PREDICTIONS, Attribution, attribute_of
+from .attribution import PREDICTIONS, Attribution, attribute_of
 from .flow import flow, rollout
 from .heads import PatternScores, patterns_of
 from .predictions import LANGUAGE_MODEL_HEADS, Predictions, predictions_of
@@ -155,7 +156,7 @@ def _attributions(reading: TokenizedText) -> tuple[Attribution, ...]:
     model = reading.model
     if len(reading.source) > MAX_EXPLAINED_TOKENS:
         return ()
-    if model.head_name in CLASSES:
+    if isinstance(model.head, SequenceClassificationHead):
         answers: list[str | None] = [*model.labels[:MAX_ANSWERS]] or [None]
         return tuple(attribute_of(reading, answer) for answer in answers)
     places = range(min(_masks(reading), MAX_ANSWERS)) if model.head_name in PREDICTIONS else ()

@@ -133,13 +133,6 @@ class EncoderDecoder(Model):
                 f"0 to {self.config.target_vocab_size - 1:,}."
             )
 
-    def target_logits(self, batch: Batch) -> Tensor:
-        """Logits at every token of `batch.target` (teacher forcing): float [target tokens, vocab]."""
-        if batch.target is None:
-            raise InputError("The batch has no targets, which teacher forcing needs.")
-        memory = self.encode(batch).hidden
-        return self.mlm_logits(self.decode(batch.target, memory, batch).hidden)
-
     # -- padded ----------------------------------------------------------------------------------------------
 
     def forward(  # type: ignore[override]  # transformers' names of a decoder's arguments

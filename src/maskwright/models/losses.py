@@ -9,7 +9,8 @@ from torch import Tensor
 from ..core.errors import InputError
 
 IGNORED = -100
-PROBLEM_TYPES = ("regression", "single_label_classification", "multi_label_classification")
+REGRESSION = "regression"
+PROBLEM_TYPES = (REGRESSION, "single_label_classification", "multi_label_classification")
 
 
 def cross_entropy(logits: Tensor, labels: Tensor, what: str) -> Tensor:
@@ -36,7 +37,7 @@ def sequence_loss(logits: Tensor, labels: Tensor, problem_type: str | None) -> T
             f"{logits.shape[0]} x {logits.shape[1]}."
         )
     targets = labels.reshape(logits.shape).to(logits.dtype)
-    if problem_type == "regression":
+    if problem_type == REGRESSION:
         return F.mse_loss(logits, targets)
     return F.binary_cross_entropy_with_logits(logits, targets)
 
@@ -69,7 +70,7 @@ def span_loss(start_logits: Tensor, end_logits: Tensor, starts: Tensor, ends: Te
 def infer_problem_type(num_labels: int, labels: Tensor) -> str:
     """Infers the problem type from labels, [sequences] or [sequences, num_labels], as in transformers."""
     if num_labels == 1:
-        return "regression"
+        return REGRESSION
     return "multi_label_classification" if labels.is_floating_point() else "single_label_classification"
 
 

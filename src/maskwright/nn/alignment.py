@@ -15,7 +15,7 @@ Unlike in a Transformer, the scores are not divided by the square root of the si
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +24,6 @@ from .linear import Linear
 from .padded_attention import Group, pad
 
 ScoreName = Literal["dot", "bilinear", "mlp", "additive"]
-SCORE_NAMES: tuple[str, ...] = get_args(ScoreName)
 
 
 class Sources(NamedTuple):

@@ -2,8 +2,7 @@
 
 Pair i of a head's dimensions is rotated by position * theta^(-2i / head_dim). The product of a rotated query and key
 depends only on the difference of their positions, and nothing is added to the token embeddings. Pair i consists of
-elements i and i + head_dim / 2 ("half-split", as in ModernBERT). RoFormer pairs elements 2i and 2i + 1:
-`interleaved_to_halves` reorders the rows of such weights.
+elements i and i + head_dim / 2 ("half-split", as in ModernBERT).
 """
 
 from __future__ import annotations
@@ -81,12 +80,3 @@ def attend_rotary(
     return (executor or attend)(
         turned, runs, num_heads, dropout_probability=dropout_probability, want_weights=want_weights
     )
-
-
-def interleaved_to_halves(head_dim: int) -> Tensor:
-    """The index in a head with interleaved pairs of each element of a half-split head: int64 [head_dim].
-
-    Indexing the query and key weights of an interleaved model with it, per head, gives the same attention: the product
-    of a query and a key does not depend on the order of their elements.
-    """
-    return torch.arange(head_dim).view(head_dim // 2, 2).T.reshape(-1)

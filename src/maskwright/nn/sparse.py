@@ -1,12 +1,11 @@
 """Sparse attention over packs: each block of queries attends to the few blocks of keys that a rule lists.
 
 Cost is linear in the length (Zaheer et al. 2020, appendix D): no tensor of length x length is created unless the
-weights are requested. `attend_masked` is the same attention with a dense mask, the reference for the tests.
+weights are requested.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import torch
@@ -14,7 +13,6 @@ from torch import Tensor
 
 from ..core.config import check
 from .attention import attend
-from .dropout import dropout
 from .relative import RelativePositions, attend_relative
 from .runs import Run
 from .sparse_blocks import Blocks
@@ -94,47 +92,6 @@ def pattern_for(
     return None if pattern.is_full else pattern.cut(-(-end // rule.block_size))
 
 
-def attend_masked(
-    qkv: Tensor,
-    runs: Sequence[Run],
-    num_heads: int,
-    rule: AttentionRule,
-    *,
-    dropout_probability: float = 0.0,
-    relative: RelativePositions | None = None,
-    positions: Tensor | None = None,
-    padded_length: int | None = None,
-) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """The result of `attend_sparse`, computed with all scores and a dense mask, one sequence at a time.
-
-    qkv: float [tokens, 3 * hidden]. Returns context [tokens, hidden] and weights [heads, length, length] per sequence.
-    A key that a pattern lists n times gets log(n) added to its score; an unlisted one gets -infinity.
-    """
-    hidden = qkv.shape[1] // 3
-    scale = 1.0 / math.sqrt(hidden // num_heads)
-    lengths = [run.length for run in runs for _ in range(run.count)]
-    places = [None] * len(lengths) if positions is None else positions.split(lengths)
-    contexts, weights = [], []
-    for part, place, length in zip(qkv.split(lengths), places, lengths, strict=True):
-        query, key, value = part.view(length, 3, num_heads, -1).permute(1, 2, 0, 3)[:, None]
-        query = query * scale  # each [1, heads, length, head_dim]
-        at = torch.arange(length, device=qkv.device) if place is None else place
-        distances = (at - at[:, None])[None, None]  # [1, 1, length, length]
-        scores = query @ key.mT
-        if relative is not None:
-            scores = scores + relative.score_terms(query, key, scale, distances, slice(None))
-        pattern = pattern_for(rule, length, num_heads, place, padded_length)
-        if pattern is not None:
-            scores = scores + _mask(pattern, at).to(scores.dtype)
-        one = torch.softmax(scores, dim=-1)  # [1, heads, length, length]
-        dropped = dropout(one, dropout_probability)
-        more = None if relative is None else relative.context_terms(dropped, distances)
-        context = dropped @ value if more is None else dropped @ value + more
-        contexts.append(context[0].transpose(0, 1).reshape(length, hidden))
-        weights.append(one[0])
-    return torch.cat(contexts or [qkv[:, :hidden]]), tuple(weights)
-
-
 def _attend_fully(
     tokens: Tensor,
     run: Run,
@@ -160,12 +117,3 @@ def _attend_fully(
             positions=place,
         )
     return context, weights or ()
-
-
-def _mask(pattern: BlockPattern, place: Tensor) -> Tensor:
-    """log(count) of each key: float [heads or 1, length, length]. place: int64 [length]."""
-    block = place // pattern.block_size
-    logarithms = pattern.counts().to(place.device).double().log()[:, block[:, None], block]
-    if pattern.half_width is None:
-        return logarithms
-    return logarithms.masked_fill((place - place[:, None]).abs() > pattern.half_width, -math.inf)

@@ -1,7 +1,7 @@
 """Objective: what a network learns from unlabeled text. Each one is a class in its own file, derived from this base.
 
-The base turns documents into packed examples and says what a run needs to know: which network to train, which special
-tokens the tokenizer must have, which commands can use the result. Corruption, labels and loss belong to the objectives.
+The base turns documents into packed examples and declares which network to train, which special tokens the tokenizer
+must have, and which commands can use the result. Corruption, labels and loss belong to the objectives.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Objective(ABC):
     def make(cls, config: ModelConfig, generator_share: float = GENERATOR_SHARE) -> nn.Module:
         """Returns the model to train without initialized parameters.
 
-        generator_share: size of a second network that is trained with it, as a fraction of its own.
+        generator_share: size of a second network that is trained with it, as a fraction of the size of the first.
         """
         return Model(config, cls.head)
 

@@ -1,9 +1,9 @@
-"""HTTP server of `maskwright serve`: models behind the routes that existing clients know. No model logic.
+"""HTTP server of `maskwright serve`: models on the routes of other inference servers. No model logic.
 
 settings.py    all settings, from the command line or serve.toml
 app.py         the ASGI application: create_app(settings)
 server.py      sockets, signals, draining
-service.py     what the routes use: models, admission, batcher and worker behind one call
+service.py     what the routes use: models, admission, batcher and worker in one call
 admission.py   which requests are let in, by count and by seconds of work
 batcher.py     the queue, and which sequences the next pack takes
 worker.py      the inference thread

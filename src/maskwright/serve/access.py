@@ -12,14 +12,13 @@ import orjson
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..http.guard import request_headers
+from ..http.guard import LOOPBACK_NAMES, is_request, request_headers
 from .dialects.errors import error_body, status_of
 from .exchange import Exchange
 from .refusals import REASONS, Refused
 from .service import DRAINING, Service
 
 OPEN = ("/health", "/ready", "/ping")  # without a key
-LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 BASE_HEADERS = {
     b"x-content-type-options": b"nosniff",
     b"cache-control": b"no-store",
@@ -40,11 +39,7 @@ class Access:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one ASGI connection."""
-        if scope["type"] == "lifespan":
-            await self.app(scope, receive, send)
-            return
-        if scope["type"] != "http":
-            await send({"type": "websocket.close", "code": 1008})
+        if not await is_request(self.app, scope, receive, send):
             return
         headers = request_headers(scope)
         client = scope.get("client")
@@ -74,9 +69,9 @@ class Access:
     # -- private -----------------------------------------------------------------------------------------------------
 
     def _answer(self, scope: Scope, headers: Mapping[str, str], exchange: Exchange) -> Response | None:
-        """Returns a refusal, or the answer to a browser's question about CORS; None if the routes answer."""
+        """Returns a rejection, or the response to a CORS preflight request; None if the routes respond."""
         try:
-            self._check_host(scope, headers)
+            self._check_host(headers)
             origin = headers.get("origin")
             if origin is not None and not self._is_own(origin, scope, headers):
                 raise Refused(403, "origin", "This origin may not use the server: allow it with --cors-origin.")
@@ -90,12 +85,12 @@ class Access:
         return None
 
     def _fault(self, scope: Scope, exchange: Exchange, error: Exception) -> Response:
-        """A mistake of ours: the response says how to report it."""
+        """An internal error: the response contains the request id to report."""
         self.service.warn_of(exchange, error)
         sentence = f"The server made a mistake; report it with the request id {exchange.id}."
         return refusal(Refused(500, "fault", sentence), scope["path"], exchange)
 
-    def _check_host(self, scope: Scope, headers: Mapping[str, str]) -> None:
+    def _check_host(self, headers: Mapping[str, str]) -> None:
         settings, host = self.service.settings, headers.get("host", "")
         if settings.uds is not None:
             return

@@ -15,7 +15,7 @@ CHARACTERS_PER_TOKEN = 3.0  # fewer than in most languages: the estimate may be 
 
 
 @dataclass(frozen=True)
-class Place:
+class Reservation:
     """A request that was let in and is not in the queue yet. seconds: estimated work."""
 
     seconds: float
@@ -41,7 +41,7 @@ class Admission:
         requests, seconds = self.queued()
         return requests + len(self._places), seconds + self._reserved
 
-    def enter(self, seconds: float, timeout: float) -> Place:
+    def enter(self, seconds: float, timeout: float) -> Reservation:
         """Lets a request in, or raises Refused: 413 if it could never fit, 429 if it does not fit now.
 
         seconds: Estimated work; timeout: time until its deadline.
@@ -75,12 +75,12 @@ class Admission:
                 "time.",
                 retry_after(ahead + seconds - timeout),
             )
-        place = Place(seconds)
+        place = Reservation(seconds)
         self._places.add(id(place))
         self._reserved += seconds
         return place
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: Reservation) -> None:
         """The request is in the queue now, where the batcher counts it, or was given up. Twice is as once."""
         if id(place) in self._places:
             self._places.discard(id(place))

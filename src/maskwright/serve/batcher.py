@@ -24,7 +24,7 @@ class Ticket:
     Args:
         key: What the model computes for them; only sequences with equal keys share a pack.
         lengths: Tokens of each sequence.
-        client: Whose share of the model they count toward.
+        client: Client whose use of the model they count toward.
         is_bulk: Whether they may wait for the sequences of others.
 
     Attributes:

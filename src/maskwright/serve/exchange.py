@@ -20,7 +20,7 @@ class Exchange:
     Attributes:
         id: Its id, of the client if that is printable.
         trace: Trace id of the traceparent header, "" for none.
-        client: Name of the key, or address: whose share of the model it counts toward.
+        client: Name of the key, or address, whose use of the model it counts toward.
         timeout: Seconds until its deadline.
         fault: What is wrong with its headers, "" if nothing is.
         is_bulk: Whether it asked to wait for others (x-priority: bulk).

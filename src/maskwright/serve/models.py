@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-from ..api import MASKED, make_int8, open_model, predictor_of
+from ..api import make_int8, open_model, predictor_of
 from ..core.errors import InputError
 from ..core.storage import sha256
 from ..http.model_registry import LoadedModel
@@ -18,7 +18,7 @@ from ..inference.calibration import is_int8
 from ..inference.embed import TextEncoder, embedder_of
 from ..inference.generate import TextGenerator
 from ..inference.predict import Predictor
-from ..inference.ready import HEADS, usual_length
+from ..inference.ready import usual_length
 from ..inference.translate import TextTranslator
 from ..inference.zero_shot import ENTAILMENT, EmbeddingZeroShot, EntailmentZeroShot, ZeroShot
 from ..inspect.attention import attends
@@ -26,7 +26,6 @@ from ..text.readers.tables import read_texts
 from .refusals import Refused
 from .settings import ServeSettings
 
-ENCODERS = ("sentence", None, *MASKED, "clm", "bilm", "rtd", "nsp")  # served for their vectors first
 CALIBRATION_ROWS = 256
 
 
@@ -72,21 +71,21 @@ class ServedModel(LoadedModel):
 
     def zero_shot(self, labels: Sequence[str], template: str) -> ZeroShot:
         """Returns a classifier by label names. Raises InputError for wrong labels."""
-        if self.role == "classification":
+        if self.kind.can("classes"):
             return EntailmentZeroShot(self.predictor, labels, template)
         return EmbeddingZeroShot(self.embedder(True), labels, template)
 
     @property
     def max_length(self) -> int:
         """Maximum tokens of a text."""
-        if self.role in ENCODERS and self.role != "clm":
+        if self.kind.can("embed") and not self.kind.can("generate"):
             return self.embedder().max_length
         return usual_length(self.model, self.wanted_length)
 
     @property
     def has_entailment(self) -> bool:
         """Whether it classifies pairs by entailment."""
-        return self.role == "classification" and ENTAILMENT in [label.casefold() for label in self.model.labels]
+        return self.kind.can("classes") and ENTAILMENT in [label.casefold() for label in self.model.labels]
 
     @cached_property
     def digest(self) -> str:
@@ -99,28 +98,29 @@ class ServedModel(LoadedModel):
         """Whether it computes in int8."""
         return is_int8(self.model)
 
-    @property
-    def what(self) -> str:
-        """What it is, in words."""
-        return HEADS.get(self.role, (f"a model with the head '{self.role}'", ""))[0]
-
 
 Can = Callable[[ServedModel], bool]
+
+
+def _can(ability: str) -> Can:
+    return lambda one: one.kind.can(ability)
+
+
 # What a model can do, by route; the first rule is for models that are chosen without a name where any has it.
 ABILITIES: dict[str, tuple[Can, ...]] = {
-    "embed": (lambda one: one.role in ENCODERS, lambda one: not one.model.has_decoder),
-    "predict": (lambda one: one.role in ("classification", "regression", "anomaly"),),
-    "zero-shot": (lambda one: one.has_entailment, lambda one: one.role in ENCODERS),
+    "embed": (_can("embed"), lambda one: not one.model.has_decoder),
+    "predict": (_can("classify"),),
+    "zero-shot": (lambda one: one.has_entailment, _can("embed")),
     "rerank": (
-        lambda one: one.role == "regression",
-        lambda one: one.role in ENCODERS,
-        lambda one: one.role == "classification" and one.model.num_labels <= 2,
+        _can("numbers"),
+        _can("embed"),
+        lambda one: one.kind.can("classes") and one.model.num_labels <= 2,
     ),
-    "tag": (lambda one: one.role in ("tagging", "tagging-crf"),),
-    "answer": (lambda one: one.role == "qa",),
-    "fill-mask": (lambda one: one.role in MASKED,),
-    "generate": (lambda one: one.role in ("clm", "generation"),),
-    "translate": (lambda one: one.role == "seq2seq",),
+    "tag": (_can("tag"),),
+    "answer": (_can("answer"),),
+    "fill-mask": (_can("fill-mask"),),
+    "generate": (_can("generate"),),
+    "translate": (_can("translate"),),
     "attention": (lambda one: attends(one.model),),
     "tokenize": (lambda one: True,),
 }
@@ -173,7 +173,7 @@ class ServedModels:
     @staticmethod
     def _described(model: ServedModel) -> str:
         routes = [route for ability, route in ROUTES.items() if any(rule(model) for rule in ABILITIES[ability])]
-        return f"{model.name} is {model.what}, for {', '.join(routes) or 'no route'}"
+        return f"{model.name} is {model.kind.description}, for {', '.join(routes) or 'no route'}"
 
 
 def load_served(settings: ServeSettings) -> ServedModels:
@@ -184,7 +184,7 @@ def load_served(settings: ServeSettings) -> ServedModels:
         rows = read_texts(settings.calibrate_on).rows[:CALIBRATION_ROWS]
         texts = [row.text if row.text_pair is None else (row.text, row.text_pair) for row in rows]
     for name, folder in settings.named_models:
-        model = open_model(folder, None, settings.device, settings.precision)
+        model = open_model(folder, (), settings.device, settings.precision)
         served = ServedModel(name, folder, model, settings.max_length.get(name))
         length, _ = served.max_length, served.digest  # reports a wrong one now; the first request must not wait
         if is_int8(model):

@@ -17,10 +17,11 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from ..core.errors import ConfigError, MaskwrightError, RunError
 from ..core.progress import note, warn
-from ..http.limits import Limits, RequestLimits, limited_protocol
+from ..http.limits import Limits, uvicorn_config
 from ..http.listen import BACKLOG, listen
 from .app import create_app
 from .service import FAILED, READY, Service
@@ -53,22 +54,16 @@ def run_server(settings: ServeSettings, on_address: Callable[[str], None] = note
         raise RunError("The server stopped because its models could not be loaded.")
 
 
-def server_config(app: object, settings: ServeSettings) -> uvicorn.Config:
+def server_config(app: ASGIApp, settings: ServeSettings) -> uvicorn.Config:
     """Returns the uvicorn configuration, with limits on headers, connections and slow clients."""
     limits = Limits(
         connections=_connections(settings.max_connections),
         connections_per_client=_connections(settings.max_connections),
     )
-    config = uvicorn.Config(
-        RequestLimits(app, limits),  # type: ignore[arg-type]  # an ASGI application
-        http=limited_protocol(limits),
-        log_level="error",
-        access_log=False,
-        server_header=False,
-        ws="none",
+    config = uvicorn_config(
+        app,
+        limits,
         lifespan="on",
-        h11_max_incomplete_event_size=limits.header_bytes,
-        timeout_keep_alive=limits.idle_seconds,  # type: ignore[arg-type]  # a float too
         timeout_graceful_shutdown=max(1, round(settings.grace)),
         backlog=BACKLOG,
         proxy_headers=False,

@@ -1,4 +1,4 @@
-"""What the routes use: loaded models behind admission, a queue and the inference thread.
+"""What the routes use: loaded models, reached through admission, a queue and the inference thread.
 
 event loop: admission -> text threads: prepare -> queue -> inference thread: compute -> text threads: finish
 """

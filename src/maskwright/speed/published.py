@@ -150,20 +150,6 @@ def reached() -> list[ReportedUtilization]:
     ]  # fmt: skip
 
 
-def mosaic_tokens(share: float) -> float:
-    """Estimate the training tokens of MosaicBERT-Base when it reached the GLUE score of BERT-Base.
-
-    1.13 hours on 8 A100 (Portes et al. 2023, abstract) at `share` of their peak; the full recipe is 70,000 steps of
-    4,096 sequences of 128 tokens. The model is BERT-Base with gated layers, no position embeddings and 30% masking.
-    """
-    changes = {"gated": True, "positions": "none"}
-    work = workload_of(PlanConfig(preset="bert-base", objective="mlm", mask_rate=0.3, model=changes, vocab_size=30_528))
-    return share * budget(8, _bf16("a100"), 1.13 * HOUR) / work.flops().total
-
-
-MOSAIC_RECIPE_TOKENS = 70_000 * 4_096 * 128
-
-
 def _modern(name: str) -> Workload:
     return workload_of(PlanConfig(preset=name, objective="mlm", mask_rate=0.3, max_length=1024))
 

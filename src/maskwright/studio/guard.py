@@ -17,10 +17,9 @@ from urllib.parse import parse_qsl, urlencode
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ..http.guard import reject_foreign, request_headers, with_security_headers
+from ..http.guard import LOOPBACK_NAMES, is_request, reject_foreign, request_headers, with_security_headers
 
 KEY = "key"
-HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 
 class Keys:
@@ -56,17 +55,13 @@ class Guard:
 
     def __init__(self, app: ASGIApp, port: int, keys: Keys) -> None:
         self.app, self.keys = app, keys
-        self.hosts = frozenset(f"{name}:{port}" for name in HOSTS)
+        self.hosts = frozenset(f"{name}:{port}" for name in LOOPBACK_NAMES)
         self.cookie = f"maskwright-studio-{port}"  # cookies are shared by all ports of a host
         self.session = secrets.token_urlsafe(32)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one ASGI connection."""
-        if scope["type"] == "lifespan":
-            await self.app(scope, receive, send)
-            return
-        if scope["type"] != "http":
-            await send({"type": "websocket.close", "code": 1008})
+        if not await is_request(self.app, scope, receive, send):
             return
         answer = self.answer(scope)
         await (self.app if answer is None else answer)(scope, receive, with_security_headers(send))

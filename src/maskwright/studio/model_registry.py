@@ -11,7 +11,6 @@ from ..api import open_model
 from ..core.errors import InputError, MissingFileError
 from ..core.sealed import is_model_folder
 from ..http.model_registry import LoadedModel, load_models
-from ..inference.ready import HEADS
 from .jobs import Jobs
 from .run_folders import find_run
 from .uploads import Uploads
@@ -54,13 +53,13 @@ class Studio:
         if not is_model_folder(folder) or folder.is_symlink():
             raise MissingFileError("This run has no model yet: it is saved at the end.")
         with self.computing:
-            own = LoadedModel(name, str(folder), open_model(folder, None, self.device, self.precision))
+            own = LoadedModel(name, str(folder), open_model(folder, (), self.device, self.precision))
             self.models = {**self.models, name: own}
         return own
 
-    def model_with(self, name: str, roles: Sequence[str | None]) -> LoadedModel:
-        """Returns the model with this name. Raises InputError if its head is not one of `roles`."""
+    def model_with(self, name: str, ability: str) -> LoadedModel:
+        """Returns the model with this name. Raises InputError if it does not have the ability."""
         found = self.model(name)
-        if found.role not in roles:
-            raise InputError(f"{found.name} is {HEADS[found.role][0]}, which does not do this.")
+        if not found.kind.can(ability):
+            raise InputError(f"{found.name} is {found.kind.description}, which does not do this.")
         return found

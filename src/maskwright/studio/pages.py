@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..api import MASKED
 from ..inspect.attention import attends
 
 if TYPE_CHECKING:
     from .model_registry import LoadedModel, Studio
-
-TEXTS = ("classification", "regression", "anomaly")
-TAGGERS = ("tagging", "tagging-crf")
-WRITERS = ("clm", "generation")
 
 
 @dataclass(frozen=True)
@@ -26,7 +20,7 @@ class Page:
         title: Menu entry.
         group: Menu group.
         about: One-sentence description.
-        roles: Supported model heads; None for every model.
+        ability: What a model must be able to do; "" for every model.
         needs_model: Whether it requires a loaded model.
         of_attention: Whether it requires a model with attention weights.
         shared_routes: Module of `views` with its routes if it shares one; "" for the module of its name.
@@ -36,7 +30,7 @@ class Page:
     title: str
     group: str
     about: str
-    roles: Collection[str | None] | None = None
+    ability: str = ""
     needs_model: bool = True
     of_attention: bool = False
     shared_routes: str = ""
@@ -48,7 +42,7 @@ class Page:
 
     def fits(self, model: LoadedModel) -> bool:
         """Returns whether the page supports this model."""
-        return (self.roles is None or model.role in self.roles) and (attends(model.model) or not self.of_attention)
+        return (not self.ability or model.kind.can(self.ability)) and (attends(model.model) or not self.of_attention)
 
 
 PAGES = (
@@ -64,14 +58,14 @@ PAGES = (
         "Fill mask",
         "Answers",
         "Predictions of a masked language model. Click any word to mask it.",
-        MASKED,
+        "fill-mask",
     ),
     Page(
         "classify",
         "Classify",
         "Answers",
         "The predicted class or value of a text, with all probabilities.",
-        TEXTS,
+        "classify",
         shared_routes="answers",
     ),
     Page(
@@ -79,7 +73,7 @@ PAGES = (
         "Tag",
         "Answers",
         "Named entities and other spans, highlighted in your text.",
-        TAGGERS,
+        "tag",
         shared_routes="answers",
     ),
     Page(
@@ -87,7 +81,7 @@ PAGES = (
         "Choose",
         "Answers",
         "Multiple choice: the most probable continuation.",
-        ("choice",),
+        "choose",
         shared_routes="answers",
     ),
     Page(
@@ -95,16 +89,18 @@ PAGES = (
         "Answer",
         "Answers",
         "The answer span of a question, highlighted in the text.",
-        ("qa",),
+        "answer",
         shared_routes="answers",
     ),
-    Page("generate", "Generate", "Answers", "Next-token suggestions as you type, and longer continuations.", WRITERS),
+    Page(
+        "generate", "Generate", "Answers", "Next-token suggestions as you type, and longer continuations.", "generate"
+    ),
     Page(
         "translate",
         "Translate",
         "Answers",
         "Translations of each line, with their cross-attention weights.",
-        ("seq2seq",),
+        "translate",
     ),
     Page("meaning", "Meaning", "Inside", "Semantic similarity of texts, or of one word in several contexts."),
     Page("layers", "Layers", "Inside", "Token representations layer by layer."),
@@ -117,7 +113,7 @@ PAGES = (
     ),
     Page("runs", "Runs", "Training", "Runs side by side: curves, settings, results, reports.", needs_model=False),
     Page("train", "Train", "Training", "Fine-tune a model on your data and follow its training curves."),
-    Page("lessons", "Lessons", "Learning", "The numbers of the lectures, recomputed.", (), False),
+    Page("lessons", "Lessons", "Learning", "The numbers of the lectures, recomputed.", needs_model=False),
 )
 
 

@@ -13,7 +13,7 @@ import uvicorn
 
 from ..core import storage
 from ..core.progress import note
-from ..http.limits import Limits, RequestLimits, limited_protocol
+from ..http.limits import Limits, uvicorn_config
 from ..http.listen import LOOPBACK, listen
 from .app import make_app, static_files
 from .guard import KEY, Guard, Keys
@@ -88,16 +88,10 @@ def redirect_file(address: str) -> Iterator[Path]:
 def server_config(studio: Studio, port: int, keys: Keys, limits: Limits = LIMITS) -> uvicorn.Config:
     """Returns the uvicorn configuration: no access log, no WebSockets, `limits` on headers and connections."""
     guarded = Guard(make_app(studio), port, keys)
-    return uvicorn.Config(
-        RequestLimits(guarded, limits),
-        http=limited_protocol(limits),
+    return uvicorn_config(
+        guarded,
+        limits,
         loop="asyncio",  # uvloop's clock gives connections of one burst the same time: the oldest could not be told
-        log_level="error",
-        access_log=False,
-        server_header=False,
-        ws="none",
         lifespan="off",
-        h11_max_incomplete_event_size=limits.header_bytes,
-        timeout_keep_alive=limits.idle_seconds,  # type: ignore[arg-type]  # a float too
         timeout_graceful_shutdown=5,
     )

@@ -97,6 +97,7 @@ class Task(ABC):
         written: key of the generated text in a prediction, "" if the task generates none.
         can_abstain: whether `predict --min-confidence` supports the task.
         rating: `module:attribute` of the function that decomposes the main metric by row, "" if it cannot be.
+        table: `module:attribute` of the function that shows a prediction as `tasks.table.TableRow`s.
         report: `module:attribute` of the TaskReport subclass, imported only to write a report.
     """
 
@@ -110,6 +111,7 @@ class Task(ABC):
     written: ClassVar[str] = ""
     can_abstain: ClassVar[bool] = False
     rating: ClassVar[str] = ""
+    table: ClassVar[str] = "maskwright.tasks.table:label_rows"
     report: ClassVar[str] = "maskwright.tasks.report:TaskReport"
 
     @property
@@ -264,7 +266,7 @@ class Task(ABC):
 
     def for_class(self, label: str) -> Task:
         """Returns the task that scores one class against all others. Raises InputError if it has none."""
-        raise InputError(f"A {self.name} model does not predict classes of texts: remove --rare-class.")
+        raise InputError(f"A {self.name} model does not predict text classes: remove --rare-class.")
 
     def decisions(self, logits: Tensor, examples: Examples) -> Decisions | None:
         """Class decisions with their gold classes, for calibration; None if the task has no classes."""

@@ -28,9 +28,9 @@ class TaskData:
     Attributes:
         task: task that learns them.
         train_rows: labeled rows to train on.
-        dev_rows: labeled dev rows.
+        dev_rows: labeled validation rows.
         train: examples of the training rows.
-        dev: examples of the dev rows.
+        dev: their examples.
         max_length: maximum sequence length in tokens.
         first_model: builds the model as before training.
         saved_model: loads the trained model, on its device and in its precision; returns None if a run has not one.

@@ -18,6 +18,34 @@ from ..core.options import default_of, option, redeclare
 Config = TypeVar("Config")
 
 
+@dataclass(frozen=True)
+class ModelKind:
+    """A kind of model: what it is and what it can do, by its head.
+
+    Attributes:
+        head: name of the head in the registry, None without one.
+        description: what messages call it, with its article.
+        commands: commands that support it, for messages.
+        abilities: what it can do, as in "classify", "tag" or "generate"; routes, pages and functions ask for these.
+        title: name in model lists, "" for the head.
+    """
+
+    head: str | None
+    description: str
+    commands: str
+    abilities: frozenset[str] = frozenset()
+    title: str = ""
+
+    @property
+    def name(self) -> str | None:
+        """Its name, which differs from that of every other kind."""
+        return self.title or self.head
+
+    def can(self, *abilities: str) -> bool:
+        """Whether it has one of the abilities."""
+        return not self.abilities.isdisjoint(abilities)
+
+
 @dataclass(frozen=True, kw_only=True)
 class NoSettings:
     """The settings of a task without any."""
@@ -41,6 +69,7 @@ class TaskSpec:
         freezes_encoder: whether only the head is trained.
         has_head: whether the model has a head.
         follows: pre-training objectives whose models are usually fine-tuned for this task.
+        kinds: kinds of models that it makes.
         contrastive: task that `--contrastive` trains instead, "" if there is none.
     """
 
@@ -57,6 +86,7 @@ class TaskSpec:
     freezes_encoder: bool = False
     has_head: bool = True
     follows: tuple[str, ...] = ()
+    kinds: tuple[ModelKind, ...] = ()
     contrastive: str = ""
 
     def settings_in(self, config: Any) -> Any:

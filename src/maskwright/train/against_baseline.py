@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
+from ..report.content import Level
 from ..tasks.data import TaskData
 
-Level = Literal["good", "watch", "bad"]
 MARGIN = 0.01  # minimum difference from the baseline
-PARTS = {
-    "mlm": ("always the most common token", "mlm_accuracy"),
-    "clm": ("always the most common token", "mlm_accuracy"),
-    "denoise": ("always the most common token", "mlm_accuracy"),
-    "nsp": ("always one class", "nsp_accuracy"),
-    "sop": ("always one class", "nsp_accuracy"),
-    "rtd": ("always original", ""),
-}  # of pre-training: the trivial predictor, and the baseline that has its accuracy if the scores do not
 
 
 @dataclass(frozen=True)
@@ -76,20 +68,3 @@ def health_line(found: Mapping[str, Compared] | Sequence[Compared], level: str |
     named = [f"{name}: {one}" for name, one in found.items()] if isinstance(found, Mapping) else map(str, every)
     level = level or worst_level(every)
     return f"health: {level} ({'; '.join(named)})" + (". Train longer or raise --lr." if level == "bad" else "")
-
-
-def compare_pretraining(scores: Mapping[str, float], baseline: Mapping[str, float]) -> list[Compared]:
-    """Compare each part of a pre-training. baseline: the fields of `health.Baseline`, for scores without a baseline."""
-    found = []
-    for part, (predictor, usual) in PARTS.items():
-        if f"{part}_accuracy" in scores:
-            trivial = scores.get(f"{part}_baseline", baseline.get(usual, 0.5))
-            found.append(Compared(f"{part}_accuracy", scores[f"{part}_accuracy"], trivial, predictor))
-    return found
-
-
-def named_baseline(scores: Mapping[str, float], baseline: Mapping[str, float]) -> dict[str, float]:
-    """Baselines by the names of their scores, only for the parts of the run. Arguments as in `compare_pretraining`."""
-    named = {one.metric: one.baseline for one in compare_pretraining(scores, baseline)}
-    losses = {f"{part}_loss": baseline["mlm_loss"] for part in ("mlm", "clm", "denoise") if f"{part}_loss" in scores}
-    return named | losses

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -123,3 +124,20 @@ def _moments(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Te
         for name, parameter in model.named_parameters()
         for moment, value in optimizer.state.get(parameter, {}).items()
     }
+
+
+def mean_weights(folders: Sequence[Path]) -> dict[str, Tensor]:
+    """Averages the weights of models that started from the same pre-trained ones: the mean of each tensor.
+
+    Wortsman et al. 2022, "Model soups", section 2 (the uniform soup). Models trained from scratch end in different
+    basins of the loss, so their mean does not work. Summed in float64, one folder at a time, so at most two models
+    are in memory. Raises CorruptFileError when a file changed on disk.
+
+    folders: the best weights of each seed.
+    """
+    first = read_weights(folders[0])
+    sums = {name: tensor.double() for name, tensor in first.items()}
+    for folder in folders[1:]:
+        for name, tensor in read_weights(folder).items():
+            sums[name] += tensor
+    return {name: (total / len(folders)).to(first[name].dtype) for name, total in sums.items()}

@@ -25,8 +25,7 @@ from ..nn.generators import preserve_generators, seed_generators
 from ..objectives.outcome import LossSums
 from ..objectives.scores import mean_scores
 from .checkpoint import list_checkpoints, load_latest, save_checkpoint
-from .optimizer import ADAM, adamw, set_learning_rate
-from .row_gradients import RowGradients
+from .optimizer import ADAM, RowGradients, adamw, set_learning_rate
 from .run import RunFolder
 from .schedules import Schedule, learning_rate, warmup_steps
 from .signals import Interrupted, StopRequest, stop_on_signals

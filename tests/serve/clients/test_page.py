@@ -1,36 +1,67 @@
-"""The examples of docs/how-to/serve-clients.md run against a server with the models that the page names."""
+"""The commands and programs of docs/how-to/serve.md and serve-clients.md run, with the servers that they start."""
 
 from __future__ import annotations
 
+import re
+import shlex
 import subprocess
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
+import maskwright as mw
 from documents.given import write_files, write_models
 from documents.test_snippets import blocks_of
-from serve.server_process import running
-
-pytest.importorskip("openai", reason="the test extra installs openai")
+from serve.server_process import ServerProcess, running
 
 pytestmark = pytest.mark.slow
-PAGE, ADDRESS = "how-to/serve-clients", "http://127.0.0.1:8080"
-MODELS = {"search": "minilm", "topics": "runs/b/model", "reader": "runs/a/model", "gpt": "runs/gpt/model"}
+ADDRESS = re.compile(r"(localhost|127\.0\.0\.1):8080")
 
 
-def test_the_examples_run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write_files(tmp_path)
-    write_models(tmp_path)
-    options = [word for name, folder in MODELS.items() for word in ("--model", f"{name}={tmp_path / folder}")]
-    blocks = blocks_of(PAGE)
-    assert " ".join(f"--model {name}={folder}" for name, folder in MODELS.items()) in blocks[0].text
-    with running(*options) as server:
-        for block in blocks:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files and models of the pages."""
+    found = tmp_path_factory.mktemp("served")
+    write_files(found)
+    write_models(found)
+    for name, head, labels in (("tickets", "classification", ["Billing", "Other"]), ("ner", "tagging", ["O", "B-PER"])):
+        base = mw.load(found / "minilm")
+        model = mw.build(base.config, head, labels=labels, seed=1)
+        model.tokenizer = base.tokenizer
+        model.save(found / "runs" / name / "model")
+    return found
+
+
+@pytest.mark.parametrize("page", ["how-to/serve", "how-to/serve-clients"])
+def test_the_examples_run(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch):
+    if page == "how-to/serve-clients":
+        pytest.importorskip("openai", reason="the test extra installs openai")
+    monkeypatch.chdir(folder)
+    commands = 0
+    with ExitStack() as stack:
+        server: ServerProcess | None = None
+        for block in blocks_of(page):
             if block.reason:
                 continue  # LangChain and LlamaIndex: test_frameworks.py
-            text = block.text.replace(ADDRESS, server.url)
             if block.language == "python":
-                exec(compile(text, f"{PAGE}.md", "exec"), {})
-            else:
-                done = subprocess.run(["sh", "-e", "-c", text], capture_output=True, text=True, check=False)
-                assert done.returncode == 0, f"{text}\n{done.stderr}"
+                assert server is not None
+                exec(compile(ADDRESS.sub(f"127.0.0.1:{server.port}", block.text), f"{page}.md", "exec"), {})
+                continue
+            for line in block.text.replace("\\\n", " ").splitlines():
+                commands += 1
+                if line.startswith("maskwright serve"):
+                    stack.close()
+                    server = stack.enter_context(running(*map(_absolute, shlex.split(line)[2:])))
+                else:
+                    assert server is not None
+                    own = ADDRESS.sub(f"127.0.0.1:{server.port}", line)
+                    done = subprocess.run(own, shell=True, capture_output=True, text=True, check=False)
+                    assert done.returncode == 0 and '"error"' not in done.stdout, f"{line}\n{done.stdout}{done.stderr}"
+    assert commands >= 4
+
+
+def _absolute(word: str) -> str:
+    """An option with its folder as an absolute path, because the server runs in another folder."""
+    name, equals, place = word.rpartition("=")
+    return f"{name}{equals}{Path(place).resolve()}" if Path(place).is_dir() else word

@@ -64,7 +64,7 @@ def _show_plan(plan: Plan, json: bool) -> None:
     ]
     print_table(columns, rows, right=("train rows", "sequences", "runs", "steps"))
     for name, reason in plan.missing.items():
-        print_text(f"{name} is left out: {reason}.")
+        print_text(f"{name} is skipped: {reason}.")
     size = plan.disk_bytes / 1e9
     print_text(f"{plan.runs:,} runs, {plan.steps:,} steps; the models take about {size:,.1f} GB. Nothing was run.")
 

@@ -70,7 +70,7 @@ def cells(settings: CellsSettings, json: JsonFlag = False) -> None:
     check_page(output)
     for name in rules:
         check(name in RULES, unknown_name("rule", name, RULES))
-    model = open_model(settings.model, ("clm",), settings.device, "fp32")
+    model = open_model(settings.model, "predict-next", settings.device, "fp32")
     shown = [_unit(one, model) for one in settings.unit]
     read = tokens_of(documents_of(settings.text, skip_bad_rows=settings.skip_bad_rows), tokenizer_of(model))
     readings = read_cells(model, read, settings.max_tokens)

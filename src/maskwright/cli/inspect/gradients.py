@@ -55,7 +55,7 @@ def gradients(settings: GradientsSettings, json: JsonFlag = False) -> None:
     check_page(output)
     documents, found = documents_of(settings.text, skip_bad_rows=settings.skip_bad_rows), []
     for place in settings.models:
-        model = open_model(place, ("clm",), "cpu", "fp32")
+        model = open_model(place, "predict-next", "cpu", "fp32")
         ids = tokens_of(documents, tokenizer_of(model)).ids.tolist()
         found.append(fading(model, ids, distance, place))
         if settings.untrained:

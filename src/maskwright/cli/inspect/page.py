@@ -78,7 +78,7 @@ class PageSettings(Hardware):
 
 
 @dataclass(frozen=True)
-class Found:
+class PageResults:
     """Results of one command: what was looked at, its attention, heads found, and comparisons where asked for."""
 
     looks: list[Inspection]
@@ -120,7 +120,7 @@ def page(settings: PageSettings, json: JsonFlag = False) -> None:
         note(f"written: {output}")
 
 
-def _inspect(settings: PageSettings) -> Found:
+def _inspect(settings: PageSettings) -> PageResults:
     from ...inspect import compare_models, head_moves, look, search, through
     from ...inspect.results import names_apart
 
@@ -145,10 +145,10 @@ def _inspect(settings: PageSettings) -> Found:
         looks.append(look(other, text, name=names[1], **asked))
         comparison = compare_models(opened, other, [text], max_length=settings.max_length)
     flow = None if settings.flow is None else through(first, settings.flow)
-    return Found(looks, first, search(first, list(settings.find)), moves, comparison, flow)
+    return PageResults(looks, first, search(first, list(settings.find)), moves, comparison, flow)
 
 
-def _as_json(settings: PageSettings, found: Found) -> dict[str, Any]:
+def _as_json(settings: PageSettings, found: PageResults) -> dict[str, Any]:
     is_json, top, (look, *others) = settings.is_json, settings.top, found.looks
     has_weights = settings.layers is not None or settings.heads is not None or is_json
     result = {
@@ -175,7 +175,7 @@ def _open(name: str, settings: PageSettings) -> Model:
 
     if is_checkpoint(Path(name)):
         return open_checkpoint(name, device=settings.device, precision=settings.precision)
-    return open_model(name, None, settings.device, settings.precision)
+    return open_model(name, (), settings.device, settings.precision)
 
 
 def numbers(text: str | None, what: str) -> list[int] | None:
@@ -191,7 +191,7 @@ def numbers(text: str | None, what: str) -> list[int] | None:
     return list(dict.fromkeys(found))
 
 
-def _show(found: Found, top: int) -> None:
+def _show(found: PageResults, top: int) -> None:
     from ...inspect.results import attention_rows
 
     look, first, followed, moves = found.looks[0], found.attention, found.flow, found.moves

@@ -88,7 +88,7 @@ class MethodRunner:
         train, dev, test = (task.prepare(model, self._examples(task, model, part)) for part in rows)
         task.init_from_counts(model, train)
         usual = settings_of(FinetuneConfig)
-        epochs, lr = (usual[name].default_of("anomaly") for name in ("epochs", "lr"))
+        epochs, lr = (usual[name].default_of(task.name) for name in ("epochs", "lr"))
         fit(model, task, train, dev, epochs=epochs, lr=lr, **self._shared())
         task.tune_threshold(task.logits(model, dev), dev)
         values = [task.logits(model, examples).squeeze(-1).double().numpy() for examples in (dev, test)]

@@ -185,20 +185,15 @@ async def by_task(call: Call) -> Response:
 def _route_of(model: ServedModel, body: AnyRequest) -> tuple[type[Body], Callable[[Call], Any]]:
     if "candidate_labels" in (body.parameters or {}):
         return ClassifyBody, _classified
-    routes: dict[str | None, tuple[type[Body], Callable[[Call], Any]]] = {
-        "classification": (ClassifyBody, _classified),
-        "regression": (ClassifyBody, _classified),
-        "anomaly": (ClassifyBody, _classified),
-        "tagging": (TagBody, tag),
-        "tagging-crf": (TagBody, tag),
-        "qa": (AnswerBody, answer),
-        "mlm": (FillMaskBody, fill_mask),
-        "pretraining": (FillMaskBody, fill_mask),
-        "clm": (GenerateBody, generate),
-        "generation": (GenerateBody, generate),
-        "seq2seq": (TranslateBody, translate),
+    routes: dict[str, tuple[type[Body], Callable[[Call], Any]]] = {
+        "classify": (ClassifyBody, _classified),
+        "tag": (TagBody, tag),
+        "answer": (AnswerBody, answer),
+        "fill-mask": (FillMaskBody, fill_mask),
+        "generate": (GenerateBody, generate),
+        "translate": (TranslateBody, translate),
     }
-    return routes.get(model.role, (VectorsBody, _vectors))
+    return next((route for ability, route in routes.items() if model.kind.can(ability)), (VectorsBody, _vectors))
 
 
 async def _classified(call: Call) -> Response:

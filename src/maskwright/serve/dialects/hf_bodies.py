@@ -12,7 +12,7 @@ from .tei_bodies import Compared
 MOST_BEAMS = 16
 
 
-class Asked(Body):
+class PipelineBody(Body):
     """What all bodies have in common. options: of the hosted service, without effect here."""
 
     options: dict[str, Any] | None = None
@@ -25,7 +25,7 @@ class FillMaskParameters(Body):
     targets: Annotated[list[str], Field(min_length=1, max_length=100)] | None = None
 
 
-class FillMaskBody(Asked):
+class FillMaskBody(PipelineBody):
     """inputs: a text with a mask, or a list."""
 
     inputs: Texts
@@ -40,7 +40,7 @@ class TagParameters(Body):
     stride: int | None = None
 
 
-class TagBody(Asked):
+class TagBody(PipelineBody):
     """inputs: a text or a list."""
 
     inputs: Texts
@@ -66,7 +66,7 @@ class AnswerParameters(Body):
     max_seq_len: int | None = None
 
 
-class AnswerBody(Asked):
+class AnswerBody(PipelineBody):
     """inputs: a question with its context, or a list."""
 
     inputs: QuestionInContext | list[QuestionInContext]
@@ -98,7 +98,7 @@ class GenerateParameters(Body):
     grammar: None = None
 
 
-class GenerateBody(Asked):
+class GenerateBody(PipelineBody):
     """inputs: a prompt."""
 
     inputs: Text
@@ -118,14 +118,14 @@ class TranslateParameters(Body):
     generate_parameters: dict[str, Any] | None = None
 
 
-class TranslateBody(Asked):
+class TranslateBody(PipelineBody):
     """inputs: a text or a list."""
 
     inputs: Texts
     parameters: TranslateParameters = TranslateParameters()
 
 
-class AttentionBody(Asked):
+class AttentionBody(PipelineBody):
     """layers, heads: numbers from 1, all by default."""
 
     inputs: Text
@@ -143,7 +143,7 @@ class ClassifyParameters(Body):
     multi_label: bool | None = None
 
 
-class ClassifyBody(Asked):
+class ClassifyBody(PipelineBody):
     """inputs: a text or a list."""
 
     inputs: Texts
@@ -159,7 +159,7 @@ class VectorsParameters(Body):
     truncation_direction: str | None = None
 
 
-class VectorsBody(Asked):
+class VectorsBody(PipelineBody):
     """inputs: a text or a list, or a sentence with others to compare it with."""
 
     inputs: Texts | Compared

@@ -74,7 +74,7 @@ async def embed_all(call: Call) -> Response:
 
 
 async def predict(call: Call) -> Response:
-    """Classes of texts or pairs, best first."""
+    """Class scores of texts or pairs, best first."""
     body: PredictBody = call.body
     inputs, is_batch = _sequences(body.inputs)
     if body.labels is not None:
@@ -89,7 +89,7 @@ async def predictions(
     call: Call, model: ServedModel, inputs: list[TextOrPair], raw_scores: bool, truncate: bool
 ) -> list[list[dict[str, Any]]]:
     """Scores of all classes of each text or pair, best first. raw_scores: logits instead of probabilities."""
-    if raw_scores and model.role == "classification":
+    if raw_scores and model.kind.can("classes"):
         logits = await call.service.compute(
             call.request,
             call.exchange,
@@ -190,7 +190,7 @@ async def relevance(
     """Index and score of each text, best first: of a model that reads pairs, else the cosine similarity."""
     as_list(query, "query")
     model = call.service.find(call.exchange, "rerank", call.name)
-    if model.role in ("regression", "classification"):
+    if model.kind.can("text-logits"):
         pairs: list[TextOrPair] = [(query, text) for text in texts]
         logits = await call.service.compute(
             call.request,
@@ -201,7 +201,7 @@ async def relevance(
             truncate=truncate,
             num_items=len(texts),
         )
-        if model.role == "classification" and not raw_scores:
+        if model.kind.can("classes") and not raw_scores:
             logits = logits.softmax(dim=-1) if logits.shape[1] > 1 else logits.sigmoid()
         scores = logits[:, -1].tolist()
     else:
@@ -290,7 +290,7 @@ def about(model: ServedModel) -> dict[str, Any]:
     """Facts of one model for /info."""
     dtype = str(model.model.compute_dtype).removeprefix("torch.")
     labels = list(model.model.labels)
-    if model.role in ("classification", "regression"):
+    if model.kind.can("text-logits"):
         kind: dict[str, Any] = {"classifier": {"id2label": {str(index): one for index, one in enumerate(labels)}}}
     else:
         pooling = model.embedder().pooling if not model.model.has_decoder else "none"
@@ -301,13 +301,13 @@ def about(model: ServedModel) -> dict[str, Any]:
         "model_dtype": "int8" if model.is_int8 else dtype,
         "model_type": kind,
         "max_input_length": model.max_length,
-        "task": model.role or "encoder",
+        "task": model.kind.name or "encoder",
     }
 
 
 add(router, "POST", "/embed", embed, EmbedBody, summary="Embeddings of texts", named=True)
 add(router, "POST", "/embed_all", embed_all, EmbedAllBody, summary="Embeddings of all tokens", named=True)
-add(router, "POST", "/predict", predict, PredictBody, summary="Classes of texts or pairs", named=True)
+add(router, "POST", "/predict", predict, PredictBody, summary="Class scores of texts or pairs", named=True)
 add(router, "POST", "/rerank", rerank, RerankBody, summary="Texts by relevance to a query", named=True)
 add(router, "POST", "/similarity", similarity, SimilarityBody, summary="Cosine similarities of texts", named=True)
 add(router, "POST", "/tokenize", tokenize, TokenizeBody, summary="Tokens of texts", named=True)

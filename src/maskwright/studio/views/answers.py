@@ -13,7 +13,6 @@ from ...tasks.base import AnyRow
 from ...tasks.rows.examples import rows_of
 from ...text.readers.choices import choices_of
 from ...text.words import split_words
-from ..pages import TAGGERS, TEXTS
 from ..requests import Here, Json, LongText, Name, RequestModel, body, in_part
 
 router = APIRouter()
@@ -55,7 +54,7 @@ class QuestionRequest(RequestModel):
 @router.post("/api/classify")
 def classify(studio: Here, asked: Annotated[AnswerRequest, body(AnswerRequest)]) -> Json:
     """Returns one prediction of `Predictor.predict` and the task."""
-    found = studio.model_with(asked.model, TEXTS)
+    found = studio.model_with(asked.model, "classify")
     with studio.computing:
         told = _told(found.predictor, rows_of([asked.text if asked.pair is None else (asked.text, asked.pair)]))
     return Json({"task": found.predictor.task.name} | told)
@@ -64,7 +63,7 @@ def classify(studio: Here, asked: Annotated[AnswerRequest, body(AnswerRequest)])
 @router.post("/api/tag")
 def tag(studio: Here, asked: Annotated[TagsRequest, body(TagsRequest)]) -> Json:
     """Returns words with tags, and entities with character offsets; spans: character offsets of each word."""
-    found = studio.model_with(asked.model, TAGGERS)
+    found = studio.model_with(asked.model, "tag")
     with studio.computing:
         told = _told(found.predictor, rows_of([asked.text]))
     return Json({"spans": split_words(asked.text)} | told)
@@ -73,7 +72,7 @@ def tag(studio: Here, asked: Annotated[TagsRequest, body(TagsRequest)]) -> Json:
 @router.post("/api/choose")
 def choose(studio: Here, asked: Annotated[ChoiceRequest, body(ChoiceRequest)]) -> Json:
     """Returns the predicted choice and the probability of each."""
-    found = studio.model_with(asked.model, ("choice",))
+    found = studio.model_with(asked.model, "choose")
     rows = choices_of(
         [{"context": asked.text, "question": asked.question, "choices": asked.choices}], with_labels=False
     )
@@ -84,7 +83,7 @@ def choose(studio: Here, asked: Annotated[ChoiceRequest, body(ChoiceRequest)]) -
 @router.post("/api/answer")
 def answer(studio: Here, asked: Annotated[QuestionRequest, body(QuestionRequest)]) -> Json:
     """Returns the answer of `Answerer.answer` and the top-scoring answer spans."""
-    found = studio.model_with(asked.model, ("qa",))
+    found = studio.model_with(asked.model, "answer")
     with studio.computing:
         answered = found.answerer.answer([(asked.question, asked.context)], asked.top_k)[0]
     return Json({"answer": answered.answer, "candidates": answered.candidates})

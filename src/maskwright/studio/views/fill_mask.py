@@ -7,7 +7,6 @@ from typing import Annotated
 from fastapi import APIRouter
 from pydantic import Field
 
-from ...api import MASKED
 from ..requests import Here, Json, LongText, Name, RequestModel, body
 
 router = APIRouter()
@@ -25,7 +24,7 @@ class FillMaskRequest(RequestModel):
 @router.post("/api/fill-mask")
 def fill_mask(studio: Here, asked: Annotated[FillMaskRequest, body(FillMaskRequest)]) -> Json:
     """Returns the result of `MaskFiller.fill`, and for each mask `asked`: the requested words."""
-    found = studio.model_with(asked.model, MASKED)
+    found = studio.model_with(asked.model, "fill-mask")
     with studio.computing:
         filled = found.filler.fill([asked.text], asked.top_k)[0].to_json()
         others = found.filler.fill([asked.text], None, asked.words)[0].to_json() if asked.words else None

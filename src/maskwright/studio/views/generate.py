@@ -9,7 +9,6 @@ from pydantic import Field
 
 from ...inference.generate import Generation, TextGenerator
 from ...models.decoding.rules import Rules
-from ..pages import WRITERS
 from ..requests import Here, Json, LongText, Name, RequestModel, body, in_part
 
 router = APIRouter()
@@ -40,7 +39,7 @@ class TextRequest(RequestModel):
 @router.post("/api/complete")
 def complete(studio: Here, asked: Annotated[SuggestionsRequest, body(SuggestionsRequest)]) -> Json:
     """Returns the result of `TextGenerator.complete`."""
-    found = studio.model_with(asked.model, WRITERS)
+    found = studio.model_with(asked.model, "generate")
     with studio.computing:
         suggestions = found.generator.complete(asked.text, asked.k, asked.max_new_tokens)
     return Json({"suggestions": [one.to_json() for one in suggestions], "note": _unseen(found.generator, asked.text)})
@@ -49,7 +48,7 @@ def complete(studio: Here, asked: Annotated[SuggestionsRequest, body(Suggestions
 @router.post("/api/generate")
 def generate(studio: Here, asked: Annotated[TextRequest, body(TextRequest)]) -> Json:
     """Returns the result of `TextGenerator.generate`."""
-    found = studio.model_with(asked.model, WRITERS)
+    found = studio.model_with(asked.model, "generate")
     is_greedy = asked.temperature is None
     rules = Rules(greedy=True) if is_greedy else Rules(False, asked.temperature or 1.0, asked.top_k, asked.top_p)
     settings = Generation(

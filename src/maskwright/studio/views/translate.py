@@ -44,7 +44,7 @@ def translate(studio: Here, asked: Annotated[TranslationRequest, body(Translatio
 
     If the model has no attention, the result includes a message about it.
     """
-    found = studio.model_with(asked.model, ("seq2seq",))
+    found = studio.model_with(asked.model, "translate")
     settings = TranslationSettings(
         beams=asked.beams,
         num_results=min(asked.num_results, asked.beams),
@@ -72,7 +72,7 @@ def translate(studio: Here, asked: Annotated[TranslationRequest, body(Translatio
 @router.post("/api/translate/alignment")
 def alignment(studio: Here, asked: Annotated[AlignmentRequest, body(AlignmentRequest)]) -> Json:
     """Returns `alignments` of one text for the first MOST_WORDS words of either side, and the kind of attention."""
-    found = studio.model_with(asked.model, ("seq2seq",))
+    found = studio.model_with(asked.model, "translate")
     translator = found.translator
     pair = translator.source_of(asked.text, asked.to or None), asked.translation
     with studio.computing:

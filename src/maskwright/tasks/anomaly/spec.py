@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ...core.config import check
 from ...core.options import TASK, option
 from ..rows.settings import LongTextSettings
-from ..spec import TaskSpec
+from ..spec import ModelKind, TaskSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,4 +37,12 @@ SPEC = TaskSpec(
     defaults={"epochs": 30, "min_steps": 0, "lr": 1e-3},
     freezes_encoder=True,
     has_classes=True,
+    kinds=(
+        ModelKind(
+            "anomaly",
+            "an anomaly detector",
+            "predict, evaluate or embed",
+            frozenset({"predict", "classify", "detect-anomalies"}),
+        ),
+    ),
 )

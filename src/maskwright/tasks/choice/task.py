@@ -42,6 +42,7 @@ class Choice(Task):
     """
 
     name: ClassVar[str] = "choice"
+    table = "maskwright.tasks.choice.table:choice_rows"
     report: ClassVar[str] = "maskwright.tasks.choice.report:ChoiceReport"
     rating: ClassVar[str] = "maskwright.tasks.choice.rating:rate"
     head = "choice"

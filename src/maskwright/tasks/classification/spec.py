@@ -8,7 +8,7 @@ from typing import Literal
 from ...core.config import check
 from ...core.options import TASK, option
 from ..rows.settings import PairOrderSettings
-from ..spec import TaskSpec
+from ..spec import ModelKind, TaskSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,4 +58,12 @@ SPEC = TaskSpec(
     run_settings=("calibrate",),
     reads=("texts", "trees"),
     has_classes=True,
+    kinds=(
+        ModelKind(
+            "classification",
+            "a classifier",
+            "predict, evaluate or embed",
+            frozenset({"predict", "classify", "text-logits", "classes"}),
+        ),
+    ),
 )

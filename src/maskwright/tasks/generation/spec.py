@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...core.options import TASK, option
-from ..spec import TaskSpec
+from ..spec import ModelKind, TaskSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,4 +26,13 @@ SPEC = TaskSpec(
     networks=("causal",),
     settings=Settings,
     long_texts="truncates long texts",
+    kinds=(
+        ModelKind(
+            "clm",
+            "a text-to-text model",
+            "predict, evaluate, generate or finetune",
+            frozenset({"predict", "generate"}),
+            "generation",
+        ),
+    ),
 )

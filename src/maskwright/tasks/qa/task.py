@@ -46,6 +46,7 @@ class QuestionAnswering(Task):
     """
 
     name: ClassVar[str] = "qa"
+    table = "maskwright.tasks.qa.table:answer_rows"
     report: ClassVar[str] = "maskwright.tasks.qa.report:QaReport"
     rating: ClassVar[str] = "maskwright.tasks.qa.rating:rate"
     head = "qa"

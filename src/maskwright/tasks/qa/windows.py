@@ -57,13 +57,6 @@ class Windows(Examples):
         """The questions of the windows."""
         return cast(Sequence[Question], self.rows)
 
-    def may_answer(self, window: int) -> np.ndarray:
-        """Tokens where an answer can begin or end: bool [tokens]. Context tokens with at least one character."""
-        allowed = np.zeros(len(self.input_ids[window]), dtype=bool)
-        spans, first = self.spans[window], self.first[window]
-        allowed[first : first + len(spans)] = spans[:, 1] > spans[:, 0]
-        return allowed
-
 
 def make_windows(
     questions: Sequence[Question],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..rows.settings import PairOrderSettings, ScoreSettings, as_range
-from ..spec import TaskSpec
+from ..spec import ModelKind, TaskSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,4 +24,12 @@ SPEC = TaskSpec(
     run_settings=("contrastive",),
     has_numbers=True,
     contrastive="similarity",
+    kinds=(
+        ModelKind(
+            "regression",
+            "a regression model",
+            "predict, evaluate or embed",
+            frozenset({"predict", "classify", "text-logits", "numbers"}),
+        ),
+    ),
 )

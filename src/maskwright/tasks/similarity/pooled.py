@@ -1,4 +1,4 @@
-"""Pooled vectors of texts: what similarity compares."""
+"""Sentence embeddings by pooling, which similarity compares."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ...core.config import check
 from ..rows.settings import LongTextSettings, ScoreSettings, as_range
-from ..spec import TaskSpec
+from ..spec import ModelKind, TaskSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,4 +29,13 @@ SPEC = TaskSpec(
     has_numbers=True,
     has_head=False,
     contrastive="similarity",
+    kinds=(
+        ModelKind(
+            None,
+            "a sentence encoder",
+            "similarity, search, cluster, embed, evaluate, predict or finetune",
+            frozenset({"predict", "embed", "compare"}),
+            "sentence",
+        ),
+    ),
 )

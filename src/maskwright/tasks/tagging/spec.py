@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...core.options import TASK, option
-from ..spec import TaskSpec
+from ..spec import ModelKind, TaskSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,4 +25,15 @@ SPEC = TaskSpec(
     has_classes=True,
     follows=("bilm",),
     long_texts="always reads long texts in windows",
+    kinds=(
+        ModelKind(
+            "tagging", "a token classification model", "predict, evaluate or embed", frozenset({"predict", "tag"})
+        ),
+        ModelKind(
+            "tagging-crf",
+            "a token classification model with a CRF",
+            "predict, evaluate or embed",
+            frozenset({"predict", "tag"}),
+        ),
+    ),
 )

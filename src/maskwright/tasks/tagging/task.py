@@ -50,6 +50,7 @@ class Tagging(Task):
     """
 
     name: ClassVar[str] = "tagging"
+    table = "maskwright.tasks.tagging.table:word_rows"
     report: ClassVar[str] = "maskwright.tasks.tagging.report:TaggingReport"
     rating: ClassVar[str] = "maskwright.tasks.tagging.rating:rate"
     problem_type = None

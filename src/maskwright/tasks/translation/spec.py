@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ...core.config import check
 from ...core.options import TASK, option
-from ..spec import TaskSpec
+from ..spec import ModelKind, TaskSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,4 +41,12 @@ SPEC = TaskSpec(
     },
     follows=("denoise",),
     long_texts="truncates long texts",
+    kinds=(
+        ModelKind(
+            "seq2seq",
+            "a translation model",
+            "translate, predict, evaluate, embed or finetune",
+            frozenset({"predict", "translate"}),
+        ),
+    ),
 )

@@ -166,7 +166,7 @@ def read_glue(path: Path | str, name: str, *, with_labels: bool = True, skip_bad
         if with_labels and _is_without_gold(record, places, task):
             num_without_gold += 1
             continue
-        row, bad = _read_row(record, places, task, rules)
+        row, bad = _read_row(record, places, rules)
         faults += bad
         if row is None:
             continue
@@ -247,7 +247,7 @@ def _is_without_gold(record: Record, places: _Positions, task: GlueTask) -> bool
     return "gold_label" in task.label and record.cells[places.label].strip() == NO_GOLD
 
 
-def _read_row(record: Record, places: _Positions, task: GlueTask, rules: Rules) -> tuple[Row | None, list[RowError]]:
+def _read_row(record: Record, places: _Positions, rules: Rules) -> tuple[Row | None, list[RowError]]:
     """Returns the row, or None and its errors."""
     if record.faults:
         return None, list(record.faults)

@@ -13,7 +13,8 @@ from ...core.progress import note
 from ...hub.download import find_folder
 from ...hub.folders import load_model, merged, save_model
 from ...hub.sentence import MODULES
-from ...inference.ready import compute_in, require_head
+from ...inference.kinds import require
+from ...inference.ready import compute_in
 from ...models.device import resolve_device, resolve_precision
 from ...models.model import Model, tokenizer_of
 from ..against_baseline import Compared
@@ -78,8 +79,7 @@ def open_teacher(config: DistillConfig) -> Model:
     """The teacher in evaluation mode and the run's precision. Raises ModelFolderError."""
     teacher, report = load_model(find_folder(config.teacher)[0])
     report.log_weight_mismatch(config.teacher)
-    heads = ("mlm", "pretraining", "sentence") if config.corpus else ("classification", "regression")
-    require_head(teacher, heads, config.teacher)
+    require(teacher, config.teacher, *(("fill-mask", "compare") if config.corpus else ("text-logits",)))
     tokenizer_of(teacher)
     compute_in(teacher, config.precision)
     return merged(teacher).requires_grad_(False)

@@ -9,6 +9,7 @@ import torch
 
 from ...core.errors import RunError
 from ...data.batch import Batch
+from ...models.losses import REGRESSION
 from ...models.model import Model
 from ...objectives.distillation import DistillationWeights, hidden_cosine_loss, soft_binary_loss, soft_target_loss
 from ...objectives.outcome import LossSums
@@ -108,7 +109,7 @@ def soft_loss(
 
     student, teacher: float [rows, labels], logits; a regression uses the squared difference, without a temperature.
     """
-    if problem_type == "regression":
+    if problem_type == REGRESSION:
         return (student - teacher).square().mean(dim=-1).sum()
     compare = soft_binary_loss if problem_type == "multi_label_classification" else soft_target_loss
     return compare(student, teacher, temperature)

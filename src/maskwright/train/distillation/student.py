@@ -15,6 +15,7 @@ from ...core.errors import InputError
 from ...inference.engine.engine import Engine
 from ...models.build import build
 from ...models.config import ModelConfig
+from ...models.heads import SequenceClassificationHead
 from ...models.model import Model
 from ...models.presets import preset
 from .config import DISTILBERT, HALF
@@ -114,7 +115,7 @@ def cut(teacher: Model, config: ModelConfig, layers: Sequence[int], head: str | 
         config,
         head,
         labels=teacher.labels or None if same_head else None,
-        problem_type=teacher.problem_type if same_head and head != "regression" else None,
+        problem_type=teacher.problem_type if same_head else None,
         seed=seed,
     )
     given = _given(teacher, layers, model)
@@ -141,7 +142,7 @@ def _given(teacher: Model, layers: Sequence[int], model: Model) -> dict[str, Ten
             source = f"encoder.layers.{layers[int(index)]}.{rest}"
         elif name.startswith("head.") and teacher.head_name == "pretraining" and model.head_name == "mlm":
             source = name.replace("head.", "head.predictions.", 1)
-        elif name.startswith("head.") and teacher.head_name in ("classification", "regression") and not same_head_input:
+        elif name.startswith("head.") and isinstance(teacher.head, SequenceClassificationHead) and not same_head_input:
             continue  # a head with another input
         if source in tensors and tensors[source].shape == parameter.shape:
             found[name] = tensors[source].detach()

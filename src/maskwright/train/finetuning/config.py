@@ -16,11 +16,11 @@ from ...models.lora_config import LoraConfig
 from ...tasks.spec import spec_of, with_task_settings
 from .. import settings
 from ..schedules import Schedule
-from .epochs import MIN_STEPS, MOST_EPOCHS
 
 # What can be put between the encoder of a model folder and the new head.
 TOP = ("mix_layers", "top_layers", "top_embedding_size")
 DEFAULT_EPOCHS, DEFAULT_LR = 3, 5e-5
+MIN_STEPS, MOST_EPOCHS = 100, 10  # of a training without a number of epochs; see `epochs_for`
 DEFAULT_TASK = registry.names("task")[0]
 
 
@@ -272,3 +272,12 @@ class FinetuneConfig:
             changes[name] = None if path is None else path.absolute()
         changes["model"] = None if self.model is None else absolute_name(self.model)
         return replace(self, **changes)
+
+
+def epochs_for(epochs: int, min_steps: int, steps_per_epoch: int) -> int:
+    """Returns the number of epochs: `epochs`, or more, up to `MOST_EPOCHS`, until there are `min_steps` steps.
+
+    Three epochs of a few hundred examples are a few dozen steps, too few to learn a task (Mosbach et al. 2021; Zhang et
+    al. 2021).
+    """
+    return max(epochs, min(-(-min_steps // max(steps_per_epoch, 1)), MOST_EPOCHS))

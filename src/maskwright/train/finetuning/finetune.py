@@ -27,12 +27,11 @@ from ...tasks.rows.examples import Examples
 from ...tasks.spec import spec_of
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..against_baseline import Compared
+from ..checkpoint import mean_weights
 from ..loop import LoopSettings, train
 from ..run import RunFolder, RunResult, is_recorded_without, open_run
 from ..schedules import Schedule
-from ..weight_averaging import mean_weights
-from .config import DEFAULT_EPOCHS, DEFAULT_LR, FinetuneConfig
-from .epochs import epochs_for
+from .config import DEFAULT_EPOCHS, DEFAULT_LR, FinetuneConfig, epochs_for
 from .from_scratch import network_from_scratch
 from .job import DiskBestModelSaver, FinetuneJob, MemoryBestModelSaver, WeightAverager
 from .report import write_finetune_report
@@ -131,7 +130,7 @@ def finetune(config: FinetuneConfig, *, restart: bool = False) -> FinetuneResult
     device = resolve_device(config.device)
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
     if not restart and is_recorded_without(config.output, "min_steps"):
-        config = replace(config, min_steps=0)  # a run of an older version goes on, or is finished, as it was
+        config = replace(config, min_steps=0)  # a run of an older version resumes, or stays finished, with its settings
     with open_run(config.output, to_dict(config), restart=restart) as run:
         if run.result is not None:
             return _result(run, run.result, already_finished=True)

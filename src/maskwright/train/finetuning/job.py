@@ -25,10 +25,9 @@ from ...tasks.base import Task
 from ...tasks.rows.examples import Examples
 from ...tasks.rows.imbalance import resample_rows
 from ...tasks.spec import spec_of
-from ..checkpoint import list_checkpoints, read_weights
+from ..checkpoint import list_checkpoints, mean_weights, read_weights
 from ..optimizer import ADAM
 from ..prefetch import Prefetcher
-from ..weight_averaging import mean_weights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

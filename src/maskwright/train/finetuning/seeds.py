@@ -15,7 +15,7 @@ from ...core.progress import note
 from ..loop import LoopSettings, train
 from ..optimizer import ADAM
 from ..run import RunFolder
-from .epochs import epochs_for
+from .config import epochs_for
 from .job import FinetuneJob
 from .multi_task.job import MultiTaskJob
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from ...report.content import Level
+from ..against_baseline import Compared
 
 WORDS = {"mlm": "masked tokens", "clm": "next tokens", "denoise": "hidden tokens"}  # what is predicted, by part
+# Of each part: the trivial predictor, and the field of Baseline with its accuracy if the scores have none.
+PARTS = {
+    "mlm": ("always the most common token", "mlm_accuracy"),
+    "clm": ("always the most common token", "mlm_accuracy"),
+    "denoise": ("always the most common token", "mlm_accuracy"),
+    "nsp": ("always one class", "nsp_accuracy"),
+    "sop": ("always one class", "nsp_accuracy"),
+    "rtd": ("always original", ""),
+}
 PAIRS = {"nsp_accuracy": "sentence pairs", "sop_accuracy": "sentence orders"}
 
 
@@ -78,3 +89,20 @@ def judge(scores: dict[str, float], baseline: Baseline, losses: list[float]) -> 
         watch.append("The loss increased toward the end: lower --lr or use more --warmup.")
     level: Level = "bad" if bad else "watch" if watch else "good"
     return RunHealth(level, (*bad, *watch, *good))
+
+
+def compare_pretraining(scores: Mapping[str, float], baseline: Mapping[str, float]) -> list[Compared]:
+    """Compare each part of a pre-training. baseline: the fields of `Baseline`, for scores without a baseline."""
+    found = []
+    for part, (predictor, usual) in PARTS.items():
+        if f"{part}_accuracy" in scores:
+            trivial = scores.get(f"{part}_baseline", baseline.get(usual, 0.5))
+            found.append(Compared(f"{part}_accuracy", scores[f"{part}_accuracy"], trivial, predictor))
+    return found
+
+
+def named_baseline(scores: Mapping[str, float], baseline: Mapping[str, float]) -> dict[str, float]:
+    """Baselines by the names of their scores, only for the parts of the run. Arguments as in `compare_pretraining`."""
+    named = {one.metric: one.baseline for one in compare_pretraining(scores, baseline)}
+    losses = {f"{part}_loss": baseline["mlm_loss"] for part in ("mlm", "clm", "denoise") if f"{part}_loss" in scores}
+    return named | losses

@@ -21,7 +21,7 @@ from ...core.progress import note, warn
 from ...data.prepare import prepare
 from ...data.shards import TokenShards
 from ...hub.folders import merged, save_model
-from ...hub.recommended import carried_over
+from ...hub.recommended import inherited_settings
 from ...models.config import ModelConfig
 from ...models.device import DTYPES, resolve_device, resolve_precision
 from ...models.model import Model
@@ -32,16 +32,15 @@ from ...objectives.replaced_pair import GENERATOR_SHARE, RTD_WEIGHT
 from ...objectives.selection import make_recipe, objective_for
 from ...objectives.stream import split_documents
 from ...text.tokenizers.tokenizer import Tokenizer
-from ..against_baseline import named_baseline
-from ..compiled import choose_compiling, compile_layers
 from ..loop import LoopSettings, train
-from ..piped_input import name_piped_sources, save_piped_input
 from ..run import RunFolder, RunResult, open_run
+from .compiled import choose_compiling, compile_layers
 from .config import PretrainConfig
 from .from_model import StartModel
-from .health import Baseline, RunHealth, baseline_of, judge
+from .health import Baseline, RunHealth, baseline_of, judge, named_baseline
 from .job import HeldOut, PretrainJob, Probe
 from .linear_probe import is_labeled, linear_probe
+from .piped_input import name_piped_sources, save_piped_input
 from .report import write_pretrain_report
 
 GENERATOR = "generator"  # the generator's subfolder in the model folder of a discriminator
@@ -209,7 +208,7 @@ class PretrainingSetup:
             "task": "pretraining",
             "objective": self.config.objective,
             "training": {**self.run.recipe, **result, "baseline": named_baseline(scores, vars(baseline))},
-            **carried_over(self.config.start),
+            **inherited_settings(self.config.start),
         }
         model, generator = self._final_models(job.model)
         save_model(model, self.run.path / "model", facts=facts, replace=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from maskwright.core.config import check
 from maskwright.core.options import TASK, option
-from maskwright.tasks.spec import TaskSpec
+from maskwright.tasks.spec import ModelKind, TaskSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,4 +19,11 @@ class Settings:
         check(self.tolerance >= 0, f"Setting 'tolerance' is {self.tolerance}; it must be 0 or more.")
 
 
-SPEC = TaskSpec(settings=Settings, defaults={"epochs": 4, "lr": 3e-3}, has_numbers=True)
+SPEC = TaskSpec(
+    settings=Settings,
+    defaults={"epochs": 4, "lr": 3e-3},
+    has_numbers=True,
+    kinds=(
+        ModelKind("regression", "a counting model", "predict or evaluate", frozenset({"predict", "classify"}), "count"),
+    ),
+)

@@ -21,6 +21,7 @@ class Counting(SequenceTask):
 
     name: ClassVar[str] = "count"
     report: ClassVar[str] = "counting.report:CountingReport"
+    table: ClassVar[str] = "counting.report:count_rows"
     head = "regression"
     main_metric = "within_tolerance"
     num_labels = 1

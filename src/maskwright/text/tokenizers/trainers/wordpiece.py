@@ -58,7 +58,7 @@ def train_wordpiece(
 def count_and_start(
     texts: Iterable[str], vocab_size: int, lowercase: bool, limit_alphabet: int
 ) -> tuple[WordCounts, Alphabet, list[str]]:
-    """Returns the counted words, their alphabet and `base_vocabulary`; arguments as in `train_wordpiece`."""
+    """Returns the word counts, their alphabet and `base_vocabulary`; arguments as in `train_wordpiece`."""
     splitter = pipelines.punctuation_splitter()
     words = count_words(texts, pipelines.normalizer(lowercase), splitter)
     alphabet = choose_alphabet(words.counts, limit_alphabet)

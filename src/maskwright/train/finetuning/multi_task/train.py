@@ -16,8 +16,8 @@ from ....hub.folders import save_model
 from ....models.device import resolve_device, resolve_precision
 from ....tasks.base import Evaluation
 from ...against_baseline import Compared
+from ...checkpoint import mean_weights
 from ...run import RunFolder, RunResult, open_run
-from ...weight_averaging import mean_weights
 from ..finetune import FinetuningSetup
 from ..job import DiskBestModelSaver
 from ..seeds import SeedResult, SeedRunner, best_weights, statistics

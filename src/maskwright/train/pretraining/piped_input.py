@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from ..core import storage
-from ..core.errors import InputError, RowErrors
-from ..text.formats.files import HUB, STDIN, open_bytes, reject_binary
+from ...core import storage
+from ...core.errors import InputError, RowErrors
+from ...text.formats.files import HUB, STDIN, open_bytes, reject_binary
 
 _CHUNK_BYTES = 1 << 20
 

@@ -14,9 +14,9 @@ from importlib.util import find_spec
 import torch
 from torch import nn
 
-from ..core.errors import ConfigError
-from ..models.transformer import Layer
-from ..nn.generators import preserve_generators, seed_generators
+from ...core.errors import ConfigError
+from ...models.transformer import Layer
+from ...nn.generators import preserve_generators, seed_generators
 
 WORTH_STEPS = 1000  # on a GPU: fewer steps do not save the minute that compilation takes
 CHOICES = ("auto", "on", "off")

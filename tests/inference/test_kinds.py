@@ -1,0 +1,51 @@
+"""A model of another kind is rejected with one short error, which names the commands that fit."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from inference.samples import tiny
+from maskwright.core.errors import ModelFolderError
+from maskwright.inference.kinds import all_kinds, kind_of, require
+from maskwright.models.build import build
+from maskwright.models.presets import preset
+from maskwright.tasks.spec import ModelKind
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        (
+            ("translate",),
+            "m contains a token classification model, but this requires a translation model.",
+        ),
+        (
+            ("generate", "fill-mask"),
+            "m contains a token classification model, which is not supported. Supported commands: maskwright predict,",
+        ),
+    ],
+)
+def test_what_it_is_and_what_fits_it_stand_in_one_short_message(wanted: tuple[str, ...], said: str):
+    with pytest.raises(ModelFolderError, match=f"^{re.escape(said)}") as refused:
+        require(tiny("tagging", labels=["O", "B"]), "m", *wanted)
+    assert len(str(refused.value)) < 160
+
+
+@pytest.mark.parametrize("kind", all_kinds(), ids=lambda kind: str(kind.name))
+def test_evaluate_is_recommended_for_what_it_takes(kind: ModelKind):
+    assert ("evaluate" in kind.commands) == kind.can("predict", "score-text")
+
+
+def test_kinds_have_different_names():
+    names = [kind.name for kind in all_kinds()]
+    assert len(names) == len(set(names))
+
+
+def test_a_causal_model_is_of_the_kind_of_the_task_that_it_was_trained_for():
+    config = preset("gpt2", vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2)
+    model = build(config, "clm")
+    assert kind_of(model).can("predict-next")
+    model.task_name = "generation"
+    assert kind_of(model).name == "generation" and not kind_of(model).can("predict-next")
