@@ -91,7 +91,6 @@ def server_config(studio: Studio, port: int, keys: Keys, limits: Limits = LIMITS
     return uvicorn_config(
         guarded,
         limits,
-        loop="asyncio",  # uvloop's clock gives connections of one burst the same time: the oldest could not be told
         lifespan="off",
         timeout_graceful_shutdown=5,
     )
