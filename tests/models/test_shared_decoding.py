@@ -20,7 +20,7 @@ def model(tmp_path_factory):
     """A small causal model."""
     from maskwright.api import open_model
 
-    return open_model(write_writer(tmp_path_factory.mktemp("models") / "writer"), "clm", "cpu", "fp32")
+    return open_model(write_writer(tmp_path_factory.mktemp("models") / "writer"), "generate", "cpu", "fp32")
 
 
 def settings_of(number: int) -> Generation:

@@ -15,7 +15,8 @@ pytest.importorskip("httptools", reason="the extra 'serve' is not installed")
 
 import uvicorn
 
-from maskwright.http.limits import Limits, RequestLimits, limited_protocol
+from maskwright.http.connections import Limits, limited_protocol
+from maskwright.http.limits import RequestLimits
 from maskwright.http.listen import listen
 
 LIMITS = Limits(header_seconds=1.0)

@@ -79,14 +79,14 @@ def test_a_short_stream_does_not_wait_for_a_long_one(server):
 
 @pytest.mark.parametrize("reads", [True, False], ids=["after the first event", "at once"])
 def test_a_client_that_leaves_ends_its_stream(server, reads):
-    before = server.counts("maskwright_abandoned_total")
+    before = server.metric("maskwright_abandoned_total")
     connection = open_stream(server, asked("the cat", 1000))
     if reads:
         connection.getresponse().readline()
     connection.sock.close()
     connection.close()
     wait_until(lambda: server.service.worker.num_rows == 0 and server.service.num_active == 0)
-    wait_until(lambda: server.counts("maskwright_abandoned_total") == before + 1)
+    wait_until(lambda: server.metric("maskwright_abandoned_total") == before + 1)
 
 
 def test_a_stream_ends_at_its_deadline_with_an_error(server):

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..http.guard import LOOPBACK_NAMES, is_request, request_headers
 from .dialects.errors import error_body, status_of
 from .exchange import Exchange
+from .log import warn_of
 from .metrics import OTHER
 from .refusals import REASONS, Refused
 from .service import DRAINING, Service
@@ -62,7 +63,7 @@ class Access:
             if not is_started:
                 await self._fault(scope, exchange, error)(scope, receive, sending)
             else:
-                self.service.warn_of(exchange, error)
+                warn_of(exchange, error)
                 raise
         finally:
             self._record(scope, exchange, status)
@@ -100,7 +101,7 @@ class Access:
 
     def _fault(self, scope: Scope, exchange: Exchange, error: Exception) -> Response:
         """An internal error: the response contains the request id to report."""
-        self.service.warn_of(exchange, error)
+        warn_of(exchange, error)
         sentence = f"The server made a mistake; report it with the request id {exchange.id}."
         return refusal(Refused(500, "fault", sentence), scope["path"], exchange)
 

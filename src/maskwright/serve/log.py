@@ -13,6 +13,9 @@ from typing import Any, TextIO
 
 import orjson
 
+from ..core.progress import warn
+from .exchange import Exchange
+
 MOST_LINES = 10_000
 GATHER_SECONDS = 0.05  # lines of this time are written at once: a thread that wakes for each would delay the others
 
@@ -69,3 +72,12 @@ class RequestLog:
                     return  # a closed standard error must not end the server
             if stopping:
                 return
+
+
+def warn_of(exchange: Exchange, error: Exception) -> None:
+    """Reports a fault of ours, without a text of the request."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    where = "" if place is None else f" in {place.tb_frame.f_code.co_qualname}, line {place.tb_lineno}"
+    warn(f"serve: request {exchange.id}: {type(error).__name__}{where}")

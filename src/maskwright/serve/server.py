@@ -22,7 +22,8 @@ from fastapi import FastAPI
 
 from ..core.errors import ConfigError, MaskwrightError, RunError
 from ..core.progress import note, warn
-from ..http.limits import Limits, uvicorn_config
+from ..http.connections import Limits
+from ..http.limits import uvicorn_config
 from ..http.listen import BACKLOG, listen
 from .app import create_app
 from .service import FAILED, READY, Service

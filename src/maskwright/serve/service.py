@@ -9,13 +9,12 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from starlette.requests import Request
 
 from ..core.errors import InputError, MaskwrightError
-from ..core.progress import warn
 from ..http.model_registry import LoadedModel
 from ..inference.prepared import Prepared
 from ..models.model import Model
@@ -30,6 +29,7 @@ from .models import ServedModel, ServedModels, load_served
 from .refusals import Refused, retry_after, too_large, wrong_value
 from .settings import ServeSettings
 from .streams import END, Stream
+from .waiting import checked, disconnected, next_event, result_of, unanswered
 from .warmup import SMALLEST, Speed, measure
 from .worker import Computation, Done, Worker
 
@@ -133,7 +133,7 @@ class Service:
             if not self.worker.is_up:
                 for call in list(self._calls):
                     if not call.done.done():
-                        call.done.set_exception(_unanswered())
+                        call.done.set_exception(unanswered())
 
     # -- speed -------------------------------------------------------------------------------------------------------
 
@@ -174,7 +174,7 @@ class Service:
         """Raises Refused (503) while loading or draining."""
         if self.phase == READY:
             if not self.worker.is_up:
-                raise _unanswered()
+                raise unanswered()
             return
         if self.phase == DRAINING:
             raise Refused(503, "not_ready", "The server is shutting down: send the request to another one.", {
@@ -274,21 +274,18 @@ class Service:
         Until the first event it watches the connection; from then on, whoever sends the events has to.
         """
         stream = self._open(exchange, texts, steps, 1)
-        gone: asyncio.Task[None] | None = asyncio.ensure_future(_disconnected(request))
+        gone: asyncio.Task[None] | None = asyncio.ensure_future(disconnected(request))
         try:
             with self._active():
                 while True:
-                    event = await self._event(exchange, stream, gone)
+                    event = await next_event(stream, exchange, gone, self.worker)
                     if gone is not None:
                         gone.cancel()
                         gone = None
                     if event is END:
                         break
                     yield event
-                try:
-                    stream.done.result()
-                except (InputError, MaskwrightError) as error:
-                    raise wrong_value(str(error)) from None
+                checked(stream)
                 self._note_times(exchange, stream)
         except (GeneratorExit, asyncio.CancelledError):
             exchange.is_abandoned = not stream.is_finished
@@ -297,26 +294,6 @@ class Service:
             if gone is not None:
                 gone.cancel()
             stream.is_gone = True
-
-    async def _event(self, exchange: Exchange, stream: Stream, gone: asyncio.Task[None] | None) -> Any:
-        """Returns the next event. Raises Refused after the deadline, the end of the connection, or of the worker."""
-        getting = asyncio.ensure_future(stream.events.get())
-        try:
-            while not getting.done():
-                left = exchange.seconds_left
-                if left <= 0:
-                    raise _expired()
-                waiting = {getting} if gone is None else {getting, gone}
-                await asyncio.wait(waiting, timeout=min(left, 1.0), return_when=asyncio.FIRST_COMPLETED)
-                if getting.done():
-                    break
-                if gone is not None and gone.done():
-                    raise _left(exchange)
-                if not self.worker.is_up:
-                    raise _unanswered()
-            return getting.result()
-        finally:
-            getting.cancel()
 
     async def in_text_thread(
         self, exchange: Exchange, model: LoadedModel, texts: Sequence[str], function: Callable[[], Result]
@@ -387,25 +364,11 @@ class Service:
             raise wrong_value(str(error)) from None
 
     async def _wait(self, request: Request, exchange: Exchange, call: Any) -> Any:
-        """Waits for the result, the deadline, or the end of the connection."""
         self._calls.add(call)
-        gone = asyncio.ensure_future(_disconnected(request))
         try:
-            await asyncio.wait({call.done, gone}, timeout=exchange.seconds_left, return_when=asyncio.FIRST_COMPLETED)
-            if call.done.done():
-                try:
-                    return call.done.result()
-                except (InputError, MaskwrightError) as error:
-                    raise wrong_value(str(error)) from None
-            if gone.done():
-                raise _left(exchange)
-            raise _expired()
+            return await result_of(call, request, exchange)
         finally:
             self._calls.discard(call)
-            gone.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                if call.done.done() and not call.done.cancelled():
-                    call.done.exception()
 
     def _prepared(self, prepare: Callable[[], Prepared[Result]]) -> Prepared[Result]:
         """Tokenizes and counts, in a text thread."""
@@ -432,32 +395,3 @@ class Service:
         """Counts a request that was rejected by its size or the number of connections, before the application."""
         self.metrics.requests.labels(OTHER, "", str(status)).inc()
         self.metrics.refused.labels("header" if status == 431 else "queue_full").inc()
-
-    def warn_of(self, exchange: Exchange, error: Exception) -> None:
-        """Reports a fault of ours, without a text of the request."""
-        place = error.__traceback__
-        while place is not None and place.tb_next is not None:
-            place = place.tb_next
-        where = "" if place is None else f" in {place.tb_frame.f_code.co_qualname}, line {place.tb_lineno}"
-        warn(f"serve: request {exchange.id}: {type(error).__name__}{where}")
-
-
-async def _disconnected(request: Request) -> None:
-    """Returns when the client closes the connection."""
-    while True:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            return
-
-
-def _left(exchange: Exchange) -> Refused:
-    exchange.is_abandoned = True
-    return Refused(499, "slow", "The connection was closed before the answer.")
-
-
-def _unanswered() -> Refused:
-    return Refused(503, "not_ready", "The inference thread does not answer: restart the server.", retry_after(5))
-
-
-def _expired() -> Refused:
-    return Refused(504, "expired", "The deadline passed before the answer: allow more time, or send it again later.")

@@ -13,7 +13,8 @@ import uvicorn
 
 from ..core import storage
 from ..core.progress import note
-from ..http.limits import Limits, uvicorn_config
+from ..http.connections import Limits
+from ..http.limits import uvicorn_config
 from ..http.listen import LOOPBACK, listen
 from .app import make_app, static_files
 from .guard import KEY, Guard, Keys
