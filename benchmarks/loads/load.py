@@ -4,18 +4,18 @@
     open_loop      requests arrive at random moments at a given rate, answered or not: measures what users wait
 
 A time runs from the moment when a request was due, so a server that stalls cannot hide it: the requests that it kept
-from being sent count too.
+from being sent count too. `late` is how late the generator itself was: what it adds to the times of the server.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import gc
 import json
 import random
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -34,22 +34,23 @@ class Request:
     kind: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Response:
     """One response. seconds: since the request was due."""
 
     kind: str
     status: int
     seconds: float
-    retry_after: str = ""
+    has_retry_after: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass
 class Load:
-    """All outcomes. seconds: from the first request to the last response."""
+    """All outcomes. seconds: from the first request to the last response; late: of each request that was sent."""
 
-    outcomes: list[Response]
-    seconds: float
+    outcomes: list[Response] = field(default_factory=list)
+    seconds: float = 0.0
+    late: list[float] = field(default_factory=list)
 
 
 def post(path: str, value: Any, kind: str = "", **headers: str) -> Request:
@@ -60,108 +61,189 @@ def post(path: str, value: Any, kind: str = "", **headers: str) -> Request:
     return Request(f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + body, kind)
 
 
-class Connection:
-    """One connection; reconnects when the server has closed it."""
+class Connection(asyncio.Protocol):
+    """One connection, for one request at a time."""
 
-    def __init__(self, port: int) -> None:
-        self.port = port
-        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.transport: asyncio.Transport | None = None
+        self.request: Request | None = None  # sent and not answered
+        self.due = 0.0
+        self.is_reused = False
+        self._data = b""
 
-    async def ask(self, request: Request) -> tuple[int, dict[str, str], bytes]:
-        """Send a request and read its response."""
-        is_reused = self._streams is not None
+    def connection_made(self, transport: Any) -> None:
+        """Open."""
+        self.transport = transport
+
+    def send(self, request: Request, due: float) -> None:
+        """Send a request."""
+        assert self.transport is not None
+        self.request, self.due, self._data = request, due, b""
+        self.run.load.late.append(time.perf_counter() - due)
+        self.transport.write(request.data)
+
+    def data_received(self, data: bytes) -> None:
+        """Read a response with a Content-Length."""
+        self._data = self._data + data if self._data else data
+        end = self._data.find(b"\r\n\r\n")
+        if end < 0 or self.request is None:
+            return
+        head = self._data[:end].lower()
+        place = head.find(b"\r\ncontent-length:")
+        length = int(head[place + 17 :].split(b"\r", 1)[0]) if place >= 0 else 0
+        if len(self._data) < end + 4 + length:
+            return
+        request, self.request = self.request, None
+        seconds = time.perf_counter() - self.due
+        outcome = Response(request.kind, int(head[9:12]), seconds, b"\r\nretry-after:" in head)
+        self.is_reused = True
+        if b"\r\nconnection: close" in head and self.transport is not None:
+            self.transport.close()
+            self.run.answered(outcome, None)
+        else:
+            self.run.answered(outcome, self)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """An idle connection may end; the end of another fails its request, or repeats it if nothing came of it."""
+        request, self.request, self.transport = self.request, None, None
+        if request is None:
+            self.run.idle_lost(self)
+        elif self.is_reused and not self._data:  # the server had closed an idle connection
+            self.run.connect(request, self.due)
+        else:
+            self.run.answered(Response(request.kind, FAILED, time.perf_counter() - self.due), None)
+
+
+class Run:
+    """The connections of one load. on_answer: called with the connection after each response, None if it is gone."""
+
+    def __init__(self, port: int, on_answer: Callable[[Connection | None], None] | None = None) -> None:
+        self.port, self.on_answer = port, on_answer
+        self.load = Load()
+        self.idle: list[Connection] = []
+        self.num_open = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._all: set[Connection] = set()
+
+    def send(self, request: Request, due: float) -> None:
+        """Send a request on an idle connection, or a new one."""
+        self.num_open += 1
+        if self.idle:
+            self.idle.pop().send(request, due)
+        else:
+            self.connect(request, due)
+
+    def connect(self, request: Request, due: float) -> None:
+        """Send a request that counts as open already on a new connection."""
+        task = asyncio.ensure_future(self._connect(request, due))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _connect(self, request: Request, due: float) -> None:
         try:
-            return await self._ask(request)
-        except (OSError, asyncio.IncompleteReadError):
-            self.close()
-            if not is_reused:
-                raise
-            return await self._ask(request)  # the server had closed an idle connection
+            loop = asyncio.get_running_loop()
+            _, connection = await loop.create_connection(lambda: Connection(self), HOST, self.port)
+        except OSError:
+            self.answered(Response(request.kind, FAILED, time.perf_counter() - due), None)
+            return
+        self._all.add(connection)
+        if connection.transport is not None and not connection.transport.is_closing():
+            connection.send(request, due)
+        else:
+            self.answered(Response(request.kind, FAILED, time.perf_counter() - due), None)
 
-    async def _ask(self, request: Request) -> tuple[int, dict[str, str], bytes]:
-        if self._streams is None:
-            self._streams = await asyncio.open_connection(HOST, self.port)
-        reader, writer = self._streams
-        writer.write(request.data)
-        await writer.drain()
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-        headers = {name.lower(): one.strip() for name, _, one in (line.partition(":") for line in head[1:])}
-        body = await reader.readexactly(int(headers.get("content-length", "0")))
-        if headers.get("connection", "").lower() == "close":
-            self.close()
-        return int(head[0].split()[1]), headers, body
+    def answered(self, outcome: Response, connection: Connection | None) -> None:
+        """Note an outcome; the connection is idle."""
+        self.num_open -= 1
+        self.load.outcomes.append(outcome)
+        if self.on_answer is not None:
+            self.on_answer(connection)
+        elif connection is not None:
+            self.idle.append(connection)
 
-    def close(self) -> None:
-        """Close it; the next request opens another."""
-        if self._streams is not None:
-            with contextlib.suppress(OSError, RuntimeError):
-                self._streams[1].close()
-            self._streams = None
+    def idle_lost(self, connection: Connection) -> None:
+        """Forget a connection that the server has closed."""
+        self._all.discard(connection)
+        if connection in self.idle:
+            self.idle.remove(connection)
 
-
-async def timed(connection: Connection, request: Request, due: float) -> Response:
-    """Send a request; an error of the connection is an outcome too."""
-    try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            status, headers, _ = await connection.ask(request)
-    except (OSError, asyncio.IncompleteReadError, TimeoutError, ValueError):
-        connection.close()
-        return Response(request.kind, FAILED, time.perf_counter() - due)
-    return Response(request.kind, status, time.perf_counter() - due, headers.get("retry-after", ""))
+    async def finish(self, began: float) -> Load:
+        """Wait for the last responses, and close everything."""
+        end = time.perf_counter() + PATIENCE_SECONDS
+        while self.num_open and time.perf_counter() < end:
+            await asyncio.sleep(0.005)
+        self.load.seconds = time.perf_counter() - began
+        self.load.outcomes += [Response("", FAILED, PATIENCE_SECONDS)] * self.num_open
+        self.on_answer = lambda connection: None
+        for connection in self._all:
+            if connection.transport is not None:
+                connection.transport.abort()
+        return self.load
 
 
 def closed_loop(port: int, requests: Iterator[Request], clients: int, seconds: float) -> Load:
     """`clients` clients for `seconds`, and until their last requests are answered."""
 
-    async def client(outcomes: list[Response], end: float) -> None:
-        connection = Connection(port)
-        while (now := time.perf_counter()) < end:
-            outcomes.append(await timed(connection, next(requests), now))
-        connection.close()
-
     async def run() -> Load:
-        outcomes: list[Response] = []
         began = time.perf_counter()
-        await asyncio.gather(*(client(outcomes, began + seconds) for _ in range(clients)))
-        return Load(outcomes, time.perf_counter() - began)
 
-    return asyncio.run(run())
+        def send_next(connection: Connection | None) -> None:
+            now = time.perf_counter()
+            if now >= began + seconds:
+                return
+            found.num_open += 1
+            if connection is None:
+                found.connect(next(requests), now)
+            else:
+                connection.send(next(requests), now)
+
+        found = Run(port, send_next)
+        for _ in range(clients):
+            send_next(None)
+        while time.perf_counter() < began + seconds:
+            await asyncio.sleep(0.05)
+        return await found.finish(began)
+
+    return in_loop(run)
 
 
 def open_loop(port: int, requests: Iterator[Request], rate: float, seconds: float, seed: int = 0) -> Load:
     """Requests at `rate` per second (a Poisson process) for `seconds`, and until the last is answered."""
 
     async def run() -> Load:
-        rng, outcomes = random.Random(seed), []
-        idle: list[Connection] = []
-        tasks: set[asyncio.Task[None]] = set()
-
-        async def send(request: Request, due: float) -> None:
-            connection = idle.pop() if idle else Connection(port)
-            outcomes.append(await timed(connection, request, due))
-            idle.append(connection)
-
+        rng, found = random.Random(seed), Run(port)
         began = time.perf_counter()
         due = began
         while (due := due + rng.expovariate(rate)) < began + seconds:
-            if (wait := due - time.perf_counter()) > 0:
+            while (wait := due - time.perf_counter()) > 0:
                 await asyncio.sleep(wait)
-            elif len(tasks) % 20 == 0:
-                await asyncio.sleep(0)
             request = next(requests)
-            if len(tasks) >= MAX_OPEN:
-                outcomes.append(Response(request.kind, UNSENT, 0))
-                await asyncio.sleep(0)
-                continue
-            task = asyncio.create_task(send(request, due))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
-        await asyncio.gather(*tasks)
-        for connection in idle:
-            connection.close()
-        return Load(outcomes, time.perf_counter() - began)
+            if found.num_open >= MAX_OPEN:
+                found.load.outcomes.append(Response(request.kind, UNSENT, 0))
+            else:
+                found.send(request, due)
+            if len(found.load.late) % 8 == 0:
+                await asyncio.sleep(0)  # responses are read although the generator is behind
+        return await found.finish(began)
 
-    return asyncio.run(run())
+    return in_loop(run)
+
+
+def in_loop(run: Callable[[], Any]) -> Load:
+    """Run a load in uvloop where it is installed, without pauses of the garbage collector."""
+    try:
+        from uvloop import new_event_loop as factory
+    except ImportError:
+        factory = None
+    gc.collect()
+    gc.disable()
+    try:
+        with asyncio.Runner(loop_factory=factory) as runner:
+            found: Load = runner.run(run())
+    finally:
+        gc.enable()
+    return found
 
 
 def summary(load: Load, kind: str | None = None) -> dict[str, Any]:
@@ -175,11 +257,12 @@ def summary(load: Load, kind: str | None = None) -> dict[str, Any]:
         "answered_per_second": len(good) / load.seconds,
         **{f"p{share}_ms": percentile(good, share) for share in (50, 99)},
         "rejected": len(rejected),
-        "rejected_p99_ms": percentile([one.seconds for one in rejected], 99),
-        "rejected_without_retry_after": sum(not one.retry_after for one in rejected),
+        **{f"rejected_p{share}_ms": percentile([one.seconds for one in rejected], share) for share in (50, 99)},
+        "rejected_without_retry_after": sum(not one.has_retry_after for one in rejected),
         "failed": sum(one.status == FAILED for one in chosen),
         "unsent": sum(one.status == UNSENT for one in chosen),
         "other": sum(one.status not in (200, 429, 503, FAILED, UNSENT) for one in chosen),
+        "late_p99_ms": percentile(load.late, 99),
     }
 
 

@@ -14,25 +14,43 @@ with the load generator on the same machine. Every request has one sentence, and
 numbers. Times run from the moment when a request was due.
 """
 Figure = Callable[[dict[str, Any]], float | None]
+
+
+def of(one: dict[str, Any], section: str, figure: str) -> float | None:
+    """A figure of a server; None if it was not measured."""
+    value: float | None = one.get(section, {}).get(figure)
+    return value
+
+
 # Name, unit, figure of a server, and the factors of infinity-emb's and the plain server's figure that are the goal, for
 # float32 and for --precision auto (None: no goal of its own). A factor above 1 is a lower bound, below 1 an upper one.
 GOALS: list[tuple[str, str, Figure, dict[str, tuple[float, float]]]] = [
     (
         "64 closed-loop clients",
         "texts/s",
-        lambda one: one["clients"]["answered_per_second"],
+        lambda one: of(one, "clients", "answered_per_second"),
         {OURS: (1.5, 3.0), FAST: (2.5, 5.0)},
     ),
-    ("64 closed-loop clients, p99", "ms", lambda one: one["clients"]["p99_ms"], {OURS: (0.6, 0.3)}),
-    ("one client, p50", "ms", lambda one: one["lone"]["p50_ms"], {OURS: (0.8, 0.8)}),
+    ("64 closed-loop clients, p99", "ms", lambda one: of(one, "clients", "p99_ms"), {OURS: (0.6, 0.3)}),
+    ("one client, p50", "ms", lambda one: of(one, "lone", "p50_ms"), {OURS: (0.8, 0.8)}),
     (
         "short texts among 10% long ones, 70% load, p99",
         "ms",
-        lambda one: one["short_among_long"]["p99_ms"],
+        lambda one: of(one, "short_among_long", "p99_ms"),
         {OURS: (0.4, 0.3)},
     ),
-    ("resident memory under load", "MB", lambda one: one["resident"] / 1e6, {OURS: (0.8, 0.8)}),
+    (
+        "resident memory under load",
+        "MB",
+        lambda one: mega(one.get("resident")),
+        {OURS: (0.8, 0.8)},
+    ),
 ]
+
+
+def mega(size: float | None) -> float | None:
+    """Bytes in MB."""
+    return None if size is None else size / 1e6
 
 
 def page(results: dict[str, Any]) -> str:
@@ -56,11 +74,13 @@ def page(results: dict[str, Any]) -> str:
         "## Open loop",
         "",
         "Requests arrive at random moments (a Poisson process) at a multiple of the server's own capacity. *Rejected* "
-        "are 429 and 503; *failed* are connections that ended or stayed silent for 60 s; *unsent* is what the load "
-        "generator, limited to 2,000 open requests, could not send.",
+        "are 429 and 503; *late* is the delay of the load generator, which is part of the times; *failed* are "
+        "connections that ended or stayed silent for 60 s; *unsent* is what the generator, limited to 2,000 open "
+        "requests, could not send.",
         "",
-        "| server | load | requests | answered/s | p50 ms | p99 ms | rejected | their p99 | failed | unsent | memory |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| server | load | requests | answered/s | p50 ms | p99 ms | rejected | their p99 | late p99 | failed | unsent "
+        "| memory |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
         *(line for name, one in good.items() for line in open_lines(name, one)),
         "",
         "## Other figures",
@@ -112,17 +132,22 @@ def own_goal_lines(servers: dict[str, dict[str, Any]], library: dict[str, float]
     one = servers.get(OURS)
     if one is None:
         return []
-    overload = one["open_4"]
-    peak = one["clients"]["answered_per_second"]
-    batches = one["batches"]["answered_per_second"] * 32 / library["texts_per_second"]
-    own = [
-        ("one client, p50, above the library", one["lone"]["p50_ms"] - library["one_p50_ms"], "ms", "≤ 2 ms", 2, False),
-        ("requests of 32 texts, of the library in bulk", batches, "×", "≥ 0.85 ×", 0.85, True),
+    overload, peak = one.get("open_4", {}), one["clients"]["answered_per_second"]
+    lone, batches = of(one, "lone", "p50_ms"), of(one, "batches", "answered_per_second")
+    answered, late = overload.get("answered_per_second"), overload.get("loop_lag_p99_ms_below")
+    failed = overload["failed"] + overload["other"] if overload else None
+    share = batches and batches * 32 / library["texts_per_second"]
+    above = None if lone is None else lone - library["one_p50_ms"]
+    own: list[tuple[str, float | None, str, str, float, bool]] = [
+        ("one client, p50, above the library", above, "ms", "≤ 2 ms", 2, False),
+        ("requests of 32 texts, of the library in bulk", share, "×", "≥ 0.85 ×", 0.85, True),
         ("start to ready", one["ready_seconds"], "s", "≤ 5 s", 5, False),
-        ("4 × capacity: answered, of the peak", overload["answered_per_second"] / peak, "×", "≥ 0.9 ×", 0.9, True),
-        ("4 × capacity: rejections, p99", overload["rejected_p99_ms"], "ms", "< 50 ms", 50, False),
-        ("4 × capacity: growth of memory", overload["grown_bytes"] / 1e6, "MB", "< 50 MB", 50, False),
-        ("4 × capacity: failed connections", overload["failed"] + overload["other"], "", "0", 0, False),
+        ("4 × capacity: answered, of the peak", answered and answered / peak, "×", "≥ 0.9 ×", 0.9, True),
+        ("4 × capacity: p99 of the answered", overload.get("p99_ms"), "ms", "≤ 2 × 5 s and a pack", 10_500, False),
+        ("4 × capacity: rejections, p99", overload.get("rejected_p99_ms"), "ms", "< 50 ms", 50, False),
+        ("4 × capacity: event loop late, p99 at most", late, "ms", "≤ 10 ms", 10, False),
+        ("4 × capacity: growth of memory", mega(overload.get("grown_bytes")), "MB", "< 50 MB", 50, False),
+        ("4 × capacity: failed connections", failed, "", "0", 0, False),
     ]
     lines = []
     for name, value, unit, bound, limit, is_lower in own:
@@ -144,7 +169,8 @@ def open_lines(name: str, one: dict[str, Any]) -> list[str]:
             continue
         cells = [f"{found['requests']:,}", f"{found['answered_per_second']:,.0f}"]
         cells += [number(found["p50_ms"], ""), number(found["p99_ms"], ""), f"{found['rejected']:,}"]
-        cells += [number(found["rejected_p99_ms"], ""), f"{found['failed']:,}", f"{found['unsent']:,}"]
+        cells += [number(found["rejected_p99_ms"], ""), number(found["late_p99_ms"], "")]
+        cells += [f"{found['failed']:,}", f"{found['unsent']:,}"]
         cells += [f"{found['grown_bytes'] / 1e6:+,.0f} MB"]
         lines.append(f"| {name} | {key.removeprefix('open_')} × | {' | '.join(cells)} |")
     return lines
@@ -152,8 +178,9 @@ def open_lines(name: str, one: dict[str, Any]) -> list[str]:
 
 def other_line(name: str, one: dict[str, Any]) -> str:
     """Start, memory, batches, recovery."""
+    batches = of(one, "batches", "answered_per_second")
     cells = [f"{one['ready_seconds']:.1f}", f"{one['resident_at_start'] / 1e6:,.0f}"]
-    cells += [f"{one['batches']['answered_per_second'] * 32:,.0f}", f"{one['afterwards']['answered_per_second']:,.0f}"]
+    cells += [number(batches and batches * 32, ""), number(of(one, "afterwards", "answered_per_second"), "")]
     return f"| {name} | {' | '.join(cells)} |"
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 
 import pytest
 
 from maskwright.core.errors import ConfigError
+from maskwright.serve import worker
 from maskwright.serve.settings import ServeSettings
 from serve.in_thread import serving
 
@@ -78,6 +80,13 @@ def test_metrics_count_what_clients_see(served):
     assert 'maskwright_refused_total{reason="queue_full"} ' in page
 
 
+def test_a_header_that_is_too_large_is_counted(served):
+    before = served.metric("maskwright_refused_total", "header")
+    assert served.get("/health", X="a" * 16_500).status == 431
+    assert served.metric("maskwright_refused_total", "header") == before + 1
+    assert served.metric("maskwright_requests_total", 'status="431"') >= 1
+
+
 def test_a_deadline_in_the_past_is_no_work(served):
     found = served.post("/embed", {"inputs": "a"}, X_Request_Timeout="0.000001")
     assert found.status in (429, 504)
@@ -132,6 +141,67 @@ def test_a_dead_worker_is_unhealthy(models):
         assert server.get("/health").status == 503 and server.get("/ready").status == 503
         assert time.monotonic() - start < 2
         assert server.metric("maskwright_worker_up") == 0
+
+
+def test_a_hung_worker_is_unhealthy_until_it_goes_on(models, monkeypatch):
+    """/health turns 503 as soon as a pack takes too long, and so do requests, old and new."""
+    monkeypatch.setattr(worker, "HUNG_SECONDS", 0.3)
+    with serving(model=(f"vectors={models['vectors']}",), access_log=False) as server:
+        go_on = threading.Event()
+        monkeypatch.setattr(server.service.worker, "on_pack", lambda done: go_on.wait(30))
+        statuses = []
+        waiting = threading.Thread(
+            target=lambda: statuses.append(server.post("/embed", {"inputs": "a"}).status), daemon=True
+        )
+        start = time.monotonic()
+        waiting.start()
+        while server.get("/health").status == 200 and time.monotonic() - start < 10:
+            time.sleep(0.02)
+        assert time.monotonic() - start < 0.3 + 2
+        waiting.join(5)
+        assert statuses == [503]
+        late = server.post("/embed", {"inputs": "a"})
+        assert late.status == 503 and int(late.headers["retry-after"]) >= 1
+        assert server.metric("maskwright_worker_up") == 0
+        go_on.set()
+        while server.get("/health").status != 200 and time.monotonic() - start < 20:
+            time.sleep(0.02)
+        assert server.post("/embed", {"inputs": "a"}).status == 200
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_full_queue_refuses_before_the_body_is_read(models, monkeypatch, named):
+    with serving(model=(f"vectors={models['vectors']}",), access_log=False) as server:
+        path = "/models/vectors/embed" if named else "/embed"
+        route = "/models/{name}/embed" if named else "/embed"
+        monkeypatch.setattr(server.service.admission, "queued", lambda: (512, 4.0))
+        with server.connect() as one:
+            head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n"
+            one.sendall(head.encode())
+            found = one.recv(4096)
+            assert found.startswith(b"HTTP/1.1 429 ") and b"\r\nretry-after: " in found
+            one.sendall(b"a" * 100 + head.encode())  # the connection stays usable
+            assert one.recv(4096).startswith(b"HTTP/1.1 429 ")
+        assert server.get("/health").status == server.get("/ready").status == server.get("/info").status == 200
+        assert server.post("/absent", {}).status == 404
+        assert server.metric("maskwright_requests_total", f'route="{route}",status="429"') == 2
+        assert server.metric("maskwright_refused_total", "queue_full") == 2
+
+
+def test_more_tokens_than_the_queue_holds_are_refused_though_the_texts_looked_short(models):
+    """A long context becomes many windows."""
+    with serving(model=(f"answers={models['answers']}",), access_log=False) as server:
+        server.service.admission.most_seconds = 1e9
+        object.__setattr__(server.service.settings, "max_queue_seconds", 0.001)
+        asked = {"inputs": {"question": "who ?", "context": "ada met charles . " * 500}}
+        found = server.post("/answer", asked)
+        assert found.status == 413 and "tokens" in found.json()["error"]
+
+
+def test_too_many_pairs_of_text_and_label(served):
+    asked = {"inputs": [["a"]] * 500, "labels": [f"label {number}" for number in range(20)]}
+    found = served.post("/models/entails/predict", asked)
+    assert found.status == 413 and "pairs" in found.json()["error"]
 
 
 def test_draining_refuses_new_work(models):

@@ -144,6 +144,34 @@ def test_completions_whole_and_as_events(served, models):
     assert "".join(part["text"] for part in parts) == expected.text and parts[-1]["finish_reason"] == "length"
 
 
+def test_completions_accept_what_clients_send_unasked(served):
+    asked = {"model": "writer", "prompt": "the cat", "max_tokens": 2, "temperature": 0, "best_of": 1, "suffix": None}
+    more = {"frequency_penalty": 0, "presence_penalty": 0.0, "logit_bias": {}, "logprobs": None}
+    assert served.post("/v1/completions", {**asked, **more}).status == 200
+    assert served.post("/v1/completions", {**asked, "presence_penalty": 0.5}).status == 400
+
+
+def test_generate_as_events(served):
+    asked = {"inputs": "the cat", "parameters": {"max_new_tokens": 8, "return_full_text": True}}
+    whole = served.post("/models/writer", asked).json()[0]["generated_text"]
+    events = served.post("/models/writer", {**asked, "stream": True})
+    assert events.headers["content-type"].startswith("text/event-stream")
+    found = [json.loads(line.removeprefix("data:")) for line in events.body.decode().split("\n\n") if line]
+    assert [one["index"] for one in found] == list(range(1, len(found) + 1))
+    assert "the cat" + "".join(one["token"]["text"] for one in found) == whole == found[-1]["generated_text"]
+    assert found[-1]["details"] == {"finish_reason": "length", "generated_tokens": 8}
+    assert served.post("/generate", {"inputs": "", "stream": True}).status == 400
+
+
+def test_prompts_are_counted_before_they_are_generated(served, monkeypatch):
+    """A queue that is full at the end must not reject what is computed."""
+    found = served.post("/v1/completions", {"model": "writer", "prompt": ["the cat", "a"], "max_tokens": 2})
+    assert found.json()["usage"]["prompt_tokens"] == int(found.headers["x-compute-tokens"]) > 2
+    assert found.headers["x-truncated-texts"] == "0"
+    long = served.post("/generate", {"inputs": "the cat " * 100, "parameters": {"max_new_tokens": 1}})
+    assert long.status == 200 and long.headers["x-truncated-texts"] == "1"
+
+
 def test_translate(served, models):
     expected = [one[0].text for one in api.open_translator(models["translator"], **HERE).translate(TEXTS[:2])]
     found = served.post("/translate", {"inputs": TEXTS[:2]}).json()

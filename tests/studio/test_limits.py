@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from maskwright.http.limits import Limits
+from maskwright.http.connections import Limits
 from studio.serving import Served, serving
 
 FAST = Limits(header_seconds=1, idle_seconds=1, write_seconds=1)

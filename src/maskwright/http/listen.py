@@ -7,7 +7,7 @@ import socket
 from ..core.errors import RunError
 
 LOOPBACK = "127.0.0.1"
-BACKLOG = 128  # connections queued while the event loop is busy
+BACKLOG = 2048  # connections that wait to be accepted; beyond it a client tries again after a second or more
 
 
 def listen(port: int, host: str = LOOPBACK) -> socket.socket:

@@ -15,9 +15,11 @@ from ..core.plural import plural
 from ..core.progress import warn
 from ..core.randomness import generator
 from ..models.decoding.beam import Beams, beam_steps
+from ..models.decoding.causal import CausalDecoder
 from ..models.decoding.choice import decoder_of
 from ..models.decoding.rules import Decoder, Rules
 from ..models.decoding.search import GeneratedText, finished, grow, grow_steps
+from ..models.decoding.shared import SharedDecoder, StepBatch
 from ..models.decoding.streaming import TextStreamer, check_stops, first_stop
 from ..models.model import Model, tokenizer_of
 from .engine.engine import Engine
@@ -92,10 +94,13 @@ class TextGenerator:
     """Generates text with a causal language model.
 
     max_length: context length in tokens, None for that of training. use_cache: cache keys and values; without it, every
-    step recomputes the whole sequence.
+    step recomputes the whole sequence. shares_steps: texts of several `generate_steps` that run at the same time share
+    each step, without beams and with a cache; whoever runs them gives each a step in turn.
     """
 
-    def __init__(self, model: Model, *, max_length: int | None = None, use_cache: bool = True) -> None:
+    def __init__(
+        self, model: Model, *, max_length: int | None = None, use_cache: bool = True, shares_steps: bool = False
+    ) -> None:
         if model.head_name != "clm":
             raise InputError(
                 "Text generation requires a causal language model: train one with pretrain --objective clm."
@@ -103,6 +108,8 @@ class TextGenerator:
         self.model = model.eval()
         self.tokenizer = tokenizer_of(model)
         self.use_cache = use_cache
+        is_shared = shares_steps and use_cache and model.config.recurrent is None
+        self._batch = StepBatch() if is_shared else None
         self.context_length = room_of(model) if model.config.recurrent else usual_length(model, max_length)
         ends = self.tokenizer.eos_id
         self.end_ids = frozenset() if ends is None else frozenset({ends})
@@ -231,16 +238,23 @@ class TextGenerator:
             ]
             uniforms = torch.from_numpy(np.stack(draws))
         spellings = [TextStreamer(self.tokenizer, row, settings.stop, on_text) for row in rows for _ in range(copies)]
-        grown = yield from grow_steps(
-            self._decoder(rows, settings.max_new_tokens),
-            rows,
-            settings.rules,
-            max_new_tokens=settings.max_new_tokens,
-            end_ids=self.end_ids,
-            uniforms=uniforms,
-            copies=copies,
-            watch=lambda row, token: spellings[row].add(token),
-        )
+        decoder = self._decoder(rows, settings.max_new_tokens)
+        if self._batch is not None and isinstance(decoder, CausalDecoder):
+            decoder = self._batch.add(decoder, settings.max_new_tokens)
+        try:
+            grown = yield from grow_steps(
+                decoder,
+                rows,
+                settings.rules,
+                max_new_tokens=settings.max_new_tokens,
+                end_ids=self.end_ids,
+                uniforms=uniforms,
+                copies=copies,
+                watch=lambda row, token: spellings[row].add(token),
+            )
+        finally:
+            if isinstance(decoder, SharedDecoder):
+                decoder.close()
         found = []
         for number, (spelling, one) in enumerate(zip(spellings, grown, strict=True)):
             ended_by = "stop" if spelling.is_stopped else "end" if one.is_ended else "length"

@@ -138,6 +138,18 @@ class KeyValueCache:
             self.kept = fresh
         self.set_first_columns(self.first[rows.cpu()])
 
+    def join(self, other: KeyValueCache, capacity: int) -> None:
+        """Adds the rows of another cache after its own, in `capacity` columns; the newest columns become the same."""
+        newest = max(self.newest, other.newest)
+        layers, both, rows, heads, _, head_dim = self.kept.shape
+        fresh = self.kept.new_zeros(layers, both, rows + len(other.first), heads, capacity, head_dim)
+        fresh[:, :, :rows, :, newest - self.newest : newest + 1] = self.kept[:, :, :, :, : self.newest + 1]
+        fresh[:, :, rows:, :, newest - other.newest : newest + 1] = other.kept[:, :, :, :, : other.newest + 1]
+        self.kept = fresh
+        first = torch.cat([one.first + (newest - one.newest) for one in (self, other)])
+        self.newest = newest
+        self.set_first_columns(first)
+
     def shift(self, columns: int) -> None:
         """Drops the first `columns` columns and moves the others left. No row may begin in a dropped column."""
         stop = self.newest + 1

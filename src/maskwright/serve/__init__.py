@@ -8,6 +8,7 @@ admission.py   which requests are let in, by count and by seconds of work
 batcher.py     the queue, and which sequences the next pack takes
 worker.py      the inference thread
 streams.py     generation and translation, a step at a time
+waiting.py     waits for a result, the deadline, or the end of the connection
 warmup.py      measures the speed of the models before the server is ready
 models.py      the served models, and which model a route uses
 auth.py        keys; access.py: hosts, origins, headers

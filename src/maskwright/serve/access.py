@@ -15,6 +15,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..http.guard import LOOPBACK_NAMES, is_request, request_headers
 from .dialects.errors import error_body, status_of
 from .exchange import Exchange
+from .log import warn_of
+from .metrics import OTHER
 from .refusals import REASONS, Refused
 from .service import DRAINING, Service
 
@@ -28,7 +30,7 @@ ALLOWED_HEADERS = "authorization, content-type, x-request-id, x-request-timeout,
 EXPOSED_HEADERS = (
     "x-request-id, x-compute-tokens, x-queue-time, x-inference-time, x-truncated-texts, retry-after, retry-after-ms"
 )
-OTHER = "other"  # route of a request that no route answers
+OF_MODEL = "/models/{name}"
 
 
 class Access:
@@ -61,7 +63,7 @@ class Access:
             if not is_started:
                 await self._fault(scope, exchange, error)(scope, receive, sending)
             else:
-                self.service.warn_of(exchange, error)
+                warn_of(exchange, error)
                 raise
         finally:
             self._record(scope, exchange, status)
@@ -80,13 +82,26 @@ class Access:
             self._check_key(scope, headers, exchange)
             if exchange.fault:
                 raise Refused(422, "value", exchange.fault)
+            if scope["method"] == "POST" and (route := self._route(scope["path"])) is not None:
+                try:
+                    self.service.check_room(exchange)
+                except Refused:
+                    exchange.route = route
+                    raise
         except Refused as refused:
             return refusal(refused, scope["path"], exchange)
         return None
 
+    def _route(self, path: str) -> str | None:
+        """The route of a path, as the routes name it; None if there is none."""
+        if path.startswith("/models/"):
+            named = f"{OF_MODEL}/{path.rpartition('/')[2]}"
+            path = named if named in self.service.routes else OF_MODEL
+        return path if path in self.service.routes else None
+
     def _fault(self, scope: Scope, exchange: Exchange, error: Exception) -> Response:
         """An internal error: the response contains the request id to report."""
-        self.service.warn_of(exchange, error)
+        warn_of(exchange, error)
         sentence = f"The server made a mistake; report it with the request id {exchange.id}."
         return refusal(Refused(500, "fault", sentence), scope["path"], exchange)
 
@@ -137,7 +152,7 @@ class Access:
 
     def _record(self, scope: Scope, exchange: Exchange, status: int) -> None:
         service, metrics = self.service, self.service.metrics
-        route = getattr(scope.get("route"), "path", OTHER)
+        route = exchange.route or getattr(scope.get("route"), "path_format", OTHER)
         if exchange.is_abandoned:
             status = 499
             metrics.abandoned.inc()

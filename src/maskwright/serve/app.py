@@ -44,7 +44,7 @@ def create_app(settings: ServeSettings) -> FastAPI:
     app.state.service = service
     for name in DIALECTS:
         app.include_router(import_module(f".dialects.{name}", __package__).router)
-    service.routes = list(app.openapi()["paths"])
+    service.routes = frozenset(app.openapi()["paths"])
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(HTTPException, _unrouted)
     app.add_middleware(Access, service=service)

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Any
 
 BULK_SHARE = 0.2  # of the tokens, for bulk requests while others wait
+SLACK = 64  # entries of sequences that are gone and clients whose share is used up, before they are removed
 
 
 class Ticket:
@@ -30,7 +31,10 @@ class Ticket:
     Attributes:
         is_gone: Whether nobody waits for the result anymore.
         num_waiting: Sequences that no pack has taken.
+        owner: Where they wait.
     """
+
+    owner: _Class
 
     def __init__(self, key: Hashable, lengths: Sequence[int], client: str = "", is_bulk: bool = False) -> None:
         self.key, self.lengths, self.client, self.is_bulk = key, lengths, client, is_bulk
@@ -72,11 +76,21 @@ class _Line:
             heappop(self.heap)
         return None
 
+    def trim(self, waiting: int) -> None:
+        """Removes the sequences that are gone if they are most of the heap: some never come to its front."""
+        if len(self.heap) > 2 * waiting + SLACK:
+            self.heap = [entry for entry in self.heap if not entry[2].is_gone and not entry[2].taken[entry[3]]]
+            heapify(self.heap)
+
 
 @dataclass
 class _Class:
-    """Sequences of one key, interactive or bulk, in both orders, with the clock of their fair order."""
+    """Sequences of one key, interactive or bulk, in both orders, with the clock of their fair order.
 
+    num_waiting: Sequences that no pack has taken.
+    """
+
+    num_waiting: int = 0
     shortest: _Line = field(default_factory=_Line)
     fair: _Line = field(default_factory=_Line)
     now: float = 0.0  # virtual time: start of the sequence taken last
@@ -84,18 +98,25 @@ class _Class:
 
     def add(self, ticket: Ticket, numbers: Iterator[int]) -> None:
         """Adds the sequences of a request to both lines."""
+        ticket.owner = self
+        self.num_waiting += len(ticket.lengths)
         end = max(self.ends.get(ticket.client, 0.0), self.now)
         for index, length in enumerate(ticket.lengths):
             self.shortest.add(length, next(numbers), ticket, index)
             self.fair.add(end, next(numbers), ticket, index)
             end += length
         self.ends[ticket.client] = end
+        self.shortest.trim(self.num_waiting)
+        self.fair.trim(self.num_waiting)
+        if len(self.ends) > 2 * self.num_waiting + SLACK:
+            self.ends = {client: end for client, end in self.ends.items() if end > self.now}
 
     def is_empty(self) -> bool:
         """Whether nothing waits; then the shares of clients are forgotten."""
-        if self.fair.first() is not None:
+        if self.num_waiting:
             return False
         self.shortest.heap.clear()
+        self.fair.heap.clear()
         self.ends.clear()  # nobody is ahead of anybody
         return True
 
@@ -133,6 +154,7 @@ class Batcher:
         ticket.is_gone = True
         if ticket.num_waiting:
             self.num_requests -= 1
+            ticket.owner.num_waiting -= ticket.num_waiting
             self._count(ticket, -ticket.waiting_tokens)
             ticket.num_waiting = ticket.waiting_tokens = 0
 
@@ -194,6 +216,7 @@ class Batcher:
         _, ticket, index = found
         ticket.taken[index] = 1
         ticket.num_waiting -= 1
+        ticket.owner.num_waiting -= 1
         length = ticket.lengths[index]
         ticket.waiting_tokens -= length
         self._count(ticket, -length)

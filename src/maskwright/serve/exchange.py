@@ -7,8 +7,10 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
+_PREFIX, _NUMBERS = secrets.token_hex(6), count(1)  # a random number for each would let other threads in each time
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
@@ -25,6 +27,7 @@ class Exchange:
         fault: What is wrong with its headers, "" if nothing is.
         is_bulk: Whether it asked to wait for others (x-priority: bulk).
         reason: Why it was rejected, "" if it was not.
+        route: Its route if it was rejected before the routes saw it, "" otherwise.
         headers: Further headers of the response.
     """
 
@@ -37,6 +40,7 @@ class Exchange:
     key_name: str = ""
     model: str = ""
     reason: str = ""
+    route: str = ""
     num_texts: int = 0
     num_tokens: int = 0
     num_truncated: int = 0
@@ -53,7 +57,7 @@ class Exchange:
         found = _TRACE.fullmatch(headers.get("traceparent", ""))
         wanted = _timeout(headers.get("x-request-timeout"), timeout)
         return cls(
-            id=given if _ID.fullmatch(given) else secrets.token_hex(8),
+            id=given if _ID.fullmatch(given) else f"{_PREFIX}-{next(_NUMBERS):x}",
             trace=found[1] if found else "",
             client=client,
             timeout=timeout if wanted is None else wanted,

@@ -11,6 +11,7 @@ from .refusals import REASONS
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 TOKENS = (1, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 65536)
+OTHER = "other"  # route of a request that no route answers
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 

@@ -54,7 +54,7 @@ class ServedModel(LoadedModel):
     @cached_property
     def generator(self) -> TextGenerator:
         """Generates continuations."""
-        return TextGenerator(self.model, max_length=self.wanted_length)
+        return TextGenerator(self.model, max_length=self.wanted_length, shares_steps=True)
 
     @cached_property
     def translator(self) -> TextTranslator:

@@ -13,15 +13,17 @@ import signal
 import socket
 import ssl
 import sys
+import time
 from collections.abc import Callable, Generator
 from pathlib import Path
 
 import uvicorn
-from starlette.types import ASGIApp
+from fastapi import FastAPI
 
 from ..core.errors import ConfigError, MaskwrightError, RunError
 from ..core.progress import note, warn
-from ..http.limits import Limits, uvicorn_config
+from ..http.connections import Limits
+from ..http.limits import uvicorn_config
 from ..http.listen import BACKLOG, listen
 from .app import create_app
 from .service import FAILED, READY, Service
@@ -29,6 +31,7 @@ from .settings import ServeSettings
 
 SPARE_FILES = 64  # open files besides connections
 INTERRUPTED = 130
+SWITCH_SECONDS = 0.0005  # a thread that waits for the interpreter, such as the event loop, gets it after this time
 
 
 def run_server(settings: ServeSettings, on_address: Callable[[str], None] = note) -> None:
@@ -43,18 +46,20 @@ def run_server(settings: ServeSettings, on_address: Callable[[str], None] = note
         warn("--api-key is visible to other users of this machine: use MASKWRIGHT_API_KEY or --api-key-file.")
     listening = open_socket(settings)
     server = Server(server_config(app, settings))
+    sys.setswitchinterval(SWITCH_SECONDS)
     try:
-        with _only_while_open(settings.uds):
-            asyncio.run(_serve(server, service, listening, lambda: on_address(address_of(settings, listening))))
+        with _only_while_open(settings.uds), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_serve(server, service, listening, lambda: on_address(address_of(settings, listening))))
     finally:
         listening.close()
+        service.close()
     if service.failure is not None:
         raise service.failure
     if service.phase == FAILED:
         raise RunError("The server stopped because its models could not be loaded.")
 
 
-def server_config(app: ASGIApp, settings: ServeSettings) -> uvicorn.Config:
+def server_config(app: FastAPI, settings: ServeSettings) -> uvicorn.Config:
     """Returns the uvicorn configuration, with limits on headers, connections and slow clients."""
     limits = Limits(
         connections=_connections(settings.max_connections),
@@ -63,6 +68,7 @@ def server_config(app: ASGIApp, settings: ServeSettings) -> uvicorn.Config:
     config = uvicorn_config(
         app,
         limits,
+        app.state.service.on_reject,
         lifespan="on",
         timeout_graceful_shutdown=max(1, round(settings.grace)),
         backlog=BACKLOG,
@@ -143,12 +149,14 @@ class Stopper:
             warn(f"The keys stay as they were: {error}")
 
     async def _drain(self) -> None:
-        grace = self.service.settings.grace
+        grace, began = self.service.settings.grace, time.monotonic()
         try:
             await asyncio.wait_for(self.service.idle(), grace)
         except TimeoutError:
             warn(f"Stopping with {self.service.num_active} unfinished requests after {grace:g} seconds.")
             self.server.force_exit = True
+        left = grace - (time.monotonic() - began)  # for clients that still read their response
+        self.server.config.timeout_graceful_shutdown = max(1, round(left))
         self.server.should_exit = True
 
 
@@ -172,6 +180,16 @@ async def _announce(server: uvicorn.Server, service: Service, on_ready: Callable
         server.should_exit = True
     else:
         on_ready()
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Returns uvloop's factory; None where it is not installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
 
 
 def _connections(wanted: int) -> int:

@@ -9,35 +9,37 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from starlette.requests import Request
 
 from ..core.errors import InputError, MaskwrightError
-from ..core.progress import warn
 from ..http.model_registry import LoadedModel
 from ..inference.prepared import Prepared
 from ..models.model import Model
 from ..tasks.rows.forward import Forward
 from ..text.tokenizers.encoding import TextCounts
-from .admission import Admission, tokens_of_characters
+from .admission import CHARACTERS_PER_SECOND, Admission, Reservation, tokens_of_characters
 from .auth import ApiKeys
 from .exchange import Exchange
 from .log import RequestLog
-from .metrics import Metrics
+from .metrics import OTHER, Metrics
 from .models import ServedModel, ServedModels, load_served
 from .refusals import Refused, retry_after, too_large, wrong_value
 from .settings import ServeSettings
 from .streams import END, Stream
+from .waiting import checked, disconnected, next_event, result_of, unanswered
 from .warmup import SMALLEST, Speed, measure
 from .worker import Computation, Done, Worker
 
 Result = TypeVar("Result")
 TEXT_THREADS = 2  # the tokenizer releases the interpreter lock
+LONG_CHARACTERS = 100_000  # requests with more are tokenized in a thread of their own, so that others need not wait
 BULK_TEXTS = 32  # a request with more texts waits for shorter ones
-MOST_STREAMS = 64
-WATCH_SECONDS = 0.25
+MOST_ROWS = 64  # texts that are generated at the same time, each with its cache of keys and values
+SPLITTING = ("answer", "tag")  # abilities of models that read long texts in windows
+WATCH_SECONDS = 0.1
 LOADING, READY, DRAINING, FAILED = "loading", "ready", "draining", "failed"
 FRESH = 0.1  # weight of the newest pack in the measured speed
 
@@ -61,9 +63,10 @@ class Service:
         self.worker = Worker(self._budget, self._on_pack)
         self.admission = Admission(settings.max_queued_requests, settings.max_queue_seconds, self._queued)
         self.num_active = 0  # requests that the routes compute
-        self.routes: list[str] = []
+        self.routes: frozenset[str] = frozenset()
         self._speeds: dict[int, Speed] = {}  # by id of the model
         self._texts = ThreadPoolExecutor(TEXT_THREADS, thread_name_prefix="maskwright-text")
+        self._long_texts = ThreadPoolExecutor(1, thread_name_prefix="maskwright-long-text")
         self._calls: set[Computation | Stream] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self.metrics.watch(
@@ -83,6 +86,11 @@ class Service:
             task.cancel()
         await asyncio.get_running_loop().run_in_executor(None, self.worker.stop)
         self._texts.shutdown(wait=False, cancel_futures=True)
+        self._long_texts.shutdown(wait=False, cancel_futures=True)
+        self.close()
+
+    def close(self) -> None:
+        """Writes what is left of the log."""
         if self.log is not None:
             self.log.close()
 
@@ -90,11 +98,6 @@ class Service:
     def is_healthy(self) -> bool:
         """Whether the inference thread works."""
         return self.worker.is_up and self.phase != FAILED
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether requests are answered."""
-        return self.phase == READY and self.worker.is_up
 
     def drain(self) -> None:
         """From now on, new work is rejected."""
@@ -130,7 +133,7 @@ class Service:
             if not self.worker.is_up:
                 for call in list(self._calls):
                     if not call.done.done():
-                        call.done.set_exception(RuntimeError("The inference thread does not answer."))
+                        call.done.set_exception(unanswered())
 
     # -- speed -------------------------------------------------------------------------------------------------------
 
@@ -170,12 +173,19 @@ class Service:
     def check_ready(self) -> None:
         """Raises Refused (503) while loading or draining."""
         if self.phase == READY:
+            if not self.worker.is_up:
+                raise unanswered()
             return
         if self.phase == DRAINING:
             raise Refused(503, "not_ready", "The server is shutting down: send the request to another one.", {
                 **retry_after(1), "connection": "close",
             })  # fmt: skip
         raise Refused(503, "not_ready", "The models are still loading: send the request again later.", retry_after(1))
+
+    def check_room(self, exchange: Exchange) -> None:
+        """Raises Refused (503, 429) if no request is let in now: before its body is read, so that this costs little."""
+        self.check_ready()
+        self.admission.check(exchange.seconds_left)
 
     def find(self, exchange: Exchange, ability: str, name: str | None) -> ServedModel:
         """Returns the model for a route; see `ServedModels.find`. Raises Refused (503) while there is none."""
@@ -206,23 +216,20 @@ class Service:
         Raises Refused where it is not admitted, or expires.
         """
         count = len(texts) if num_items is None else num_items
-        self._check_count(exchange, count)
-        longest = model.model.config.max_position_embeddings
-        estimate = tokens_of_characters(sum(map(len, texts)), len(texts), longest)
-        place = self.admission.enter(estimate / self._speed(model.model), exchange.seconds_left)
+        place, characters = self._enter(exchange, model, texts, count)
         loop = asyncio.get_running_loop()
         call: Computation | None = None
         try:
             with self._active():
-                start = time.monotonic()
-                prepared = await self._in_thread(prepare)
-                self.metrics.tokenize_seconds.observe(time.monotonic() - start)
-                self._count(exchange, prepared)
+                prepared = await self._in_thread(lambda: self._prepared(prepare), characters)
+                exchange.num_tokens += prepared.counts.tokens
+                exchange.num_truncated += prepared.counts.cut_texts
                 if not truncate and prepared.counts.cut_texts:
                     raise too_large(
                         f"{prepared.counts.cut_texts} of the texts have more tokens than {model.name} reads, and "
                         "'truncate' is false: send shorter ones."
                     )
+                self._check_size(prepared)
                 call = Computation(prepared, loop, exchange.client, exchange.is_bulk or count > BULK_TEXTS)
                 self.worker.submit(call)
                 self.admission.leave(place)
@@ -240,9 +247,13 @@ class Service:
         exchange: Exchange,
         texts: Sequence[str],
         steps: Callable[[Callable[[Any], None]], Generator[None, None, Result]],
+        num_rows: int = 1,
     ) -> Result:
-        """Answers a request in steps of its own, which take turns with packs; the result is that of the generator."""
-        stream = self._open(exchange, texts, steps)
+        """Answers a request in steps of its own, which take turns with packs; the result is that of the generator.
+
+        num_rows: Texts that it generates at the same time.
+        """
+        stream = self._open(exchange, texts, steps, num_rows)
         try:
             with self._active():
                 result: Result = await self._wait(request, exchange, stream)
@@ -253,46 +264,45 @@ class Service:
 
     async def stream(
         self,
+        request: Request,
         exchange: Exchange,
         texts: Sequence[str],
         steps: Callable[[Callable[[Any], None]], Generator[None, None, Any]],
     ) -> AsyncGenerator[Any, None]:
-        """Yields what the generator emits, while it runs. Closing the iterator ends the generator."""
-        stream = self._open(exchange, texts, steps)
+        """Yields what the generator emits, while it runs. Closing the iterator ends the generator.
+
+        Until the first event it watches the connection; from then on, whoever sends the events has to.
+        """
+        stream = self._open(exchange, texts, steps, 1)
+        gone: asyncio.Task[None] | None = asyncio.ensure_future(disconnected(request))
         try:
             with self._active():
                 while True:
-                    left = exchange.seconds_left
-                    if left <= 0:
-                        raise _expired()
-                    try:
-                        event = await asyncio.wait_for(stream.events.get(), min(left, 1.0))
-                    except TimeoutError:
-                        if not self.worker.is_up:
-                            raise RuntimeError("The inference thread does not answer.") from None
-                        continue
+                    event = await next_event(stream, exchange, gone, self.worker)
+                    if gone is not None:
+                        gone.cancel()
+                        gone = None
                     if event is END:
                         break
                     yield event
-                try:
-                    stream.done.result()
-                except (InputError, MaskwrightError) as error:
-                    raise wrong_value(str(error)) from None
+                checked(stream)
                 self._note_times(exchange, stream)
+        except (GeneratorExit, asyncio.CancelledError):
+            exchange.is_abandoned = not stream.is_finished
+            raise
         finally:
+            if gone is not None:
+                gone.cancel()
             stream.is_gone = True
 
     async def in_text_thread(
         self, exchange: Exchange, model: LoadedModel, texts: Sequence[str], function: Callable[[], Result]
     ) -> Result:
         """Answers a request that needs no model, such as tokenization."""
-        self._check_count(exchange, len(texts))
-        longest = model.model.config.max_position_embeddings
-        estimate = tokens_of_characters(sum(map(len, texts)), len(texts), longest)
-        place = self.admission.enter(estimate / self._speed(model.model), exchange.seconds_left)
+        place, characters = self._enter(exchange, model, texts, len(texts))
         try:
             with self._active():
-                return await self._in_thread(function)
+                return await self._in_thread(function, characters)
         finally:
             self.admission.leave(place)
 
@@ -303,16 +313,38 @@ class Service:
         if count > self.settings.max_texts:
             raise too_large(f"The request has {count:,} texts; at most {self.settings.max_texts:,} are allowed.")
 
-    def _open(self, exchange: Exchange, texts: Sequence[str], steps: Any) -> Stream:
+    def _enter(
+        self, exchange: Exchange, model: LoadedModel, texts: Sequence[str], count: int
+    ) -> tuple[Reservation, int]:
+        """Returns the place of an admitted request, and the characters of its texts."""
+        self._check_count(exchange, count)
+        longest = None if model.kind.can(*SPLITTING) else model.model.config.max_position_embeddings
+        characters = sum(map(len, texts))
+        tokens = tokens_of_characters(characters, len(texts), longest)
+        seconds = tokens / self._speed(model.model) + characters / CHARACTERS_PER_SECOND
+        return self.admission.enter(seconds, exchange.seconds_left), characters
+
+    def _check_size(self, prepared: Prepared[Any]) -> None:
+        """Raises Refused (413) for more work than the queue holds, which may show only in the tokens."""
+        tokens = sum(map(len, prepared.examples.input_ids))
+        seconds, most = tokens / self._speed(prepared.forward.model), self.settings.max_queue_seconds
+        if seconds > most and tokens > self._budget(prepared.forward):
+            raise too_large(
+                f"The request has {tokens:,} tokens, about {seconds:.0f} seconds of work, and the queue holds "
+                f"{most:g}: send fewer or shorter texts at a time."
+            )
+
+    def _open(self, exchange: Exchange, texts: Sequence[str], steps: Any, num_rows: int) -> Stream:
         self._check_count(exchange, len(texts))
-        if self.worker.num_streams >= MOST_STREAMS:
+        running = self.worker.num_rows
+        if running and running + num_rows > MOST_ROWS:
             raise Refused(
                 429,
                 "queue_full",
-                f"{MOST_STREAMS} generations are running, the most that this server allows: send it again later.",
+                f"{running} texts are being generated, and this server allows {MOST_ROWS}: send it again later.",
                 retry_after(1),
             )
-        stream = Stream(steps, asyncio.get_running_loop())
+        stream = Stream(steps, asyncio.get_running_loop(), num_rows)
         self.worker.submit_stream(stream)
         return stream
 
@@ -324,45 +356,34 @@ class Service:
         finally:
             self.num_active -= 1
 
-    async def _in_thread(self, function: Callable[[], Result]) -> Result:
+    async def _in_thread(self, function: Callable[[], Result], characters: int = 0) -> Result:
+        threads = self._long_texts if characters > LONG_CHARACTERS else self._texts
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._texts, function)
+            return await asyncio.get_running_loop().run_in_executor(threads, function)
         except (InputError, MaskwrightError) as error:
             raise wrong_value(str(error)) from None
 
     async def _wait(self, request: Request, exchange: Exchange, call: Any) -> Any:
-        """Waits for the result, the deadline, or the end of the connection."""
         self._calls.add(call)
-        gone = asyncio.ensure_future(_disconnected(request))
         try:
-            await asyncio.wait({call.done, gone}, timeout=exchange.seconds_left, return_when=asyncio.FIRST_COMPLETED)
-            if call.done.done():
-                try:
-                    return call.done.result()
-                except (InputError, MaskwrightError) as error:
-                    raise wrong_value(str(error)) from None
-            if gone.done():
-                exchange.is_abandoned = True
-                raise Refused(499, "slow", "The connection was closed before the answer.")
-            raise _expired()
+            return await result_of(call, request, exchange)
         finally:
             self._calls.discard(call)
-            gone.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                if call.done.done() and not call.done.cancelled():
-                    call.done.exception()
 
-    def _count(self, exchange: Exchange, prepared: Prepared[Any]) -> None:
+    def _prepared(self, prepare: Callable[[], Prepared[Result]]) -> Prepared[Result]:
+        """Tokenizes and counts, in a text thread."""
+        start = time.monotonic()
+        prepared = prepare()
         counts: TextCounts = prepared.counts
-        exchange.num_tokens += counts.tokens
-        exchange.num_truncated += counts.cut_texts
         metrics = self.metrics
+        metrics.tokenize_seconds.observe(time.monotonic() - start)
         metrics.tokens.inc(counts.tokens)
         metrics.texts.inc(counts.texts)
         metrics.truncated_texts.inc(counts.cut_texts)
         metrics.unknown_tokens.inc(counts.unknown_tokens)
         for ids in prepared.examples.input_ids:
             metrics.text_tokens.observe(len(ids))
+        return prepared
 
     def _note_times(self, exchange: Exchange, call: Computation | Stream) -> None:
         exchange.queue_seconds += call.queue_seconds
@@ -370,22 +391,7 @@ class Service:
         self.metrics.queue_seconds.observe(call.queue_seconds)
         self.metrics.inference_seconds.observe(call.inference_seconds)
 
-    def warn_of(self, exchange: Exchange, error: Exception) -> None:
-        """Reports a fault of ours, without a text of the request."""
-        place = error.__traceback__
-        while place is not None and place.tb_next is not None:
-            place = place.tb_next
-        where = "" if place is None else f" in {place.tb_frame.f_code.co_qualname}, line {place.tb_lineno}"
-        warn(f"serve: request {exchange.id}: {type(error).__name__}{where}")
-
-
-async def _disconnected(request: Request) -> None:
-    """Returns when the client closes the connection."""
-    while True:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            return
-
-
-def _expired() -> Refused:
-    return Refused(504, "expired", "The deadline passed before the answer: allow more time, or send it again later.")
+    def on_reject(self, status: int) -> None:
+        """Counts a request that was rejected by its size or the number of connections, before the application."""
+        self.metrics.requests.labels(OTHER, "", str(status)).inc()
+        self.metrics.refused.labels("header" if status == 431 else "queue_full").inc()

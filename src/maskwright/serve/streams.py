@@ -21,6 +21,7 @@ class Stream:
     Args:
         steps: Yields after each step, and returns the result. Created in the inference thread on the first step.
         loop: Event loop of the request.
+        num_rows: Texts that it generates at the same time.
 
     Attributes:
         events: What `emit` was given, then END.
@@ -29,9 +30,12 @@ class Stream:
     """
 
     def __init__(
-        self, steps: Callable[[Callable[[Any], None]], Generator[None, None, Any]], loop: asyncio.AbstractEventLoop
+        self,
+        steps: Callable[[Callable[[Any], None]], Generator[None, None, Any]],
+        loop: asyncio.AbstractEventLoop,
+        num_rows: int = 1,
     ) -> None:
-        self.loop = loop
+        self.loop, self.num_rows = loop, num_rows
         self.events: asyncio.Queue[Any] = asyncio.Queue()
         self.done: asyncio.Future[Any] = loop.create_future()
         self.is_gone = self.is_finished = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +24,7 @@ from ..tasks.rows.forward import Forward
 from .batcher import Batcher, Pack, Ticket
 from .streams import Stream
 
-SLICE_SECONDS = 0.02  # steps of streams between two packs, at least one each
+SLICE_SECONDS = 0.02  # for steps of streams between two packs
 HUNG_SECONDS = 60.0  # a pack or a step that takes longer counts as a hung worker
 
 
@@ -69,7 +70,8 @@ class Worker:
     def __init__(self, budget: Callable[[Forward], int], on_pack: Callable[[Done], None] = lambda done: None) -> None:
         self.budget, self.on_pack = budget, on_pack
         self.batcher = Batcher()
-        self._streams: list[Stream] = []
+        self._streams: deque[Stream] = deque()  # in the order of their turns
+        self._num_rows = 0
         self._changed = threading.Condition()
         self._is_stopping = False
         self._busy_since: float | None = None
@@ -102,6 +104,7 @@ class Worker:
         """Adds a stream, which computes a step whenever it is its turn."""
         with self._changed:
             self._streams.append(stream)
+            self._num_rows += stream.num_rows
             self._changed.notify()
 
     def drop(self, ticket: Computation) -> None:
@@ -110,9 +113,9 @@ class Worker:
             self.batcher.drop(ticket)
 
     @property
-    def num_streams(self) -> int:
-        """Streams that are not finished."""
-        return len(self._streams)
+    def num_rows(self) -> int:
+        """Texts that streams generate."""
+        return self._num_rows
 
     # -- in the thread -----------------------------------------------------------------------------------------------
 
@@ -124,12 +127,10 @@ class Worker:
                 if self._is_stopping:
                     return
                 pack = self.batcher.take(self.budget)
-                streams = list(self._streams)
             self._busy_since = time.monotonic()
             if pack is not None:
                 self._compute(pack)
-            if streams:
-                self._step(streams)
+            self._step()
             self._busy_since = None
 
     def _compute(self, pack: Pack) -> None:
@@ -185,20 +186,27 @@ class Worker:
             found.append(results.get((id(ticket), index)))
         return found
 
-    def _step(self, streams: Sequence[Stream]) -> None:
-        """Runs one step of each stream, and more while the time slice lasts."""
+    def _step(self) -> None:
+        """Runs steps of the streams in turn, until the time slice is over, or each had a turn and a pack waits.
+
+        The next slice goes on with the stream whose turn it is, so between two steps of a stream each other has one.
+        """
         end = time.monotonic() + SLICE_SECONDS
-        live = list(streams)
-        while live:
-            self._busy_since = time.monotonic()
-            live = [stream for stream in live if stream.step()]
-            if time.monotonic() >= end:
-                break
-            with self._changed:
-                if self.batcher.num_tokens:
-                    break
-        with self._changed:
-            self._streams = [stream for stream in self._streams if not stream.is_finished]
+        left = len(self._streams)
+        while self._streams and (now := time.monotonic()) < end:
+            self._busy_since = now
+            stream = self._streams.popleft()
+            if stream.step():
+                self._streams.append(stream)
+            else:
+                with self._changed:
+                    self._num_rows -= stream.num_rows
+            left -= 1
+            if left <= 0:
+                with self._changed:
+                    if self.batcher.num_tokens:
+                        return
+                left = len(self._streams)
 
 
 def run_pack(forward: Forward, items: Sequence[tuple[Ticket, int]]) -> list[Tensor]:

@@ -13,7 +13,8 @@ import uvicorn
 
 from ..core import storage
 from ..core.progress import note
-from ..http.limits import Limits, uvicorn_config
+from ..http.connections import Limits
+from ..http.limits import uvicorn_config
 from ..http.listen import LOOPBACK, listen
 from .app import make_app, static_files
 from .guard import KEY, Guard, Keys
@@ -91,7 +92,6 @@ def server_config(studio: Studio, port: int, keys: Keys, limits: Limits = LIMITS
     return uvicorn_config(
         guarded,
         limits,
-        loop="asyncio",  # uvloop's clock gives connections of one burst the same time: the oldest could not be told
         lifespan="off",
         timeout_graceful_shutdown=5,
     )

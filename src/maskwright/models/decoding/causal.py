@@ -94,6 +94,28 @@ class CausalDecoder:
             self._steps = steps_of(self.model, len(rows))
         self.ids, self.first = ids, first
 
+    @torch.inference_mode()
+    def join(self, other: CausalDecoder, steps_left: int) -> None:
+        """Adds the rows of another decoder after its own. Both have a cache, and have been started.
+
+        other: Of the same model and window; it cannot be used afterwards. steps_left: Maximum number of further steps.
+        """
+        assert self.cache is not None and other.cache is not None, "decoders with a cache"
+        for one in (self, other):
+            if int(one.first.min()):
+                one._shift()
+        newest = max(self.newest, other.newest)
+        capacity = max(min(newest + 1 + steps_left, 2 * self.room + SPARE_COLUMNS), newest + 1)
+        ids = torch.zeros(len(self.ids) + len(other.ids), capacity, dtype=torch.int64)
+        for rows, one in ((slice(len(self.ids)), self), (slice(len(self.ids), None), other)):
+            ids[rows, newest - one.newest : newest + 1] = one.ids[:, : one.newest + 1]
+        self.first = torch.cat([one.first + (newest - one.newest) for one in (self, other)])
+        self.cache.newest, other.cache.newest = self.newest, other.newest
+        self.cache.join(other.cache, capacity)
+        self.ids, self.newest = ids, newest
+        self._attending = None
+        self._steps = steps_of(self.model, len(ids))
+
     # -- private ---------------------------------------------------------------------------------------------------
 
     def _cache(self, capacity: int) -> KeyValueCache:

@@ -95,8 +95,11 @@ def grow_steps(
     live = list(range(len(grown)))  # the result of each decoder row
     going = set(live)
     tokens = rows  # of the previous step; none yet
+    announce = getattr(decoder, "announce", None)  # of a decoder that computes its steps with others
     for step in range(max_new_tokens):
         if step:
+            if announce is not None:
+                announce(tokens)
             yield
             logits = decoder.step(tokens)
         own = None if uniforms is None else uniforms[live, step].to(logits.device)

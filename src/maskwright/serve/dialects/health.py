@@ -27,8 +27,6 @@ async def ping(call: Call) -> Response:
 async def ready(call: Call) -> Response:
     """200 once the models are loaded and warm, until draining."""
     call.service.check_ready()
-    if not call.service.is_ready:
-        raise Refused(503, "not_ready", "The inference thread does not answer: restart the server.", retry_after(5))
     return json_response({"status": "ready"})
 
 

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -16,14 +18,14 @@ from starlette.responses import Response
 from ...core.errors import InputError
 from ...http.errors import field_of, validation_sentence
 from ...inference.fill_mask import FilledText
-from ...inference.generate import Generation
+from ...inference.generate import Continuation, Generation
 from ...inference.translate import TranslationSettings
 from ...inspect.attention import attention as attention_in
 from ...models.decoding.rules import Rules
 from ...tasks.rows.examples import rows_of
 from ..models import ServedModel
 from ..refusals import wrong_value
-from .generating import continuations
+from .generating import continuations, event_stream
 from .hf_bodies import (
     AnswerBody,
     AnyRequest,
@@ -43,6 +45,7 @@ from .tei_bodies import Compared
 router = APIRouter(tags=["Hugging Face"])
 
 MOST_TOKENS = 256  # of /attention
+FINISH_REASONS = {"end": "eos_token", "stop": "stop_sequence", "length": "length"}
 
 
 async def fill_mask(call: Call) -> Response:
@@ -99,12 +102,12 @@ async def answer(call: Call) -> Response:
 
 
 async def generate(call: Call) -> Response:
-    """Continuations of a prompt."""
+    """Continuations of a prompt, on request as they are generated."""
     body: GenerateBody = call.body
     given = body.parameters
     prompts = as_list(body.inputs)
-    if body.stream:
-        raise wrong_value("'stream' is for /v1/completions.", "stream")
+    if body.stream and given.num_return_sequences > 1:
+        raise wrong_value("'stream' needs num_return_sequences = 1.", "stream")
     model = call.service.find(call.exchange, "generate", call.name)
     most = call.service.settings.max_new_tokens
     wanted = given.max_new_tokens or min(50, most)
@@ -120,8 +123,10 @@ async def generate(call: Call) -> Response:
         )
     except InputError as error:
         raise wrong_value(str(error), "parameters") from None
-    found = (await continuations(call, model, prompts, settings))[0]
     before = body.inputs if given.return_full_text else ""
+    if body.stream:
+        return await event_stream(call, model, prompts[0], settings, partial(_streamed, count(1), before))
+    found = (await continuations(call, model, prompts, settings))[0]
     return json_response([{"generated_text": before + one.text} for one in found])
 
 
@@ -146,7 +151,7 @@ async def translate(call: Call) -> Response:
             yield
         return found
 
-    found = await call.service.run(call.request, call.exchange, texts, steps)
+    found = await call.service.run(call.request, call.exchange, texts, steps, settings.beams)
     return json_response([{"translation_text": text} for text in found])
 
 
@@ -156,11 +161,11 @@ async def attention(call: Call) -> Response:
     texts = as_list(body.inputs)
     model = call.service.find(call.exchange, "attention", call.name)
     longest = min(MOST_TOKENS, model.model.config.max_position_embeddings)
-    count = await call.service.in_text_thread(
+    length = await call.service.in_text_thread(
         call.exchange, model, texts, lambda: len(model.tokenizer.encode_batch(texts)[0])
     )
-    call.exchange.num_truncated = int(count > longest)
-    call.exchange.num_tokens = min(count, longest)
+    call.exchange.num_truncated = int(length > longest)
+    call.exchange.num_tokens = min(length, longest)
 
     def steps(emit: Callable[[Any], None]) -> Generator[None, None, dict[str, Any]]:
         found = attention_in(model.model, body.inputs, max_length=longest)
@@ -228,6 +233,17 @@ def _rules(given: GenerateParameters) -> Rules:
     if not given.do_sample:
         return Rules(greedy=True, repetition_penalty=penalty)
     return Rules(False, given.temperature or 1.0, given.top_k, given.top_p, penalty)
+
+
+def _streamed(numbers: Iterator[int], before: str, part: str | Continuation) -> dict[str, Any]:
+    """An event of a stream. Its "token" is the text that has become certain, which may be of several tokens."""
+    is_last = not isinstance(part, str)
+    token = {"id": None, "text": "" if is_last else part, "logprob": None, "special": is_last}
+    event = {"index": next(numbers), "token": token, "generated_text": None, "details": None}
+    if isinstance(part, str):
+        return event
+    details = {"finish_reason": FINISH_REASONS[part.ended_by], "generated_tokens": part.num_tokens}
+    return {**event, "generated_text": before + part.text, "details": details}
 
 
 def _masks(filled: FilledText) -> list[Any]:

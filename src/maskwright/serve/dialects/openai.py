@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import orjson
 from fastapi import APIRouter
 from pydantic import Field
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from ...inference.generate import Continuation, Generation
 from ...models.decoding.rules import Rules
-from ..refusals import Refused, wrong_value
-from .errors import error_body
-from .generating import continuations, generation_steps
+from ..refusals import wrong_value
+from .generating import continuations, event_stream
 from .routing import Body, Call, Text, Texts, add, as_list, json_response
 from .tei import relevance, vectors_of
 
@@ -53,6 +49,13 @@ class CompletionBody(Body):
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     echo: Literal[False] = False
     user: str | None = None
+    # What clients send unasked, with values that change nothing.
+    best_of: Literal[1] | None = None
+    frequency_penalty: Annotated[float, Field(ge=0, le=0)] | None = None
+    presence_penalty: Annotated[float, Field(ge=0, le=0)] | None = None
+    logit_bias: Annotated[dict[str, float], Field(max_length=0)] | None = None
+    logprobs: None = None
+    suffix: None = None
 
 
 class RerankBody(Body):
@@ -130,10 +133,12 @@ async def completions(call: Call) -> Response:
     if body.stream:
         if len(prompts) != 1 or body.n != 1:
             raise wrong_value("'stream' needs a single prompt and n = 1.", "stream")
-        steps = generation_steps(model, prompts, settings)
-        parts = _events(head, call.service.stream(call.exchange, prompts, steps))
-        first = await anext(parts)  # errors before the first part are responses with their status
-        return StreamingResponse(_after(first, parts), media_type="text/event-stream")
+
+        def describe(part: str | Continuation) -> dict[str, Any]:
+            text, reason = (part, None) if isinstance(part, str) else ("", REASONS[part.ended_by])
+            return {**head, "choices": [{"index": 0, "text": text, "finish_reason": reason, "logprobs": None}]}
+
+        return await event_stream(call, model, prompts[0], settings, describe, DONE)
     found = await continuations(call, model, prompts, settings)
     choices = [
         {"index": index, "text": one.text, "finish_reason": REASONS[one.ended_by], "logprobs": None}
@@ -161,31 +166,6 @@ async def rerank(call: Call) -> Response:
     ]
     usage = {"total_tokens": call.exchange.num_tokens, "prompt_tokens": call.exchange.num_tokens}
     return json_response({"model": call.exchange.model, "results": results, "usage": usage})
-
-
-async def _events(head: dict[str, Any], parts: AsyncGenerator[Any, None]) -> AsyncGenerator[bytes, None]:
-    """Server-sent events of a stream: text as it is generated, the reason for its end, [DONE]."""
-    async with aclosing(parts):
-        async for part in parts:
-            text, reason = (part, None) if isinstance(part, str) else ("", REASONS[_only(part).ended_by])
-            choice = {"index": 0, "text": text, "finish_reason": reason, "logprobs": None}
-            yield b"data: " + orjson.dumps({**head, "choices": [choice]}) + b"\n\n"
-    yield DONE
-
-
-async def _after(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """The rest of a stream that has begun: an error is its last event."""
-    async with aclosing(rest):
-        try:
-            yield first
-            async for part in rest:
-                yield part
-        except Refused as refused:
-            yield b"data: " + orjson.dumps(error_body(refused, "/v1/")) + b"\n\n"
-
-
-def _only(part: list[list[Continuation]]) -> Continuation:
-    return part[0][0]
 
 
 def _described(name: str) -> dict[str, Any]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import Annotated, Any, TypeVar
 
+import numpy as np
 import orjson
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from ...http.bodies import TooLarge, TooLate, read_body
 from ...http.errors import field_of, is_no_json, validation_sentence
@@ -20,6 +22,8 @@ from ..service import Service
 Text = Annotated[str, StringConstraints(max_length=2_000_000)]
 Texts = Text | list[Text]
 NAMED = "/models/{name:path}"  # prefix of the routes of one model
+PART_VALUES = 50_000  # numbers written at once: about a millisecond
+FEW = 2048  # items of a list whose sizes are added up
 
 
 class Body(BaseModel):
@@ -97,11 +101,58 @@ def add(
     router.add_api_route(path, of_model if "{name" in path else plain, operation_id=_identifier(path), **options)
 
 
-def json_response(value: Any, headers: Mapping[str, str] | None = None) -> Response:
-    """Returns a JSON response; numpy arrays are lists."""
-    return Response(
-        orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY), headers=headers, media_type="application/json"
-    )
+def json_response(value: Any) -> Response:
+    """Returns a JSON response; numpy arrays are lists. A long one is written in parts, with other work in between."""
+    if _size(value) <= PART_VALUES:
+        return Response(_dumps(value), media_type="application/json")
+    return StreamingResponse(_in_turns(value), media_type="application/json")
+
+
+async def _in_turns(value: Any) -> AsyncIterator[bytes]:
+    for part in json_parts(value):
+        yield part
+        await asyncio.sleep(0)
+
+
+def json_parts(value: Any) -> Iterator[bytes]:
+    """Yields the JSON of a value in parts of about PART_VALUES numbers or texts."""
+    if _size(value) <= PART_VALUES or not isinstance(value, (dict, list, np.ndarray)):
+        yield _dumps(value)
+    elif isinstance(value, dict):
+        for number, (key, one) in enumerate(value.items()):
+            yield (b"," if number else b"{") + _dumps(key) + b":"
+            yield from json_parts(one)
+        yield b"}"
+    else:
+        start = 0
+        while start < len(value):
+            stop, size = start + 1, _size(value[start])
+            while stop < len(value) and (size := size + _size(value[stop])) <= PART_VALUES:
+                stop += 1
+            yield b"," if start else b"["
+            if stop == start + 1:
+                yield from json_parts(value[start])
+            else:
+                yield _dumps(value[start:stop])[1:-1]
+            start = stop
+        yield b"]"
+
+
+def _size(value: Any) -> int:
+    """Number of numbers and texts in a value; about that, for a long list of lists."""
+    if isinstance(value, np.ndarray):
+        return int(value.size)
+    if isinstance(value, dict):
+        return sum(map(_size, value.values()))
+    if not isinstance(value, list) or not value:
+        return 1
+    if not isinstance(value[0], (dict, list, np.ndarray)):
+        return len(value)
+    return sum(map(_size, value)) if len(value) <= FEW else len(value) * _size(value[0])
+
+
+def _dumps(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 def as_list(texts: str | list[str], field: str = "inputs") -> list[str]:

@@ -12,11 +12,13 @@ from ... import __version__
 from ...tasks.rows.examples import rows_of
 from ...text.readers.inputs import Text as TextOrPair
 from ..models import ServedModel
-from ..refusals import Refused, wrong_value
+from ..refusals import Refused, too_large, wrong_value
 from .routing import Call, add, as_list, json_response
 from .tei_bodies import DecodeBody, EmbedAllBody, EmbedBody, PredictBody, RerankBody, SimilarityBody, TokenizeBody
 
 router = APIRouter(tags=["Text Embeddings Inference"])
+
+PAIRS_PER_TEXT = 4  # pairs of a text and a label in a request, for each text that it may have
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
@@ -121,6 +123,12 @@ async def zero_shot(
     if len(texts) < len(inputs):
         raise wrong_value("'labels' classify single texts, not pairs.", "labels")
     model = call.service.find(call.exchange, "zero-shot", call.name)
+    most = call.service.settings.max_texts * PAIRS_PER_TEXT
+    if model.has_entailment and len(texts) * len(labels) > most:
+        raise too_large(
+            f"{len(texts):,} texts with {len(labels):,} labels are {len(texts) * len(labels):,} pairs, and at most "
+            f"{most:,} are allowed: send fewer texts at a time."
+        )
     answers = await call.service.compute(
         call.request,
         call.exchange,
