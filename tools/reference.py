@@ -40,6 +40,7 @@ from maskwright.experiments.ladder.config import LadderConfig  # noqa: E402
 from maskwright.experiments.rare.config import RareLabConfig  # noqa: E402
 from maskwright.models.describe import parameter_count  # noqa: E402
 from maskwright.models.presets import PRESETS  # noqa: E402
+from maskwright.objectives.fitting import fitting_objectives, usual_objective  # noqa: E402
 from maskwright.serve.settings import ServeSettings  # noqa: E402
 from maskwright.speed.plan_config import PlanConfig  # noqa: E402
 
@@ -375,11 +376,14 @@ def presets_page() -> str:
         sizes = (config.num_attention_heads, config.intermediate_size) if has_heads else ("", "")
         numbers = (layers, config.hidden_size, *sizes, config.max_position_embeddings, config.vocab_size)
         shown = [f"{one:,}" if isinstance(one, int) else one for one in (*numbers, parameter_count(config))]
-        rows.append((f"`{name}`", config.family, *shown))
-    header = ("preset", "family", "layers", "hidden", "heads", "feed-forward", "max length", "vocabulary", "parameters")
+        objective = usual_objective(config) if fitting_objectives(config) else ""
+        rows.append((f"`{name}`", config.family, objective, *shown))
+    header = ("preset", "family", "objective", "layers", "hidden", "heads", "feed-forward", "max length", "vocabulary",
+              "parameters")  # fmt: skip
     return (
         f"{HEAD}# Presets\n\nModel configurations by name, for `--preset` and `mw.preset`. Sizes and parameter counts "
-        "are those of the published vocabulary. Layers of an encoder-decoder are shown as encoder + decoder.\n\n"
+        "are those of the published vocabulary. Layers of an encoder-decoder are shown as encoder + decoder. Without "
+        "`--objective`, `pretrain` uses that of the table.\n\n"
         + table(header, rows)
         + "\n`bag-small` has static word embeddings. In `bilstm-small` and `elmo-small`, the hidden size is that of "
         "both directions together. [RNN, LSTM and ELMo](../explanation/rnn-lstm-elmo.md) describes the recurrent "

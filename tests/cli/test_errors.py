@@ -29,6 +29,8 @@ def files(tmp_path, monkeypatch):
     [
         ("finteune", "Did you mean 'finetune'?"),
         ("finetune tagging --devcie cpu", "maskwright finetune has no option --devcie. Did you mean --device?"),
+        ("finetune --task tagging", "has no option --task. TASK is an argument: type only its value."),
+        ("finetune --learning-rate 0 --train rows.tsv -o x", "--lr is 0.0; it must be above 0."),
         ("finetune --schedule lineer", "--schedule: 'lineer' is not one of "),
         ("finetune --schedule lineer", "Did you mean linear?"),
         ("pretrain --steps", "--steps needs a value."),

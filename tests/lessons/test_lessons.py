@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 
@@ -74,6 +75,38 @@ def test_a_lesson_has_text_pictures_code_a_question_and_its_answer(results, name
 def test_a_lesson_fails_when_its_function_is_broken(monkeypatch: pytest.MonkeyPatch, name: str, function: str):
     break_function(monkeypatch, function)
     assert not run(name).ok
+
+
+COMPUTED = {"equal": 2, "near": 2, "off": 3, "holds": 3, "same": 2}  # the argument of a check that must be computed
+
+
+def test_every_check_compares_a_computed_value():
+    """A constant in that place is a result that was written down."""
+    found = 0
+    for path in sorted((REPOSITORY / "src/maskwright/lessons/topics").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+                continue
+            place = COMPUTED.get(node.func.attr)
+            if place is None or ast.unparse(node.func.value) != "record":
+                continue
+            found += 1
+            computed = node.args[place]
+            is_computed = any(isinstance(part, ast.Name | ast.Call) for part in ast.walk(computed))
+            assert is_computed, f"{path.name}:{node.lineno}: {ast.unparse(computed)} is a constant"
+    assert found > 300
+
+
+def test_figures_that_a_lesson_quotes_from_the_documentation_are_there(results):
+    quoted = 0
+    for name in NAMES:
+        for sentence in re.split(r"(?<=[.?!]) (?=[A-Z])", results(name).answer):
+            for page in re.findall(r"docs/[\w/-]+\.md", sentence):
+                text = (REPOSITORY / page).read_text(encoding="utf-8")
+                for figure in re.findall(r"\d+(?:[.,]\d+)*%?", sentence.replace(page, "")):
+                    quoted += 1
+                    assert figure in text, f"{name}: {figure} is not on {page}"
+    assert quoted >= 10
 
 
 def test_each_lesson_names_functions_of_the_toolkit_that_exist():

@@ -75,7 +75,7 @@ def test_network_and_vocabulary_are_those_of_the_model(tmp_path: Path, start: Pa
 
 
 def test_what_the_network_cannot_do_is_an_error(tmp_path: Path, start: Path):
-    with pytest.raises(InputError, match="needs attention 'causal'"):
+    with pytest.raises(InputError, match="needs a network with attention=causal, which .* is not: use --objective mlm"):
         pretrain(continued(tmp_path / "a", start, objective="clm"))
     positions = mw.load(start).config.max_position_embeddings
     config = continued(tmp_path / "b", start)

@@ -60,9 +60,7 @@ def test_the_first_batch_shows_spans_at_their_marks(tmp_path: Path):
 
 
 def test_networks_of_another_kind_are_refused_in_words(tmp_path: Path):
-    with pytest.raises(InputError, match="Objective denoise needs an encoder-decoder, which bert-mini is not"):
+    with pytest.raises(InputError, match=r"Objective denoise needs an encoder-decoder .*, which bert-mini is not"):
         pretrain(pretraining(tmp_path, **(WRITES | {"preset": "bert-mini", "model": {}})))
-    with pytest.raises(
-        InputError, match="transformer-mini is an encoder-decoder: pre-train it with --objective denoise"
-    ):
+    with pytest.raises(InputError, match="which transformer-mini is not: use --objective denoise, or train it on"):
         pretrain(pretraining(tmp_path, **(WRITES | {"objective": "mlm"})))

@@ -39,6 +39,7 @@ def presets(settings: PresetsSettings, json: JsonFlag = False) -> None:
         return
     from ..models.describe import parameter_count
     from ..models.presets import PRESETS, preset
+    from ..objectives.fitting import fitting_objectives, usual_objective
 
     changes = {} if settings.vocab_size is None else {"vocab_size": settings.vocab_size}
     rows = []
@@ -47,6 +48,7 @@ def presets(settings: PresetsSettings, json: JsonFlag = False) -> None:
         rows.append(
             {
                 "preset": name,
+                "objective": usual_objective(config) if fitting_objectives(config) else None,
                 "vocab_size": config.vocab_size,
                 "layers": config.num_hidden_layers,
                 "hidden_size": config.hidden_size,
@@ -65,7 +67,7 @@ def presets(settings: PresetsSettings, json: JsonFlag = False) -> None:
         ["" if cell is None else cell if isinstance(cell, str) else f"{cell:,}" for cell in row.values()]
         for row in rows
     ]
-    print_table(columns, cells, right=columns[1:])
+    print_table(columns, cells, right=columns[2:])
 
 
 def _show_models(json: bool) -> None:

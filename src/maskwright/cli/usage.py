@@ -23,7 +23,10 @@ def usage_text(error: Any) -> str:
         text = f"{typed} needs a value."
     elif type(error).__name__ == "NoSuchOption":
         others = [one for one in known if one.startswith("--") and typed.startswith("--")]
-        text = f"{command} has no option {typed}.{_did_you_mean(typed, others)}"
+        argument = typed.removeprefix("--").replace("-", "_")
+        is_argument = argument in known
+        hint = f" {argument.upper()} is an argument: type only its value." if is_argument else ""
+        text = f"{command} has no option {typed}.{hint or _did_you_mean(typed, others)}"
     elif param is not None:
         text = _of_parameter(error, param, text)
     return f"{text}\nRun {command} --help for all options."
@@ -47,7 +50,7 @@ def _of_parameter(error: Any, param: Any, text: str) -> str:
 
 
 def _parameters(ctx: Any) -> list[str]:
-    """The long and short options of a command."""
+    """The long and short options of a command, and the names of its arguments."""
     return [] if ctx is None else [name for one in ctx.command.get_params(ctx) for name in one.opts]
 
 

@@ -68,7 +68,7 @@ class Setting:
         tasks: The only tasks with this setting; empty for all.
         is_argument: Whether it is a positional argument.
         separator: Between the values of one option; empty if the option is repeated.
-        old_flag: Previous name of the option, still accepted but hidden.
+        old_flag: Another or a previous name of the option, accepted but hidden.
         minimum: Least value that the command line accepts, None for any.
         maximum: Greatest value that the command line accepts, None for any.
         envvar: Environment variable that gives the value where the command line does not.

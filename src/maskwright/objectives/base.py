@@ -77,6 +77,8 @@ class Objective(ABC):
         network_settings: Fields of ModelConfig set by the objective.
         roles: Special tokens required in the tokenizer: those that begin and end a text, then [MASK] if it is used.
         is_seq2seq: Whether it trains an encoder-decoder.
+        needs: The networks that it can train, in messages.
+        num_networks: How many networks it trains; one can continue from a trained model.
         predicts_special: Whether special tokens are among the labels.
         examples_title, examples_note: Title and note of `word_examples` in the report; {where} is the text they are of.
     """
@@ -89,6 +91,8 @@ class Objective(ABC):
     network_settings: ClassVar[dict[str, Any]] = {}
     roles: ClassVar[tuple[str, ...]] = ("cls", "sep")
     is_seq2seq: ClassVar[bool] = False
+    needs: ClassVar[str] = "an encoder with layers"
+    num_networks: ClassVar[int] = 1
     predicts_special: ClassVar[bool] = False
     examples_title: ClassVar[str] = MaskExamples.title
     examples_note: ClassVar[str] = "One masked word per sequence of {where}."
@@ -98,6 +102,11 @@ class Objective(ABC):
         self.max_tokens = recipe.max_length - self.num_special
 
     # -- models ----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def fits(cls, network: ModelConfig) -> bool:
+        """Returns whether it can train a network, once `network_settings` are set."""
+        return network.num_hidden_layers > 0 and cls.is_seq2seq == (network.num_decoder_layers > 0)
 
     @classmethod
     def make(cls, config: ModelConfig, generator_share: float = GENERATOR_SHARE) -> nn.Module:

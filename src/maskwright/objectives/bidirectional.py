@@ -31,6 +31,12 @@ class BidirectionalTokenPrediction(NextTokenPrediction):
     head: ClassVar[str] = "bilm"
     parts: ClassVar[tuple[str, ...]] = ("clm", "backward")
     network_settings: ClassVar[dict[str, Any]] = {"attention": "full", "separate_directions": True}
+    needs: ClassVar[str] = "a recurrent encoder such as elmo-small"
+
+    @classmethod
+    def fits(cls, network: ModelConfig) -> bool:
+        """Returns whether a network is recurrent; a Transformer has no separate directions."""
+        return super().fits(network) and network.recurrent is not None
 
     @classmethod
     def uses(cls, model: Path) -> list[Command]:

@@ -43,6 +43,7 @@ class Denoising(Objective):
     predicts_special: ClassVar[bool] = True
     roles: ClassVar[tuple[str, ...]] = ("bos", "eos", "mask")
     is_seq2seq: ClassVar[bool] = True
+    needs: ClassVar[str] = "an encoder-decoder such as transformer-mini or bart-base"
     examples_note: ClassVar[str] = "One masked word per sequence of {where}, generated again."
     recipe: MaskedRecipe
 

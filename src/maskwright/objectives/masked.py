@@ -35,7 +35,13 @@ class MaskedLanguageModeling(Objective):
     parts: ClassVar[tuple[str, ...]] = ("mlm",)
     words: ClassVar[str] = "mlm"
     roles: ClassVar[tuple[str, ...]] = ("cls", "sep", "mask")
+    needs: ClassVar[str] = "an encoder that sees both sides of a token"
     recipe: MaskedRecipe
+
+    @classmethod
+    def fits(cls, network: ModelConfig) -> bool:
+        """Returns whether a network sees both sides of a token."""
+        return super().fits(network) and not network.pools_last_token
 
     @classmethod
     def uses(cls, model: Path) -> list[Command]:

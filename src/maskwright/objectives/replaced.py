@@ -40,6 +40,7 @@ class ReplacedTokenDetection(MaskedLanguageModeling):
     name: ClassVar[str] = "rtd"
     head: ClassVar[str] = "rtd"
     parts: ClassVar[tuple[str, ...]] = ("mlm", "rtd")
+    num_networks: ClassVar[int] = 2
 
     @classmethod
     def make(cls, config: ModelConfig, generator_share: float = GENERATOR_SHARE) -> nn.Module:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from ..core import registry
 from ..core.config import check, check_above_zero, check_at_least, check_below_one, check_name, fit_types
 from ..core.options import HARDWARE, option
+from ..objectives.fitting import GENERAL, usual_objective
 from ..train import settings
 from ..train.pretraining.config import GENERATOR_SHARE, MASK_RATE, OBJECTIVE_OF
 from .gpus import gpu_named
@@ -33,7 +34,7 @@ class PlanConfig:
     preset: str = option("bert-base", settings.PRESET)
     model: dict[str, Any] = option({}, settings.NETWORK_CHANGES)
     vocab_size: int | None = option(None, "Vocabulary size.", default_help="the preset's")
-    objective: str = option("mlm+nsp", OBJECTIVE_OF)
+    objective: str = option(None, OBJECTIVE_OF, default_help="that of the preset's family, as in pretrain")
     tokens: float | None = option(None, "Tokens of the whole run, such as 3.3e9, instead of --steps.")
     steps: int | None = option(None, settings.STEPS, default_help=f"{STEPS} steps")
     batch_tokens: int | None = option(
@@ -62,10 +63,15 @@ class PlanConfig:
     precision: settings.Precision = option("auto", settings.PRECISION)
 
     def __post_init__(self) -> None:
+        is_usual = self.objective is None
+        if is_usual:
+            object.__setattr__(self, "objective", GENERAL)  # until the network is known
         fit_types(self)
         from ..models.presets import PRESETS
 
         check_name("preset", "preset", self.preset, PRESETS)
+        if is_usual:
+            object.__setattr__(self, "objective", self.dependent_defaults["objective"])
         check_name("objective", "objective", self.objective, registry.names("objective"))
         check_above_zero(self, "tokens", "utilization", "price_per_hour", "probe_seconds", "mask_rate")
         check_at_least(self, 1, "steps", "accumulation", "gpus", "batch_tokens")
@@ -89,6 +95,13 @@ class PlanConfig:
             f"A step of {self.tokens_of_step:,} tokens is less than one sequence of {self.max_length:,} for each of "
             f"{self.gpus * (self.accumulation or 1)} micro-batches: raise --batch-tokens.",
         )
+
+    @property
+    def dependent_defaults(self) -> dict[str, Any]:
+        """The defaults that depend on other settings."""
+        from ..models.presets import preset
+
+        return {"objective": usual_objective(preset(self.preset, **self.model))}
 
     @property
     def tokens_of_step(self) -> int:

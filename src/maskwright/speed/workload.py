@@ -15,6 +15,7 @@ from ..models.memory import TrainingMemory, training_memory
 from ..models.presets import preset
 from ..objectives.base import Objective
 from ..objectives.cost import TrainedNetwork
+from ..objectives.fitting import check_fits
 from ..objectives.replaced_pair import GENERATOR_SHARE
 from .plan_config import PlanConfig
 
@@ -90,6 +91,7 @@ def workload_of(config: PlanConfig) -> Workload:
     """Return the networks that a run trains. Raises ConfigError for an unsupported objective."""
     objective: type[Objective] = registry.resolve("objective", config.objective)
     network = network_of(config, objective.network_settings)
+    check_fits(config.objective, preset(config.preset, **config.model), config.preset)
     share = config.generator_share or GENERATOR_SHARE
     networks = objective.trained_networks(network, config.mask_rate, share)
     if not networks:

@@ -30,7 +30,7 @@ HOLDOUT = Setting("Fraction of the documents held out where --eval names no text
 
 STEPS = Setting("Optimizer steps.", unit="steps")
 EPOCHS = Setting("Number of epochs.")
-LR = Setting("Peak learning rate.")
+LR = Setting("Peak learning rate.", old_flag="--learning-rate")
 BATCH_SIZE = Setting("Batch size in examples.", unit="examples")
 BATCH_TOKENS = Setting("Maximum tokens per optimizer step.", unit="tokens")
 MAX_LENGTH = Setting("Maximum sequence length in tokens.", unit="tokens")

@@ -19,16 +19,15 @@ from ...core.config import (
 from ...core.options import DATA, HARDWARE, OBJECTIVE, OPTIMIZATION, RUN, Setting, option
 from ...hub.published import absolute_name
 from ...models.lora_config import LoraConfig
+from ...objectives.fitting import GENERAL, usual_objective
 from .. import settings
 from ..schedules import Schedule, warmup_steps
 
 OBJECTIVE_OF = Setting("Pre-training objective: mlm, mlm+nsp, mlm+sop, rtd, clm, bilm or denoise.")
+USUAL_OBJECTIVE = "that of the network: mlm+nsp for BERT, clm for GPT-2, ...; mlm with --model of an encoder"
 MASK_RATE = Setting("Masking probability.", panel=OBJECTIVE)
-DEFAULTS: dict[str, tuple[Any, Any]] = {
-    "preset": ("bert-mini", None),
-    "objective": ("mlm+nsp", "mlm"),
-    "lr": (5e-4, 1e-4),
-}  # with random weights, and continued from a model
+PRESET = "bert-mini"
+LR, CONTINUED_LR = 5e-4, 1e-4  # with random weights, and continued from a model
 GENERATOR_SHARE = Setting(
     "Width of rtd's generator, as a fraction of the discriminator's.", default_help="0.25", panel=OBJECTIVE
 )
@@ -61,7 +60,7 @@ class PretrainConfig:
         default_help="none: random weights",
     )
     preset: str | None = option(None, settings.PRESET, default_help="bert-mini; none with --model")
-    objective: str = option(None, OBJECTIVE_OF, default_help="mlm+nsp; mlm with --model")
+    objective: str = option(None, OBJECTIVE_OF, default_help=USUAL_OBJECTIVE)
     tokenizer: Path | None = option(None, "Folder of a saved tokenizer.", default_help="train WordPiece first")
     vocab_size: int = option(8000, "Vocabulary size of the tokenizer that is trained.", unit="tokens")
     lowercase: bool = option(True, "Lowercase the text in the tokenizer that is trained.", panel=DATA)
@@ -119,7 +118,10 @@ class PretrainConfig:
     precision: settings.Precision = option("auto", settings.PRECISION)
 
     def __post_init__(self) -> None:
-        for name, value in self.dependent_defaults.items():
+        is_usual = self.objective is None
+        if is_usual:
+            object.__setattr__(self, "objective", GENERAL)  # until the network is known
+        for name, value in self._defaults_of_start.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
         fit_types(self)
@@ -128,6 +130,8 @@ class PretrainConfig:
 
         if self.start is None:
             check_name("preset", "preset", str(self.preset), PRESETS)
+        if is_usual:
+            object.__setattr__(self, "objective", self._usual_objective)
         check_name("objective", "objective", self.objective, registry.names("objective"))
         check_at_least(self, 1, "steps", "accumulation", "log_every", "keep")
         check_above_zero(self, "lr", "clip_norm", "generator_share", "rtd_weight")
@@ -153,8 +157,24 @@ class PretrainConfig:
     @property
     def dependent_defaults(self) -> dict[str, Any]:
         """The defaults that depend on other settings."""
-        found = {name: usual if self.start is None else continued for name, (usual, continued) in DEFAULTS.items()}
-        return found if self.adapter is None else found | {"lr": settings.ADAPTER_LR}
+        return {**self._defaults_of_start, "objective": self._usual_objective}
+
+    @property
+    def _defaults_of_start(self) -> dict[str, Any]:
+        """Those that depend on what the run starts from."""
+        lr = LR if self.start is None else CONTINUED_LR if self.adapter is None else settings.ADAPTER_LR
+        return {"preset": PRESET if self.start is None else None, "lr": lr}
+
+    @property
+    def _usual_objective(self) -> str:
+        if self.start is None:
+            from ...models.presets import preset
+
+            return usual_objective(preset(str(self.preset), **self.model))
+        from .start_network import network_here
+
+        network = network_here(self.start)
+        return GENERAL if network is None else usual_objective(network, is_trained=True)
 
     def _check_start(self) -> None:
         check(self.adapter is None or self.start is not None, "--adapter requires --model, the model that it changes.")

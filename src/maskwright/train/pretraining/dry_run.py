@@ -15,11 +15,13 @@ from ...text.formats.files import expand
 from ...text.readers.corpus import FOLDER_FORMATS
 from .config import PretrainConfig
 from .from_model import StartModel
+from .pretrain import check_preset
 
 
 def pretraining_plan(config: PretrainConfig) -> dict[str, Any]:
     """Network, exact parameter count, steps, tokens and corpus size of a recipe; reads no text and writes nothing."""
     device = resolve_device(config.device)
+    check_preset(config)
     start = None if config.start is None else StartModel(config)
     if start is not None:
         vocab_size = start.tokenizer.vocab_size

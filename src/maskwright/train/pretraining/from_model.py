@@ -9,8 +9,10 @@ from ...core.errors import InputError
 from ...hub.adapters import attach_adapter
 from ...hub.folders import load_model
 from ...models.model import Model
+from ...objectives.fitting import check_fits
 from ...text.tokenizers.tokenizer import Tokenizer
 from .config import PretrainConfig
+from .start_network import network_here
 
 
 class StartModel:
@@ -22,14 +24,13 @@ class StartModel:
     def __init__(self, config: PretrainConfig) -> None:
         self.config, self.name = config, str(config.start)
         objective = registry.resolve("objective", config.objective)
+        network = network_here(self.name)
+        if network is not None:  # before its weights are read
+            check_fits(config.objective, network, self.name, is_trained=True)
         self.model, self.report = load_model(self.name, objective.head, seed=config.seed)
         self.report.log_weight_mismatch(self.name)
         self.network = self.model.config
-        for name, value in objective.network_settings.items():
-            if getattr(self.network, name) != value:
-                raise InputError(
-                    f"Objective {config.objective} needs {name}={value}, but {self.name} has another network."
-                )
+        check_fits(config.objective, self.network, self.name, is_trained=True)
         positions = self.network.max_position_embeddings
         if config.max_length > positions:
             raise InputError(f"Setting 'max_length' is {config.max_length}; {self.name} has {positions} positions.")

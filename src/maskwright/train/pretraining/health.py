@@ -11,10 +11,12 @@ from ...report.content import Level
 from ..against_baseline import Compared
 
 WORDS = {"mlm": "masked tokens", "clm": "next tokens", "denoise": "hidden tokens"}  # what is predicted, by part
+BACKWARD = "backward"  # the second part of a bidirectional language model
 # Of each part: the trivial predictor, and the field of Baseline with its accuracy if the scores have none.
 PARTS = {
     "mlm": ("always the most common token", "mlm_accuracy"),
     "clm": ("always the most common token", "mlm_accuracy"),
+    "backward": ("always the most common token", "mlm_accuracy"),
     "denoise": ("always the most common token", "mlm_accuracy"),
     "nsp": ("always one class", "nsp_accuracy"),
     "sop": ("always one class", "nsp_accuracy"),
@@ -63,10 +65,14 @@ def judge(scores: dict[str, float], baseline: Baseline, losses: list[float]) -> 
     bad, watch, good = [], [], []
     part = words_part(scores)
     accuracy, gain = scores[f"{part}_accuracy"], baseline.mlm_loss - scores[f"{part}_scored_loss"]
+    if f"{BACKWARD}_scored_loss" in scores:  # both directions must learn
+        gain = min(gain, scores[f"{BACKWARD}_baseline_loss"] - scores[f"{BACKWARD}_scored_loss"])
     compared = (
         f"{100 * accuracy:.1f}% of the {WORDS[part]} correct, "
         f"{100 * baseline.mlm_accuracy:.1f}% by always the most common token"
     )
+    if f"{BACKWARD}_accuracy" in scores:
+        compared += f"; of the previous tokens {100 * scores[f'{BACKWARD}_accuracy']:.1f}%"
     if gain < 0.1:
         bad.append(f"The model has learned only token frequencies: {compared}. Train longer or raise --lr.")
     elif gain < 1.0:

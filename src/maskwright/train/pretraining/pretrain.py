@@ -28,6 +28,7 @@ from ...models.model import Model
 from ...models.presets import preset, special_token_settings
 from ...objectives.audit import AuditedSequence
 from ...objectives.base import Objective, Recipe
+from ...objectives.fitting import check_fits
 from ...objectives.replaced_pair import GENERATOR_SHARE, RTD_WEIGHT
 from ...objectives.selection import make_recipe, objective_for
 from ...objectives.stream import split_documents
@@ -82,18 +83,13 @@ def check_preset(config: PretrainConfig) -> None:
     """Raise ConfigError for a wrong name or size, InputError if the objective needs another kind of network."""
     if config.start is not None:
         return
-    network = preset(str(config.preset), **config.model)
-    is_seq2seq = registry.resolve("objective", config.objective).is_seq2seq
-    if network.num_decoder_layers and not is_seq2seq:
-        raise InputError(
-            f"{config.preset} is an encoder-decoder: pre-train it with --objective denoise, or train it on text "
-            "pairs with maskwright finetune translation."
-        )
-    if is_seq2seq and not network.num_decoder_layers:
-        raise InputError(
-            f"Objective {config.objective} needs an encoder-decoder, which {config.preset} is not: use --preset "
-            "transformer-mini, transformer-base or bart-base."
-        )
+    settings = registry.resolve("objective", config.objective).network_settings
+    check_fits(config.objective, preset(str(config.preset), **config.model), str(config.preset))
+    for name, value in settings.items():
+        if config.model.get(name, value) != value:
+            raise InputError(
+                f"Objective {config.objective} needs {name}={value}: remove --set {name}={config.model[name]}."
+            )
 
 
 def first_batch(config: PretrainConfig, *, restart: bool = False) -> list[AuditedSequence]:

@@ -101,9 +101,10 @@ def _key_figures(job: PretrainJob, baseline: Baseline, scores: dict[str, float],
         figures.append(Figure("Perplexity", round(perplexity, 2), note="per token; depends on the tokenizer"))
     if "backward_accuracy" in scores:
         figures.append(Figure("Previous tokens correct", percent(scores["backward_accuracy"]), note="backward LM"))
+    majority = f"majority class {percent(baseline.nsp_accuracy)}"
     for name, what in PAIRS.items():
         if name in scores:
-            figures.append(Figure(f"{what.capitalize()} correct", percent(scores[name]), note="chance is 50%"))
+            figures.append(Figure(f"{what.capitalize()} correct", percent(scores[name]), note=majority))
     if "rtd_accuracy" in scores:
         note = f"always original gets {percent(scores['rtd_baseline'])}"
         figures.insert(0, Figure("Tokens classified correctly", percent(scores["rtd_accuracy"]), note=note))
@@ -188,13 +189,13 @@ def _curves(records: list[dict[str, Any]], baseline: Baseline) -> Curves:
             "Next-sentence accuracy",
             [series("training", "nsp_accuracy"), series("held out", "eval_nsp_accuracy")],
             unit="percent",
-            baselines={"chance": 0.5},
+            baselines={"majority class": baseline.nsp_accuracy},
         ),
         Chart(
             "Sentence-order accuracy",
             [series("training", "sop_accuracy"), series("held out", "eval_sop_accuracy")],
             unit="percent",
-            baselines={"chance": 0.5},
+            baselines={"majority class": baseline.nsp_accuracy},
         ),
         Chart(
             "Replaced-token detection accuracy",
