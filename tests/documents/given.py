@@ -141,7 +141,7 @@ def prepare(page: str, folder: Path) -> None:
     elif page == "how-to/distill":
         model = mw.load(folder / "minilm")
         model.sentence = Declared("mean", True)
-        model.save(folder / "minilm")
+        model.save(folder / "minilm", replace=True)
     elif page in ("how-to/elmo-features", "how-to/prepare-corpus"):
         kind = "char" if page == "how-to/elmo-features" else "wordpiece"
         mw.Tokenizer.train([str(folder / "corpus.txt")], kind=kind, vocab_size=300).save(folder / "tok")

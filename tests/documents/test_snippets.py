@@ -84,10 +84,11 @@ SMALLER = {
     "finetune translation": "--epochs 1 --average-checkpoints 1 --set hidden_size=32 --set num_attention_heads=2",
     "tokenizer train": "--vocab-size 300",
     "generate": "--max-new-tokens 3",
+    "pretrain --model": "--steps 4 --batch-tokens 512 --max-length 64",
     "distill": "--steps 4",
     "distill --teacher runs/b/model": "--epochs 1",
     "experiment benchmark": "--seeds 1 --epochs 1",
-    "bench": "--seconds 0.2 --no-peer --threads 1",
+    "bench": "--seconds 1 --no-peer --threads 1",
 }
 # The others take several seconds.
 QUICK = ("how-to/check-installation", "how-to/fill-mask", "how-to/tokenizer")

@@ -112,7 +112,7 @@ def _pooling(model: Model) -> Pooling:
 def _compare(network: PaddedNetwork, new: Path, spec: Mapping[str, Any], config: ExportConfig) -> Agreement:
     """Raises ModelFolderError, with the figures, if the graph does not agree."""
     trials: list[Trial] = drawn_trials(network, int(spec["longest"]))
-    if config.to not in registry.names("export_runtime"):
+    if registry.resolve("export_format", config.to).loading:
         agreement = measure_program(network, new / spec["graphs"]["model"]["file"], spec, trials)
     else:
         if spec["preprocessing"]["tokenizer"] and network.rank == 2:

@@ -41,12 +41,15 @@ class ClassAnswers(SequenceTask):
 
     @property
     def deciding_metrics(self) -> tuple[str, ...]:
-        """accuracy, f1, macro_f1, matthews and the metrics of a rare class, as far as `metrics` computes them."""
+        """accuracy, f1, macro_f1, matthews and the metrics of a rare class, as far as `metrics` computes them; with one
+        label per row, all registered metrics of classes.
+        """
         ranked = ("pr_auc", "recall_at_precision_90")
         if self.multi_label:
             return ("accuracy", "f1", "macro_f1", *(ranked if self.rare else ()))
         own = ("f1", *ranked) if self.num_labels == 2 or self.rare else ()
-        return ("accuracy", *own, "macro_f1", "matthews")
+        names = ("accuracy", *own, "macro_f1", "matthews")
+        return (*names, *(name for name in scores.class_metrics() if name not in names))
 
     @property
     def num_labels(self) -> int:
@@ -219,7 +222,8 @@ class ClassAnswers(SequenceTask):
         result = scores.measure(("accuracy", "macro_f1"), gold, predicted)
         if self.num_labels == 2 or self.rare is not None:
             result |= rare_metrics(gold == number, self._rare_shares(logits), predicted == number)
-        return result | scores.measure(("matthews",), gold, predicted) | errors
+        chosen = {self.main_metric} & set(scores.class_metrics()) - set(result)
+        return result | scores.measure(("matthews", *chosen), gold, predicted) | errors
 
     def decisions(self, logits: Tensor, examples: Examples) -> Decisions:
         """One decision per row, or per row and label if multi-label, with the threshold of the rare class applied."""

@@ -20,7 +20,7 @@ from ...core.errors import InputError, ModelFolderError, RowError, RowErrors
 from ...core.registry import unknown_name
 from ...objectives.focal import focal_binary, focal_cross_entropy
 from ...text.formats.cells import LABEL_SEPARATOR
-from ...text.readers.sentiment_trees import is_treebank, read_treebank
+from ...text.readers.reader import find_classes_reader
 from ...text.readers.tables import Row, Table, read_table
 from ..base import Task
 from ..data import Baseline, TaskData
@@ -159,20 +159,33 @@ class Classification(ClassAnswers):
         multi_label: bool | None = None,
         skip_bad_rows: bool = False,
     ) -> Table:
-        """Reads labeled texts or pairs (`text.readers.tables`), or bracketed trees (`text.readers.sentiment_trees`)."""
-        if is_treebank(path):
-            return read_treebank(path, columns=columns, skip_bad_rows=skip_bad_rows)
+        """Reads labeled texts or pairs: a table (`text.readers.tables`), or a layout with `Reader.read_classes`."""
+        found = cls._read_classes(path, columns, None, skip_bad_rows)
+        if found is not None:
+            return found
         return read_table(path, columns=columns, multi_label=bool(multi_label), skip_bad_rows=skip_bad_rows)
 
     def read_known(
         self, path: Path | str, *, columns: Mapping[str, str] | None = None, skip_bad_rows: bool = False
     ) -> Table:
         """As `read`; a label that the model does not have is an error."""
-        if is_treebank(path):
-            return read_treebank(path, columns=columns, labels=self.labels, skip_bad_rows=skip_bad_rows)
+        found = self._read_classes(path, columns, self.labels, skip_bad_rows)
+        if found is not None:
+            return found
         return read_table(
             path, columns=columns, labels=self.labels, multi_label=self.multi_label, skip_bad_rows=skip_bad_rows
         )
+
+    @staticmethod
+    def _read_classes(
+        path: Path | str, columns: Mapping[str, str] | None, labels: Sequence[str] | None, skip_bad_rows: bool
+    ) -> Table | None:
+        """Returns the rows of a file with its own layout of labeled texts, None for a table."""
+        reader = find_classes_reader(Path(path), columns)
+        if reader is None or reader.read_classes is None:
+            return None
+        table: Table = reader.read_classes(Path(path), columns, labels, skip_bad_rows)
+        return table
 
     def why_unscored(self, rows: Sequence[Row]) -> Unscored | None:
         """Returns a reason if no row has a class of this model."""

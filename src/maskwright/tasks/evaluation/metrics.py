@@ -9,7 +9,7 @@ row.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from ...core import registry
 
 ECE_BINS = 15
+Metric = TypeVar("Metric", bound=Callable[..., float])
 
 
 def measure(names: Iterable[str], gold: ArrayLike, predicted: ArrayLike) -> dict[str, float]:
@@ -24,6 +25,19 @@ def measure(names: Iterable[str], gold: ArrayLike, predicted: ArrayLike) -> dict
     return {name: registry.resolve("metric", name)(gold, predicted) for name in names}
 
 
+def of_classes(metric: Metric) -> Metric:
+    """Marks a registered metric as one of classes, int [rows], so that `--metric` accepts it for them; a decorator."""
+    metric.takes_classes = True  # type: ignore[attr-defined]  # read by `class_metrics`
+    return metric
+
+
+def class_metrics() -> tuple[str, ...]:
+    """Returns the names of the registered metrics of classes."""
+    names = registry.names("metric")
+    return tuple(name for name in names if getattr(registry.resolve("metric", name), "takes_classes", False))
+
+
+@of_classes
 def accuracy(gold: ArrayLike, predicted: ArrayLike) -> float:
     """Fraction of correct rows. gold, predicted: int [rows], or bool [rows, labels], where all labels must match."""
     from sklearn.metrics import accuracy_score
@@ -45,6 +59,7 @@ def micro_f1(gold: ArrayLike, predicted: ArrayLike) -> float:
     return float(f1_score(gold, predicted, average="micro", zero_division=0))
 
 
+@of_classes
 def macro_f1(gold: ArrayLike, predicted: ArrayLike) -> float:
     """Unweighted mean of the F1 of each class.
 
@@ -56,6 +71,7 @@ def macro_f1(gold: ArrayLike, predicted: ArrayLike) -> float:
     return float(f1_score(gold, predicted, average="macro", zero_division=0))
 
 
+@of_classes
 def matthews(gold: ArrayLike, predicted: ArrayLike) -> float:
     """Matthews correlation, -1 to 1; Gorodkin's R_K beyond two classes. gold, predicted: int [rows]."""
     from sklearn.metrics import matthews_corrcoef

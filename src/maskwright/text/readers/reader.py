@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,8 @@ class Reader:
         read: path, column mapping, skip_bad_rows -> its rows; labels are optional.
         scan: path, column mapping, list of errors -> iterator over the valid rows, which adds the errors to the list.
         is_text: whether its rows are texts with at most one label, which `texts` reads too.
+        read_classes: path, column mapping, allowed labels or None, skip_bad_rows -> rows of labeled texts that are not
+            in a table; None for other readers.
     """
 
     name: str
@@ -34,9 +36,20 @@ class Reader:
     read: Callable[[Path, Mapping[str, str], bool], Any] = field(repr=False)
     scan: Callable[[Path, Mapping[str, str], list[RowError]], Iterator[Any]] = field(repr=False)
     is_text: bool = False
+    read_classes: Callable[[Path, Mapping[str, str] | None, Collection[str] | None, bool], Any] | None = field(
+        default=None, repr=False
+    )
 
 
 def find_reader(path: Path, columns: Mapping[str, str] | None = None) -> Reader | None:
     """Returns the first registered reader that recognizes a file, None if none does."""
-    readers: Iterator[Reader] = (registry.resolve("reader", name) for name in registry.names("reader"))
-    return next((reader for reader in readers if reader.recognizes(path, columns or {})), None)
+    return next((reader for reader in _readers() if reader.recognizes(path, columns or {})), None)
+
+
+def find_classes_reader(path: Path, columns: Mapping[str, str] | None = None) -> Reader | None:
+    """Returns the reader of labeled texts that are not in a table, None if the file is none of these."""
+    return next((one for one in _readers() if one.read_classes and one.recognizes(path, columns or {})), None)
+
+
+def _readers() -> Iterator[Reader]:
+    return (registry.resolve("reader", name) for name in registry.names("reader"))

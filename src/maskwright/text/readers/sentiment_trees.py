@@ -218,4 +218,7 @@ READER = Reader(
     read=lambda path, columns, skip_bad_rows: read_treebank(path, columns=columns, skip_bad_rows=skip_bad_rows),
     scan=_scan,
     is_text=True,
+    read_classes=lambda path, columns, labels, skip_bad_rows: read_treebank(
+        path, columns=columns, labels=labels, skip_bad_rows=skip_bad_rows
+    ),
 )

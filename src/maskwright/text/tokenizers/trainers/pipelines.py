@@ -79,7 +79,7 @@ def bpe(
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     backend.decoder = decoders.BPEDecoder(suffix=END_OF_WORD)
     set_special_tokens(backend, TOKEN_OF_ROLE)
-    return _fast(backend, "bpe", lowercase, facts)
+    return library_tokenizer(backend, "bpe", lowercase, facts)
 
 
 def byte_bpe(model: Any, lowercase: bool, facts: dict[str, Any]) -> Trained:
@@ -90,7 +90,7 @@ def byte_bpe(model: Any, lowercase: bool, facts: dict[str, Any]) -> Trained:
     configure_byte_level(backend, lowercase)
     backend.decoder = decoders.ByteLevel()
     set_special_tokens(backend, TOKEN_OF_ROLE, mask_takes_space=True)
-    return _fast(backend, "byte-bpe", lowercase, facts)
+    return library_tokenizer(backend, "byte-bpe", lowercase, facts)
 
 
 def configure_byte_level(backend: Backend, lowercase: bool) -> None:
@@ -110,7 +110,7 @@ def word(vocab: list[str], lowercase: bool, facts: dict[str, Any]) -> Trained:
     backend.normalizer = normalizer(lowercase)
     backend.pre_tokenizer = punctuation_splitter()
     set_special_tokens(backend, TOKEN_OF_ROLE)
-    return _fast(backend, "word", lowercase, facts)
+    return library_tokenizer(backend, "word", lowercase, facts)
 
 
 def char(vocab: list[str], lowercase: bool, facts: dict[str, Any]) -> Trained:
@@ -122,7 +122,7 @@ def char(vocab: list[str], lowercase: bool, facts: dict[str, Any]) -> Trained:
     backend.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
     backend.decoder = decoders.Fuse()
     set_special_tokens(backend, TOKEN_OF_ROLE)
-    return _fast(backend, "char", lowercase, facts)
+    return library_tokenizer(backend, "char", lowercase, facts)
 
 
 def require_vocab_size(vocab_size: int, needed: int, what: str) -> None:
@@ -136,7 +136,8 @@ def vocab_ids(vocab: list[str]) -> dict[str, int]:
     return {token: id for id, token in enumerate(vocab)}
 
 
-def _fast(backend: Backend, kind: str, lowercase: bool, facts: dict[str, Any]) -> Trained:
+def library_tokenizer(backend: Backend, kind: str, lowercase: bool, facts: dict[str, Any]) -> Trained:
+    """A library tokenizer of a kind with its training metadata."""
     generic = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
