@@ -182,7 +182,11 @@ def quantile_bound(counts: Mapping[float, float], share: float) -> float | None:
 
 def median_of(loads: list[Load]) -> dict[str, Any]:
     """Figures of rounds together, and the median of their throughputs."""
-    together = Load([one for load in loads for one in load.outcomes], sum(load.seconds for load in loads))
+    together = Load(
+        [one for load in loads for one in load.outcomes],
+        sum(load.seconds for load in loads),
+        [late for load in loads for late in load.late],
+    )
     rounds = [summary(load)["answered_per_second"] for load in loads]
     return {**summary(together), "answered_per_second": statistics.median(rounds), "rounds": rounds}
 

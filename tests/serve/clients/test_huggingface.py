@@ -82,6 +82,11 @@ def test_text_generation(ask):
     assert isinstance(ask("writer").text_generation("the cat", max_new_tokens=4), str)
 
 
+def test_text_generation_as_it_is_written(ask):
+    whole = ask("writer").text_generation("the cat", max_new_tokens=12)
+    assert "".join(ask("writer").text_generation("the cat", max_new_tokens=12, stream=True)) == whole
+
+
 def test_errors_say_what_is_wrong(ask):
     from huggingface_hub.errors import HfHubHTTPError
 
