@@ -11,7 +11,7 @@ One model (MiniLM, from its package), one machine, one server at a time, all in 
     open       arrivals at 0.5 and 0.9 times the capacity
     overload   arrivals at 4 times the capacity, then 64 clients again
 
-A peer whose environment is not given is left out, or keeps its figures. --seconds is the time of a section (15), except
+A peer whose environment is not given is skipped, or keeps its figures. --seconds is the time of a section (15), except
 for overload (120, peers half of that). --section and --only choose sections and servers; benchmarks/loads/results.json
 keeps the figures of the others; --page only writes the page again. The texts are dev sentences of SST-2 from
 $MASKWRIGHT_DATA, or sentences of the Python documentation.
@@ -153,7 +153,7 @@ def measure(
 
 
 def arrivals(one: Running, requests: Iterator[Request], rate: float, seconds: float) -> dict[str, Any]:
-    """An open loop, how much memory it took, and how late the server's event loop was if it says so."""
+    """An open loop, how much memory it took, and the lag of the server's event loop, if the server reports it."""
     before, lags = one.resident_bytes(), loop_lags(one.port)
     load = open_loop(one.port, requests, rate, seconds)
     grown, after = one.resident_bytes() - before, loop_lags(one.port)

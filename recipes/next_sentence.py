@@ -1,4 +1,4 @@
-"""Next sentence prediction on real text, with what length and position alone reveal of the same pairs.
+"""Next sentence prediction on real text, compared with classifiers that see only length and position.
 
     MASKWRIGHT_DATA=path python recipes/next_sentence.py -o runs/next-sentence
 

@@ -25,7 +25,7 @@ def server(models):
         yield found
 
 
-def asked(prompt: str, tokens: int, **more) -> dict:
+def generation_request(prompt: str, tokens: int, **more) -> dict:
     return {"model": "writer", "prompt": prompt, "max_tokens": tokens, "temperature": 0, "stream": True, **more}
 
 
@@ -48,7 +48,7 @@ def test_many_streams_at_once_are_those_of_the_library(server, models):
     found: dict[int, str] = {}
 
     def run(number: int) -> None:
-        connection = open_stream(server, asked(prompts[number], lengths[number]))
+        connection = open_stream(server, generation_request(prompts[number], lengths[number]))
         found[number] = text_of(connection.getresponse().read())
         connection.close()
 
@@ -65,10 +65,10 @@ def test_many_streams_at_once_are_those_of_the_library(server, models):
 
 
 def test_a_short_stream_does_not_wait_for_a_long_one(server):
-    long = open_stream(server, asked("the cat", 1000))
+    long = open_stream(server, generation_request("the cat", 1000))
     response = long.getresponse()
     assert response.readline().startswith(b"data: ")
-    short = server.post("/v1/completions", asked("a", 3))
+    short = server.post("/v1/completions", generation_request("a", 3))
     assert text_of(short.body)
     assert server.post("/embed", {"inputs": "the cat sat"}).status == 200
     assert server.service.worker.num_rows == 1, "the long stream still runs"
@@ -80,7 +80,7 @@ def test_a_short_stream_does_not_wait_for_a_long_one(server):
 @pytest.mark.parametrize("reads", [True, False], ids=["after the first event", "at once"])
 def test_a_client_that_leaves_ends_its_stream(server, reads):
     before = server.metric("maskwright_abandoned_total")
-    connection = open_stream(server, asked("the cat", 1000))
+    connection = open_stream(server, generation_request("the cat", 1000))
     if reads:
         connection.getresponse().readline()
     connection.sock.close()
@@ -90,7 +90,7 @@ def test_a_client_that_leaves_ends_its_stream(server, reads):
 
 
 def test_a_stream_ends_at_its_deadline_with_an_error(server):
-    found = server.post("/v1/completions", asked("the cat", 1000), x_request_timeout="0.05")
+    found = server.post("/v1/completions", generation_request("the cat", 1000), x_request_timeout="0.05")
     if found.status == 200:  # it had begun
         last = [line for line in found.body.decode().split("\n\n") if line][-1]
         assert "deadline" in json.loads(last.removeprefix("data: "))["error"]["message"]
@@ -100,7 +100,7 @@ def test_a_stream_ends_at_its_deadline_with_an_error(server):
 
 
 def test_more_texts_than_fit_are_refused(server):
-    opened = [open_stream(server, asked("the cat", 1000)) for _ in range(80)]
+    opened = [open_stream(server, generation_request("the cat", 1000)) for _ in range(80)]
     statuses = []
     for one in opened:
         response = one.getresponse()

@@ -231,7 +231,7 @@ if HttpToolsProtocol is not None:
             self._is_in_message = self._is_in_header = False
             self._header_bytes = 0
             self._num_begun = 0  # messages that began in the current data
-            self._unread = b""  # behind pipelined requests that wait for their turn
+            self._unread = b""  # after pipelined requests that wait for their turn
             self._data = b""  # that the parser reads
             self._is_upgrading = self._is_repeating = False
             self._running: Any = None  # the request in progress; `cycle` is the one parsed last
@@ -336,7 +336,7 @@ if HttpToolsProtocol is not None:
             framing = [one for one in self.headers if one[0] in (b"content-length", b"transfer-encoding")]
             self.parser = httptools.HttpRequestParser(self)
             self._is_repeating = True
-            try:  # the part of the header that says how long the body is
+            try:  # the part of the header with the length of the body
                 lines = b"".join(name + b": " + value + b"\r\n" for name, value in framing)
                 self.parser.feed_data(b"POST / HTTP/1.1\r\n" + lines + b"\r\n")
             finally:

@@ -35,7 +35,7 @@ from .worker import Computation, Done, Worker
 
 Result = TypeVar("Result")
 TEXT_THREADS = 2  # the tokenizer releases the interpreter lock
-LONG_CHARACTERS = 100_000  # requests with more are tokenized in a thread of their own, so that others need not wait
+LONG_CHARACTERS = 100_000  # requests with more are tokenized in a separate thread, so that others need not wait
 BULK_TEXTS = 32  # a request with more texts waits for shorter ones
 MOST_ROWS = 64  # texts that are generated at the same time, each with its cache of keys and values
 SPLITTING = ("answer", "tag")  # abilities of models that read long texts in windows

@@ -189,7 +189,7 @@ class Worker:
     def _step(self) -> None:
         """Runs steps of the streams in turn, until the time slice is over, or each had a turn and a pack waits.
 
-        The next slice goes on with the stream whose turn it is, so between two steps of a stream each other has one.
+        The next slice resumes the stream whose turn it is, so each stream gets one step between two steps of another.
         """
         end = time.monotonic() + SLICE_SECONDS
         left = len(self._streams)
