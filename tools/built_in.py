@@ -29,7 +29,7 @@ def main() -> None:
     """Replace if asked, then verify."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("name", nargs="?", help="english, or english-TASK for an adapter")
-    options.add_argument("folder", nargs="?", type=Path, help="model folder with float16 weights")
+    options.add_argument("folder", nargs="?", type=Path, help="model folder with int8 or float16 weights")
     chosen = options.parse_args()
     if (chosen.name is None) != (chosen.folder is None):
         options.error("to replace a model, pass its name and the new folder")

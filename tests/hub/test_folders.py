@@ -68,6 +68,8 @@ def test_int8_has_a_scale_for_each_row_and_loads_as_float32(tmp_path):
         else:  # rounding is off by at most half of the scale, 1/127 of the largest number of the row
             limit = ours.abs().amax(dim=1, keepdim=True) / 127 * 0.501
             assert ((theirs - ours).abs() <= limit).all() and not torch.equal(theirs, ours), name
+    cards = [(tmp_path / name / "README.md").read_text(encoding="utf-8") for name in ("m", "whole")]
+    assert "--weights fp32" in cards[0] and "from_pretrained" not in cards[0] and "from_pretrained" in cards[1]
     save_model(again, tmp_path / "twice", weights_as="int8")
     assert same(again, load_model(tmp_path / "twice")[0])
     stored = load_file(tmp_path / "m" / "model.safetensors")

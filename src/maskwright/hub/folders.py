@@ -185,7 +185,7 @@ def save_model(
         storage.write_bytes(new / weights.FILE, to_safetensors(tensors, metadata={"format": "pt"}))
         write_files(new, files)
         storage.write_json(new / FACTS, all_facts)
-        storage.write_text(new / "README.md", model_card(model, all_facts, family))
+        storage.write_text(new / "README.md", model_card(model, all_facts, family, is_int8=is_int8))
 
 
 def description_files(model: Model, facts: Mapping[str, Any], dtype: str) -> dict[str, Any]:

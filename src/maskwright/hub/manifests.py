@@ -4,5 +4,5 @@ A manifest has the SHA-256 of each file of a model.
 """
 
 MANIFESTS = {
-    "english": "2f82ad7150c472ba38c9a2a949ab80bc7931459bf7b333142ceb4b6b7fafb03b",
+    "english": "5cbe475217e54265c94e2298600d3f084bb91e4857c94ff5ebbec9555a61e026",
 }
