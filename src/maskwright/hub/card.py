@@ -58,10 +58,10 @@ _USES: dict[str | None, tuple[str, dict[str, Any]]] = {
 _LONGEST_VALUE = 200
 
 
-def model_card(model: Model, facts: Mapping[str, Any], family: Family) -> str:
+def model_card(model: Model, facts: Mapping[str, Any], family: Family, *, is_int8: bool = False) -> str:
     """Returns a Markdown model card with the front matter that model hubs read.
 
-    facts: content of maskwright.json; family: format of the folder.
+    facts: content of maskwright.json; family: format of the folder; is_int8: the weights are stored by rows.
     """
     config = model.config
     is_sentence = model.head_name is None and model.sentence is not None
@@ -85,6 +85,13 @@ def model_card(model: Model, facts: Mapping[str, Any], family: Family) -> str:
     lines += ["```python", "import maskwright as mw", 'model = mw.load("this-folder")', "```", ""]
     if not family.encoder:
         lines += ["transformers has no class for this network: only Maskwright can load this folder.", ""]
+        return "\n".join(lines)
+    if is_int8:
+        to_float32 = suggested_command("convert", model="this-folder", output="float32", weights="fp32")
+        lines += [
+            "Its weights are int8 with a scale per row, which only Maskwright reads. For transformers, write a copy:"
+        ]
+        lines += ["", "```sh", to_float32, "```", ""]
         return "\n".join(lines)
     architecture = family.class_of(model.head_name)
     lines += ["It also loads in transformers:", "", "```python", f"from transformers import {architecture}"]

@@ -94,7 +94,7 @@ def convert(source: str | Path, output: str | Path) -> Conversion:
 
 def store_as(source: str | Path, output: str | Path, weights_as: str) -> Conversion:
     """Copy the model of `source` (a model folder or Hub model ID) to the new folder `output`, its weights stored as
-    "fp16", "bf16" (half the size) or "fp32".
+    "fp16", "bf16", "int8" or "fp32" (see `save_model`).
 
     Head, labels, tokenizer, declaration and facts stay; an adapter is merged with its base. Raises the errors of
     `load_model` and `save_model`, and InputError for a folder without the weights of its head.

@@ -35,6 +35,7 @@ from .card import adapter_card, model_card, without_folders
 from .config_file import read_config, write_config
 from .download import find_folder
 from .family import Family, family_for
+from .int8_rows import to_rows
 from .published import is_short_name
 from .sentence import MODULES, declaration_files, declared_by, network_folder
 from .weights import Weights, stored_names
@@ -45,6 +46,7 @@ SENTENCE_HEADS = (None, "mlm", "pretraining")
 __all__ = ["STORED", "LoadReport", "load_model", "read_facts", "save_model"]
 
 GENERATION = "generation_config.json"
+INT8 = "int8"  # storage of weights, by rows
 STORED = "stored"
 TARGET_TOKENIZER = "target_tokenizer"  # subfolder of the target tokenizer, if separate
 
@@ -159,26 +161,31 @@ def save_model(
     Args:
         facts: Metadata for maskwright.json besides format, versions, head and labels (task, training settings, ...).
         replace: Overwrite an existing folder.
-        weights_as: "fp16" or "bf16" (half the size) or "fp32"; None: keep the dtype. Weights always load as float32.
+        weights_as: "fp16" or "bf16" (half the size), "int8" (a quarter, a scale per row, see `hub.int8_rows`; only
+            Maskwright reads it; not for adapters) or "fp32"; None: keep the dtype. Weights always load as float32.
 
     Raises:
         RunError: the folder exists and is not empty, unless `replace`.
         ConfigError: unknown `weights_as`, or weights too large for it.
     """
+    is_int8 = weights_as == INT8
     if model.adapter is not None:
+        check(not is_int8, "An adapter cannot be stored as int8: use fp16 or bf16.")
         stored_as = _storage(model, weights_as)
         _save_adapter(model, Path(folder), _problem_type(model, facts or {}), facts or {}, replace, stored_as)
         return
-    stored_as = _storage(model, weights_as)
+    stored_as = _storage(model, "fp32" if is_int8 else weights_as)
     family = family_for(model.config, model.head_name)
     all_facts = _facts(model, facts or {})
     files = description_files(model, facts or {}, str(stored_as).removeprefix("torch."))
     tensors = {name: tensor.to(stored_as) for name, tensor in _their_tensors(model, family).items()}
+    if is_int8:
+        tensors = to_rows(tensors)
     with storage.new_folder(folder, replace=replace) as new:
         storage.write_bytes(new / weights.FILE, to_safetensors(tensors, metadata={"format": "pt"}))
         write_files(new, files)
         storage.write_json(new / FACTS, all_facts)
-        storage.write_text(new / "README.md", model_card(model, all_facts, family))
+        storage.write_text(new / "README.md", model_card(model, all_facts, family, is_int8=is_int8))
 
 
 def description_files(model: Model, facts: Mapping[str, Any], dtype: str) -> dict[str, Any]:
@@ -249,7 +256,7 @@ def _storage(model: Model, weights_as: str | None) -> torch.dtype:
     """The dtype of the weights in a folder. Raises ConfigError for an unknown one and for numbers too large for it."""
     if weights_as is None:
         return model.word_embeddings.dtype
-    check(weights_as in DTYPES, unknown_name("format of weights", weights_as, tuple(DTYPES)))
+    check(weights_as in DTYPES, unknown_name("format of weights", weights_as, (*DTYPES, INT8)))
     dtype = DTYPES[weights_as]
     largest = max(float(parameter.detach().abs().max()) for parameter in model.parameters() if parameter.numel())
     check(

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ..core import storage
 from ..core.errors import CorruptFileError, ModelFolderError
+from .int8_rows import SCALES, VALUES, from_rows
 
 FILE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -36,6 +37,7 @@ class Weights:
         self.folder = folder
         self._stack = ExitStack()
         self._files: dict[str, Any] = {}
+        self._int8: set[str] = set()  # stored with a scale per row
         self.shapes: dict[str, tuple[int, ...]] = {}
         try:
             for path in [folder / name] if name != FILE else weight_files(folder, root or folder):
@@ -54,7 +56,10 @@ class Weights:
 
     def read(self, name: str) -> Tensor:
         """Returns one tensor converted to float32; any shape, as in `shapes`."""
-        tensor: Tensor = self._files[name].get_tensor(name)
+        file = self._files[name]
+        if name in self._int8:
+            return from_rows(file.get_tensor(name + VALUES), file.get_tensor(name + SCALES))
+        tensor: Tensor = file.get_tensor(name)
         return tensor.to(torch.float32)
 
     def _open(self, path: Path) -> None:
@@ -65,11 +70,28 @@ class Weights:
             raise CorruptFileError(
                 f"{path} is not a complete safetensors file ({error}): download or copy it again."
             ) from None
-        for name in file.keys():  # noqa: SIM118 - not a dict
-            part = file.get_slice(name)
-            if part.get_dtype() in _FLOATS:
-                self.shapes[name] = tuple(part.get_shape())
-                self._files[name] = file
+        names = set(file.keys())
+        for stored in names:
+            part = file.get_slice(stored)
+            name, shape = stored, tuple(part.get_shape())
+            if stored.endswith(VALUES) and part.get_dtype() == "I8":
+                name = self._matrix_name(path, file, stored, shape)
+                self._int8.add(name)
+            elif part.get_dtype() not in _FLOATS or stored.removesuffix(SCALES) + VALUES in names:
+                continue
+            self.shapes[name] = shape
+            self._files[name] = file
+
+    def _matrix_name(self, path: Path, file: Any, stored: str, shape: tuple[int, ...]) -> str:
+        """The name of an int8 matrix; CorruptFileError unless each of its rows has a scale."""
+        name = stored.removesuffix(VALUES)
+        has_scales = name + SCALES in file.keys()  # noqa: SIM118 - not a dict
+        if not has_scales or tuple(file.get_slice(name + SCALES).get_shape()) != shape[:1]:
+            raise CorruptFileError(
+                f"{path} stores {name} as int8 without one scale for each of its {shape[0] if shape else 0:,} rows: "
+                "download or copy it again."
+            )
+        return name
 
 
 def stored_names(folder: Path, root: Path | None = None) -> list[str]:

@@ -14,7 +14,7 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 # oneDNN compiles and caches code for every matrix shape, half a megabyte each, and so does the layer through which
 # torch calls it: 1,024 shapes by default, unless these variables are set before the first product. A pack uses dozens
 # of shapes, and packs rarely have equal numbers of tokens.
-KEPT_SHAPES = 256
+KEPT_SHAPES = 128
 CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 
 

@@ -18,11 +18,15 @@ import torch
 from torch import Tensor
 
 from ...core.errors import InputError
+from ...core.memory import return_free_memory
 from ...data.batch import Batch
 from .examples import Examples, packed_batches
 
 if TYPE_CHECKING:
     from ...models.model import Model
+
+
+PACKS_PER_TRIM = 32  # packs after which free memory goes back to the operating system: about 1% of the time
 
 
 @dataclass(frozen=True)
@@ -65,10 +69,14 @@ def compute(forward: Forward, examples: Examples, batch_tokens: int | None = Non
     Returns the output of `forward` for each sequence, in order.
     """
     found: list[Tensor | None] = [None] * len(examples.input_ids)
+    packs = 0
     with torch.inference_mode():
         for chosen in examples.groups():
             flat = examples.subset(chosen)
             for batch in packed_batches(flat, forward.device, batch_tokens):
+                packs += 1
+                if packs % PACKS_PER_TRIM == 0:
+                    return_free_memory()
                 places = batch.labels["example"].cpu().numpy()
                 for place, output in zip(chosen[places].tolist(), forward(batch), strict=True):
                     found[place] = output
