@@ -31,7 +31,7 @@ def settings_of(number: int) -> Generation:
 
 
 def together(generator: TextGenerator, starts: dict[int, list[int]], leaving: dict[int, int] | None = None) -> dict:
-    """Give each text a step in turn. starts: texts that begin before a round; leaving: round in which one is truncated."""
+    """Give each text a step in turn. starts: texts that begin before a round; leaving: round in which it ends."""
     live, found, number = {}, {}, 0
     while live or any(one >= number for one in starts):
         for one in starts.get(number, []):
