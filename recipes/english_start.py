@@ -1,4 +1,4 @@
-"""The initial student of recipes/english.py: layers of the teacher (Sanh et al. 2019) and the most frequent of its tokens."""
+"""The initial student of recipes/english.py: layers of the teacher (Sanh et al. 2019) and its most frequent tokens."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 def write_vocabulary(teacher_folder: Path, files: Sequence[Path], size: int, folder: Path) -> None:
-    """Write a WordPiece tokenizer with `size` of the teacher's tokens: special tokens, characters, and the most frequent.
+    """Write a WordPiece tokenizer with `size` of the teacher's tokens: special tokens, characters, the most frequent.
 
     All characters are kept, so that a word without its tokens is split further and does not become [UNK].
     """
