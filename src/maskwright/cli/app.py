@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -11,6 +12,8 @@ import typer
 
 from .. import __version__
 from ..core import progress
+from ..core.errors import InputError
+from ..core.processes import launch_of
 from ..core.program import run_program
 from . import (
     answer,
@@ -47,6 +50,7 @@ from .common import show_any_text
 from .groups import RootGroup, class_of
 from .usage import UsageError, usage_text
 
+SHARED = ("pretrain", "finetune", "distill")  # commands that several processes can run together
 EPILOG = "Start here: maskwright pretrain --preset bert-mini -o runs/a corpus.txt"
 
 # Commands and command groups by panel of --help, in its order.
@@ -145,6 +149,45 @@ def main() -> None:
 
 
 def _run() -> None:
+    """Run the command, as one of several processes under torchrun.
+
+    The environment variables alone may be those of a cluster job in whose shell another command runs.
+    """
+    launch = launch_of()
+    if launch is not None and launch.world > 1 and (launch.is_torchrun or _command() in SHARED):
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")  # torch prints pages when a connection ends
+        from ..train.distributed.command import run_member
+
+        run_member(launch, _run_shared, debug="--debug" in sys.argv[1:])
+    _run_alone()
+
+
+def _run_shared() -> int:
+    """Run a command that several processes can run together; returns its exit code.
+
+    Raises InputError for another command, and for a usage error.
+    """
+    name = _command()
+    if name in app_commands() and name not in SHARED:
+        raise InputError(f"maskwright {name} runs in one process: start it without torchrun.")
+    try:
+        code = app(standalone_mode=False)
+    except UsageError as error:
+        raise InputError(usage_text(error)) from None
+    return code if isinstance(code, int) else 0
+
+
+def _command() -> str:
+    """The name of the command on the command line; "" without one."""
+    return next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+
+
+def app_commands() -> set[str]:
+    """The names of all commands."""
+    return {name for commands in COMMANDS.values() for name in commands}
+
+
+def _run_alone() -> None:
     """Run the command. A usage error is reported like any other error."""
     try:
         code = app(standalone_mode=False)

@@ -204,7 +204,8 @@ def command_words(cls: type[Any], recipe: Mapping[str, Any]) -> list[str]:
 
     Args:
         cls: Configuration class; its COMMAND is the name of the command.
-        recipe: Its values, as returned by `to_dict`. Settings at their defaults are omitted.
+        recipe: Its values, as returned by `to_dict`. Omitted are settings at their defaults, and those without a value
+            here whose default depends on other settings or on the number of processes.
     """
     config: Any = from_dict(cls, recipe)
     hints = typing.get_type_hints(cls)
@@ -221,7 +222,7 @@ def command_words(cls: type[Any], recipe: Mapping[str, Any]) -> list[str]:
             last += map(str, value)
         elif setting.is_argument and value is not None:
             (last or first).append(str(value))
-        elif value is not None and value != usual:
+        elif value is not None and value != usual and (one.name in recipe or one.name not in dependent):
             words += _words(one.name, setting, value, kind_of(hints[one.name]))
     command = ["maskwright", *cls.COMMAND.split()]
     if any(word.startswith("-") and word != "-" for word in (*first, *last)):

@@ -21,22 +21,29 @@ from rich.progress import (
 LOG_EVERY_SECONDS = 10.0
 
 _quiet = False
+_has_warnings = True
 
 
 def set_quiet(quiet: bool) -> None:
     """Turns notes and progress off (warnings are still printed)."""
     global _quiet
-    _quiet = quiet
+    _quiet = quiet or not _has_warnings
 
 
 @contextmanager
-def be_silent() -> Iterator[None]:
-    """Turns notes and progress off inside the block and restores the previous setting."""
+def be_silent(*, warnings: bool = False) -> Iterator[None]:
+    """Turns notes and progress off inside the block and restores the previous setting.
+
+    warnings: also warnings, in a process whose messages another one prints. There `set_quiet` has no effect.
+    """
+    global _has_warnings
     before = _quiet
     set_quiet(True)
+    _has_warnings = not warnings and _has_warnings
     try:
         yield
     finally:
+        _has_warnings = True if warnings else _has_warnings
         set_quiet(before)
 
 
@@ -53,7 +60,8 @@ def note(message: str) -> None:
 
 def warn(message: str) -> None:
     """Prints a warning to standard error, even with --quiet."""
-    console().print(f"warning: {message}", style="yellow", markup=False)
+    if _has_warnings:
+        console().print(f"warning: {message}", style="yellow", markup=False)
 
 
 class Track:

@@ -19,6 +19,7 @@ from torch import nn
 from ..core.errors import InputError
 from ..core.randomness import generator
 from ..data.batch import Batch, order_by_length
+from ..data.deal import Deal
 from ..models.build import build
 from ..models.config import ModelConfig
 from ..models.model import Model
@@ -37,6 +38,8 @@ class Batches(Protocol):
     """Resumable source of training batches."""
 
     def batch(self, step: int, number: int) -> Batch: ...
+
+    def dealt(self, step: int, count: int, deal: Deal) -> list[tuple[int, Batch]]: ...
 
     def state(self) -> dict[str, int]: ...
 
@@ -79,6 +82,7 @@ class Objective(ABC):
         is_seq2seq: Whether it trains an encoder-decoder.
         needs: The networks that it can train, in messages.
         num_networks: How many networks it trains; one can continue from a trained model.
+        carries_state: Whether a batch continues the previous one, so only one process can train it.
         predicts_special: Whether special tokens are among the labels.
         examples_title, examples_note: Title and note of `word_examples` in the report; {where} is the text they are of.
     """
@@ -93,6 +97,7 @@ class Objective(ABC):
     is_seq2seq: ClassVar[bool] = False
     needs: ClassVar[str] = "an encoder with layers"
     num_networks: ClassVar[int] = 1
+    carries_state: ClassVar[bool] = False
     predicts_special: ClassVar[bool] = False
     examples_title: ClassVar[str] = MaskExamples.title
     examples_note: ClassVar[str] = "One masked word per sequence of {where}."

@@ -15,6 +15,7 @@ import torch
 from ..core.errors import InputError
 from ..core.randomness import generator
 from ..data.batch import Batch
+from ..data.deal import Deal
 from .base import Recipe
 from .stream import Documents
 
@@ -126,6 +127,15 @@ class StreamBatches:
             streams=torch.from_numpy(own),
             goes_on=torch.full((len(own),), not begins),
         )
+
+    def dealt(self, step: int, count: int, deal: Deal) -> list[tuple[int, Batch]]:
+        """Returns the chosen micro-batches of a step: all of them, because the state is carried from each to the next.
+
+        Raises InputError for another choice.
+        """
+        if deal([1] * count) != list(range(count)):
+            raise InputError("Streams carry their state from batch to batch, so they cannot be split over processes.")
+        return [(number, self.batch(step, number)) for number in range(count)]
 
     def state(self) -> dict[str, int]:
         """Returns the position of the streams."""

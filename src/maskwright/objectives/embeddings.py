@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from ..core.errors import InputError
 from ..core.randomness import derive_seed, generator
 from ..data.batch import Batch
+from ..data.deal import Deal
 from ..data.token_batches import TokenBatches
 from ..models.config import ModelConfig
 from ..models.initialization import initialize
@@ -195,9 +196,17 @@ class TextBatches:
 
     def batch(self, step: int, number: int) -> Batch:
         """Micro-batch `number` of a step."""
-        index = step * self.accumulation + number
-        rows = self.order.rows(*divmod(index, len(self.order)))
-        return self.objective.batch_of(self.documents, self.chosen[rows], generator(self.seed, "masks", step, number))
+        rows = self.chosen[self._rows(step, number)]
+        return self.objective.batch_of(self.documents, rows, generator(self.seed, "masks", step, number))
+
+    def dealt(self, step: int, count: int, deal: Deal) -> list[tuple[int, Batch]]:
+        """Those of the `count` micro-batches of a step that `deal` chooses, with their numbers."""
+        tokens = [int(self.order.lengths[self._rows(step, number)].sum()) for number in range(count)]
+        return [(number, self.batch(step, number)) for number in deal(tokens)]
+
+    def _rows(self, step: int, number: int) -> np.ndarray:
+        """Indices into `chosen`: int64 [texts]."""
+        return self.order.rows(*divmod(step * self.accumulation + number, len(self.order)))
 
     def state(self) -> dict[str, int]:
         """Empty: the step determines the batch."""

@@ -90,6 +90,8 @@ def _streams_of(batch: Batch) -> slice:
 class StatefulCausalLM(NextTokenPrediction):
     """Next-token prediction with hidden state carried across batches: objective `clm` of recurrent networks."""
 
+    carries_state = True
+
     @classmethod
     def make(cls, config: ModelConfig, generator_share: float = GENERATOR_SHARE) -> nn.Module:
         """Returns the model to train without initialized parameters."""

@@ -16,6 +16,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.randomness import generator
 from ..data.batch import Batch
+from ..data.deal import Deal
 from .segments import Example, sentence_bounds
 
 SECTION_TOKENS = 1 << 23
@@ -133,6 +134,20 @@ class ExampleBatches:
         rng = generator(self.stream.seed, "masks", step, number)
         return self.pack(self.stream.documents, self.stream.take(self.sequences), rng)
 
+    def dealt(self, step: int, count: int, deal: Deal) -> list[tuple[int, Batch]]:
+        """Returns those of the `count` micro-batches of a step that `deal` chooses, with their numbers.
+
+        The stream advances over all of them; only the chosen ones are packed.
+        """
+        taken = [self.stream.take(self.sequences) for _ in range(count)]
+        return [
+            (
+                number,
+                self.pack(self.stream.documents, taken[number], generator(self.stream.seed, "masks", step, number)),
+            )
+            for number in deal([sum(map(_num_tokens, examples)) for examples in taken])
+        ]
+
     def state(self) -> dict[str, int]:
         """Returns the position of the stream."""
         return self.stream.state()
@@ -140,6 +155,10 @@ class ExampleBatches:
     def restore(self, state: dict[str, int]) -> None:
         """Restores the position of the stream."""
         self.stream.restore(state)
+
+
+def _num_tokens(example: Example) -> int:
+    return example.a_stop - example.a_start + example.b_stop - example.b_start
 
 
 def split_documents(lengths: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:

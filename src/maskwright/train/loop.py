@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import torch
 from torch import nn
 
-from ..core.errors import TrainingError
 from ..core.progress import note, track
 from ..core.randomness import derive_seed
 from ..data.batch import Batch
@@ -25,7 +25,11 @@ from ..nn.generators import preserve_generators, seed_generators
 from ..objectives.outcome import LossSums
 from ..objectives.scores import mean_scores
 from .checkpoint import list_checkpoints, load_latest, save_checkpoint
-from .optimizer import ADAM, RowGradients, adamw, set_learning_rate
+from .distributed.agreement import check_same
+from .distributed.group import Group
+from .distributed.resume import share_training_state
+from .distributed.steps import LocalSteps, check_dealt, steps_of
+from .optimizer import ADAM, adamw, set_learning_rate
 from .run import RunFolder
 from .schedules import Schedule, learning_rate, warmup_steps
 from .signals import Interrupted, StopRequest, stop_on_signals
@@ -52,7 +56,10 @@ class LoopSettings:
 
 
 class Job(Protocol):
-    """A model and its training data. `micro_batches` advances by one step; `state` and `restore` serve checkpoints."""
+    """A model and its training data. `micro_batches` advances by one step; `state` and `restore` serve checkpoints.
+
+    A job that several processes can train is also a `distributed.steps.Dealt`.
+    """
 
     @property
     def model(self) -> nn.Module: ...
@@ -97,6 +104,15 @@ class Window:
             if part in outcome.weights:
                 self.sums[f"{part}/weight"] = outcome.weights[part]
 
+    @classmethod
+    def merged(cls, parts: Sequence[Mapping[str, float]]) -> Window:
+        """The sums of several processes together."""
+        merged = cls(dict(parts[0]))
+        for part in parts[1:]:
+            for name, value in part.items():
+                merged.sums[name] = value if name.endswith("/weight") else merged.sums[name] + value
+        return merged
+
     def means(self) -> dict[str, float]:
         """`loss` (the weighted sum over parts), `<part>_loss`, and if known `<part>_accuracy` and the other
         `mean_scores`.
@@ -119,31 +135,35 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
     TrainingError when the gradient is not finite (the last checkpoint is unchanged).
     """
     optimizer = adamw(job.model, settings.lr, settings.weight_decay, settings.adam)
+    group = Group() if run is None else run.group
+    _check_processes(group, job, settings)
     step, window = _resume(job, optimizer, run)
+    share_training_state(group, job.model, optimizer)
     job.model.train()
     with (
         preserve_generators(next(job.model.parameters()).device),
         _deterministic(job.model),
-        RowGradients.of(job.model) as rows,
         _stop_request(run) as stop,
+        steps_of(job, group, stop) as steps,
         track(name, settings.steps, "steps", step) as progress,
     ):
         clock = _Clock()
-        while step < settings.steps and not job.should_stop():
-            norm, tokens = _one_step(job, optimizer, rows, settings, step, window)
+        while step < settings.steps and not steps.is_done(job):
+            norm, tokens = _one_step(job, optimizer, steps, settings, step, window)
             clock.add(tokens)
             step += 1
             if step % settings.log_every == 0 or step == settings.steps:
-                record = {"step": step, **window.means(), "lr": _rate(settings, step - 1), "grad_norm": norm}
-                record |= {"tokens": int(window.sums["tokens"]), **clock.read()}
+                summed = Window.merged(group.gather(dict(window.sums)))
+                record = {"step": step, **summed.means(), "lr": _rate(settings, step - 1), "grad_norm": norm}
+                record |= {"tokens": int(summed.sums["tokens"]), **clock.read(), **steps.read_times()}
                 window = Window()
                 progress.update(step, _describe(record))
                 if run is not None:
                     run.log(record)
             if step % settings.evaluate_every == 0 or step == settings.steps:
-                _evaluate(job, step, run)
+                steps.after_evaluation(partial(_evaluate, job, step, run))
                 clock.skip()
-            if run is not None and (step % settings.checkpoint_every == 0 or step == settings.steps or stop.requested):
+            if run is not None and (step % settings.checkpoint_every == 0 or step == settings.steps or stop.is_due):
                 _save(job, optimizer, run, settings, step, window)
                 clock.skip()
             _stop_if_requested(stop, run, step, settings.steps)
@@ -152,62 +172,97 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
 
 def _stop_request(run: RunFolder | None) -> AbstractContextManager[StopRequest]:
     """Catches signals if there is a folder to save in; otherwise Ctrl-C raises an ordinary KeyboardInterrupt."""
-    return stop_on_signals() if run is not None else nullcontext(StopRequest())
+    return stop_on_signals(run.group.world > 1) if run is not None else nullcontext(StopRequest())
+
+
+def _check_processes(group: Group, job: Any, settings: LoopSettings) -> None:
+    """Raise ConfigError when the processes of a run have other settings, data or networks."""
+    if group.world > 1:
+        check_dealt(job)
+        facts = {"training data": job.fingerprint(), "weights": [list(one.shape) for one in job.model.parameters()]}
+        check_same(group, "settings of the training", {**asdict(settings), **facts})
 
 
 def _one_step(
     job: Job,
     optimizer: torch.optim.Optimizer,
-    rows: RowGradients,
+    steps: LocalSteps,
     settings: LoopSettings,
     step: int,
     window: Window,
 ) -> tuple[float, int]:
     """Forward, backward and update over the micro-batches of one step. Returns the gradient norm and the tokens."""
-    batches = job.micro_batches(step)
-    totals: defaultdict[str, int] = defaultdict(int)
-    for batch in batches:
+    batches = steps.batches(job, step)
+    counts: defaultdict[str, int] = defaultdict(int)
+    for _, batch in batches:
         for part, count in job.counts(batch).items():
-            totals[part] += count
-    outcomes: list[LossSums] = []
-    device = next(job.model.parameters()).device
-    for number, batch in enumerate(batches):
-        # Dropout uses torch's default generator, so it is seeded here; `train` restores it.
-        seed_generators(derive_seed(settings.seed, "dropout", step, number), device)
-        outcome = job.outcome(batch)
-        # Each part is a mean over the whole step, even if its labels are unevenly distributed over the micro-batches.
-        parts = [outcome.weights.get(part, 1.0) * loss / max(totals[part], 1) for part, loss in outcome.losses.items()]
-        torch.stack(parts).sum().backward()
-        outcomes.append(outcome)
-    rows.spread()
+            counts[part] += count
+    totals, tokens = steps.add_up(counts, sum(batch.num_all_tokens for _, batch in batches))
+    outcomes = _backward(job, batches, totals, settings.seed, step, steps.before_last)
+    steps.finish()
     trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     norm = float(nn.utils.clip_grad_norm_(trained, settings.clip_norm))
     if not math.isfinite(norm):
-        raise TrainingError(
-            f"The gradient is not finite at step {step + 1}: training stopped; the last checkpoint is unchanged. "
-            "Use a smaller --lr or more --warmup, then --restart."
-        )
+
+        def repeat() -> float:
+            optimizer.zero_grad(set_to_none=True)
+            _backward(job, batches, totals, settings.seed, step)
+            return float(nn.utils.get_total_norm([one.grad for one in trained if one.grad is not None]))
+
+        raise steps.explain(step, repeat)
     set_learning_rate(optimizer, _rate(settings, step))
     optimizer.step()
     # The norm is the only synchronization with a GPU per step: these values are available without waiting.
-    for outcome, batch in zip(outcomes, batches, strict=True):
+    for outcome, (_, batch) in zip(outcomes, batches, strict=True):
         window.add(outcome, batch.num_all_tokens)
-    rows.clear()
+    steps.clear()
     optimizer.zero_grad(set_to_none=True)
-    return norm, sum(batch.num_all_tokens for batch in batches)
+    return norm, tokens
+
+
+def _backward(
+    job: Job,
+    batches: Sequence[tuple[int, Batch]],
+    totals: Mapping[str, int],
+    seed: int,
+    step: int,
+    before_last: Callable[[], None] = lambda: None,
+) -> list[LossSums]:
+    """Forward and backward passes of a step. totals: number of labels of each part in the whole step."""
+    outcomes: list[LossSums] = []
+    device = next(job.model.parameters()).device
+    for place, (number, batch) in enumerate(batches, 1):
+        # Dropout uses torch's default generator, so it is seeded here; `train` restores it.
+        seed_generators(derive_seed(seed, "dropout", step, number), device)
+        outcome = job.outcome(batch)
+        # Each part is a mean over the whole step, even if its labels are unevenly distributed over the micro-batches.
+        parts = [outcome.weights.get(part, 1.0) * loss / max(totals[part], 1) for part, loss in outcome.losses.items()]
+        if place == len(batches):
+            before_last()
+        torch.stack(parts).sum().backward()
+        outcomes.append(outcome)
+    return outcomes
 
 
 def _resume(job: Job, optimizer: torch.optim.Optimizer, run: RunFolder | None) -> tuple[int, Window]:
-    checkpoint = load_latest(run.checkpoints) if run is not None else None
-    if run is None or checkpoint is None:
-        if run is not None:
-            run.rewind(0)
+    """Restore the newest checkpoint, which the first process reads. Returns its step and sums."""
+    if run is None:
         return 0, Window()
-    checkpoint.restore(job.model, optimizer)
-    job.restore(checkpoint.state["job"])
-    run.rewind(checkpoint.step)
-    note(f"Resuming from step {checkpoint.step:,}.")
-    return checkpoint.step, Window(checkpoint.state["window"])
+    group = run.group
+    checkpoint = load_latest(run.checkpoints) if group.is_main else None
+    if checkpoint is not None:
+        checkpoint.restore(job.model, optimizer)
+    found = group.from_main(lambda: checkpoint and {"step": checkpoint.step, **checkpoint.state})
+    if found is None:
+        run.rewind(0)
+        return 0, Window()
+    job.restore(found["job"])
+    run.rewind(found["step"])
+    note(f"Resuming from step {found['step']:,}.")
+    windows = found.get("windows", [found["window"]])
+    if len(windows) != group.world:
+        windows = [found["window"], *[{}] * group.world]
+    return found["step"], Window(windows[group.rank])
 
 
 def _save(
@@ -218,21 +273,30 @@ def _save(
     step: int,
     window: Window,
 ) -> None:
-    state = {"job": job.state(), "window": dict(window.sums), "threads": torch.get_num_threads()}
-    run.checkpoints.mkdir(exist_ok=True)
-    save_checkpoint(run.checkpoints, step, job.model, optimizer, state, settings.keep)
+    windows = run.group.gather(dict(window.sums))
+    state = {"job": job.state(), "window": dict(Window.merged(windows).sums), "threads": torch.get_num_threads()}
+    if len(windows) > 1:
+        state["windows"] = windows  # the sums of each process, for an exact log
+
+    def write() -> None:
+        run.checkpoints.mkdir(exist_ok=True)
+        save_checkpoint(run.checkpoints, step, job.model, optimizer, state, settings.keep)
+
+    run.group.from_main(write)
 
 
-def _evaluate(job: Job, step: int, run: RunFolder | None) -> None:
+def _evaluate(job: Job, step: int, run: RunFolder | None) -> bool:
+    """Evaluate and log the scores. Returns whether training ends early."""
     job.model.eval()
     scores = job.evaluate(step)
     job.model.train()
     if scores and run is not None:
         run.log({"step": step, **{f"eval_{name}": value for name, value in scores.items()}})
+    return job.should_stop()
 
 
 def _stop_if_requested(stop: StopRequest, run: RunFolder | None, step: int, steps: int) -> None:
-    if stop.requested and step < steps:
+    if stop.is_due and step < steps:
         if run is not None and list_checkpoints(run.checkpoints):
             note(f"Saved at step {step:,} of {steps:,}. Rerun the same command to resume.")
         raise Interrupted

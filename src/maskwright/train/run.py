@@ -1,4 +1,4 @@
-"""A run folder: one process, one recipe, one log; finished or resumable.
+"""A run folder: one recipe, one writing process, one log; finished or resumable.
 
 config.toml      the resolved recipe            checkpoints/step-N/   complete or absent
 run.json         versions, threads, machine     model/                the final model
@@ -13,7 +13,7 @@ import json
 import platform
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,14 @@ from .. import __version__
 from ..core import config as configuration
 from ..core import storage
 from ..core.errors import InputError, MissingExtraError, MissingFileError, RunError
+from ..core.plural import plural
 from ..core.progress import note
+from .distributed.agreement import check_same
+from .distributed.group import Group
 from .tensorboard import EventFile
 
 RESULT = "result.json"
+VISIBLE_SECONDS = 20.0  # for a folder to appear on other machines
 METRICS = "metrics.jsonl"
 FINISHED = ("rungs", "parts", "probes")  # folders with the finished parts of experiments  (terms: ok)
 # Settings that may change when a run is resumed: they affect results no more than another version of torch does.
@@ -62,11 +66,15 @@ class RunResult:
 
 
 class RunFolder:
-    """Paths and log of one run. Open it with `open_run`."""
+    """Paths and log of one run. Open it with `open_run`.
 
-    def __init__(self, path: Path, recipe: dict[str, Any]) -> None:
+    group: the processes that train; only the first one writes, and the others ignore calls that would.
+    """
+
+    def __init__(self, path: Path, recipe: dict[str, Any], group: Group | None = None) -> None:
         self.path = path
         self.recipe = recipe
+        self.group = Group() if group is None else group
         self.metrics_path = path / METRICS
         self.checkpoints = path / "checkpoints"
         events = EventFile(path)
@@ -78,12 +86,19 @@ class RunFolder:
         """The result of a finished run; None while it is unfinished."""
         return storage.read_json(self.path / RESULT) if (self.path / RESULT).exists() else None
 
+    def part(self, name: str) -> RunFolder:
+        """A folder in this one with its own log, of the same processes."""
+        return RunFolder(self.path / name, self.recipe, self.group)
+
     def finish(self, result: dict[str, Any]) -> None:
         """Mark the run as finished. Must be the last write."""
-        storage.write_json(self.path / RESULT, result)
+        if self.group.is_main:
+            storage.write_json(self.path / RESULT, result)
 
     def log(self, record: dict[str, Any]) -> None:
         """Append a record, with its `time` (seconds since 1970), to metrics.jsonl and to the events, if any."""
+        if not self.group.is_main:
+            return
         record = {**record, "time": round(time.time(), 3)}
         storage.append_line(self.metrics_path, json.dumps(record))
         if self.events is not None:
@@ -98,6 +113,8 @@ class RunFolder:
 
     def rewind(self, step: int) -> None:
         """Remove the records logged after `step`, because those steps are repeated."""
+        if not self.group.is_main:
+            return
         kept = [record for record in self.records() if record["step"] <= step]
         storage.write_text(self.metrics_path, "".join(json.dumps(record) + "\n" for record in kept))
         if self.events is not None:
@@ -109,14 +126,23 @@ class RunFolder:
 
 
 @contextmanager
-def open_run(path: Path, recipe: dict[str, Any], *, restart: bool = False) -> Iterator[RunFolder]:
+def open_run(
+    path: Path, recipe: dict[str, Any], *, restart: bool = False, group: Group | None = None
+) -> Iterator[RunFolder]:
     """Lock the run folder `path` for `recipe`: a new, interrupted or finished run.
 
-    recipe: plain values, as `core.config.to_dict` returns. Raises RunError when another process uses the folder, when
-    it contains a run with other settings (the message lists the differences) or anything but a run, or when a restart
-    would delete an input of the recipe. Invalid input (InputError, ModelFolderError, MissingFileError,
+    recipe: plain values, as `core.config.to_dict` returns; group: the processes that train, of which the first one
+    locks and writes, and the others check that they see the same folder. Raises RunError when another process uses the
+    folder, when it contains a run with other settings (the message lists the differences) or anything but a run, or
+    when a restart would delete an input of the recipe. Invalid input (InputError, ModelFolderError, MissingFileError,
     MissingExtraError) before the first step leaves no folder.
     """
+    group = Group() if group is None else group
+    check_same(group, "settings", {**recipe, **_versions()})
+    if not group.is_main:
+        _check_visible(path, group.from_main(lambda: None))
+        yield RunFolder(path, recipe, group)
+        return
     _check_encodable(recipe)
     if path.is_file():
         raise RunError(f"{path} is a file: pass a folder for the run.")
@@ -131,13 +157,15 @@ def open_run(path: Path, recipe: dict[str, Any], *, restart: bool = False) -> It
             _clear(path)
         is_new = not (path / "config.toml").exists()
         if is_new:
-            storage.write_json(path / "run.json", _facts())
+            storage.write_json(path / "run.json", _facts(group))
             storage.write_text(path / "config.toml", _toml(recipe))
         else:
             _check_same(path, recipe)
-        run = RunFolder(path, recipe)
+        run = RunFolder(path, recipe, group)
         _note_environment_changes(run)
         _add_events(run)
+        if group.world > 1:
+            group.from_main(lambda: storage.read_bytes(path / ".lock").decode())
         try:
             yield run
         except (ValueError, MissingFileError, MissingExtraError):
@@ -150,6 +178,21 @@ def is_recorded_without(path: Path, setting: str) -> bool:
     """Whether the folder contains a run of an older version, which did not have this setting."""
     recipe = path / "config.toml"
     return recipe.is_file() and setting not in configuration.read_toml(recipe)
+
+
+def _check_visible(path: Path, owner: str) -> None:
+    """Raise RunError unless the folder is that of the first process, which wrote `owner` to its lock file."""
+    ends = time.monotonic() + VISIBLE_SECONDS
+    while True:
+        with suppress(MissingFileError):  # yet, or because the first process found invalid input
+            if storage.read_bytes(path / ".lock").decode() == owner:
+                return
+        if time.monotonic() > ends:
+            raise RunError(
+                f"{path} on {platform.node()} is not the run folder of the first process ({owner}): use a folder on a "
+                "file system that all machines share."
+            )
+        time.sleep(0.2)
 
 
 def _add_events(run: RunFolder) -> None:
@@ -247,13 +290,16 @@ def _toml(recipe: dict[str, Any]) -> str:
     return tomli_w.dumps(recipe)
 
 
-def _facts() -> dict[str, Any]:
+def _versions() -> dict[str, str]:
+    return {"maskwright": __version__, "torch": torch.__version__, "python": platform.python_version()}
+
+
+def _facts(group: Group) -> dict[str, Any]:
     return {
-        "maskwright": __version__,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
+        **_versions(),
         "machine": f"{platform.system()} {platform.machine()}",
         "threads": torch.get_num_threads(),
+        "processes": group.world,
         "started": time.strftime("%Y-%m-%d %H:%M:%S"),
     }
 
@@ -266,6 +312,12 @@ def _note_environment_changes(run: RunFolder) -> None:
                 f"This run began with {name} {facts.get(name)} and resumes with {now}: the last bits of "
                 "its result may differ."
             )
+    before, now = facts.get("processes", 1), run.group.world
+    if before != now:
+        note(
+            f"This run began with {plural(before, 'process', 'processes')} and resumes with {now}: it sees the same "
+            "samples in the same order; the last digits of its result may differ."
+        )
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:

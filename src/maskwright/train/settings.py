@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, Literal
 
-from ..core.config import check
+from ..core.config import check, read_toml
+from ..core.errors import MaskwrightError
 from ..core.hardware import DEVICE, PRECISION, THREADS, Device, Precision  # noqa: F401 (for settings.DEVICE and others)
 from ..core.options import DATA, NETWORK, OPTIMIZATION, RUN, Setting
+from ..core.processes import num_processes
+from ..core.storage import read_json
 from ..models.lora_config import ALL_LINEAR, LoraConfig
 from ..models.lora_config import TARGETS as LORA_TARGETS
 
@@ -35,7 +40,11 @@ BATCH_SIZE = Setting("Batch size in examples.", unit="examples")
 BATCH_TOKENS = Setting("Maximum tokens per optimizer step.", unit="tokens")
 MAX_LENGTH = Setting("Maximum sequence length in tokens.", unit="tokens")
 SEEDS = Setting("Number of seeds: train with seed, seed + 1, …; report mean and deviation.")
-ACCUMULATION = Setting("Gradient accumulation steps.", panel=OPTIMIZATION)
+ACCUMULATION = Setting(
+    "Gradient accumulation steps: micro-batches per step, dealt to the processes.",
+    panel=OPTIMIZATION,
+    default_help="1, or the number of processes under torchrun",
+)
 WARMUP = Setting("Warmup: a fraction of the steps below 1, else a number of steps.", panel=OPTIMIZATION)
 SCHEDULE = Setting("Learning-rate schedule.", panel=OPTIMIZATION)
 WEIGHT_DECAY = Setting("AdamW weight decay of matrices; biases and norms have none.", panel=OPTIMIZATION)
@@ -67,6 +76,26 @@ KEEP = Setting("Number of checkpoints to keep.", panel=RUN)
 TENSORBOARD = Setting("Also write the log as TensorBoard events.", panel=RUN)
 
 SEED = Setting("Random seed; the same seed gives the same results.")
+
+# Of a command that is printed: what it says without --accumulation in a single process.
+SINGLE_PROCESS: dict[str, Any] = {"accumulation": 1}
+
+
+def fill_accumulation(config: Any) -> None:
+    """Set the number of micro-batches of a frozen configuration that has none.
+
+    It is that of the run in its output folder, if several processes began it, else the number of processes.
+    """
+    if config.accumulation is not None:
+        return
+    folder, count = Path(config.output), num_processes()
+    with suppress(MaskwrightError):  # a damaged run folder is reported when it is opened
+        if (folder / "config.toml").is_file() and (folder / "run.json").is_file():
+            facts = read_json(folder / "run.json")
+            if isinstance(facts, dict) and facts.get("processes", 1) > 1:
+                count = read_toml(folder / "config.toml").get("accumulation", count)
+    object.__setattr__(config, "accumulation", count)
+
 
 _OF_ADAPTERS = {"rank": "rank", "alpha": "alpha", "targets": "targets", "dropout": "adapter_dropout"}  # of LoraConfig
 

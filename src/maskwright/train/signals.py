@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -16,24 +17,39 @@ class Interrupted(KeyboardInterrupt):
     """Training stopped on request after saving a checkpoint. The command line exits with 130."""
 
 
-class StopRequest:
-    """Whether a stop was requested."""
+REPEAT_SECONDS = 5.0  # within which a launcher passes on the signal that its processes have got already
 
-    def __init__(self) -> None:
-        self.requested = False
+
+class StopRequest:
+    """Whether a stop was requested. is_shared: several processes under a launcher, which must agree on it first."""
+
+    def __init__(self, is_shared: bool = False) -> None:
+        self.requested, self.is_shared = False, is_shared
+        self.is_agreed = False  # by several processes, at the same step
+        self._since = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether to stop after the current step."""
+        return self.is_agreed if self.is_shared else self.requested
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         """Signal handler: records the first request, exits on the second."""
+        now = time.monotonic()
+        if self.requested and self.is_shared and now - self._since < REPEAT_SECONDS:
+            return
         if self.requested:
             os._exit(130)
-        self.requested = True
+        self.requested, self._since = True, now
+        if self.is_shared:
+            return
         warn("stopping after this step and saving; a second signal stops at once and loses the last steps.")
 
 
 @contextmanager
-def stop_on_signals() -> Iterator[StopRequest]:
-    """Catch SIGINT and SIGTERM in the main thread; elsewhere the caller's handlers stay."""
-    request = StopRequest()
+def stop_on_signals(is_shared: bool = False) -> Iterator[StopRequest]:
+    """Catch SIGINT and SIGTERM in the main thread; elsewhere the caller's handlers stay. is_shared: see StopRequest."""
+    request = StopRequest(is_shared)
     if threading.current_thread() is not threading.main_thread():
         yield request
         return

@@ -119,7 +119,7 @@ class DistillConfig:
     batch_tokens: int = option(4096, settings.BATCH_TOKENS, help="Maximum tokens per optimizer step on text.")
     batch_size: int = option(32, settings.BATCH_SIZE, help="Batch size in examples, on labeled rows.")
     max_length: int = option(128, settings.MAX_LENGTH)
-    accumulation: int = option(1, settings.ACCUMULATION)
+    accumulation: int = option(None, settings.ACCUMULATION)
     lr: float | None = option(
         None, settings.LR, default_help="5e-4 on text, 5e-5 on labeled rows, 1e-3 with a sentence encoder"
     )
@@ -141,6 +141,7 @@ class DistillConfig:
     precision: settings.Precision = option("auto", settings.PRECISION)
 
     def __post_init__(self) -> None:
+        settings.fill_accumulation(self)
         fit_types(self)
         check(
             bool(self.corpus) != (self.train is not None),
@@ -158,6 +159,11 @@ class DistillConfig:
             "distilbert are initialized from the teacher) and remove start.",
         )
         _ = self.on_text if self.corpus else self.on_rows(DEFAULT_TASK)  # their checks are ours
+
+    @property
+    def dependent_defaults(self) -> dict[str, Any]:
+        """The defaults that depend on the number of processes."""
+        return settings.SINGLE_PROCESS
 
     @property
     def mix(self) -> DistillationWeights:

@@ -18,6 +18,7 @@ from ...inference.ready import compute_in
 from ...models.device import resolve_device, resolve_precision
 from ...models.model import Model, tokenizer_of
 from ..against_baseline import Compared
+from ..distributed.current import check_processes, joined
 from ..loop import train
 from ..run import RunFolder, RunResult, open_run
 from .config import DistillConfig
@@ -55,17 +56,21 @@ def distill(config: DistillConfig, *, restart: bool = False) -> DistillResult:
     device = resolve_device(config.device)
     by_embeddings = teaches_embeddings(config)
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True), by_embeddings)
-    with open_run(config.output, to_dict(config), restart=restart) as run:
-        if run.result is not None:
-            return _result(run, run.result, already_finished=True)
+    with (
+        joined(config.output, device) as group,
+        open_run(config.output, to_dict(config), restart=restart, group=group) as run,
+    ):
+        check_processes(config, group)
+        if finished := group.from_main(lambda: run.result):
+            return _result(run, finished, already_finished=True)
         teacher = open_teacher(config).to(device)
         side_type = SentenceSide if by_embeddings else TextSide if config.corpus else RowsSide
-        side: Side = side_type(config, run, device, teacher)
+        side: Side = group.main_first(lambda: side_type(config, run, device, teacher))
         side.student.model.to(device)
         note(_introduced(side.student, teacher))
         job = side.job()
         train(job, side.loop_settings(), run, name="distillation")
-        result = conclude(config, run, side, job)
+        result = group.from_main(lambda: conclude(config, run, side, job))
         run.finish(result)
         return _result(run, result)
 

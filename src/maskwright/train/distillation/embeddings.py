@@ -55,9 +55,14 @@ def teacher_embeddings(texts: Texts, folder: Path, encoder: TextEncoder, teacher
         parts: list[np.ndarray] = []
         with track("Teacher embeddings", texts.count, "texts") as progress:
             for path in texts.files:
-                parts.append(_part(path, folder / storage.sha256(path)[:KEY_LENGTH], encoder))
+                parts.append(_part(path, folder / _key(path), encoder))
                 progress.update(sum(map(len, parts)))
     return CachedEmbeddings(parts)
+
+
+def open_embeddings(texts: Texts, folder: Path, size: int) -> CachedEmbeddings:
+    """The embeddings that another process of this training has computed. size: their dimension."""
+    return CachedEmbeddings([_mapped(folder / _key(path), size) for path in texts.files])
 
 
 def _check_teacher(path: Path, teacher: dict[str, str]) -> None:
@@ -83,6 +88,10 @@ def _part(path: Path, folder: Path, encoder: TextEncoder) -> np.ndarray:
     with storage.new_folder(folder) as new:
         storage.write_bytes(new / VECTORS, vectors.astype(HALF).tobytes())
     return _mapped(folder, encoder.size)
+
+
+def _key(path: Path) -> str:
+    return storage.sha256(path)[:KEY_LENGTH]
 
 
 def _mapped(folder: Path, size: int) -> np.ndarray:

@@ -30,7 +30,7 @@ from ..loop import LoopSettings, Window
 from ..pretraining.pretrain import PretrainingSetup
 from ..run import RunFolder
 from .config import TEACHERS_LAYERS, DistillConfig
-from .embeddings import CachedEmbeddings, teacher_embeddings
+from .embeddings import CachedEmbeddings, open_embeddings, teacher_embeddings
 from .job import TextDistillation, weights_digest
 from .measure import StudentEvaluation
 from .student import Student, make_student, student_config
@@ -170,8 +170,11 @@ class SentenceSide(PretrainingSetup):
             sources, folder / "texts", self.tokenizer, config.max_length, config.seed, config.skip_bad_rows
         )
         cache = self.recipe.embeddings or self.run.path / "embeddings"
-        teacher = {"name": self.recipe.teacher, "sha256": self.digest}
-        embeddings = teacher_embeddings(texts, cache, self.encoder, teacher)
+        if self.run.group.is_main:
+            teacher = {"name": self.recipe.teacher, "sha256": self.digest}
+            embeddings = teacher_embeddings(texts, cache, self.encoder, teacher)
+        else:
+            embeddings = open_embeddings(texts, cache, self.encoder.size)
         shards = super()._shards([str(path) for path in texts.files], f"{name}/tokens")
         assert shards.num_documents == len(embeddings), "texts and embeddings differ in number"
         self.texts[shards.folder], self.embeddings[shards.folder] = texts, embeddings

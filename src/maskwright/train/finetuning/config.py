@@ -93,7 +93,7 @@ class FinetuneConfig:
         "top_layers, top_embedding_size. Repeatable.",
     )
     batch_size: int = option(32, settings.BATCH_SIZE)
-    accumulation: int = option(1, settings.ACCUMULATION)
+    accumulation: int = option(None, settings.ACCUMULATION)
     activation_checkpointing: bool = option(False, settings.ACTIVATION_CHECKPOINTING)
     max_length: int = option(128, settings.MAX_LENGTH)
     batch_tokens: int | None = option(
@@ -148,6 +148,7 @@ class FinetuneConfig:
     precision: settings.Precision = option("auto", settings.PRECISION)
 
     def __post_init__(self) -> None:
+        settings.fill_accumulation(self)
         if self.model is None and self.preset is None:
             object.__setattr__(self, "model", ENGLISH)
         if self.epochs is not None and self.min_steps is None:
@@ -245,14 +246,14 @@ class FinetuneConfig:
 
     @property
     def dependent_defaults(self) -> dict[str, Any]:
-        """The defaults that depend on other settings: of lr, and of min_steps."""
+        """The defaults that depend on other settings: of lr, min_steps and accumulation."""
         usual = settings_of(FinetuneConfig)
         epochs, steps, lr = (usual[name].default_of(self.task) for name in ("epochs", "min_steps", "lr"))
         if self.adapter is not None:
             lr = settings.ADAPTER_LR
         elif lr == DEFAULT_LR:
             lr = recommended_lr(self.model) or lr
-        return {"lr": lr, "min_steps": steps if self.epochs == epochs else 0}
+        return {"lr": lr, "min_steps": steps if self.epochs == epochs else 0, **settings.SINGLE_PROCESS}
 
     @property
     def lora(self) -> LoraConfig:

@@ -15,6 +15,7 @@ from ...core.errors import InputError, RowErrors
 from ...core.plural import plural
 from ...core.progress import note, warn
 from ...hub.adapters import attach_adapter
+from ...hub.download import find_folder
 from ...hub.folders import LoadReport, load_model, merged, save_model
 from ...hub.sentence import Declared
 from ...inference.ready import compute_in
@@ -28,6 +29,7 @@ from ...tasks.spec import spec_of
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..against_baseline import Compared
 from ..checkpoint import mean_weights
+from ..distributed.current import check_processes, joined
 from ..loop import LoopSettings, train
 from ..run import RunFolder, RunResult, is_recorded_without, open_run
 from ..schedules import Schedule
@@ -131,9 +133,14 @@ def finetune(config: FinetuneConfig, *, restart: bool = False) -> FinetuneResult
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
     if not restart and is_recorded_without(config.output, "min_steps"):
         config = replace(config, min_steps=0)  # a run of an older version resumes, or stays finished, with its settings
-    with open_run(config.output, to_dict(config), restart=restart) as run:
-        if run.result is not None:
-            return _result(run, run.result, already_finished=True)
+    with (
+        joined(config.output, device) as group,
+        open_run(config.output, to_dict(config), restart=restart, group=group) as run,
+    ):
+        check_processes(config, group)
+        if finished := group.from_main(lambda: run.result):
+            return _result(run, finished, already_finished=True)
+        group.main_first(lambda: config.model and find_folder(config.model))  # which may download it
         return _result(run, FinetuningSetup(config, device).run_all(run))
 
 
@@ -312,7 +319,7 @@ class FinetuningSetup(SeedRunner):
             freeze_encoder=config.freeze_encoder,
             batch_tokens=config.batch_tokens,
             last=None
-            if not config.average_checkpoints
+            if not config.average_checkpoints or not folder.group.is_main
             else WeightAverager(folder.path / "last", config.average_checkpoints),
         )
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 from ...core import storage
 from ...core.randomness import generator
 from ...data.batch import Batch
+from ...data.deal import Deal, everything
 from ...data.token_batches import TokenBatches
 from ...models.adapters import load_trained_state, trained_state
 from ...models.model import Model
@@ -32,6 +34,8 @@ from ..prefetch import Prefetcher
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+HASHED_ROWS = 1024  # packed at a time for a digest
 
 
 class BestModelSaver(Protocol):
@@ -108,6 +112,7 @@ class BestCheckpointJob(ABC):
 
     adam: tuple[float, float] = ADAM
     last: WeightAverager | None = None
+    deal: Deal = staticmethod(everything)
 
     def __init__(
         self,
@@ -222,16 +227,24 @@ class FinetuneJob(BestCheckpointJob):
 
     def micro_batches(self, step: int) -> list[Batch]:
         """The batches of step `step`, a function of the seed and the step only."""
+        return [batch for _, batch in self.numbered(step)]
+
+    def numbered(self, step: int) -> list[tuple[int, Batch]]:
+        """The batches of this process, with their numbers in the step."""
         return self._next.take(step)
 
-    def _make(self, step: int) -> list[Batch]:
+    def fingerprint(self) -> str:
+        """A digest of the training rows."""
+        return fingerprint_of(self.train)
+
+    def _make(self, step: int) -> list[tuple[int, Batch]]:
         epoch, number = divmod(step, self.steps_per_epoch)
         if self._by_tokens is not None:
-            return cut(self.train, self._by_tokens.rows(epoch, number), self.accumulation, self.device)
+            return cut(self.train, self._by_tokens.rows(epoch, number), self.accumulation, self.device, self.deal)
         if self._order is None or self._order[0] != epoch:
             self._order = (epoch, self._sample(epoch))
         rows = self._order[1][number * self.batch_size : (number + 1) * self.batch_size]
-        return cut(self.train, rows, self.accumulation, self.device)
+        return cut(self.train, rows, self.accumulation, self.device, self.deal)
 
     def _sample(self, epoch: int) -> np.ndarray:
         """Row indices of an epoch in order: int64 [rows]."""
@@ -260,8 +273,27 @@ class FinetuneJob(BestCheckpointJob):
         return scores, [round(scores[self.task.main_metric], 4), -evaluation.loss]
 
 
-def cut(examples: Examples, rows: Sequence[int] | np.ndarray, accumulation: int, device: torch.device) -> list[Batch]:
-    """Split the rows of a step into micro-batches."""
+def cut(
+    examples: Examples,
+    rows: Sequence[int] | np.ndarray,
+    accumulation: int,
+    device: torch.device,
+    deal: Deal = everything,
+) -> list[tuple[int, Batch]]:
+    """Split the rows of a step into micro-batches; returns those that `deal` chooses, with their numbers."""
     size = -(-len(rows) // accumulation)
     parts = [rows[start : start + size] for start in range(0, len(rows), size)]
-    return [examples.batch(own).to(device) for part in parts for own in examples.portions(part)]
+    portions = [own for part in parts for own in examples.portions(part)]
+    chosen = deal([int(examples.lengths[np.asarray(own, dtype=np.int64)].sum()) for own in portions])
+    return [(number, examples.batch(portions[number]).to(device)) for number in chosen]
+
+
+def fingerprint_of(examples: Examples) -> str:
+    """A digest of tokenized rows and their labels."""
+    digest = hashlib.sha256()
+    for start in range(0, len(examples), HASHED_ROWS):
+        batch = examples.batch(np.arange(start, min(start + HASHED_ROWS, len(examples))))
+        for name, tensor in (("input_ids", batch.input_ids), *sorted(batch.labels.items())):
+            digest.update(name.encode())
+            digest.update(tensor.contiguous().numpy().data)
+    return f"{len(examples)} rows, {int(examples.lengths.sum())} tokens, {digest.hexdigest()[:16]}"

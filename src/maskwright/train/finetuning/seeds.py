@@ -45,16 +45,17 @@ class SeedRunner(ABC):
 
     def run_seed(self, run: RunFolder, seed: int) -> SeedResult:
         """Train one seed in its own folder, or read its result if it is finished."""
-        folder = RunFolder(run.path / f"seed-{seed}", run.recipe)
+        folder = run.part(f"seed-{seed}")
         folder.path.mkdir(exist_ok=True)
-        if folder.result is None:
+        found = run.group.from_main(lambda: folder.result)
+        if found is None:
             job = self.job(seed, folder)
             if seed == self.config.seed:
                 _tell_epochs(self.config, job.steps_per_epoch)
             settings = epoch_settings(self.config, job.steps_per_epoch, seed, job.adam)
             train(job, settings, folder, name=f"fine-tuning, seed {seed}")
             folder.finish({"seed": seed, "metrics": job.best["metrics"], "best_step": job.best["step"]})
-        found = folder.result or {}
+            found = run.group.from_main(lambda: folder.result)
         return SeedResult(found["seed"], found["metrics"], found["best_step"], folder.path)
 
     @abstractmethod
@@ -64,7 +65,7 @@ class SeedRunner(ABC):
     def run_all(self, run: RunFolder) -> dict[str, Any]:
         """Train every seed, conclude, and mark the run as finished; returns its result."""
         seeds = [self.run_seed(run, self.config.seed + number) for number in range(self.config.seeds)]
-        result = self.conclude(run, seeds)
+        result: dict[str, Any] = run.group.from_main(lambda: self.conclude(run, seeds))
         run.finish(result)
         return result
 

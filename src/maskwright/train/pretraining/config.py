@@ -76,7 +76,7 @@ class PretrainConfig:
     steps: int = option(2000, settings.STEPS)
     batch_tokens: int = option(4096, settings.BATCH_TOKENS)
     max_length: int = option(128, settings.MAX_LENGTH)
-    accumulation: int = option(1, settings.ACCUMULATION)
+    accumulation: int = option(None, settings.ACCUMULATION)
     activation_checkpointing: bool = option(False, settings.ACTIVATION_CHECKPOINTING)
     compile: Literal["auto", "on", "off"] = option(
         "auto", "Compile the layers; auto where that saves more time than it takes.", panel=HARDWARE
@@ -118,6 +118,7 @@ class PretrainConfig:
     precision: settings.Precision = option("auto", settings.PRECISION)
 
     def __post_init__(self) -> None:
+        settings.fill_accumulation(self)
         is_usual = self.objective is None
         if is_usual:
             object.__setattr__(self, "objective", GENERAL)  # until the network is known
@@ -157,7 +158,7 @@ class PretrainConfig:
     @property
     def dependent_defaults(self) -> dict[str, Any]:
         """The defaults that depend on other settings."""
-        return {**self._defaults_of_start, "objective": self._usual_objective}
+        return {**self._defaults_of_start, "objective": self._usual_objective, **settings.SINGLE_PROCESS}
 
     @property
     def _defaults_of_start(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import nn
 
 from ...core.errors import InputError
 from ...data.batch import Batch
+from ...data.deal import Deal, everything
 from ...data.shards import TokenShards
 from ...models.model import Model
 from ...objectives.base import Objective
@@ -78,19 +80,50 @@ class PretrainJob:
         self.model, self.objective, self.shards, self.device = model, objective, shards, device
         self.sequences, self.accumulation, self.seed = sequences, accumulation, seed
         self.tokenizer, self.held_out, self.probes = tokenizer, held_out, probes
+        self.documents = documents
+        self._deal: Deal = everything
         self.stream = objective.batches(shards, documents, seed=seed, sequences=sequences, accumulation=accumulation)
         self.position = self.stream.state()  # after the batches in use; the stream itself may be one step ahead
         self._next = Prefetcher(self._make, ahead=device.type == "cuda")
 
+    @property
+    def carries_state(self) -> bool:
+        """Whether a batch continues the previous one, so only one process can train the model."""
+        return self.objective.carries_state
+
+    @property
+    def deal(self) -> Deal:
+        """Chooses the micro-batches of this process. Changing it discards what was prefetched."""
+        return self._deal
+
+    @deal.setter
+    def deal(self, deal: Deal) -> None:
+        """Choose other micro-batches from the next step on."""
+        self._deal = deal
+        self._next.forget()
+        self.stream.restore(self.position)
+
     def micro_batches(self, step: int) -> list[Batch]:
         """The masked batches of step `step`; advances the stream."""
+        return [batch for _, batch in self.numbered(step)]
+
+    def numbered(self, step: int) -> list[tuple[int, Batch]]:
+        """The batches of this process, with their numbers in the step; advances the stream."""
         batches, self.position = self._next.take(step)
         return batches
 
-    def _make(self, step: int) -> tuple[list[Batch], dict[str, int]]:
-        """The batches of a step, on the device, and the position of the stream after them."""
-        batches = [self.stream.batch(step, number).to(self.device) for number in range(self.accumulation)]
-        return batches, self.stream.state()
+    def fingerprint(self) -> str:
+        """A digest of the training documents."""
+        chosen = hashlib.sha256(np.ascontiguousarray(self.documents).data).hexdigest()
+        return f"{self.shards.num_documents} documents, {self.shards.num_tokens} tokens, {chosen[:16]}"
+
+    def _make(self, step: int) -> tuple[list[tuple[int, Batch]], dict[str, int]]:
+        """The batches of a step with their numbers, on the device, and the position of the stream after them."""
+        if self._deal is everything:
+            found = [(number, self.stream.batch(step, number)) for number in range(self.accumulation)]
+        else:
+            found = self.stream.dealt(step, self.accumulation, self._deal)
+        return [(number, batch.to(self.device)) for number, batch in found], self.stream.state()
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Number of labels of each part."""

@@ -33,6 +33,7 @@ from ...objectives.replaced_pair import GENERATOR_SHARE, RTD_WEIGHT
 from ...objectives.selection import make_recipe, objective_for
 from ...objectives.stream import split_documents
 from ...text.tokenizers.tokenizer import Tokenizer
+from ..distributed.current import check_processes, joined
 from ..loop import LoopSettings, train
 from ..run import RunFolder, RunResult, open_run
 from .compiled import choose_compiling, compile_layers
@@ -67,14 +68,18 @@ def pretrain(config: PretrainConfig, *, restart: bool = False) -> PretrainResult
     device = resolve_device(config.device)
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
     check_preset(config)
-    with open_run(config.output, to_dict(config), restart=restart) as run:
-        if run.result is not None:
-            return _result(run, run.result, already_finished=True)
-        setup = PretrainingSetup(config, run, device)
+    with (
+        joined(config.output, device) as group,
+        open_run(config.output, to_dict(config), restart=restart, group=group) as run,
+    ):
+        check_processes(config, group)
+        if finished := group.from_main(lambda: run.result):
+            return _result(run, finished, already_finished=True)
+        setup = group.main_first(lambda: PretrainingSetup(config, run, device))
         job = setup.job()
         setup.compile(job.model)
         train(job, setup.loop_settings(), run, name="pre-training")
-        result = setup.conclude(job)
+        result = group.from_main(lambda: setup.conclude(job))
         run.finish(result)
         return _result(run, result)
 
@@ -97,8 +102,11 @@ def first_batch(config: PretrainConfig, *, restart: bool = False) -> list[Audite
     device = resolve_device(config.device)
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
     check_preset(config)
-    with open_run(config.output, to_dict(config), restart=restart) as run:
-        setup = PretrainingSetup(config, run, device)
+    with (
+        joined(config.output, device) as group,
+        open_run(config.output, to_dict(config), restart=restart, group=group) as run,
+    ):
+        setup = group.main_first(lambda: PretrainingSetup(config, run, device))
         job = setup.job()
         job.model.eval()
         tokenizer = setup.tokenizer
@@ -257,7 +265,9 @@ class PretrainingSetup:
     def _shards(self, sources: Sequence[str], name: str) -> TokenShards:
         prepared = _prepared(sources)
         if prepared is not None:
-            return TokenShards.open(prepared, self.tokenizer)
+            return TokenShards.open(prepared, self.tokenizer, verify=self.run.group.is_main)
+        if not self.run.group.is_main:  # the first process has prepared them
+            return TokenShards.open(self.run.path / name, self.tokenizer, verify=False)
         return prepare(
             list(sources),
             self.tokenizer,

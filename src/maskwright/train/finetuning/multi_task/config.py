@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from ....core import registry
 from ....core.config import check, fit_types
@@ -49,7 +49,7 @@ class MultiTaskConfig:
     epochs: int = option(3, settings.EPOCHS)
     lr: float = option(5e-5, settings.LR)
     batch_size: int = option(32, settings.BATCH_SIZE)
-    accumulation: int = option(1, settings.ACCUMULATION)
+    accumulation: int = option(None, settings.ACCUMULATION)
     max_length: int = option(128, settings.MAX_LENGTH)
     warmup: float = option(0.1, settings.WARMUP)
     schedule: Schedule = option("linear", settings.SCHEDULE)
@@ -71,6 +71,7 @@ class MultiTaskConfig:
     precision: settings.Precision = option("auto", settings.PRECISION)
 
     def __post_init__(self) -> None:
+        settings.fill_accumulation(self)
         fit_types(self)
         check(
             len(self.multi_task) >= 2,
@@ -96,6 +97,11 @@ class MultiTaskConfig:
                 not getattr(self, name) or any(_SAME[name].is_for(kind) for kind in kinds),
                 f"Setting '{name}' is for {' and '.join(_SAME[name].tasks)}, and no task has that type.",
             )
+
+    @property
+    def dependent_defaults(self) -> dict[str, Any]:
+        """The defaults that depend on the number of processes."""
+        return settings.SINGLE_PROCESS
 
     def parts(self) -> dict[str, FinetuneConfig]:
         """The fine-tuning recipe of each task, by name."""

@@ -21,7 +21,7 @@ from ....models.transformer import Transformer
 from ....objectives.outcome import LossSums
 from ....tasks.base import Task
 from ....tasks.rows.examples import Examples
-from ..job import BestCheckpointJob, BestModelSaver, cut
+from ..job import BestCheckpointJob, BestModelSaver, cut, fingerprint_of
 
 MEAN = "mean_score"
 
@@ -101,11 +101,19 @@ class MultiTaskJob(BestCheckpointJob):
 
     def micro_batches(self, step: int) -> list[Batch]:
         """The batches of step `step`, all of one task, a function of the seed and the step only."""
+        return [batch for _, batch in self.numbered(step)]
+
+    def fingerprint(self) -> str:
+        """A digest of the training rows of all tasks."""
+        return "; ".join(fingerprint_of(part.train) for part in self.parts)
+
+    def numbered(self, step: int) -> list[tuple[int, Batch]]:
+        """The batches of this process, with their numbers in the step."""
         epoch, number = divmod(step, self.steps_per_epoch)
         if self._plan is None or self._plan[0] != epoch:
             self._plan = (epoch, self.plan(epoch))
         self.current, rows = self._plan[1][number]
-        return cut(self.parts[self.current].train, rows, self.accumulation, self.device)
+        return cut(self.parts[self.current].train, rows, self.accumulation, self.device, self.deal)
 
     def plan(self, epoch: int) -> list[tuple[int, Any]]:
         """Task and rows of each step of an epoch. The row order of a task does not depend on the other tasks."""

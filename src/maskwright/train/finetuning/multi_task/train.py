@@ -17,6 +17,7 @@ from ....models.device import resolve_device, resolve_precision
 from ....tasks.base import Evaluation
 from ...against_baseline import Compared
 from ...checkpoint import mean_weights
+from ...distributed.current import check_processes, joined
 from ...run import RunFolder, RunResult, open_run
 from ..finetune import FinetuningSetup
 from ..job import DiskBestModelSaver
@@ -58,9 +59,13 @@ def finetune_tasks(config: MultiTaskConfig, *, restart: bool = False) -> MultiTa
     """Run `config`, or resume it; a finished run is returned unchanged. Raises the errors of `finetune`."""
     device = resolve_device(config.device)
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
-    with open_run(config.output, to_dict(config), restart=restart) as run:
-        if run.result is not None:
-            return _result(run, run.result, already_finished=True)
+    with (
+        joined(config.output, device) as group,
+        open_run(config.output, to_dict(config), restart=restart, group=group) as run,
+    ):
+        check_processes(config, group)
+        if finished := group.from_main(lambda: run.result):
+            return _result(run, finished, already_finished=True)
         return _result(run, MultiTaskSetup(config, device).run_all(run))
 
 

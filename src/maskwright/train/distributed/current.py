@@ -1,0 +1,98 @@
+"""The processes that this one belongs to: joined once, by the command line or by a training called from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ...core.errors import ConfigError, as_user_error
+from ...core.plural import plural
+from ...core.processes import Launch, launch_of
+from ...core.progress import be_silent, note
+from .failure import peer_error
+from .group import FAILED_SECONDS, Group, ProcessGroup
+
+_joined: ProcessGroup | None = None
+
+
+@contextmanager
+def joined(output: Path, device: torch.device) -> Iterator[Group]:
+    """The processes of this training, from the launcher's environment variables; a single one without a launcher.
+
+    output: the run folder. An error in one process ends the others. Notes, warnings and progress are printed by the
+    first process only.
+    """
+    launch = launch_of()
+    if launch is None or launch.world == 1:
+        if launch is not None:
+            _check_single(launch, output)
+        yield Group()
+        return
+    with member(launch) as group:
+        group.open(device)
+        yield group
+
+
+@contextmanager
+def member(launch: Launch) -> Iterator[ProcessGroup]:
+    """This process as a member of its group; inside another such block, of the same one."""
+    global _joined
+    if _joined is not None:
+        yield _joined
+        return
+    _joined = group = ProcessGroup(launch)
+    try:
+        if group.is_main:
+            yield group
+        else:
+            with be_silent(warnings=True):
+                yield group
+        group.from_main(lambda: None)  # nobody leaves before the first process has finished
+    except KeyboardInterrupt:
+        failure = group.interrupted()
+        group.record.tell(failure)
+        group.leave(FAILED_SECONDS)
+        if failure.text:
+            raise peer_error(failure) from None
+        raise
+    except Exception as error:
+        known = as_user_error(error)
+        name = "error" if known is not None else f"internal error: {type(error).__name__}"
+        failure = group.fail(f"{name}: {launch}: {known or error}", 1 if known is None else known.exit_code)
+        group.record.tell(failure)
+        group.leave(FAILED_SECONDS)
+        raise
+    else:
+        group.close()
+    finally:
+        _joined = None
+
+
+def check_processes(config: Any, group: Group) -> None:
+    """Raise ConfigError when a step has fewer micro-batches than there are processes.
+
+    config: with `accumulation`, the number of micro-batches.
+    """
+    if config.accumulation < group.world:
+        raise ConfigError(
+            f"A step has {plural(config.accumulation, 'micro-batch', 'micro-batches')}, fewer than the {group.world} "
+            f"processes: pass --accumulation {group.world} (with --restart for a run that has begun), or start fewer "
+            "processes."
+        )
+    if config.accumulation % group.world:
+        note(
+            f"{config.accumulation} micro-batches are dealt to {group.world} processes: some compute more than others. "
+            f"A multiple of {group.world} as --accumulation keeps all busy."
+        )
+
+
+def _check_single(launch: Launch, output: Path) -> None:
+    """Raise ConfigError for torchrun with a single process, unless it resumes a run (an elastic launcher shrinks)."""
+    if launch.is_torchrun and not (output / "config.toml").exists():
+        raise ConfigError(
+            "torchrun started a single process: pass --nproc-per-node N before -m, or run maskwright without torchrun."
+        )

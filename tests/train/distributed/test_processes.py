@@ -1,0 +1,138 @@
+"""Two processes on loopback: equal to one, resumed, and ended with one message when either fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HARNESS = Path(__file__).with_name("processes.py")
+FAST = ("equal", "kill-1", "other-settings", "few-micro-batches", "bad-input")
+KILLED = {
+    "kill-0": "process 0 of 2 ended unexpectedly",
+    "kill-in-save": "process 0 of 2 ended unexpectedly",
+    "kill-finetune": "process 0 of 2 ended unexpectedly",
+    "kill-distill": "process 1 of 2 ended unexpectedly",
+    "full-disk": "process 0 of 2: Cannot write",
+    "nan": "process 1 of 2: The gradient is not finite at step 5",
+    "hang": "process 1 of 2 hangs",
+}
+TERMINATED = ("terminate", "terminate-one")
+EQUAL = ("equal-finetune", "equal-distill", "long", "long-finetune", "long-distill")
+SLOW = (*EQUAL, *KILLED, *TERMINATED, "resume-in-one", "other-labels")
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks the processes, which this system cannot")
+
+
+def run(folder: Path, *scenarios: str) -> dict[str, Any]:
+    """What scenarios ended with, run in a separate process that has used no tensor before it forks."""
+    command = [sys.executable, str(HARNESS), *scenarios, "--folder", str(folder)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=1500, check=False)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+@pytest.fixture(scope="module")
+def fast(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The fast scenarios, after one import of torch."""
+    return run(tmp_path_factory.mktemp("fast"), *FAST)
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The slow scenarios, after one import of torch."""
+    return run(tmp_path_factory.mktemp("slow"), *SLOW)
+
+
+def errors(found: dict[str, Any]) -> list[str]:
+    """The error lines of all processes."""
+    return [line for text in found["messages"] for line in text.splitlines() if line.startswith("error")]
+
+
+def check_equal(found: dict[str, Any]) -> None:
+    assert found["codes"] == [[0], [0, 0]], found["messages"]
+    assert found["distance"] < 1e-4
+    one, two = found["tokens"]
+    assert one == two and one
+    one, two = found["samples"]
+    assert one == two and one
+
+
+def check_resumed(found: dict[str, Any], message: str) -> None:
+    (line,) = errors(found)
+    assert message in line
+    assert found["clean"] and found["same"], found
+    assert set(found["resumed"]) == {0}
+
+
+def test_two_processes_see_the_samples_of_one_and_train_its_weights(fast: dict[str, Any]):
+    check_equal(fast["equal"])
+
+
+def test_the_log_of_several_processes_has_times_of_a_step(fast: dict[str, Any]):
+    record = fast["equal"]["record"]
+    assert all(record[f"{kind}_seconds"] >= 0 for kind in ("data", "compute", "communication"))
+    assert record["slowest_process"] in (0, 1) and record["tokens_per_second"] > 0
+
+
+def test_a_killed_process_ends_the_job_and_the_same_command_resumes(fast: dict[str, Any]):
+    check_resumed(fast["kill-1"], "process 1 of 2 ended unexpectedly")
+    assert fast["kill-1"]["codes"] == [2, -9]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "message"),
+    [
+        ("other-settings", "process 1 of 2: The settings differ from those of process 0: lr (was 0.0005, now 0.0001)"),
+        ("few-micro-batches", "A step has 2 micro-batches, fewer than the 3 processes: pass --accumulation 3"),
+        ("bad-input", "missing.txt does not exist"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_leaves_no_folder(fast: dict[str, Any], scenario: str, message: str):
+    check_rejected(fast[scenario], message)
+
+
+def check_rejected(found: dict[str, Any], message: str) -> None:
+    assert set(found["codes"]) == {2}, found["messages"]
+    (line,) = errors(found)
+    assert message in line
+    assert not found["exists"]
+
+
+@pytest.mark.slow
+def test_other_labels_on_one_machine_are_rejected(slow: dict[str, Any]):
+    check_rejected(slow["other-labels"], "process 1 of 2: The settings of the training differ from those of process 0")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("scenario", "message"), KILLED.items())
+def test_any_failing_process_ends_the_job_and_the_same_command_resumes(
+    slow: dict[str, Any], scenario: str, message: str
+):
+    check_resumed(slow[scenario], message)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", TERMINATED)
+def test_a_signal_saves_once_and_exits_with_130(slow: dict[str, Any], scenario: str):
+    found = slow[scenario]
+    assert set(found["codes"]) == {130} and not errors(found)
+    assert sum("Saved at step" in text for text in found["messages"]) == 1
+    assert found["same"] and set(found["resumed"]) == {0}
+
+
+@pytest.mark.slow
+def test_another_number_of_processes_resumes_with_the_same_samples(slow: dict[str, Any]):
+    found = slow["resume-in-one"]
+    assert found["resumed"] == [0] and found["distance"] < 1e-4
+    assert "began with 2 processes and resumes with 1" in found["resumed_messages"][0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", EQUAL)
+def test_every_kind_of_training_equals_one_process(slow: dict[str, Any], scenario: str):
+    check_equal(slow[scenario])
