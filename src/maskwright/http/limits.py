@@ -79,6 +79,7 @@ def uvicorn_config(
     return uvicorn.Config(
         RequestLimits(app, limits, on_reject),
         http=limited_protocol(limits),
+        loop="asyncio",  # uvloop accepts one connection in each of its rounds: under load, others wait for seconds
         log_level="error",
         access_log=False,
         server_header=False,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import socket
@@ -47,8 +48,9 @@ def run_server(settings: ServeSettings, on_address: Callable[[str], None] = note
     listening = open_socket(settings)
     server = Server(server_config(app, settings))
     sys.setswitchinterval(SWITCH_SECONDS)
+    service.on_loaded = _forget_lasting_objects
     try:
-        with _only_while_open(settings.uds), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with _only_while_open(settings.uds), asyncio.Runner() as runner:
             runner.run(_serve(server, service, listening, lambda: on_address(address_of(settings, listening))))
     finally:
         listening.close()
@@ -182,14 +184,10 @@ async def _announce(server: uvicorn.Server, service: Service, on_ready: Callable
         on_ready()
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Returns uvloop's factory; None where it is not installed."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory
+def _forget_lasting_objects() -> None:
+    """Exempts what was loaded from garbage collection: looking through it again would stop all threads for long."""
+    gc.collect()
+    gc.freeze()
 
 
 def _connections(wanted: int) -> int:

@@ -50,6 +50,7 @@ class Service:
     Attributes:
         phase: LOADING, READY, DRAINING or FAILED.
         failure: Why loading failed.
+        on_loaded: Called in the loading thread before the server is ready.
     """
 
     def __init__(self, settings: ServeSettings) -> None:
@@ -60,6 +61,7 @@ class Service:
         self.models = ServedModels([])
         self.phase = LOADING
         self.failure: Exception | None = None
+        self.on_loaded: Callable[[], None] = lambda: None
         self.worker = Worker(self._budget, self._on_pack)
         self.admission = Admission(settings.max_queued_requests, settings.max_queue_seconds, self._queued)
         self.num_active = 0  # requests that the routes compute
@@ -123,6 +125,7 @@ class Service:
         for served in models:
             self._speeds[id(served.model)] = measure(served.model, self.settings.batch_tokens)
         self.models = models
+        self.on_loaded()
 
     async def _watch(self) -> None:
         """Measures the lag of the event loop, and fails what waits for a dead worker."""
