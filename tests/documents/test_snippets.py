@@ -72,6 +72,7 @@ ELSEWHERE = {  # page -> why its commands are not in this test
     "how-to/deploy": "needs Docker",
     "how-to/serve": "tests/serve/clients/test_page.py starts its servers",
     "how-to/serve-clients": "tests/serve/clients/test_page.py starts its server",
+    "how-to/several-processes": "needs several processes or machines; tests/train/distributed runs the processes",
     "how-to/studio": "its commands stay in the foreground; tests/browser drives the studio",
     "tutorials/attention-in-the-studio": "its steps are in the browser",
 }

@@ -1,7 +1,7 @@
 """Trainings of several processes on loopback: `python processes.py SCENARIO… --folder F` prints one JSON object.
 
 A warm parent (everything imported, no tensor touched, so that forking is safe) forks the processes of each job, with
-the environment variables that torchrun sets. A scenario returns what its jobs ended with, for the tests to judge.
+the environment variables that torchrun sets. A scenario returns what its jobs ended with, for the tests to check.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def member(launch: Launch) -> Iterator[ProcessGroup]:
         group.from_main(lambda: None)  # nobody leaves before the first process has finished
     except KeyboardInterrupt:
         failure = group.interrupted()
-        group.record.tell(failure)
+        group.record.announce(failure)
         group.leave(FAILED_SECONDS)
         if failure.text:
             raise peer_error(failure) from None
@@ -63,7 +63,7 @@ def member(launch: Launch) -> Iterator[ProcessGroup]:
         known = as_user_error(error)
         name = "error" if known is not None else f"internal error: {type(error).__name__}"
         failure = group.fail(f"{name}: {launch}: {known or error}", 1 if known is None else known.exit_code)
-        group.record.tell(failure)
+        group.record.announce(failure)
         group.leave(FAILED_SECONDS)
         raise
     else:

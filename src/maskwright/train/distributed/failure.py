@@ -17,7 +17,7 @@ from typing import Protocol
 from ...core.errors import InputError, MaskwrightError
 
 RECORD, TOLD = "failure", "failure/told"
-TOLD_SECONDS = 3.0  # that a process waits for the message of another before it ends
+MESSAGE_SECONDS = 3.0  # that a process waits for the message of another before it ends
 
 
 class Store(Protocol):
@@ -77,7 +77,7 @@ class FailureRecord:
         mine = json.dumps(asdict(Failure(text, code, self.rank, tuple(culprits) or (self.rank,))))
         return _read(self.store.compare_set(RECORD, "", mine))
 
-    def tell(self, failure: Failure) -> None:
+    def announce(self, failure: Failure) -> None:
         """Print the message if it is that of this process; otherwise wait until it is printed.
 
         The process that serves the store ends after the message is printed, so nothing is left to do without a store.
@@ -90,7 +90,7 @@ class FailureRecord:
                     self._say(failure.text)
                 self.store.set(TOLD, "1")
                 return
-            ends = time.monotonic() + TOLD_SECONDS
+            ends = time.monotonic() + MESSAGE_SECONDS
             while not self.store.check([TOLD]) and time.monotonic() < ends:
                 time.sleep(0.05)
 

@@ -1,7 +1,7 @@
 """Adds up the gradients of all processes, in buckets, while the backward pass still runs.
 
 A bucket is sent as soon as its gradients are complete in the last micro-batch of a step. All processes send the buckets
-in the same order: that of the parameters from the last to the first, as the backward pass reaches them. Behind its
+in the same order: that of the parameters from the last to the first, as the backward pass reaches them. After its
 gradients, a bucket has one number per parameter: how many processes have a gradient for it. A parameter for which none
 has a gradient keeps None, so the optimizer skips it as it does in a single process.
 """

@@ -193,7 +193,7 @@ class Watch:
         """End this process: by an interruption of its main thread if that runs Python, else at once."""
         if self.is_ending:
             return
-        self.record.tell(failure)
+        self.record.announce(failure)
         self._let_others_read()
         if not self._is_blocked:
             if self._since is None and not self.is_ending:  # a wait ends by itself
