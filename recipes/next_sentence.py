@@ -35,8 +35,9 @@ from maskwright.objectives.selection import make_recipe
 TEXTS = ("wikipedia", "novels", "textbooks", "reuters", "speeches")
 MAX_LENGTH = 64
 EVERY, HELD_OUT_EVERY = 4, 50  # of the documents of each text
-BASELINE_EVERY = 3  # of the training documents, for gradient boosting
-PAIRS = 1000  # of two-sentence documents, per kind
+BASELINE_EVERY = 12  # of the training documents, for gradient boosting
+HELD_OUT_PAIRS = 2000
+PAIRS = 300  # of two-sentence documents, per kind
 SEQUENCES = 64
 
 
@@ -46,7 +47,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path("runs/next-sentence"))
     parser.add_argument("--preset", help="train this network from random weights instead of the built-in model")
     parser.add_argument("--steps", type=int, default=800)
-    parser.add_argument("--two-sentence-steps", type=int, default=150)
+    parser.add_argument("--two-sentence-steps", type=int, default=60)
     parser.add_argument("--lr", default="1e-4")
     options = parser.parse_args()
     output: Path = options.output
@@ -106,6 +107,8 @@ def score(model: Path, training: Path, held_out: Path) -> dict[str, float]:
     network = mw.load(model)
     texts = encoded(network, held_out)
     examples = planned(network, texts)
+    drawn = generator(0, "held-out pairs").permutation(len(examples))[:HELD_OUT_PAIRS]
+    examples = [examples[number] for number in sorted(drawn.tolist())]
     labels = np.array([one.is_random for one in examples])
     known = encoded(network, training, BASELINE_EVERY)
     learned = planned(network, known)

@@ -40,6 +40,7 @@ def fails_with(error: BaseException):
         (MemoryError(), 2, "error: Out of memory: use a smaller batch"),
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB"), 2, "error: Out of memory"),
         (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), 2, "error: Out of memory"),
+        (RuntimeError("could not create a primitive"), 2, "error: Out of memory"),  # oneDNN
         (FileNotFoundError(errno.ENOENT, "No such file or directory", "runs/a/run.json"), 2, "error: runs/a/run.json:"),
         (PermissionError(errno.EACCES, "Permission denied", "x"), 2, "error: x: Permission denied; check the perm"),
         (OSError(errno.ENOSPC, "No space left on device"), 2, "error: The output cannot be written: No space left"),

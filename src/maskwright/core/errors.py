@@ -184,8 +184,12 @@ def as_user_error(error: BaseException) -> MaskwrightError | None:
 
 
 def _is_torch_out_of_memory(error: BaseException) -> bool:
-    """Whether torch failed to allocate. Its CPU allocator raises a plain RuntimeError, recognized by its message."""
+    """Whether torch failed to allocate. Its CPU allocator, and oneDNN where it has no memory for the code of a matrix
+    product, raise a plain RuntimeError, recognized by its message.
+    """
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(error, RuntimeError):
         return False
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+    text = str(error)
+    is_cpu = "can't allocate memory" in text or text == "could not create a primitive"
+    return isinstance(error, torch.OutOfMemoryError) or is_cpu
