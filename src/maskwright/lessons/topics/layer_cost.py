@@ -36,16 +36,12 @@ def _complexity(record: LessonRecorder) -> None:
     record.show(Table(["layer", "cost", "sequential steps", "maximum path length"], rows))
     found = {one.kind.name: one for one in measure(LENGTHS, width=32, window=64)}
     attention, window = found["self-attention"], found["restricted attention"]
-    record.holds(
-        "measured time: exponent of n",
-        "attention 2, in windows 1",
-        f"{attention.fitted:.2f}, {window.fitted:.2f}",
-        attention.fitted > window.fitted + 0.3,
-    )
     lines = [
         Series(name, list(LENGTHS), [1000 * one for one in own.seconds], smooth=False) for name, own in found.items()
     ]
-    record.show(Curves([Chart("Milliseconds for one layer, width 32", lines, x_label="tokens", log_y=True)], title=""))
+    # No check of the times: they depend on what else the machine computes.
+    title = f"Milliseconds for one layer, width 32; exponent of n {attention.fitted:.1f}, in windows {window.fitted:.1f}"
+    record.show(Curves([Chart(title, lines, x_label="tokens", log_y=True)], title=""))
     cross = next((n for n in LENGTHS if KINDS[0].flops(n, 768, 3, 64) > KINDS[1].flops(n, 768, 3, 64)), None)
     record.answer(
         f"If the text is longer than the hidden size: with d = 768, {cross:,} is the first of these lengths at which "
