@@ -94,7 +94,8 @@ class CausalLanguageModelHead(MaskedLanguageModelHead):
     def __init__(self, config: ModelConfig) -> None:
         check(
             config.attention == "causal",
-            f"Predicting the next token needs attention 'causal'; this network has '{config.attention}'.",
+            f"Predicting the next token needs attention 'causal'; this network has '{config.attention}': use a causal "
+            "model, such as one of the preset gpt2.",
         )
         super().__init__(config)
 

@@ -40,7 +40,8 @@ def _complexity(record: LessonRecorder) -> None:
         Series(name, list(LENGTHS), [1000 * one for one in own.seconds], smooth=False) for name, own in found.items()
     ]
     # No check of the times: they depend on what else the machine computes.
-    title = f"Milliseconds for one layer, width 32; exponent of n {attention.fitted:.1f}, in windows {window.fitted:.1f}"
+    exponents = f"exponent of n {attention.fitted:.1f}, in windows {window.fitted:.1f}"
+    title = f"Milliseconds for one layer, width 32; {exponents}"
     record.show(Curves([Chart(title, lines, x_label="tokens", log_y=True)], title=""))
     cross = next((n for n in LENGTHS if KINDS[0].flops(n, 768, 3, 64) > KINDS[1].flops(n, 768, 3, 64)), None)
     record.answer(
