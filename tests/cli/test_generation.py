@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from maskwright.cli.common import in_a_line, print_metrics
+from maskwright.cli.common import print_metrics
+from maskwright.core.display import on_one_line
 from train.runs import corpus
 
 
@@ -62,7 +63,7 @@ def test_bad_prompts_of_a_file_are_skipped_on_request(folder: Path, maskwright, 
 
 
 def test_a_suggestion_stays_in_its_row_and_a_huge_number_in_its_line(folder: Path, maskwright, capsys):
-    assert in_a_line("a\nb\r\nc\u2028d") == "a⏎b⏎c⏎d"
+    assert on_one_line("a\nb\r\nc\u2028d") == "a⏎b⏎c⏎d"
     code, out, _ = maskwright("generate", folder / "run/model", "the\nold", "--suggest", "-k", 2, "--max-new-tokens", 1)
     assert code == 0 and "the⏎old" in out
     print_metrics({"perplexity": 12.5, "word_perplexity": 5.65e135, "n": 3})

@@ -107,7 +107,10 @@ def test_the_stages_make_a_model_and_the_same_command_does_nothing_twice(
     english, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     data = write_data(tmp_path / "data")
-    teacher = sentence_teacher(corpus(tmp_path), tmp_path / "teacher")
+    text = corpus(tmp_path)
+    with text.open("a", encoding="utf-8") as lines:
+        lines.write("\n" + "he she " * 50 + "\n")  # whose probabilities the card compares
+    teacher = sentence_teacher(text, tmp_path / "teacher")
     monkeypatch.setenv("MASKWRIGHT_DATA", str(data))
     monkeypatch.setattr(english, "teacher_folder", lambda: teacher)
     monkeypatch.setattr(english, "LAYERS", (0, 1))
@@ -133,7 +136,9 @@ def test_the_stages_make_a_model_and_the_same_command_does_nothing_twice(
     more, _ = load_model(tmp_path / "more" / "model")
     assert more.tokenizer.files() == model.tokenizer.files()
     later = read_facts(tmp_path / "more" / "model")
-    assert later["initialization"] == facts["initialization"] == "layers 0, 1 of the teacher's 6, and its embeddings"
+    assert (
+        later["initialization"] == facts["initialization"] == "the teacher's 2 layers, and its embeddings of 90 tokens"
+    )
     assert later["tokens"] > facts["tokens"]
 
 

@@ -10,7 +10,7 @@ from maskwright.data.batch import Batch
 from maskwright.models import transformer
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.train import compiled
+from maskwright.train.pretraining import compiled
 from maskwright.train.pretraining.compiled import choose_compiling, compile_layers
 from small_network import SMALL
 

@@ -97,8 +97,11 @@ def test_settings_that_do_not_fit_are_named(tmp_path: Path, settings: dict, mess
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"objective": "clm"}, "Predicting the next token needs attention 'causal'"),
-        ({"objective": "mlm+sop"}, r"Objective mlm\+sop needs pair_objective=sop, but .* has another network"),
+        (
+            {"objective": "clm"},
+            "Objective clm needs a network with attention=causal, which .* is not: use --objective mlm",
+        ),
+        ({"objective": "mlm+sop"}, r"Objective mlm\+sop needs a network with pair_objective=sop, which .* is not"),
         ({"max_length": 64}, "'max_length' is 64; .* has 48 positions"),
     ],
 )

@@ -95,8 +95,8 @@ def _reconstruction(record: LessonRecorder) -> None:
     )
     record.answer(
         f"None: it is trained only on the common class, and a large reconstruction error ({errors[1]:.1f} compared "
-        f"with {errors[0]:.1f} here) marks an anomaly. docs/how-to/imbalance.md compares it with weighted fine-tuning "
-        "on real data; maskwright finetune anomaly trains it."
+        f"with {errors[0]:.1f} here) marks an anomaly. The page docs/how-to/imbalance.md compares it with weighted "
+        "fine-tuning on real data; maskwright finetune anomaly trains it."
     )
 
 

@@ -140,7 +140,8 @@ def finetune(config: FinetuneConfig, *, restart: bool = False) -> FinetuneResult
         check_processes(config, group)
         if finished := group.from_main(lambda: run.result):
             return _result(run, finished, already_finished=True)
-        group.main_first(lambda: config.model and find_folder(config.model))  # which may download it
+        if group.world > 1:
+            group.main_first(lambda: config.model and find_folder(config.model))  # which may download it
         return _result(run, FinetuningSetup(config, device).run_all(run))
 
 

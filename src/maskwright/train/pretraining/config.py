@@ -16,6 +16,7 @@ from ...core.config import (
     check_not_negative,
     fit_types,
 )
+from ...core.errors import ConfigError
 from ...core.options import DATA, HARDWARE, OBJECTIVE, OPTIMIZATION, RUN, Setting, option
 from ...hub.published import absolute_name
 from ...models.lora_config import LoraConfig
@@ -171,7 +172,11 @@ class PretrainConfig:
         if self.start is None:
             from ...models.presets import preset
 
-            return usual_objective(preset(str(self.preset), **self.model))
+            try:
+                fresh = preset(str(self.preset), **self.model)
+            except ConfigError:  # it is rejected with its reason when it is built
+                return GENERAL
+            return usual_objective(fresh)
         from .start_network import network_here
 
         network = network_here(self.start)
