@@ -16,8 +16,8 @@ for overload (120, peers half of that). --section and --only choose sections and
 keeps the figures of the others; --page only writes the page again. The texts are dev sentences of SST-2 from
 $MASKWRIGHT_DATA, or sentences of the Python documentation.
 
-The peers have environments of their own, with the torch of constraints.txt (infinity-emb does not work with the numpy and
-transformers that are pinned there):
+The peers have environments of their own, with the torch of constraints.txt (infinity-emb does not work with the numpy
+and transformers that are pinned there):
 
     python -m venv ENV && ENV/bin/pip install torch==2.13.0 "infinity-emb[torch,server]" "numpy<2" "transformers<5"
     python -m venv ENV && ENV/bin/pip install torch==2.13.0 sentence-transformers fastapi uvicorn

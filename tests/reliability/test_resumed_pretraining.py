@@ -15,9 +15,9 @@ pytestmark = pytest.mark.skipif(not CAN_FORK, reason=NO_FORK)
     ("kind", "kills"),
     [
         ("pretrain", 2),
-        pytest.param("pretrain", 10, marks=pytest.mark.slow),
-        pytest.param("lstm", 4, marks=pytest.mark.slow),
-        pytest.param("bilm", 4, marks=pytest.mark.slow),
+        pytest.param("pretrain", 4, marks=pytest.mark.slow),
+        pytest.param("lstm", 2, marks=pytest.mark.slow),
+        pytest.param("bilm", 2, marks=pytest.mark.slow),
     ],
 )
 def test_killed_runs_end_with_identical_weights_and_logs(kind: str, kills: int, tmp_path: Path):

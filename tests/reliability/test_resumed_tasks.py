@@ -14,11 +14,11 @@ pytestmark = pytest.mark.skipif(not CAN_FORK, reason=NO_FORK)
 @pytest.mark.parametrize(
     ("kind", "kills"),
     [
-        pytest.param("finetune", 6, marks=pytest.mark.slow),
-        pytest.param("adapter", 4, marks=pytest.mark.slow),
-        pytest.param("distill", 4, marks=pytest.mark.slow),
-        pytest.param("embeddings", 4, marks=pytest.mark.slow),
-        pytest.param("translation", 3, marks=pytest.mark.slow),
+        pytest.param("finetune", 4, marks=pytest.mark.slow),
+        pytest.param("adapter", 2, marks=pytest.mark.slow),
+        pytest.param("distill", 2, marks=pytest.mark.slow),
+        pytest.param("embeddings", 2, marks=pytest.mark.slow),
+        pytest.param("translation", 2, marks=pytest.mark.slow),
     ],
 )
 def test_killed_runs_end_with_identical_weights_and_logs(kind: str, kills: int, tmp_path: Path):

@@ -1,7 +1,7 @@
 """Signals to a real process: stops that lose no admitted request, kill -9 and a new start, keys that change, TLS.
 
 MASKWRIGHT_STOPS is the number of stops under load (default 5), MASKWRIGHT_MEMORY_REQUESTS the number of requests
-over which memory must stay flat (default 3,000).
+over which memory must stay flat (default 1,000).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.skipif(os.name == "nt", reason="signals of Unix"),
 ]
 STOPS = int(os.environ.get("MASKWRIGHT_STOPS", "5"))
-MEMORY_REQUESTS = int(os.environ.get("MASKWRIGHT_MEMORY_REQUESTS", "3000"))
+MEMORY_REQUESTS = int(os.environ.get("MASKWRIGHT_MEMORY_REQUESTS", "1000"))
 CLIENTS, GRACE = 16, 10.0
 LARGE = ("--max-queue-seconds", "600", "--max-texts", "20000")  # for a request that takes seconds
 TEXTS = [f"the cat sat on the mat and {number} dogs chase cats in the garden" for number in range(30)]

@@ -22,7 +22,7 @@ def ask(server):
 def test_text_classification(ask, folder):
     text = "the river rose after the rain ."
     found = ask("topics").text_classification(text, top_k=3)
-    classifier = mw.TextClassifier.load(str(folder / "topics"))
+    classifier = mw.TextClassifier.load(str(folder / "topics"), **HERE)
     expected = dict(zip(classifier.classes_, classifier.predict_proba([text])[0], strict=True))
     assert [one.label for one in found] == sorted(expected, key=expected.__getitem__, reverse=True)
     assert {one.label: one.score for one in found} == pytest.approx(expected, abs=1e-5)

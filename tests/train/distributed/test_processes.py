@@ -23,8 +23,7 @@ KILLED = {
     "hang": "process 1 of 2 hangs",
 }
 TERMINATED = ("terminate", "terminate-one")
-EQUAL = ("equal-finetune", "equal-distill", "long", "long-finetune", "long-distill")
-SLOW = (*EQUAL, *KILLED, *TERMINATED, "resume-in-one", "other-labels")
+EQUAL = ("equal-finetune", "equal-distill")  # "long", "long-finetune" and "long-distill" take minutes: run by hand
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks the processes, which this system cannot")
 
 
@@ -42,10 +41,9 @@ def fast(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return run(tmp_path_factory.mktemp("fast"), *FAST)
 
 
-@pytest.fixture(scope="module")
-def slow(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The slow scenarios, after one import of torch."""
-    return run(tmp_path_factory.mktemp("slow"), *SLOW)
+def ended(folder: Path, scenario: str) -> dict[str, Any]:
+    """What one scenario ended with."""
+    return run(folder, scenario)[scenario]
 
 
 def errors(found: dict[str, Any]) -> list[str]:
@@ -104,35 +102,35 @@ def check_rejected(found: dict[str, Any], message: str) -> None:
 
 
 @pytest.mark.slow
-def test_other_labels_on_one_machine_are_rejected(slow: dict[str, Any]):
-    check_rejected(slow["other-labels"], "process 1 of 2: The settings of the training differ from those of process 0")
+def test_other_labels_on_one_machine_are_rejected(tmp_path: Path):
+    check_rejected(
+        ended(tmp_path, "other-labels"), "process 1 of 2: The settings of the training differ from those of process 0"
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("scenario", "message"), KILLED.items())
-def test_any_failing_process_ends_the_job_and_the_same_command_resumes(
-    slow: dict[str, Any], scenario: str, message: str
-):
-    check_resumed(slow[scenario], message)
+def test_any_failing_process_ends_the_job_and_the_same_command_resumes(tmp_path: Path, scenario: str, message: str):
+    check_resumed(ended(tmp_path, scenario), message)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", TERMINATED)
-def test_a_signal_saves_once_and_exits_with_130(slow: dict[str, Any], scenario: str):
-    found = slow[scenario]
+def test_a_signal_saves_once_and_exits_with_130(tmp_path: Path, scenario: str):
+    found = ended(tmp_path, scenario)
     assert set(found["codes"]) == {130} and not errors(found)
     assert sum("Saved at step" in text for text in found["messages"]) == 1
     assert found["same"] and set(found["resumed"]) == {0}
 
 
 @pytest.mark.slow
-def test_another_number_of_processes_resumes_with_the_same_samples(slow: dict[str, Any]):
-    found = slow["resume-in-one"]
+def test_another_number_of_processes_resumes_with_the_same_samples(tmp_path: Path):
+    found = ended(tmp_path, "resume-in-one")
     assert found["resumed"] == [0] and found["distance"] < 1e-4
     assert "began with 2 processes and resumes with 1" in found["resumed_messages"][0]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", EQUAL)
-def test_every_kind_of_training_equals_one_process(slow: dict[str, Any], scenario: str):
-    check_equal(slow[scenario])
+def test_every_kind_of_training_equals_one_process(tmp_path: Path, scenario: str):
+    check_equal(ended(tmp_path, scenario))
