@@ -1,4 +1,4 @@
-"""What the built-in model `english` does on this machine in under four minutes, without internet.
+"""What the built-in model `english` does on this machine in about three minutes, without internet.
 
     make demo                                  on Python's own documentation, and our own support tickets
     make demo CORPUS=texts/ LABELS=rows.csv    on your files

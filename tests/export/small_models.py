@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-import torch
-
 from inference.samples import tokenizer
-from maskwright.export.agreement import Agreement, compare
+from maskwright.export.agreement import Agreement, measure_module
 from maskwright.export.attention import most_tokens
 from maskwright.export.config import ExportConfig
 from maskwright.export.network import PaddedNetwork, Pooling
-from maskwright.export.padding import pad_rows
 from maskwright.export.specification import specification
 from maskwright.export.trial_texts import drawn_trials
 from maskwright.models.build import build
@@ -64,14 +60,4 @@ def agreement_of(model: Model, pooling: Pooling | None = None) -> Agreement:
     network = PaddedNetwork(model, pooling)
     config, longest = ExportConfig(model="model", output="out"), most_tokens(model.config)
     spec = specification(network, config, ["model.onnx"], longest, longest)
-    arrays: dict[str, np.ndarray] = {"runtime": np.array("torch")}
-    trials = drawn_trials(network, longest)
-    for number, trial in enumerate(trials):
-        inputs = pad_rows(spec, trial.ids, trial.types)
-        if trial.choices:
-            inputs = {name: one.reshape(-1, trial.choices, one.shape[1]) for name, one in inputs.items()}
-        with torch.inference_mode():
-            outputs = network(*(torch.from_numpy(one) for one in inputs.values()))
-        arrays |= {f"{number}/{name}": one for name, one in inputs.items()}
-        arrays |= {f"{number}/{name}": one.numpy() for name, one in zip(network.outputs, outputs, strict=True)}
-    return compare(network, spec, trials, arrays)
+    return measure_module(network, network, spec, drawn_trials(network, longest))

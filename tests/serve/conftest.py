@@ -8,29 +8,13 @@ import pytest
 @pytest.fixture(scope="session")
 def models(tmp_path_factory):
     """Folders of small models by name."""
-    from studio.models import (
-        write,
-        write_answerer,
-        write_classifier,
-        write_masked,
-        write_tagger,
-        write_translator,
-        write_writer,
-    )
+    from serve.small_models import WRITERS
+    from studio.models import write
 
     folder = tmp_path_factory.mktemp("models")
-    return {
-        "vectors": write(folder / "vectors", None),
-        "topics": write_classifier(folder / "topics"),
-        "entails": write(
-            folder / "entails", "classification", {"task": "classification"}, labels=["entailment", "contradiction"]
-        ),
-        "names": write_tagger(folder / "names"),
-        "reader": write_masked(folder / "reader"),
-        "answers": write_answerer(folder / "answers"),
-        "writer": write_writer(folder / "writer"),
-        "translator": write_translator(folder / "translator"),
-    }
+    found = {name: write_one(folder / name) for name, write_one in WRITERS.items()}
+    labels = ["entailment", "contradiction"]
+    return found | {"entails": write(folder / "entails", "classification", {"task": "classification"}, labels=labels)}
 
 
 @pytest.fixture(scope="session")

@@ -89,14 +89,20 @@ def measure(network: PaddedNetwork, folder: Path, spec: Mapping[str, Any], trial
 
 def measure_program(network: PaddedNetwork, path: Path, spec: Mapping[str, Any], trials: Sequence[Trial]) -> Agreement:
     """The same for a torch program, in this process; `path` was just written."""
-    program = torch.export.load(path).module()
+    return measure_module(network, torch.export.load(path).module(), spec, trials)
+
+
+def measure_module(
+    network: PaddedNetwork, module: torch.nn.Module, spec: Mapping[str, Any], trials: Sequence[Trial]
+) -> Agreement:
+    """The same for a module that torch runs in this process."""
     arrays: dict[str, np.ndarray] = {"runtime": np.array(f"torch {torch.__version__}")}
     for number, trial in enumerate(trials):
         inputs = pad_rows(spec, trial.ids, trial.types)
         if trial.choices:
             inputs = {name: one.reshape(-1, trial.choices, one.shape[1]) for name, one in inputs.items()}
         with torch.inference_mode():
-            outputs = program(*(torch.from_numpy(one) for one in inputs.values()))
+            outputs = module(*(torch.from_numpy(one) for one in inputs.values()))
         arrays |= {f"{number}/{name}": one for name, one in inputs.items()}
         arrays |= {f"{number}/{name}": one.numpy() for name, one in zip(network.outputs, outputs, strict=True)}
     return compare(network, spec, trials, arrays)

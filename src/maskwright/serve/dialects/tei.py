@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from fastapi import APIRouter
 from starlette.responses import Response
+from torch import Tensor
 
 from ... import __version__
 from ...tasks.rows.examples import rows_of
@@ -87,20 +88,26 @@ async def predict(call: Call) -> Response:
     return json_response(answers if is_batch else answers[0])
 
 
+async def logits_of(call: Call, model: ServedModel, rows: list[TextOrPair], truncate: bool) -> Tensor:
+    """Logits of texts or pairs: float32 [rows, labels]."""
+    logits: Tensor = await call.service.compute(
+        call.request,
+        call.exchange,
+        model,
+        flat(rows),
+        lambda: model.predictor.prepare_logits(rows),
+        truncate=truncate,
+        num_items=len(rows),
+    )
+    return logits
+
+
 async def predictions(
     call: Call, model: ServedModel, inputs: list[TextOrPair], raw_scores: bool, truncate: bool
 ) -> list[list[dict[str, Any]]]:
     """Scores of all classes of each text or pair, best first. raw_scores: logits instead of probabilities."""
     if raw_scores and model.kind.can("classes"):
-        logits = await call.service.compute(
-            call.request,
-            call.exchange,
-            model,
-            flat(inputs),
-            lambda: model.predictor.prepare_logits(inputs),
-            truncate=truncate,
-            num_items=len(inputs),
-        )
+        logits = await logits_of(call, model, inputs, truncate)
         labels = list(model.model.labels)
         return [_ranked(dict(zip(labels, row, strict=True))) for row in logits.tolist()]
     answers = await call.service.compute(
@@ -200,15 +207,7 @@ async def relevance(
     model = call.service.find(call.exchange, "rerank", call.name)
     if model.kind.can("text-logits"):
         pairs: list[TextOrPair] = [(query, text) for text in texts]
-        logits = await call.service.compute(
-            call.request,
-            call.exchange,
-            model,
-            flat(pairs),
-            lambda: model.predictor.prepare_logits(pairs),
-            truncate=truncate,
-            num_items=len(texts),
-        )
+        logits = await logits_of(call, model, pairs, truncate)
         if model.kind.can("classes") and not raw_scores:
             logits = logits.softmax(dim=-1) if logits.shape[1] > 1 else logits.sigmoid()
         scores = logits[:, -1].tolist()
