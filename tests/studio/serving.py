@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,14 +52,15 @@ class Served(Client):
         return super().post(path, value, **{"Origin": self.origin, **headers})
 
     def raw(self, data: bytes) -> bytes:
-        """Bytes in, the first bytes that come back out; b"" where the connection is closed."""
+        """Bytes in, what comes back out until nothing more comes for 0.2 seconds; b"" for a closed connection."""
+        found = b""
         with socket.create_connection(("127.0.0.1", self.port), timeout=10) as connection:
             connection.sendall(data)
-            connection.settimeout(10)
-            try:
-                return connection.recv(65536)
-            except ConnectionError:
-                return b""
+            with suppress(ConnectionError, TimeoutError):
+                while part := connection.recv(65536):
+                    found += part
+                    connection.settimeout(0.2)
+        return found
 
 
 @contextmanager
