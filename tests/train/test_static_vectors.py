@@ -108,6 +108,7 @@ def test_words_of_one_kind_have_near_vectors(method, tmp_path: Path):
 
     assert cosine("cat", "dog") > cosine("cat", "river")
     assert result.unknown == 0 and result.words == 15
+    assert result.verdict.level == "good" and result.verdict.score > 0.515
     assert storage.read_json(result.model / "maskwright.json")["training"]["method"] == method
     with pytest.raises(RunError):  # before the text is read
         train_static_vectors(replace(config, corpus=("nowhere.txt",)))
@@ -116,6 +117,17 @@ def test_words_of_one_kind_have_near_vectors(method, tmp_path: Path):
     assert (tmp_path / "t.txt").exists()
     again = train_static_vectors(config, replace_folder=True)
     assert torch.equal(load_model(again.model)[0].word_embeddings, model.word_embeddings)
+
+
+def test_words_without_order_are_no_better_than_chance(tmp_path: Path):
+    """Each word is drawn with its frequency, so its neighbors tell nothing about it."""
+    pytest.importorskip("gensim", reason="training vectors needs the extra 'vectors'")
+    rng = random.Random(0)
+    words = [f"w{number}" for number in range(50)]
+    lines = [" ".join(rng.choices(words, weights=range(1, 51), k=10)) for _ in range(2_000)]
+    (tmp_path / "t.txt").write_text("\n".join(lines) + "\n")
+    result = train_static_vectors(StaticConfig((str(tmp_path / "t.txt"),), tmp_path / "v", size=8, epochs=2))
+    assert abs(result.verdict.score - 0.5) < 0.03
 
 
 @pytest.mark.parametrize("setting", ["size", "window"])

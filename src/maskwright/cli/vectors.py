@@ -29,6 +29,7 @@ def vectors(
 
         maskwright vectors corpus.txt --min-count 1 --seed 3 -o vec/ --json
     """
+    from ..train.against_baseline import health_line
     from ..train.pretraining.static_embeddings import train_static_vectors
 
     result = train_static_vectors(settings, replace_folder=restart)
@@ -39,5 +40,6 @@ def vectors(
         f"{plural(result.words, 'word has a vector', 'words have vectors')}; {result.unknown:.1%} of "
         f"{plural(result.tokens, 'word')} of the text do not."
     )
+    print_text(health_line([result.verdict], advice="Raise --epochs, or pass more text."))
     print_text(f"model:  {result.model}")
     print_next(SimilaritySettings, model=str(result.model), texts=("a text", "another"))

@@ -1,21 +1,23 @@
 """The queue: which waiting sequences the next pack takes. No threads and no clock, so its laws can be tested.
 
-A pack holds sequences of one `Forward`; those with waiting sequences take turns. Half of a pack goes to the shortest
-sequences, so a short text waits for one pack however much else waits. The other half goes to those whose turn it is, so
-none waits forever: the order is by virtual start time (start-time fair queueing, Goyal et al. 1996), first in first out
-for one client, shares of equal size between clients. Bulk sequences get a fifth of the tokens, and all that others
-leave.
+A pack holds sequences of one `Forward`; those with waiting sequences take turns. The order is by virtual start time
+(start-time fair queueing, Goyal et al. 1996): first in first out for one client, shares of equal size between clients,
+and none waits forever. Up to half of a pack goes first to sequences that are much shorter than the others, so a short
+text waits for one pack however many long ones wait; sequences of similar lengths keep their order, which keeps the
+longest waiting time low. Bulk sequences get a fifth of the tokens, and all that others leave.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import count
+from math import inf
 from typing import Any
 
 BULK_SHARE = 0.2  # of the tokens, for bulk requests while others wait
+SHORT = 0.25  # a short sequence has at most this fraction of the typical length
 SLACK = 64  # entries of sequences that are gone and clients whose share is used up, before they are removed
 
 
@@ -87,10 +89,12 @@ class _Line:
 class _Class:
     """Sequences of one key, interactive or bulk, in both orders, with the clock of their fair order.
 
-    num_waiting: Sequences that no pack has taken.
+    num_waiting: Sequences that no pack has taken; tokens, squares: sums of their lengths and of their squares.
     """
 
     num_waiting: int = 0
+    tokens: int = 0
+    squares: int = 0
     shortest: _Line = field(default_factory=_Line)
     fair: _Line = field(default_factory=_Line)
     now: float = 0.0  # virtual time: start of the sequence taken last
@@ -99,7 +103,7 @@ class _Class:
     def add(self, ticket: Ticket, numbers: Iterator[int]) -> None:
         """Adds the sequences of a request to both lines."""
         ticket.owner = self
-        self.num_waiting += len(ticket.lengths)
+        self.count(ticket.lengths, 1)
         end = max(self.ends.get(ticket.client, 0.0), self.now)
         for index, length in enumerate(ticket.lengths):
             self.shortest.add(length, next(numbers), ticket, index)
@@ -110,6 +114,13 @@ class _Class:
         self.fair.trim(self.num_waiting)
         if len(self.ends) > 2 * self.num_waiting + SLACK:
             self.ends = {client: end for client, end in self.ends.items() if end > self.now}
+
+    def count(self, lengths: Iterable[int], sign: int) -> None:
+        """Adds (sign 1) or removes (sign -1) sequences of these lengths from the sums."""
+        for length in lengths:
+            self.num_waiting += sign
+            self.tokens += sign * length
+            self.squares += sign * length * length
 
     def is_empty(self) -> bool:
         """Whether nothing waits; then the shares of clients are forgotten."""
@@ -128,6 +139,12 @@ class _Key:
     interactive: _Class = field(default_factory=_Class)
     bulk: _Class = field(default_factory=_Class)
     credit: float = 0.0
+
+    @property
+    def typical_length(self) -> float:
+        """Length of the sequence that an average waiting token belongs to; something must wait."""
+        squares = self.interactive.squares + self.bulk.squares
+        return squares / (self.interactive.tokens + self.bulk.tokens)
 
 
 class Batcher:
@@ -154,7 +171,8 @@ class Batcher:
         ticket.is_gone = True
         if ticket.num_waiting:
             self.num_requests -= 1
-            ticket.owner.num_waiting -= ticket.num_waiting
+            waiting = (length for length, taken in zip(ticket.lengths, ticket.taken, strict=True) if not taken)
+            ticket.owner.count(waiting, -1)
             self._count(ticket, -ticket.waiting_tokens)
             ticket.num_waiting = ticket.waiting_tokens = 0
 
@@ -186,8 +204,9 @@ class Batcher:
         first = turn.fair.first()
         assert first is not None, "a sequence waits"
         turn.now = max(turn.now, first[0])
+        short = SHORT * key.typical_length
         taken = self._move(first, items)  # of any length
-        used = taken + self._take(key.interactive, key.interactive.shortest, budget / 2, items)
+        used = taken + self._take(key.interactive, key.interactive.shortest, budget / 2, items, short)
         limit = budget - used
         more = self._take(turn, turn.fair, min(limit, key.credit - taken) if both and is_bulk_turn else limit, items)
         used += more
@@ -203,10 +222,15 @@ class Batcher:
         else:
             self.tokens_by_key.pop(ticket.key, None)
 
-    def _take(self, own: _Class, line: _Line, limit: float, items: list[tuple[Ticket, int]]) -> int:
-        """Moves sequences from the front of a line while they fit; returns their tokens."""
+    def _take(
+        self, own: _Class, line: _Line, limit: float, items: list[tuple[Ticket, int]], longest: float = inf
+    ) -> int:
+        """Moves sequences of at most `longest` tokens from the front of a line while they fit; returns their tokens."""
         used = 0
-        while (found := line.first()) is not None and used + found[1].lengths[found[2]] <= limit:
+        while (found := line.first()) is not None:
+            length = found[1].lengths[found[2]]
+            if length > longest or used + length > limit:
+                break
             if line is own.fair:
                 own.now = max(own.now, found[0])
             used += self._move(found, items)
@@ -216,8 +240,8 @@ class Batcher:
         _, ticket, index = found
         ticket.taken[index] = 1
         ticket.num_waiting -= 1
-        ticket.owner.num_waiting -= 1
         length = ticket.lengths[index]
+        ticket.owner.count((length,), -1)
         ticket.waiting_tokens -= length
         self._count(ticket, -length)
         self.num_requests -= not ticket.num_waiting

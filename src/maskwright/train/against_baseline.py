@@ -59,12 +59,17 @@ def worst_level(found: Sequence[Compared]) -> Level:
     return "bad" if "bad" in levels else "watch" if "watch" in levels else "good"
 
 
-def health_line(found: Mapping[str, Compared] | Sequence[Compared], level: str | None = None) -> str:
+def health_line(
+    found: Mapping[str, Compared] | Sequence[Compared],
+    level: str | None = None,
+    advice: str = "Train longer or raise --lr.",
+) -> str:
     """The line that a command prints after training.
 
-    found: the comparisons, by name for several tasks; level: overrides the level of the comparisons.
+    found: the comparisons, by name for several tasks; level: overrides the level of the comparisons; advice: added to
+    a bad level.
     """
     every = list(found.values()) if isinstance(found, Mapping) else list(found)
     named = [f"{name}: {one}" for name, one in found.items()] if isinstance(found, Mapping) else map(str, every)
     level = level or worst_level(every)
-    return f"health: {level} ({'; '.join(named)})" + (". Train longer or raise --lr." if level == "bad" else "")
+    return f"health: {level} ({'; '.join(named)})" + (f". {advice}" if level == "bad" else "")

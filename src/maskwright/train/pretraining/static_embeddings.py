@@ -24,7 +24,9 @@ from ...models.model import Model
 from ...models.presets import preset
 from ...text.readers.corpus import read_documents
 from ...text.tokenizers.tokenizer import Tokenizer
+from ..against_baseline import Compared
 from .static_config import StaticConfig
+from .static_score import static_score
 
 PRESET = "bag-small"
 BLOCK = 1_000  # sentences per tokenizer call
@@ -34,17 +36,18 @@ NEGATIVE = 5  # negative samples per word
 @dataclass(frozen=True)
 class StaticResult:
     """model: the model folder; words: number of embedded words; tokens: words of the corpus; unknown: the fraction of
-    them without an embedding.
+    them without an embedding; verdict: how well the embeddings predict words of the corpus.
     """
 
     model: Path
     words: int
     tokens: int
     unknown: float
+    verdict: Compared
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        return {**asdict(self), "model": str(self.model)}
+        return {**asdict(self), "model": str(self.model), "verdict": self.verdict.to_json()}
 
 
 def train_static_vectors(config: StaticConfig, *, replace_folder: bool = False) -> StaticResult:
@@ -96,13 +99,14 @@ def train_static_vectors(config: StaticConfig, *, replace_folder: bool = False) 
     for word, row in trained.wv.key_to_index.items():
         table[int(word)] = trained.wv.vectors[row]
     model = bag_of_vectors(table, tokenizer)
-    result = StaticResult(
-        config.output, len(trained.wv), sentences.tokens, sentences.unknown / max(sentences.tokens, 1)
-    )
+    unknown = sentences.unknown / max(sentences.tokens, 1)
+    verdict = static_score(trained, sentences, config.seed)
+    result = StaticResult(config.output, len(trained.wv), sentences.tokens, unknown, verdict)
     recipe = {**asdict(config), "output": str(config.output)}
     facts = {
         "task": "static vectors",  # terms: ok
         "training": {**recipe, "words": result.words, "tokens": result.tokens},
+        "scores": {verdict.metric: verdict.score},
     }
     save_model(model, config.output, facts=facts, replace=replace_folder)
     return result
