@@ -38,6 +38,8 @@ HARNESS = REPOSITORY / "tests" / "reliability" / "crash_harness.py"
 PAGE = REPOSITORY / "docs" / "results" / "reliability.md"
 KILLED = ("pretrain", "finetune", "distill", "translation", "lstm", "bilm", "search")
 KILLS, REPEATS, QUICK = 200, 20, 0.02
+# Environment variables of tests that count, with their full counts.
+COUNTED_BY_TESTS = {"MASKWRIGHT_FUZZ": 20, "MASKWRIGHT_STOPS": 100, "MASKWRIGHT_MEMORY_REQUESTS": 100_000}
 HEAD = """# Reliability
 
 Written by `benchmarks/reliability/run.py` (`make reliability`); do not edit. For each guarantee, the table lists
@@ -72,7 +74,8 @@ def main() -> None:
     kills = [kill(kind, share, options.seed) for kind in KILLED]
     counted |= of_kills(kills)
     cases = run_tests(sorted({test for row in promises.values() for test in row["tests"]}), share, options.quick)
-    results = {"measured": measured_on(share), "counted": counted, "kills": kills, "cases": cases}
+    times = {} if options.quick else {name: part(full, share) for name, full in COUNTED_BY_TESTS.items()}
+    results = {"measured": measured_on(share), "counted": counted, "kills": kills, "cases": cases, "times": times}
     write_json(RESULTS, results)
     write_text(PAGE, page(promises, results))
     failed = [f"{name}: {one}" for name, found in counted.items() for one in found["failures"]]
@@ -122,7 +125,9 @@ def run_tests(tests: list[str], share: float, is_quick: bool) -> dict[str, dict[
             f"--junitxml={found}",
             *(["-m", "not slow"] if is_quick else []),
         ]
-        subprocess.run([*command, *tests], cwd=REPOSITORY, check=False, env=environment(), stdout=sys.stderr)
+        times = {name: str(part(full, share)) for name, full in COUNTED_BY_TESTS.items()}
+        variables = environment() | times
+        subprocess.run([*command, *tests], cwd=REPOSITORY, check=False, env=variables, stdout=sys.stderr)
         cases = list(ElementTree.parse(found).iter("testcase"))
     counts = {}
     for test in tests:
@@ -145,7 +150,8 @@ def page(promises: dict[str, Any], results: dict[str, Any]) -> str:
     """The page of what `main` wrote to results.json."""
     counted, kills, cases = results["counted"], results["kills"], results["cases"]
     lines = ["| # | guarantee | code | tests | figure |", "| --- | --- | --- | --- | --- |"]
-    lines += [row_of(name, promise, counted, cases) for name, promise in promises.items()]
+    times = results.get("times", {})
+    lines += [row_of(name, promise, counted, cases, times) for name, promise in promises.items()]
     names = ("kind", "kills", "runs", "identical", "repeats", "repeated", "disk_operations")
     table = ["| " + " | ".join(("run", *names[1:-1], "disk operations of one run")) + " |", "| --- " * len(names) + "|"]
     table += ["| " + " | ".join(str(row[name]) for name in names) + " |" for row in kills]
@@ -154,16 +160,21 @@ def page(promises: dict[str, Any], results: dict[str, Any]) -> str:
     return "\n".join([HEAD, results["measured"], "", *lines, *failed, KILL_NOTE, *table]) + "\n"
 
 
-def row_of(name: str, promise: dict[str, Any], counted: dict[str, Any], cases: dict[str, dict[str, int]]) -> str:
+def row_of(
+    name: str, promise: dict[str, Any], counted: dict[str, Any], cases: dict[str, dict[str, int]], times: dict[str, int]
+) -> str:
     """One line of the table."""
     figures = []
+    known = [cases[test] for test in promise["tests"] if test in cases]  # not those that were renamed since
+    sums = {kind: sum(one[kind] for one in known) for kind in ("passed", "failed", "skipped")}
     if promise["tests"]:
-        known = [cases[test] for test in promise["tests"] if test in cases]  # not those that were renamed since
-        sums = {kind: sum(one[kind] for one in known) for kind in ("passed", "failed", "skipped")}
         others = "".join(f", {sums[kind]:,} {kind}" for kind in ("failed", "skipped") if sums[kind])
         figures.append(f"{sums['passed']:,} test cases passed{others}")
     if "measure" in promise:
         figures += [counted[one]["figure"] for one in promise["measure"].split(", ")]
+    count = times.get(promise.get("counts", ""))
+    if "says" in promise and (count or "counts" not in promise) and not sums["failed"]:
+        figures.append(promise["says"].format(count))
     if "missing" in promise:
         figures.append(f"*not yet*: {promise['missing']}")
     code, tests = (", ".join(f"`{one}`" for one in promise[kind]) for kind in ("code", "tests"))
