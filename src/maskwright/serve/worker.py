@@ -17,10 +17,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..core.memory import return_free_memory
 from ..core.progress import warn
 from ..data.batch import Batch, order_by_length
 from ..inference.prepared import Prepared
-from ..tasks.rows.forward import Forward
+from ..tasks.rows.forward import PACKS_PER_TRIM, Forward
 from .batcher import Batcher, Pack, Ticket
 from .streams import Stream
 
@@ -120,6 +121,7 @@ class Worker:
     # -- in the thread -----------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        packs = 0
         while True:
             with self._changed:
                 while not self._is_stopping and not self.batcher.num_tokens and not self._streams:
@@ -130,6 +132,9 @@ class Worker:
             self._busy_since = time.monotonic()
             if pack is not None:
                 self._compute(pack)
+                packs += 1
+                if packs % PACKS_PER_TRIM == 0:
+                    return_free_memory()
             self._step()
             self._busy_since = None
 
