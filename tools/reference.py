@@ -193,6 +193,7 @@ def config_title(page: str) -> str:
 
 def command_body(path: str, command: Any, level: int) -> str:
     """Description, usage, examples and all options of a command. level: of its headings."""
+    command = getattr(command, "documented", command)
     about, examples = described(command)
     hints = typing.get_type_hints(inspect.unwrap(command.callback), include_extras=True)
     arguments = [one for one in command.params if one.param_type_name == "argument"]

@@ -43,15 +43,20 @@ class DefaultModelCommand(SettingsCommand):
             tell_default("pass another one first")
         return rest
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the help, with the default of MODEL."""
+    @property
+    def documented(self) -> DefaultModelCommand:
+        """The command as its help describes it: MODEL is optional and has a default."""
         shown = copy.copy(self)
         model, *others = shown.params
         optional: Any = copy.copy(model)
         optional.required, optional.metavar = False, "MODEL"
         optional.help = f"{optional.help}  \\[default: {ENGLISH}, which is built in]"
         shown.params = [optional, *others]
-        super(DefaultModelCommand, shown).format_help(ctx, formatter)
+        return shown
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help, with the default of MODEL."""
+        super(DefaultModelCommand, self.documented).format_help(ctx, formatter)
 
     def _names_model(self, ctx: Any, args: list[str]) -> bool:
         """Whether the first positional word is a model."""

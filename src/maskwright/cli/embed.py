@@ -58,8 +58,11 @@ class EmbedSettings(InferenceHardware, Rows):
         default_help="as the model folder says, else mean",
     )
     words: bool = option(False, "With --pooling none: one embedding per word instead of per token.")
-    pieces: Literal["mean", "first"] | None = option(
-        None, "With --words: average a word's subword tokens, or use the first.", default_help="mean"
+    subwords: Literal["mean", "first"] | None = option(
+        None,
+        "With --words: average a word's subword tokens, or use the first.",
+        default_help="mean",
+        old_flag="--pieces",
     )
     normalize: bool | None = option(
         None, "Scale embeddings to unit length.", default_help="as the model folder says, else no"
@@ -79,8 +82,8 @@ class EmbedSettings(InferenceHardware, Rows):
         check_one_source(self.texts, self.input)
         if self.output is not None and self.output.suffix.lower() not in (".npy", ".jsonl"):
             raise ConfigError(f"{self.output} has an unknown ending: vectors are written as .npy or .jsonl.")
-        if self.pieces is not None and not self.words:
-            raise ConfigError("--pieces selects how word embeddings are pooled: add --words and --pooling none.")
+        if self.subwords is not None and not self.words:
+            raise ConfigError("--subwords selects how word embeddings are pooled: add --words and --pooling none.")
 
 
 @with_default_model
@@ -103,7 +106,7 @@ def embed(settings: EmbedSettings, json: JsonFlag = False) -> None:
     tell_int8_loss(encoder.model)
     if settings.words and encoder.pooling != "none":
         raise ConfigError("--words needs --pooling none: other poolings give one vector per text.")
-    by_word = (settings.pieces or "mean") if settings.words else None
+    by_word = (settings.subwords or "mean") if settings.words else None
     texts = _Texts(settings.texts, rows)
     if output is not None and output.suffix.lower() == ".npy":
         _write_npy(encoder, texts, output, by_word, settings.batch_tokens)

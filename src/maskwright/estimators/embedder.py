@@ -110,12 +110,12 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             warn(f"{truncated:,} of {len(texts):,} texts are truncated to {encoder.max_length} tokens.")
         return vectors
 
-    def word_vectors(self, X: Any, pieces: str = "mean") -> list[TokenVectors]:  # noqa: N803
+    def word_vectors(self, X: Any, subwords: str = "mean") -> list[TokenVectors]:  # noqa: N803
         """For each text its words, their starts and ends in it, and float32 [words, size], from the same layers.
 
-        pieces: "mean" of a word's subword tokens, or the "first". Truncated words are omitted.
+        subwords: "mean" of a word's subword tokens, or the "first". Truncated words are omitted.
         """
-        return list(self._encoder().word_vectors(as_texts(X, self.columns), pieces))
+        return list(self._encoder().word_vectors(as_texts(X, self.columns), subwords))
 
     def _encoder(self) -> TextEncoder:
         if not hasattr(self, "encoder_"):

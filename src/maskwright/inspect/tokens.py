@@ -156,7 +156,7 @@ def _framed(encoding: Encoding, tokenizer: Tokenizer, text: Text) -> Tokens:
 
 def _label(tokenizer: Tokenizer, piece: str, stretch: str) -> str:
     """Return a readable label: for a byte-level token its characters of the text, else the token."""
-    if tokenizer.notation.words != "bytes":
+    if tokenizer.word_markers.words != "bytes":
         return piece
     return (SPACE if piece.startswith("Ġ") else "") + (stretch.strip() or "␣")
 

@@ -61,7 +61,7 @@ class NextTokenPrediction(Objective):
     @classmethod
     def line_separator(cls, tokenizer: Tokenizer) -> str:
         """Text between the lines of a document, which are encoded together if the tokenizer preserves whitespace."""
-        return tokenizer.notation.line_separator
+        return tokenizer.word_markers.line_separator
 
     def batch(self, documents: Tokens, examples: Sequence[Example], rng: np.random.Generator) -> Batch:
         """Packs examples, shortest first. Labels: "clm_positions", where a token is predicted, and "clm", its id."""

@@ -64,7 +64,7 @@ class TextStreamer:
     def _certain(self, text: str) -> int:
         """Number of characters of `text` that later tokens cannot change and that begin no stop string."""
         end = len(text.rstrip(UNFINISHED))
-        if not self.tokenizer.notation.keeps_spaces:  # the last word may grow, and its space may disappear
+        if not self.tokenizer.word_markers.keeps_spaces:  # the last word may grow, and its space may disappear
             end = max(text.rfind(" ", 0, end), 0)
         for stop in self.stops:
             longest = min(len(stop) - 1, end)

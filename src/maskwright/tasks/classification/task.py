@@ -263,7 +263,9 @@ class Classification(ClassAnswers):
         common = int((learned.sum(dim=0) if self.multi_label else torch.bincount(learned)).argmax())
         constant = torch.full((len(targets), self.num_labels), -100.0)  # so certain that no threshold decides otherwise
         constant[:, common] = 100.0
-        return Baseline(self.metrics(constant, targets)[self.main_metric], f"always '{self.labels[common]}'")
+        return Baseline(
+            self.metrics(constant, targets)[self.main_metric], f"the majority class '{self.labels[common]}'"
+        )
 
     def on_equal_terms(self, other: Classification) -> tuple[Task, Task]:
         """Both with the rare class of either. Raises InputError for a class that the other does not have."""

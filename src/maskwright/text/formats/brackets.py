@@ -152,7 +152,7 @@ class BracketConstraint:
     def __call__(self, text: int, ids: list[int]) -> Callable[[int], bool]:
         """Returns a predicate for tokens that may follow `ids`."""
         source = self.sources[text]
-        words, is_whole = source.split(), self.tokenizer.notation.words == "whole"
+        words, is_whole = source.split(), self.tokenizer.word_markers.words == "whole"
 
         def is_allowed_next(token: int) -> bool:
             """Whether the output may end here or can still be completed after this token."""

@@ -1,1 +1,4 @@
-"""Tokenizers: training, file formats, encoding, explanations."""
+"""Tokenizers: training, file formats, encoding, explanations.
+
+Each kind is a trainer in `trainers/` and a line in `core.registry`, kind `tokenizer`.
+"""

@@ -126,7 +126,7 @@ def _users_of_parts(tokenizer: Tokenizer, words: dict[str, int]) -> tuple[dict[i
     users: dict[int, list[str]] = {}
     unknown_words = 0
     # Byte-level subwords at the start of a word include the preceding space.
-    lead = " " if tokenizer.notation.words == "bytes" else ""
+    lead = " " if tokenizer.word_markers.words == "bytes" else ""
     for chunk in _chunks(words):
         for word, ids in zip(chunk, tokenizer.encode_plain([lead + word for word in chunk]), strict=True):
             pieces = [id for id in ids if bare(tokenizer, id) and id not in tokenizer.special_ids]

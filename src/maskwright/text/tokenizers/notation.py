@@ -42,7 +42,7 @@ def bare(tokenizer: Tokenizer, id: int) -> str:
     token = tokenizer.tokens[id]
     if id in tokenizer.special_ids:
         return token
-    words = tokenizer.notation.words
+    words = tokenizer.word_markers.words
     if words == "bytes" and not isinstance(tokenizer.backend, MarianBackend):
         text = tokenizer.backend.decoder.decode([token])
         return token if "\ufffd" in text else text.strip()

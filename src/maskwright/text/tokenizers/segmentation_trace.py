@@ -67,7 +67,7 @@ class SegmentationTracer:
             {"type": "Unigram"} if self.library is None else json.loads(self.library.to_str())["model"]
         )
         is_merged = model["type"] == "BPE" and not model.get("byte_fallback") and not model.get("ignore_merges")
-        self.rule = "longest match" if tokenizer.notation.words == "prefix" else "merges" if is_merged else "none"
+        self.rule = "longest match" if tokenizer.word_markers.words == "prefix" else "merges" if is_merged else "none"
         self.prefix = model.get("continuing_subword_prefix") or ""
         self.suffix = model.get("end_of_word_suffix") or ""
         self.longest = model.get("max_input_chars_per_word", MAX_CHARACTERS)

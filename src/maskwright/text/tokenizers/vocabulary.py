@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...core.errors import InputError
-from .kinds import NOTATIONS, Notation
 from .marian import MarianBackend
 from .merges_files import TEXT_END
 from .tokenizer_files import special_token_roles
+from .word_markers import WORD_MARKERS, WordMarkers
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
@@ -131,9 +131,9 @@ class Vocabulary:
         return {"WordPiece": "wordpiece", "WordLevel": "word"}.get(model, model.lower())
 
     @property
-    def notation(self) -> Notation:
-        """How tokens of this kind show words."""
-        return NOTATIONS.get(self.kind, Notation())
+    def word_markers(self) -> WordMarkers:
+        """How tokens of this kind mark word boundaries."""
+        return WORD_MARKERS.get(self.kind, WordMarkers())
 
     def continues_word(self) -> np.ndarray:
         """Whether each subword continues the preceding word: bool [vocab].
@@ -142,7 +142,7 @@ class Vocabulary:
         always False for whole words. Raises InputError for kinds where it depends on neighboring tokens (bpe marks the
         end of a word, char nothing): use `word_starts`.
         """
-        if self.notation.words not in ("prefix", "bytes", "whole"):
+        if self.word_markers.words not in ("prefix", "bytes", "whole"):
             raise InputError(f"A subword of a '{self.kind}' vocabulary does not show whether it continues a word.")
         return self._continues
 
@@ -151,7 +151,7 @@ class Vocabulary:
         ids = np.asarray(ids, dtype=np.int64)
         is_text = self._is_text[ids]
         starts = ~self._continues[ids] | ~is_text
-        words = self.notation.words
+        words = self.word_markers.words
         if words == "suffix":
             starts[1:] = self._ends_word[ids[:-1]] | ~is_text[1:]
         elif words == "space":
@@ -162,7 +162,7 @@ class Vocabulary:
 
     @cached_property
     def _continues(self) -> np.ndarray:
-        words = self.notation.words
+        words = self.word_markers.words
         if words == "bytes":
             return np.array([_continues_bytes(token) for token in self.tokens]) & self._is_text
         if words != "prefix":
@@ -173,7 +173,7 @@ class Vocabulary:
     @cached_property
     def _ends_word(self) -> np.ndarray:
         """Tokens after which a word begins: those with the end-of-word symbol, or the space of a char vocabulary."""
-        end = " " if self.notation.words == "space" else END_OF_WORD
+        end = " " if self.word_markers.words == "space" else END_OF_WORD
         return np.array([token.endswith(end) for token in self.tokens])
 
     @cached_property

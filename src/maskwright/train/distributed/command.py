@@ -11,8 +11,8 @@ from typing import NoReturn
 
 from ...core.errors import as_user_error
 from ...core.processes import Launch
+from .collectives import ConnectError
 from .current import member
-from .network import ConnectError
 
 
 def run_member(launch: Launch, command: Callable[[], int], *, debug: bool) -> NoReturn:

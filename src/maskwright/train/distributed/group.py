@@ -20,8 +20,8 @@ from torch import Tensor
 from ...core.errors import RunError
 from ...core.processes import Launch
 from ...data.deal import deal, everything
+from .collectives import connect, open_collectives
 from .failure import Failure, FailureRecord, peer_error
-from .network import connect, open_collectives
 from .watch import Watch
 
 Made = TypeVar("Made")

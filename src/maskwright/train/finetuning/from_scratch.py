@@ -35,7 +35,7 @@ def network_from_scratch(
 def _space_of(tokenizer: Tokenizer, name: str) -> int:
     """The id of the space; the ids of characters follow it."""
     space = tokenizer.token_to_id(" ")
-    if tokenizer.notation.words != "space" or space is None:
+    if tokenizer.word_markers.words != "space" or space is None:
         raise InputError(
             f"Preset {name} has character-level embeddings and needs a character tokenizer: train one with "
             "maskwright tokenizer train --kind char."

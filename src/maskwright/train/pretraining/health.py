@@ -18,8 +18,8 @@ PARTS = {
     "clm": ("always the most common token", "mlm_accuracy"),
     "backward": ("always the most common token", "mlm_accuracy"),
     "denoise": ("always the most common token", "mlm_accuracy"),
-    "nsp": ("always one class", "nsp_accuracy"),
-    "sop": ("always one class", "nsp_accuracy"),
+    "nsp": ("the majority class", "nsp_accuracy"),
+    "sop": ("the majority class", "nsp_accuracy"),
     "rtd": ("always original", ""),
 }
 PAIRS = {"nsp_accuracy": "sentence pairs", "sop_accuracy": "sentence orders"}

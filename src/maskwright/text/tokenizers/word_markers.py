@@ -1,4 +1,4 @@
-"""How the tokens of each kind of tokenizer show words: the one table of what code outside a trainer asks of a kind."""
+"""How the tokens of each tokenizer kind mark word boundaries: the one table of what other code asks of a kind."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Literal
 
 
 @dataclass(frozen=True)
-class Notation:
-    """How tokens show where a word begins, and what decoding keeps.
+class WordMarkers:
+    """How tokens mark where a word begins, and what decoding keeps.
 
     Attributes:
         words: "prefix": a token that continues a word begins with ##; "suffix": the last token of a word ends with
@@ -23,12 +23,12 @@ class Notation:
     line_separator: str = ""
 
 
-NOTATIONS = {  # any other kind: Notation()
-    "wordpiece": Notation("prefix"),
-    "wordpiece-score": Notation("prefix"),
-    "bpe": Notation("suffix"),
-    "byte-bpe": Notation("bytes", keeps_spaces=True, line_separator="\n"),
-    "word": Notation("whole"),
-    "char": Notation("space", keeps_spaces=True, line_separator=" "),
-    "unigram": Notation(keeps_spaces=True),
+WORD_MARKERS = {  # any other kind: WordMarkers()
+    "wordpiece": WordMarkers("prefix"),
+    "wordpiece-score": WordMarkers("prefix"),
+    "bpe": WordMarkers("suffix"),
+    "byte-bpe": WordMarkers("bytes", keeps_spaces=True, line_separator="\n"),
+    "word": WordMarkers("whole"),
+    "char": WordMarkers("space", keeps_spaces=True, line_separator=" "),
+    "unigram": WordMarkers(keeps_spaces=True),
 }
