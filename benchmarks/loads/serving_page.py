@@ -92,6 +92,15 @@ def page(results: dict[str, Any]) -> str:
         f"The library in one process (float32): {results['library']['one_p50_ms']:.2f} ms for one text (p50), "
         f"{results['library']['texts_per_second']:,.0f} texts/s in bulk.",
     ]
+    rates = [
+        f"{name} {one['short_among_long']['rate']:.0f}/s" for name, one in good.items() if "short_among_long" in one
+    ]
+    if rates:
+        lines += [
+            "",
+            "Short texts among long ones arrive at 70% of each server's own capacity, so a faster server gets more "
+            f"requests: {', '.join(rates)}.",
+        ]
     missing = [name for name in (OURS, FAST, INFINITY, PLAIN) if name not in good]
     if missing:
         lines += ["", "## Not measured", ""]

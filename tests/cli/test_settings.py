@@ -38,6 +38,7 @@ from maskwright.cli.lessons import LessonSettings
 from maskwright.cli.next_sentence import NextSentenceSettings
 from maskwright.cli.predict import PredictSettings
 from maskwright.cli.presets import PresetsSettings
+from maskwright.cli.push import PushSettings
 from maskwright.cli.search import SearchSettings
 from maskwright.cli.settings import takes_settings
 from maskwright.cli.similarity import SimilaritySettings
@@ -91,6 +92,7 @@ PLAIN_STARTS = [
     (CompareSettings, {"corpus": ("a.txt",)}),
     (ComplexitySettings, {}),
     (ConvertSettings, {"model": "m", "output": "o"}),
+    (PushSettings, {"folder": "m", "name": "a/b"}),
     (DataSettings, {"train": "a.tsv"}),
     (DataSettings, {"train": "a.tsv", "mislabeled": True, "model": "m"}),
     (DecodeSettings, {"tokenizer": "tok", "ids": (2, 7, 3)}),
