@@ -50,6 +50,47 @@ SAMPLES = 1000
 CITED = "free if its source is cited: Almeida, Hidalgo and Yamakami (2011)"
 
 
+# Texts that the studio shows, written for it; the data sets are not repeated in the package.
+EXAMPLES: dict[str, list[dict[str, str]]] = {
+    "spam": [
+        {
+            "text": "URGENT! You have won a holiday for two. Call 09061 701 461 now to claim your prize.",
+            "label": "spam",
+        },
+        {"text": "ok see you at seven, i will bring the cake", "label": "ham"},
+    ],
+    "entailment": [
+        {
+            "text": "Two children are kicking a ball in the park.",
+            "text_pair": "The children are playing outside.",
+            "label": "entailment",
+        },
+        {
+            "text": "Two children are kicking a ball in the park.",
+            "text_pair": "The children are asleep.",
+            "label": "contradiction",
+        },
+        {
+            "text": "A woman is reading on a bench.",
+            "text_pair": "The woman is waiting for her husband.",
+            "label": "neutral",
+        },
+    ],
+    "pos": [
+        {"text": "The old sailor quickly tied his boat to the pier ."},
+        {"text": "She will fly to Paris if the strike ends ."},
+    ],
+    "names": [
+        {"text": "Ada Lovelace met Charles Babbage in London in June 1833 ."},
+        {"text": "Angela Merkel visited Microsoft in Seattle ."},
+    ],
+    "intents": [
+        {"text": "I ordered a new card two weeks ago and it still has not arrived."},
+        {"text": "How do I change my PIN?"},
+    ],
+}
+
+
 @dataclass(frozen=True)
 class Head:
     """A task head.
@@ -157,7 +198,7 @@ def made(name: str, chosen: argparse.Namespace) -> dict[str, Any]:
     result = finetune(recipe_of(head, folder, chosen))
     path = folder / "scores.json"
     if not path.exists():
-        facts = facts_of(head, result)
+        facts = facts_of(name, head, result)
         export(result.model, folder / "model", facts)
         scores = scored(head, folder)
         export(result.model, folder / "model", {**facts, "scores": scores})
@@ -203,17 +244,18 @@ def join_questions(head: Head, folder: Path) -> None:
     storage.write_json(folder / "train.json", {"version": "v2.0", "data": articles})
 
 
-def facts_of(head: Head, result: FinetuneResult) -> dict[str, Any]:
+def facts_of(name: str, head: Head, result: FinetuneResult) -> dict[str, Any]:
     """The contents of a head's card, without its scores."""
     known = read_facts(result.model)
     settings = ("epochs", "lr", "batch_size", "max_length", "seed", "rank", "targets")
-    own = {name: known["training"][name] for name in settings if name in known["training"]}
+    own = {key: known["training"][key] for key in settings if key in known["training"]}
     return {
-        **{name: value for name, value in known.items() if name not in (*RECORDED, "training", "adapter")},
+        **{key: value for key, value in known.items() if key not in (*RECORDED, "training", "adapter", "examples")},
         "about": head.about,
         "data": {"train": ", ".join(head.train), "held_out": head.dev, "license": head.license},
         "training": {**own, "minutes": round(minutes_of(result.output / f"seed-{own['seed']}"), 1)},
         "limits": head.limits,
+        "examples": EXAMPLES.get(name, []),
     }
 
 

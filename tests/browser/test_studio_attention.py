@@ -6,11 +6,13 @@ import pytest
 
 from browser.reading import cells, saved, settled
 from maskwright.api import open_model
-from maskwright.inspect import attention
+from maskwright.inspect import attention, patterns_of
+from maskwright.inspect.heads import clearest_head, describe_head
 from minilm import minilm_folder
 from studio.models import write_translator
 from studio.serving import serving
 
+TELLING = "The animal didn't cross the street because it was too tired."
 TEXT = "The animal was too tired 🙂 to cross."
 
 
@@ -41,6 +43,20 @@ def test_the_weights_of_the_chosen_head(served, visit):
     assert [row[-1] for row in cells(page, "Weights as a table")] == ["1.00"] * len(found.queries)
     assert "layer=4" in page.evaluate("location.href") and "head=7" in page.evaluate("location.href")
     assert opened.complaints == [] and opened.requests == []
+
+
+def test_it_opens_on_the_clearest_head_and_says_what_it_does(served, visit):
+    page = visit(served, "/attention").page
+    settled(page)
+    patterns = patterns_of(attention(open_model(minilm_folder(), (), "cpu", "fp32"), TELLING).main)
+    layer, head = clearest_head(patterns)
+    assert page.get_by_label("Text", exact=True).input_value() == TELLING
+    assert page.get_by_label("Layer", exact=True).input_value() == str(layer)
+    assert page.get_by_label("Head", exact=True).input_value() == str(head)
+    assert page.locator(".finding").inner_text() == describe_head(patterns, layer, head)
+    page.get_by_label("Head", exact=True).select_option(str(head % 12 + 1))
+    settled(page)
+    assert page.locator(".finding").inner_text() == describe_head(patterns, layer, head % 12 + 1)
 
 
 def test_a_token_alone_by_keyboard_a_matrix_and_the_overview(served, visit):
@@ -77,7 +93,7 @@ def test_query_and_key_make_the_weight(served, visit):
 
 
 def test_a_translator_has_three_kinds(served, visit):
-    opened = visit(served, "/attention#model=translator&text=the%20cat%20sat%20.&pair=rain%20fell")
+    opened = visit(served, "/attention#model=translator&text=the%20cat%20sat%20.&pair=rain%20fell&layer=1&head=1")
     page = opened.page
     settled(page)
     options = page.get_by_label("Attention", exact=True).locator("option").all_text_contents()

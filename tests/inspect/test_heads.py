@@ -11,6 +11,7 @@ from inference.samples import tiny
 from looked_at import TEXT, network, translator
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.inspect import PATTERNS, AttentionMap, attention, find_heads, find_word_heads, head_moves, patterns_of
+from maskwright.inspect.heads import clearest_head, describe_head
 
 PAIR = ("the cat , the mat", "dogs and unbelievably long cats")
 
@@ -34,6 +35,21 @@ def test_a_planted_head_is_found_and_all_others_stay_at_even(pattern: str):
     for head in found.heads[1:]:
         assert head.score == pytest.approx(head.even, abs=1e-6)
     assert 0 < found.heads[0].even < 1 and len(found.heads) == 16
+
+
+def test_the_clearest_head_and_its_sentence():
+    map = evenly(attention(tiny(), PAIR).main)
+    looks = planted("next token", map)
+    asked = looks.any(axis=1)
+    map.weights[1, 3, asked] = looks[asked]
+    map.weights[3, 0] = 0
+    map.weights[3, 0, :, 0] = 1  # all attention to [CLS], which most heads have
+    patterns = patterns_of(map)
+    assert clearest_head(patterns) == (2, 4)
+    found = describe_head(patterns, 2, 4)
+    assert found.startswith("Layer 2, head 4 attends to the following token: 100% of its attention; uniform attention")
+    assert "attends to the first token of the sequence: 100%" in describe_head(patterns, 4, 1)
+    assert "follows none of the patterns" in describe_head(patterns, 1, 1)
 
 
 def planted(pattern: str, map: AttentionMap) -> np.ndarray:

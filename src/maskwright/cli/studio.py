@@ -9,9 +9,8 @@ from typing import ClassVar
 from ..core.errors import MissingExtraError
 from ..core.options import option
 from ..core.progress import note
-from ..hub.published import ENGLISH
+from ..hub.manifests import MANIFESTS
 from .common import JsonFlag, print_json, print_text
-from .default_model import tell_default
 from .settings import takes_settings
 from .using import Hardware
 
@@ -34,7 +33,8 @@ class StudioSettings(Hardware):
 def studio(settings: StudioSettings, json: JsonFlag = False) -> None:
     """Serve local web pages: tokens, masked-token predictions, similarity, layers, runs, training.
 
-    Which pages there are depends on what the models can do. Without MODEL: the built-in model, english.
+    Which pages there are depends on what the models can do. Without MODEL: the built-in model, english, and its task
+    adapters.
 
     Examples:
 
@@ -52,14 +52,14 @@ def studio(settings: StudioSettings, json: JsonFlag = False) -> None:
         raise
 
     if not settings.models:
-        tell_default("name others to add their pages")
+        note("Models: english and its adapters, which are built in (name others to show those).")
 
     def announce(address: str) -> None:
         print_json({"address": address}) if json else print_text(address)
         note("This address is for you only, and works once: it carries a one-time key. Ctrl-C ends the studio.")
 
     run_studio(
-        list(settings.models) or [ENGLISH],
+        list(settings.models) or list(MANIFESTS),
         settings.port,
         settings.runs,
         open_browser=not settings.no_browser,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..api import open_model, predictor_of
 from ..core.errors import ModelFolderError
+from ..core.sealed import read_facts
 from ..hub.download import find_folder
 from ..hub.names import short_names
 from ..hub.sentence import declared_by
@@ -106,7 +107,18 @@ class LoadedModel:
             "mask": tokenizer.special_tokens.get("mask"),
             "max_length": config.max_position_embeddings,
             "parameters": sum(one.numel() for one in self.model.parameters()),
+            "examples": self.examples,
         }
+
+    @property
+    def examples(self) -> list[dict[str, str]]:
+        """Held-out texts that the model folder carries: {"text", "text_pair", "label"}, the last two optional."""
+        found = read_facts(self.folder).get("examples")
+        return [
+            {name: str(one[name]) for name in ("text", "text_pair", "label") if name in one}
+            for one in (found if isinstance(found, list) else [])
+            if isinstance(one, dict) and isinstance(one.get("text"), str)
+        ]
 
 
 def load_models(sources: Sequence[str], device: str = "auto", precision: str = "auto") -> list[LoadedModel]:

@@ -56,6 +56,7 @@ _USES: dict[str | None, tuple[str, dict[str, Any]]] = {
     "choice": ("predict", {"texts": "a context", "choice": ("one ending", "another ending")}),
 }
 _LONGEST_VALUE = 200
+_UNLISTED = ("format", "labels", "manifest", "examples")  # entries of maskwright.json that the card does not repeat
 
 
 def model_card(model: Model, facts: Mapping[str, Any], family: Family, *, is_int8: bool = False) -> str:
@@ -78,7 +79,7 @@ def model_card(model: Model, facts: Mapping[str, Any], family: Family, *, is_int
     ]
     if model.labels:
         lines += ["Labels: " + ", ".join(f"`{_one_line(label)}`" for label in model.labels), ""]
-    rows = _rows({key: value for key, value in facts.items() if key not in ("format", "labels", "manifest")})
+    rows = _rows({key: value for key, value in facts.items() if key not in _UNLISTED})
     lines += ["## Training", "", "| | |", "| --- | --- |"]
     lines += [f"| {name} | {value} |" for name, value in rows]
     lines += ["", "## Use", "", "```sh", _use(model), "```", ""]
@@ -113,7 +114,7 @@ def adapter_card(model: Model, facts: Mapping[str, Any], base: str) -> str:
     ]
     if model.labels:
         lines += ["Labels: " + ", ".join(f"`{_one_line(label)}`" for label in model.labels), ""]
-    rows = _rows({key: value for key, value in facts.items() if key not in ("format", "labels", "manifest", "adapter")})
+    rows = _rows({key: value for key, value in facts.items() if key not in {*_UNLISTED, "adapter"}})
     lines += ["## Training", "", "| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows)]
     lines += ["", "## Use", "", "```sh", _use(model), "```", ""]
     lines += ["```python", "import maskwright as mw", 'model = mw.load("this-folder")', "```", ""]

@@ -7,7 +7,7 @@ is uniform attention over all visible tokens.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from ..core.registry import unknown_name
 from .attention import AttentionMap
 from .tokens import Tokens
 
+MIN_ABOVE_UNIFORM = 0.1  # attention to a pattern, above uniform attention, from which a head follows it
 PatternMask = np.ndarray  # bool [queries, keys]: the keys of a pattern for each query
 
 PATTERNS = {
@@ -32,6 +33,7 @@ PATTERNS = {
     "other text": "the other text of a pair",
     "diagonal": "the token at the same relative position (cross-attention)",
 }
+_TO_SPECIAL_TOKENS = ("first token", "separator")
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,35 @@ def patterns_of(map: AttentionMap) -> list[PatternScores]:
             if mask.any():
                 found.append(_scored(map, name, meaning, mask))
     return found
+
+
+def clearest_head(patterns: Sequence[PatternScores]) -> tuple[int, int]:
+    """Return the layer and the head that follow one pattern most, compared with uniform attention.
+
+    Attention to special tokens counts only where no other pattern applies: most heads have much of it.
+    """
+    telling = [one for one in patterns if one.pattern not in _TO_SPECIAL_TOKENS] or list(patterns)
+    best = max((one.heads[0] for one in telling), key=lambda head: head.score - head.even)
+    return best.layer, best.head
+
+
+def describe_head(patterns: Sequence[PatternScores], layer: int, head: int) -> str:
+    """Return one sentence on where a head attends: the pattern that it follows most, compared with uniform attention.
+
+    Args:
+        patterns: Result of `patterns_of`.
+        layer, head: Numbers from 1.
+    """
+    own = [(found, one) for found in patterns for one in found.heads if (one.layer, one.head) == (layer, head)]
+    found, score = max(own, key=lambda pair: pair[1].score - pair[1].even)
+    if score.score - score.even < MIN_ABOVE_UNIFORM:
+        return (
+            f"Layer {layer}, head {head} follows none of the patterns below: each gets what uniform attention gives it."
+        )
+    return (
+        f"Layer {layer}, head {head} attends to {found.meaning}: {score.score:.0%} of its attention; uniform attention "
+        f"would be {score.even:.0%}."
+    )
 
 
 def _scored(map: AttentionMap, pattern: str, meaning: str, mask: PatternMask) -> PatternScores:

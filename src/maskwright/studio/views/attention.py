@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -10,8 +11,9 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from ...core.errors import InputError
+from ...inspect.attention import AttentionMap
 from ...inspect.attention import attention as attention_in
-from ...inspect.heads import patterns_of
+from ...inspect.heads import PatternScores, clearest_head, describe_head, patterns_of
 from ...inspect.query_key import query_key
 from ...models.model import Model
 from ..requests import Here, Json, LongText, Name, RequestModel, body
@@ -25,16 +27,16 @@ router = APIRouter()
 class AttentionRequest(RequestModel):
     """A text, a text pair, or a source and its target for an encoder-decoder.
 
-    kind: attention type, "" for the main one, which also replaces an unknown one; layer, head: numbers from 1; numbers
-    that are too large select the last one.
+    kind: attention type, "" for the main one, which also replaces an unknown one; layer, head: numbers from 1, 0 for
+    the head with the clearest pattern; numbers that are too large select the last one.
     """
 
     model: Name
     text: LongText
     pair: LongText | None = None
     kind: Name = ""
-    layer: Annotated[int, Field(ge=1)] = 1
-    head: Annotated[int, Field(ge=1)] = 1
+    layer: Annotated[int, Field(ge=0)] = 0
+    head: Annotated[int, Field(ge=0)] = 0
 
 
 class NeuronsRequest(AttentionRequest):
@@ -51,7 +53,8 @@ def attention(studio: Here, asked: Annotated[AttentionRequest, body(AttentionReq
     with studio.computing:
         found = attention_in(model, _text(model, asked), **options)
     shown = found.of(asked.kind if asked.kind in {one.kind for one in found.maps} else None)
-    layer, head = min(asked.layer, shown.layers[-1]), min(asked.head, shown.heads[-1])
+    patterns = patterns_of(shown)
+    layer, head = _head(asked, shown, patterns)
     steps = np.rint(shown.weights * 255).astype(np.uint8)  # [layers, heads, queries, keys]
     return Json(
         {
@@ -67,7 +70,8 @@ def attention(studio: Here, asked: Annotated[AttentionRequest, body(AttentionReq
             "head": head,
             "weights": shown.of(layer, head).tolist(),
             "all": b64encode(steps.tobytes()).decode("ascii"),
-            "patterns": [one.to_json(SHOWN_HEADS) for one in patterns_of(shown)],
+            "finding": describe_head(patterns, layer, head),
+            "patterns": [one.to_json(SHOWN_HEADS) for one in patterns],
             "most": options["max_length"],
         }
     )
@@ -80,7 +84,7 @@ def neurons(studio: Here, asked: Annotated[NeuronsRequest, body(NeuronsRequest)]
     with studio.computing:
         text, options = _text(model, asked), _options(model, asked)
         found = query_key(model, text, asked.kind or None, **options)
-    layer, head = min(asked.layer, found.map.layers[-1]), min(asked.head, found.map.heads[-1])
+    layer, head = _head(asked, found.map, patterns_of(found.map))
     if asked.token >= len(found.map.queries):
         raise InputError(f"Token {asked.token} is not there: the text has tokens 0 to {len(found.map.queries) - 1}.")
     place = (layer - 1, head - 1)
@@ -99,6 +103,13 @@ def neurons(studio: Here, asked: Annotated[NeuronsRequest, body(NeuronsRequest)]
             "is_causal": found.map.is_causal,
         }
     )
+
+
+def _head(asked: AttentionRequest, map: AttentionMap, patterns: Sequence[PatternScores]) -> tuple[int, int]:
+    """Returns the layer and the head to show."""
+    if not asked.layer or not asked.head:
+        return clearest_head(patterns)
+    return min(asked.layer, map.layers[-1]), min(asked.head, map.heads[-1])
 
 
 def _text(model: Model, asked: AttentionRequest) -> str | tuple[str, str]:

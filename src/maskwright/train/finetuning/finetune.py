@@ -35,6 +35,7 @@ from ..run import RunFolder, RunResult, is_recorded_without, open_run
 from ..schedules import Schedule
 from .config import DEFAULT_EPOCHS, DEFAULT_LR, FinetuneConfig, epochs_for
 from .from_scratch import network_from_scratch
+from .held_out_examples import held_out_examples
 from .job import DiskBestModelSaver, FinetuneJob, MemoryBestModelSaver, WeightAverager
 from .report import write_finetune_report
 from .run_data import LabeledData, RunData, read_data
@@ -204,6 +205,7 @@ class FinetuningSetup(SeedRunner):
             **self.task.to_json(),
             "max_length": self.config.max_length,
             "training": {**run.recipe, **result},
+            "examples": held_out_examples(self.data.dev),
         }
         save_model(merged(model) if self.config.merge else model, run.path / "model", facts=facts, replace=True)
         write_finetune_report(run, self.run_data, seeds, evaluation, result)

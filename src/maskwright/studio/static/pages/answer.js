@@ -3,16 +3,18 @@
 import { ask, live, Missing } from "../lib/ask.js";
 import { fixed, make, refill } from "../lib/dom.js";
 import { Form } from "../lib/form.js";
-import { modelField, page } from "../lib/page.js";
+import { examplesField, firstExample, modelField, page } from "../lib/page.js";
 import { section, table } from "../lib/show.js";
 import { marked } from "../lib/spans.js";
 import { writeState } from "../lib/state.js";
 
 const CONTEXT = "The Loire is the longest river of France. It rises in the mountains of the Massif Central and flows for a thousand kilometres to the Atlantic.";
 
+const NAMES = { text: "question", text_pair: "text" };
+
 page(({ root, models }) => {
   let update = () => {};
-  const form = new Form({ model: models[0].name, question: "Where does the Loire rise?", text: CONTEXT, top_k: "5" }, () => update());
+  const form = new Form({ model: models[0].name, ...firstExample(models, { question: "Where does the Loire rise?", text: CONTEXT }, NAMES), top_k: "5" }, () => update());
   const figures = make("dl", { class: "figures", "aria-live": "polite" });
   const reading = make("div");
   const best = table("Best answer spans", [
@@ -20,7 +22,7 @@ page(({ root, models }) => {
   ], { file: "answers" });
   const shown = make("div", { class: "result" }, figures, reading, best);
   root.append(
-    section("Question", modelField(form, models), form.area("question", "Question"), form.area("text", "Context"), make("div", { class: "fields few" }, form.number("top_k", "Number of answers", { min: 1, max: 20 }))),
+    section("Question", modelField(form, models), form.area("question", "Question"), form.area("text", "Context"), examplesField(form, models, NAMES), make("div", { class: "fields few" }, form.number("top_k", "Number of answers", { min: 1, max: 20 }))),
     section("Answer", shown),
   );
 

@@ -15,10 +15,11 @@ const ITSELF = "self-attention";
 
 page(({ root, models }) => {
   let update = () => {};
-  const form = new Form({ model: models[0].name, text: EXAMPLE, pair: "", kind: "", layer: "1", head: "1", view: "lines", token: "" }, () => update());
+  const form = new Form({ model: models[0].name, text: EXAMPLE, pair: "", kind: "", layer: "", head: "", view: "lines", token: "" }, () => update());
   const kind = form.choice("kind", "Attention", [[form.state.kind, form.state.kind || ITSELF]]);
   const [layer, head] = [form.choice("layer", "Layer", numbered(form.state.layer)), form.choice("head", "Head", numbered(form.state.head))];
   const view = form.choice("view", "Show", [["lines", "lines between tokens"], ["matrix", "the matrix"], ["neurons", "query and key, elementwise"]]);
+  const finding = make("p", { class: "finding" });
   const source = make("p", { class: "note" });
   const tokens = make("ol", { class: "pieces", "aria-label": "Query tokens; arrow keys move among them, Enter shows only one" });
   const drawn = picture("One head", { file: "head" });
@@ -26,7 +27,7 @@ page(({ root, models }) => {
   const patterns = table("Head functions", [{ name: "pattern" }, { name: "tokens", kind: "number" }, { name: "best head", kind: "word" }, { name: "share", kind: "number" }, { name: "evenly", kind: "number" }, { name: "next best" }], { file: "patterns", scroll: false });
   const place = make("div");
   const both = make("div", {}, drawn, overview);
-  const shown = make("div", { class: "result" }, source, tokens, both, place, patterns);
+  const shown = make("div", { class: "result" }, finding, source, tokens, both, place, patterns);
   const second = make("details", { open: Boolean(form.state.pair) }, make("summary", { text: "With a second text (for a translation model: the target)" }), form.area("pair", "Second text"));
   root.append(
     section("Text", modelField(form, models), form.area("text", "Text"), second),
@@ -34,12 +35,13 @@ page(({ root, models }) => {
   );
 
   update = live(async (signal) => {
-    const asked = { model: form.state.model, text: form.state.text, pair: form.state.pair || null, kind: form.state.kind, layer: Number(form.state.layer) || 1, head: Number(form.state.head) || 1 };
+    const asked = { model: form.state.model, text: form.state.text, pair: form.state.pair || null, kind: form.state.kind, layer: Number(form.state.layer) || 0, head: Number(form.state.head) || 0 };
     if (!asked.text.trim()) throw new Missing("The weights appear here as soon as there is a text.");
     const found = await ask("/api/attention", asked, signal);
     const token = /^\d+$/.test(form.state.token) && Number(form.state.token) < found.queries.length ? Number(form.state.token) : -1;
     choicesOf(form, found);
     const cut = Math.max(found.queries.length, found.keys.length) >= found.most ? ` The first ${found.most} tokens are shown.` : "";
+    finding.textContent = found.finding;
     source.textContent = found.source + (found.is_given ? "" : " The model generated the target.") + cut;
     looking(tokens, found, token, form);
     const name = `Layer ${found.layer}, head ${found.head}`;
@@ -48,7 +50,7 @@ page(({ root, models }) => {
     const pick = (index) => form.set("token", index === token ? "" : String(index));
     if (form.state.view === "matrix") drawn.update(heat(found.queries, found.keys, found.weights, { name, chosen: token, onpick: pick }));
     else if (form.state.view === "lines") drawn.update(headLines(found.queries, found.keys, found.weights, { token, onpick: pick, name }));
-    else await elements(drawn, { ...asked, kind: found.kind, token: Math.max(token, 0) }, found, signal);
+    else await elements(drawn, { ...asked, kind: found.kind, layer: found.layer, head: found.head, token: Math.max(token, 0) }, found, signal);
     refill(place, matrixTable(found.queries, found.keys, found.weights, { summary: `${name}: weights as a table`, title: "Weights as a table", file: "weights" }));
     const bytes = Uint8Array.from(atob(found.all), (letter) => letter.charCodeAt(0));
     const [rows, columns] = [found.queries.length, found.keys.length];

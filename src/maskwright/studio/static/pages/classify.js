@@ -4,13 +4,13 @@ import { ask, live, Missing } from "../lib/ask.js";
 import { bars } from "../lib/charts/bars.js";
 import { fixed, make, refill } from "../lib/dom.js";
 import { Form } from "../lib/form.js";
-import { modelField, page } from "../lib/page.js";
+import { examplesField, firstExample, modelField, page } from "../lib/page.js";
 import { picture, section, table } from "../lib/show.js";
 import { writeState } from "../lib/state.js";
 
 page(({ root, models }) => {
   let update = () => {};
-  const form = new Form({ model: models[0].name, text: "The water of the river was high after the rain.", pair: "" }, () => update());
+  const form = new Form({ model: models[0].name, ...firstExample(models, { text: "The water of the river was high after the rain.", pair: "" }) }, () => update());
   const verdict = make("dl", { class: "figures", "aria-live": "polite" });
   const drawn = picture("Probabilities", { file: "classes" });
   const all = table("As a table", [{ name: "class" }, { name: "probability", kind: "number" }], { file: "classes" });
@@ -18,7 +18,7 @@ page(({ root, models }) => {
   const note = make("p", { class: "note" });
   const shown = make("div", { class: "result" }, verdict, note, both);
   const second = make("details", { open: Boolean(form.state.pair) }, make("summary", { text: "With a second text" }), form.area("pair", "Second text"));
-  root.append(section("Text", modelField(form, models), form.area("text", "Text"), second), section("Answer", shown));
+  root.append(section("Text", modelField(form, models), form.area("text", "Text"), examplesField(form, models), second), section("Answer", shown));
 
   update = live(async (signal) => {
     const { model, text, pair } = form.state;

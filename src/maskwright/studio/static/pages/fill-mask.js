@@ -11,7 +11,7 @@ import { writeState } from "../lib/state.js";
 page(({ root, models }) => {
   const maskOf = () => models.find((model) => model.name === form.state.model)?.mask ?? "[MASK]";
   let update = () => {};
-  const form = new Form({ model: models[0].name, text: `The water of the river was ${models[0].mask} .`, top_k: "8", words: "" }, () => update());
+  const form = new Form({ model: models[0].name, text: `She drank a cup of ${models[0].mask} .`, top_k: "8", words: "" }, () => update());
   const words = make("ol", { class: "pieces", "aria-label": "Words; arrow keys move among them, Enter masks one or restores it" });
   const shown = make("div", { class: "result" });
   const insert = make("button", { type: "button", text: "Insert a mask", on: { click: () => insertMask(form, maskOf()) } });
@@ -99,7 +99,6 @@ function filled(found) {
 function gap(mask, index, found) {
   const title = found.masks.length > 1 ? `Mask ${index + 1}` : "Most probable tokens";
   const drawn = picture(title, { file: `gap-${index + 1}` });
-  const most = mask.predictions[0]?.score ?? 1;
   const rows = mask.predictions.map((one, place) => ({ label: one.token_str, value: one.score, shown: fixed(one.score), strong: !place }));
   const columns = [{ name: "rank", kind: "number" }, { name: "token", kind: "code" }, { name: "probability", kind: "number" }, { name: "id", kind: "number" }, { name: "filled text" }];
   const cells = (one) => [one.rank, one.token_str, { text: fixed(one.score, 6), value: one.score }, one.token, one.sequence];
@@ -112,6 +111,6 @@ function gap(mask, index, found) {
     block.lastChild.append(own);
   }
   block.lastChild.append(all);
-  queueMicrotask(() => drawn.update(bars(rows.slice(0, 30), { most, name: `${title}: ${rows.slice(0, 5).map((row) => `${row.label} ${row.shown}`).join(", ")}` })));
+  queueMicrotask(() => drawn.update(bars(rows.slice(0, 30), { name: `${title}: ${rows.slice(0, 5).map((row) => `${row.label} ${row.shown}`).join(", ")}` })));
   return block;
 }

@@ -48,11 +48,12 @@ page(({ root, models }) => {
     const found = await ask("/api/meaning", { model, texts, word, layer: chosen === "last" ? null : Number(chosen) }, signal);
     const isStatic = form.state.table === "yes" && found.static_matrix;
     const values = isStatic ? found.static_matrix : found.matrix;
-    const low = Math.min(0, ...values.flat());
+    const low = Math.min(...values.flat());
+    const from = low < -0.05 ? -1 : Math.max(Math.floor(10 * low) / 10, 0); // similar values differ in color, too
     const names = found.places.map((place) => `${place.name}. ${around(place)}`);
     const short = found.places.map((place) => place.name);
     summary.textContent = [summarize(found), found.note].join(" ").trim();
-    matrix.update(heat(names, short, values, { from: low < -0.05 ? -1 : 0, name: summary.textContent }));
+    matrix.update(heat(names, short, values, { from, name: summary.textContent }));
     const points = found.plane.map(([x, y], index) => ({ x, y, label: names[index], hint: found.places[index].text }));
     map.update(scatter(points, { axes: found.shares.map((share, index) => `component ${index + 1}: ${(100 * share).toFixed(0)} % of the variance`), name: `Map of ${names.length} occurrences` }));
     note.textContent = "The first two principal components: points that are close in all dimensions are close here, but not vice versa.";

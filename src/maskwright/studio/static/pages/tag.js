@@ -3,21 +3,23 @@
 import { ask, live, Missing } from "../lib/ask.js";
 import { fixed, make, refill } from "../lib/dom.js";
 import { Form } from "../lib/form.js";
-import { modelField, page } from "../lib/page.js";
+import { examplesField, firstExample, modelField, page } from "../lib/page.js";
 import { section, table } from "../lib/show.js";
 import { marked, tints } from "../lib/spans.js";
 import { writeState } from "../lib/state.js";
 
+const NAMES = { text: "text" };
+
 page(({ root, models }) => {
   let update = () => {};
-  const form = new Form({ model: models[0].name, text: "Ada Lovelace met Charles Babbage in London in June 1833 ." }, () => update());
+  const form = new Form({ model: models[0].name, ...firstExample(models, { text: "Ada Lovelace met Charles Babbage in London in June 1833 ." }, NAMES) }, () => update());
   const reading = make("div", { "aria-live": "polite" });
   const found = table("Spans", [
     { name: "type", kind: "word" }, { name: "text" }, { name: "from", kind: "number" }, { name: "to", kind: "number" }, { name: "probability", kind: "number" },
   ], { file: "spans" });
   const words = table("Every word", [{ name: "word", kind: "word" }, { name: "tag", kind: "word" }, { name: "from", kind: "number" }, { name: "to", kind: "number" }], { file: "tags" });
   const shown = make("div", { class: "result" }, reading, make("div", { class: "columns" }, found, words));
-  root.append(section("Text", modelField(form, models), form.area("text", "Text")), section("Found", shown));
+  root.append(section("Text", modelField(form, models), form.area("text", "Text"), examplesField(form, models, NAMES)), section("Found", shown));
 
   update = live(async (signal) => {
     const { model, text } = form.state;

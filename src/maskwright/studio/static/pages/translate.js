@@ -4,13 +4,15 @@ import { ask, live, Missing } from "../lib/ask.js";
 import { heat } from "../lib/charts/heat.js";
 import { fixed, make, refill } from "../lib/dom.js";
 import { Form } from "../lib/form.js";
-import { modelField, page } from "../lib/page.js";
+import { examplesField, firstExample, modelField, page } from "../lib/page.js";
 import { matrixTable, picture, section, table } from "../lib/show.js";
 import { writeState } from "../lib/state.js";
 
+const NAMES = { text: "text" };
+
 page(({ root, models }) => {
   let [update, align, found] = [() => {}, () => {}, null];
-  const defaults = { model: models[0].name, text: "The river rose after the rain .", beams: "4", results: "3", penalty: "1", to: "", looks: "1.1" };
+  const defaults = { model: models[0].name, ...firstExample(models, { text: "The river rose after the rain ." }, NAMES), beams: "4", results: "3", penalty: "1", to: "", looks: "1.1" };
   const form = new Form(defaults, (_, name) => (name === "looks" ? align() : update()));
   const reading = make("div", { "aria-live": "polite" });
   const all = table("All translations", [{ name: "text" }, { name: "place", kind: "number" }, { name: "translation" }, { name: "score", kind: "number" }, { name: "", kind: "word" }], { file: "translations" });
@@ -25,7 +27,7 @@ page(({ root, models }) => {
   const aligned = make("div", { class: "result" }, looks, source, matrix, place);
   root.append(
     section(
-      "Text", modelField(form, models), form.area("text", "Texts, one per line"),
+      "Text", modelField(form, models), form.area("text", "Texts, one per line"), examplesField(form, models, NAMES),
       make("div", { class: "fields few" }, form.number("beams", "Beam size", { min: 1, max: 16 }), form.number("results", "Translations per text", { min: 1, max: 16 }), form.number("penalty", "Length penalty", { min: 0, max: 5, step: 0.1 }), language),
     ),
     section("Translation", shown),

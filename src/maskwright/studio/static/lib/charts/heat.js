@@ -3,6 +3,8 @@
 import { draw } from "../dom.js";
 import { measure, shorten } from "./text.js";
 
+const LEGEND = 30; // height of the scale of colors
+
 /**
  * rows, columns: names; values[row][column]: numbers or null; from, to: the values drawn empty and full; shown(value): its
  * text; onpick(row, column): called when a cell is selected. Negative values have another color if `from` is 0 or less.
@@ -16,7 +18,7 @@ export const heat = (rows, columns, values, { from = 0, to = 1, shown = (value) 
   const longest = Math.min(Math.max(...columns.map((column) => measure(column, 12))), 120);
   const top = slanted ? Math.ceil(longest) + 10 : 22;
   const full = Math.max(left + cell * columns.length + 2, Math.min(width, 200));
-  const height = top + tall * rows.length + 2;
+  const height = top + tall * rows.length + 2 + LEGEND;
   const svg = draw("svg", { width: full, height, viewBox: `0 0 ${full} ${height}`, "aria-label": name });
   const wide = measure(shown(from < 0 ? -1 : to)) < cell - 4;
 
@@ -35,11 +37,10 @@ export const heat = (rows, columns, values, { from = 0, to = 1, shown = (value) 
     columns.forEach((column, columnIndex) => {
       const value = values[rowIndex][columnIndex];
       if (value === null || value === undefined) return;
-      const isBelow = from <= 0 && value < 0;
-      const share = isBelow ? Math.min(value / (from || -1), 1) : Math.min(Math.max((value - Math.max(from, 0)) / (to - Math.max(from, 0) || 1), 0), 1);
+      const { fill, share, opacity } = colorOf(value, from, to);
       const box = draw("rect", {
         x: left + columnIndex * cell, y, width: cell, height: tall, class: "cell",
-        fill: isBelow ? "var(--s1)" : "var(--s0)", "fill-opacity": (0.04 + 0.9 * share).toFixed(3),
+        fill, "fill-opacity": opacity,
         on: onpick ? { click: () => onpick(rowIndex, columnIndex) } : {},
       });
       box.append(draw("title", { text: `${row} · ${column}: ${shown(value)}` }));
@@ -52,5 +53,25 @@ export const heat = (rows, columns, values, { from = 0, to = 1, shown = (value) 
       }
     });
   });
+  svg.append(...legend(left, height - LEGEND + 12, Math.min(cell * columns.length, 160), from, to, shown));
   return svg;
 };
+
+/** One hue for values from 0 (or `from`) up, and another below 0; opacity grows with the distance. */
+function colorOf(value, from, to) {
+  const isBelow = from <= 0 && value < 0;
+  const low = Math.max(from, 0);
+  const share = isBelow ? Math.min(value / (from || -1), 1) : Math.min(Math.max((value - low) / (to - low || 1), 0), 1);
+  return { fill: isBelow ? "var(--s1)" : "var(--s0)", share, opacity: (0.04 + 0.9 * share).toFixed(3) };
+}
+
+/** The colors from the lowest to the highest value. */
+function legend(x, y, width, from, to, shown) {
+  const steps = 16;
+  const boxes = Array.from({ length: steps }, (_, index) => {
+    const { fill, opacity } = colorOf(from + (to - from) * (index / (steps - 1)), from, to);
+    return draw("rect", { x: x + (index * width) / steps, y, width: width / steps, height: 10, fill, "fill-opacity": opacity });
+  });
+  const [low, high] = [draw("text", { x: x - 6, y: y + 9, "text-anchor": "end", class: "dim", text: shown(from) }), draw("text", { x: x + width + 6, y: y + 9, class: "dim", text: shown(to) })];
+  return [low, ...boxes, high];
+}
