@@ -152,6 +152,14 @@ def test_the_command_lists_and_sends_nothing(saved, hub, maskwright):
     assert hub.requests == []
 
 
+def test_held_out_texts_in_the_folder_are_mentioned(saved, folder, maskwright):
+    assert "held-out data" not in maskwright("push", saved, NAME)[1]
+    facts = storage.read_json(folder / "maskwright.json")
+    storage.write_json(folder / "maskwright.json", {**facts, "examples": [{"text": "a"}, {"text": "b"}]})
+    storage.seal_folder(folder)
+    assert "held-out data: 2 texts in maskwright.json" in maskwright("push", folder, NAME)[1]
+
+
 def test_the_command_uploads(saved, hub, maskwright, monkeypatch):
     monkeypatch.setattr(constants, "ENDPOINT", hub.address)
     code, out, err = maskwright("push", saved, NAME, "--license", "mit", "--yes")

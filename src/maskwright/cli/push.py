@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ..core.options import option
+from ..core.plural import plural
 from .common import JsonFlag, print_json, print_table, print_text
 from .settings import print_next, takes_settings
 
@@ -54,6 +55,9 @@ def push(settings: PushSettings, json: JsonFlag = False) -> None:
     print_table(["file", "bytes"], rows, f"{plan.folder} as {plan.name}", right=["bytes"])
     print_text(f"model card:\n{plan.metadata}" if plan.metadata else "model card: no metadata")
     print_text(f"license: {plan.license or 'none: add --license ID'}")
+    if plan.num_examples:
+        count = plural(plan.num_examples, "text")
+        print_text(f"held-out data: {count} in maskwright.json (examples); to keep them private, remove them first")
     if address:
         print_text(f"uploaded: {address}")
     else:

@@ -38,6 +38,7 @@ class PushPlan:
         files: Bytes of each file, by its path in the folder.
         metadata: The front matter of the model card, as text.
         license: The license that the card states; "" if none.
+        num_examples: Held-out texts in maskwright.json, which become public too.
         changed: New content of the card and the manifest, where a license is added.
     """
 
@@ -46,6 +47,7 @@ class PushPlan:
     files: dict[str, int]
     metadata: str
     license: str
+    num_examples: int = 0
     changed: dict[str, bytes] = field(default_factory=dict, repr=False)
 
     @property
@@ -62,6 +64,7 @@ class PushPlan:
             "size_bytes": self.size_bytes,
             "metadata": self.metadata,
             "license": self.license or None,
+            "num_examples": self.num_examples,
         }
 
 
@@ -106,7 +109,10 @@ def plan_push(folder: str | Path, name: str, license: str | None = None) -> Push
         changed = _with_card(folder, card.encode())
     sizes = {one: len(changed[one]) if one in changed else (folder / one).stat().st_size for one in names}
     found = _FRONT_MATTER.match(card)
-    return PushPlan(folder, name, sizes, found[1].rstrip("\n") if found else "", _stated_license(card), changed)
+    metadata = found[1].rstrip("\n") if found else ""
+    examples = read_facts(folder).get("examples")
+    num_examples = len(examples) if isinstance(examples, list) else 0
+    return PushPlan(folder, name, sizes, metadata, _stated_license(card), num_examples, changed)
 
 
 def push(plan: PushPlan, *, private: bool = False, message: str = "Upload model", endpoint: str | None = None) -> str:
