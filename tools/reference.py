@@ -91,6 +91,7 @@ API: dict[str, tuple[str, tuple[str, ...]]] = {
             "MultiTaskConfig",
             "distill",
             "DistillConfig",
+            "Callback",
             "layer_lab",
             "LayerLabConfig",
         ),

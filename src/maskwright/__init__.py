@@ -15,6 +15,7 @@ _WHERE = {
     "Tokenizer": "text.tokenizers.tokenizer",
     "Batch": "data.batch",
     "ModelConfig": "models.config",
+    "Callback": "train.callbacks",
     "PretrainConfig": "train.pretraining.config",
     "FinetuneConfig": "train.finetuning.config",
     "MultiTaskConfig": "train.finetuning.multi_task.config",
@@ -47,6 +48,7 @@ _WHERE = {
 __all__ = [
     "AnomalyDetector",
     "Batch",
+    "Callback",
     "DistillConfig",
     "Embedder",
     "FillMask",
@@ -98,6 +100,7 @@ if TYPE_CHECKING:
     from .experiments.layers.config import LayerLabConfig
     from .models.config import ModelConfig
     from .text.tokenizers.tokenizer import Tokenizer
+    from .train.callbacks import Callback
     from .train.distillation.config import DistillConfig
     from .train.finetuning.config import FinetuneConfig
     from .train.finetuning.multi_task.config import MultiTaskConfig

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, overload
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .experiments.layers.config import LayerLabConfig
     from .experiments.layers.run import LayerLabResult
+    from .train.callbacks import Callback
     from .train.distillation.config import DistillConfig
     from .train.distillation.distill import DistillResult
     from .train.finetuning.config import FinetuneConfig
@@ -19,12 +22,13 @@ if TYPE_CHECKING:
 __all__ = ["distill", "finetune", "layer_lab", "pretrain"]
 
 
-def pretrain(config: PretrainConfig, *, restart: bool = False) -> PretrainResult:
+def pretrain(config: PretrainConfig, *, restart: bool = False, callbacks: Sequence[Callback] = ()) -> PretrainResult:
     """Pre-trains a model, or resumes the run in `config.output`, as the command does.
 
     Args:
         config: Settings of the run.
         restart: Discard the run folder and restart from scratch.
+        callbacks: Objects that are called during training; see `Callback`.
 
     Returns:
         The paths and scores of the run.
@@ -34,25 +38,28 @@ def pretrain(config: PretrainConfig, *, restart: bool = False) -> PretrainResult
     """
     from .train.pretraining.pretrain import pretrain as run
 
-    return run(config, restart=restart)
+    return run(config, restart=restart, callbacks=callbacks)
 
 
 @overload
-def finetune(config: FinetuneConfig, *, restart: bool = False) -> FinetuneResult:
+def finetune(config: FinetuneConfig, *, restart: bool = False, callbacks: Sequence[Callback] = ()) -> FinetuneResult:
     """One task."""
 
 
 @overload
-def finetune(config: MultiTaskConfig, *, restart: bool = False) -> MultiTaskResult:
+def finetune(config: MultiTaskConfig, *, restart: bool = False, callbacks: Sequence[Callback] = ()) -> MultiTaskResult:
     """Several tasks."""
 
 
-def finetune(config: FinetuneConfig | MultiTaskConfig, *, restart: bool = False) -> FinetuneResult | MultiTaskResult:
+def finetune(
+    config: FinetuneConfig | MultiTaskConfig, *, restart: bool = False, callbacks: Sequence[Callback] = ()
+) -> FinetuneResult | MultiTaskResult:
     """Fine-tunes for one task or several, or resumes the run in `config.output`, as the command does.
 
     Args:
         config: Settings of the run; a MultiTaskConfig for several tasks.
         restart: Discard the run folder and restart from scratch.
+        callbacks: Objects that are called during training; see `Callback`.
 
     Returns:
         The paths and scores of the run.
@@ -66,16 +73,17 @@ def finetune(config: FinetuneConfig | MultiTaskConfig, *, restart: bool = False)
     from .train.finetuning.multi_task.train import finetune_tasks
 
     if isinstance(config, MultiTaskConfig):
-        return finetune_tasks(config, restart=restart)
-    return run(config, restart=restart)
+        return finetune_tasks(config, restart=restart, callbacks=callbacks)
+    return run(config, restart=restart, callbacks=callbacks)
 
 
-def distill(config: DistillConfig, *, restart: bool = False) -> DistillResult:
+def distill(config: DistillConfig, *, restart: bool = False, callbacks: Sequence[Callback] = ()) -> DistillResult:
     """Distills a teacher into a student, or resumes the run in `config.output`, as the command does.
 
     Args:
         config: Settings of the run.
         restart: Discard the run folder and restart from scratch.
+        callbacks: Objects that are called during training; see `Callback`.
 
     Returns:
         The paths and scores of the run.
@@ -85,7 +93,7 @@ def distill(config: DistillConfig, *, restart: bool = False) -> DistillResult:
     """
     from .train.distillation.distill import distill as run
 
-    return run(config, restart=restart)
+    return run(config, restart=restart, callbacks=callbacks)
 
 
 def layer_lab(config: LayerLabConfig, *, restart: bool = False) -> LayerLabResult:

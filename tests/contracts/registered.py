@@ -9,6 +9,7 @@ from pathlib import Path
 from contracts.families import FAMILY
 from contracts.folders import MODEL_FOLDER
 from contracts.functions import COMMAND, EXPORT_FORMAT, EXPORT_RUNTIME, METRIC, SCHEDULE
+from contracts.loggers import LOGGER
 from contracts.networks import HEAD, PRESET
 from contracts.objectives import OBJECTIVE
 from contracts.readers import READER
@@ -25,6 +26,7 @@ CONTRACTS: dict[str, Mapping[str, Check]] = {
     "head": HEAD,
     "task": TASK,
     "reader": READER,
+    "logger": LOGGER,
     "objective": OBJECTIVE,
     "tokenizer": TOKENIZER,
     "model_folder": MODEL_FOLDER,
@@ -39,6 +41,7 @@ FUNCTIONS = {
     "schedule",
     "metric",
     "reader",
+    "logger",
     "command",
     "export_format",
     "export_runtime",

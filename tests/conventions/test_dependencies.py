@@ -12,7 +12,20 @@ from conventions.sources import REPOSITORY, modules
 
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
-FOR_USERS = {"data", "translation", "vectors", "sentencepiece", "serve", "studio", "export", "scale", "hub", "plot"}
+FOR_USERS = {
+    "data",
+    "translation",
+    "vectors",
+    "sentencepiece",
+    "serve",
+    "studio",
+    "export",
+    "scale",
+    "hub",
+    "plot",
+    "wandb",
+    "mlflow",
+}
 FOR_DEVELOPMENT = {"bench", "test", "clients", "docs", "dev", "supply"}
 
 

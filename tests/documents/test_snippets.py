@@ -44,6 +44,7 @@ PAGES = [
     "how-to/features",
     "how-to/fill-mask",
     "how-to/finetune",
+    "how-to/follow-a-run",
     "how-to/generate",
     "how-to/glue",
     "how-to/imbalance",

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from maskwright.core.errors import RunError
 from maskwright.train import loop
 from maskwright.train.finetuning.finetune import finetune
+from maskwright.train.loggers.base import scalars
+from maskwright.train.loggers.tensorboard import NAME, EventFile, crc32c
 from maskwright.train.pretraining.pretrain import pretrain
 from maskwright.train.run import open_run
 from maskwright.train.signals import Interrupted, StopRequest
-from maskwright.train.tensorboard import NAME, EventFile, crc32c, scalars
 from train.event_reading import bitwise_crc32c, events
 from train.runs import finetuning, pretraining
 
@@ -115,20 +116,20 @@ def test_a_truncated_end_is_repaired_when_the_run_resumes(tmp_path: Path):
         run.rewind(0)
         for step in (1, 2, 3):
             run.log({"step": step, "loss": 1.0 / step})
-        run.events.path.write_bytes(run.events.path.read_bytes()[:-5])
+        run.loggers[0].path.write_bytes(run.loggers[0].path.read_bytes()[:-5])
     with open_run(tmp_path / "run", {"tensorboard": True}) as run:
         run.rewind(2)
         run.log({"step": 3, "loss": 0.25})
-        assert [(step, value) for step, _, value in events(run.events.path)] == [(1, 1.0), (2, 0.5), (3, 0.25)]
+        assert [(step, value) for step, _, value in events(run.loggers[0].path)] == [(1, 1.0), (2, 0.5), (3, 0.25)]
 
 
 def test_events_can_be_requested_later_and_then_continue(tmp_path: Path):
     with open_run(tmp_path / "run", {"lr": 1, "tensorboard": False}) as run:
         run.rewind(0)
         run.log({"step": 1, "loss": 1.0})
-        assert run.events is None
+        assert not run.loggers
     with open_run(tmp_path / "run", {"lr": 1, "tensorboard": True}) as run:
-        assert events(run.events.path) == [(1, "train/loss", 1.0)]
+        assert events(run.loggers[0].path) == [(1, "train/loss", 1.0)]
     with open_run(tmp_path / "run", {"lr": 1}) as run:
         run.log({"step": 2, "loss": 0.5})
         assert [step for step, _, _ in events(run.path / NAME)] == [1, 2]
@@ -153,7 +154,7 @@ def test_starting_over_discards_the_events(tmp_path: Path):
         run.rewind(0)
         run.log({"step": 1, "loss": 1.0})
     with open_run(tmp_path / "run", {}, restart=True) as run:
-        assert run.events is None and not (run.path / NAME).exists()
+        assert not run.loggers and not (run.path / NAME).exists()
 
 
 def test_tensorboard_itself_reads_them(tmp_path: Path):

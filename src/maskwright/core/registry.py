@@ -51,6 +51,11 @@ TABLE: dict[str, dict[str, str]] = {
         "choices": "maskwright.text.readers.choices:READER",
         "texts": "maskwright.text.readers.row_stream:READER",
     },
+    "logger": {
+        "tensorboard": "maskwright.train.loggers.tensorboard:EventFile",
+        "wandb": "maskwright.train.loggers.wandb:WandbLogger",
+        "mlflow": "maskwright.train.loggers.mlflow:MlflowLogger",
+    },
     "head": {
         "mlm": "maskwright.models.pretraining_heads:MaskedLanguageModelHead",
         "clm": "maskwright.models.pretraining_heads:CausalLanguageModelHead",

@@ -49,8 +49,8 @@ def save_checkpoint(
     optimizer: torch.optim.Optimizer,
     state: dict[str, Any],
     keep: int,
-) -> None:
-    """Write `folder/step-N` (complete or absent) and remove all but the newest `keep`."""
+) -> Path:
+    """Write `folder/step-N` (complete or absent) and remove all but the newest `keep`. Returns its path."""
     target = folder / f"step-{step}"
     if not target.exists():
         with storage.new_folder(target) as new:
@@ -59,6 +59,7 @@ def save_checkpoint(
             storage.write_json(new / "state.json", {"step": step, **state})
     for _, old in list_checkpoints(folder)[:-keep]:
         storage.remove_folder(old)
+    return target
 
 
 def list_checkpoints(folder: Path) -> list[tuple[int, Path]]:

@@ -24,6 +24,7 @@ from ..data.batch import Batch
 from ..nn.generators import preserve_generators, seed_generators
 from ..objectives.outcome import LossSums
 from ..objectives.scores import mean_scores
+from .callbacks import CheckpointFacts, EvaluationFacts, StepFacts, read_only
 from .checkpoint import list_checkpoints, load_latest, save_checkpoint
 from .distributed.agreement import check_same
 from .distributed.group import Group
@@ -152,16 +153,21 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
             norm, tokens = _one_step(job, optimizer, steps, settings, step, window)
             clock.add(tokens)
             step += 1
+            record: dict[str, Any] = {}
             if step % settings.log_every == 0 or step == settings.steps:
                 summed = Window.merged(group.gather(dict(window.sums)))
-                record = {"step": step, **summed.means(), "lr": _rate(settings, step - 1), "grad_norm": norm}
+                record |= {"step": step, **summed.means(), "lr": _rate(settings, step - 1), "grad_norm": norm}
                 record |= {"tokens": int(summed.sums["tokens"]), **clock.read(), **steps.read_times()}
                 window = Window()
                 progress.update(step, _describe(record))
                 if run is not None:
                     run.log(record)
+            if run is not None and run.callbacks:
+                facts = (_rate(settings, step - 1), norm, tokens, read_only(record))
+                run.callbacks.call("on_step", job.model, StepFacts(run.path, step, settings.steps, *facts))
+                clock.skip()
             if step % settings.evaluate_every == 0 or step == settings.steps:
-                steps.after_evaluation(partial(_evaluate, job, step, run))
+                steps.after_evaluation(partial(_evaluate, job, step, settings.steps, run))
                 clock.skip()
             if run is not None and (step % settings.checkpoint_every == 0 or step == settings.steps or stop.is_due):
                 _save(job, optimizer, run, settings, step, window)
@@ -280,18 +286,21 @@ def _save(
 
     def write() -> None:
         run.checkpoints.mkdir(exist_ok=True)
-        save_checkpoint(run.checkpoints, step, job.model, optimizer, state, settings.keep)
+        path = save_checkpoint(run.checkpoints, step, job.model, optimizer, state, settings.keep)
+        run.callbacks.call("on_checkpoint", job.model, CheckpointFacts(run.path, step, settings.steps, path))
 
     run.group.from_main(write)
 
 
-def _evaluate(job: Job, step: int, run: RunFolder | None) -> bool:
+def _evaluate(job: Job, step: int, steps: int, run: RunFolder | None) -> bool:
     """Evaluate and log the scores. Returns whether training ends early."""
     job.model.eval()
     scores = job.evaluate(step)
     job.model.train()
     if scores and run is not None:
         run.log({"step": step, **{f"eval_{name}": value for name, value in scores.items()}})
+    if run is not None:
+        run.callbacks.call("on_evaluate", job.model, EvaluationFacts(run.path, step, steps, read_only(scores)))
     return job.should_stop()
 
 

@@ -4,7 +4,7 @@ config.toml      the resolved recipe            checkpoints/step-N/   complete o
 run.json         versions, threads, machine     model/                the final model
 metrics.jsonl    one line per logged step       report.html           the report
 result.json      written last: the run is finished
-events.out.tfevents.maskwright   the log for TensorBoard, if the recipe enables it
+events.out.tfevents.maskwright, wandb/, mlruns/   the log for other programs, if the recipe names them (--log)
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from __future__ import annotations
 import json
 import platform
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +27,17 @@ from ..core import storage
 from ..core.errors import InputError, MissingExtraError, MissingFileError, RunError
 from ..core.plural import plural
 from ..core.progress import note
+from .callbacks import Callback, Callbacks
 from .distributed.agreement import check_same
 from .distributed.group import Group
-from .tensorboard import EventFile
+from .loggers.base import Logger, loggers_of
 
 RESULT = "result.json"
 VISIBLE_SECONDS = 20.0  # for a folder to appear on other machines
 METRICS = "metrics.jsonl"
 FINISHED = ("rungs", "parts", "probes")  # folders with the finished parts of experiments  (terms: ok)
 # Settings that may change when a run is resumed: they affect results no more than another version of torch does.
-_CHANGEABLE = ("tensorboard", "activation_checkpointing", "compile")
+_CHANGEABLE = ("tensorboard", "log", "activation_checkpointing", "compile")
 _KINDS = {
     "pretrain_steps": "a ladder",
     "rare_class": "a class-imbalance experiment",
@@ -68,18 +70,29 @@ class RunResult:
 class RunFolder:
     """Paths and log of one run. Open it with `open_run`.
 
-    group: the processes that train; only the first one writes, and the others ignore calls that would.
+    group: the processes that train; only the first one writes, and the others ignore calls that would. callbacks:
+    called during training.
     """
 
-    def __init__(self, path: Path, recipe: dict[str, Any], group: Group | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        recipe: dict[str, Any],
+        group: Group | None = None,
+        callbacks: Callbacks | None = None,
+    ) -> None:
+        self.callbacks = Callbacks() if callbacks is None else callbacks
         self.path = path
         self.recipe = recipe
         self.group = Group() if group is None else group
         self.metrics_path = path / METRICS
         self.checkpoints = path / "checkpoints"
-        events = EventFile(path)
-        # An existing file is always continued; otherwise it would lack the new steps.
-        self.events = events if recipe.get("tensorboard") or events.path.exists() else None
+        self._parts: list[RunFolder] = []
+
+    @cached_property
+    def loggers(self) -> list[Logger]:
+        """Those that write the log for other programs; in the first process only."""
+        return loggers_of(self.path, self.recipe) if self.group.is_main else []
 
     @property
     def result(self) -> dict[str, Any] | None:
@@ -88,7 +101,14 @@ class RunFolder:
 
     def part(self, name: str) -> RunFolder:
         """A folder in this one with its own log, of the same processes."""
-        return RunFolder(self.path / name, self.recipe, self.group)
+        self._parts.append(RunFolder(self.path / name, self.recipe, self.group, self.callbacks))
+        return self._parts[-1]
+
+    def close(self) -> None:
+        """End the logs of this folder and its parts, as far as this process has written them."""
+        for folder in (*self._parts, self):
+            for logger in folder.loggers:
+                logger.close(folder.result is not None)
 
     def finish(self, result: dict[str, Any]) -> None:
         """Mark the run as finished. Must be the last write."""
@@ -96,13 +116,13 @@ class RunFolder:
             storage.write_json(self.path / RESULT, result)
 
     def log(self, record: dict[str, Any]) -> None:
-        """Append a record, with its `time` (seconds since 1970), to metrics.jsonl and to the events, if any."""
+        """Append a record, with its `time` (seconds since 1970), to metrics.jsonl and to the loggers."""
         if not self.group.is_main:
             return
         record = {**record, "time": round(time.time(), 3)}
         storage.append_line(self.metrics_path, json.dumps(record))
-        if self.events is not None:
-            self.events.append(record)
+        for logger in self.loggers:
+            logger.append(record)
 
     def records(self) -> list[dict[str, Any]]:
         """All logged records; a line truncated by a crash is skipped."""
@@ -117,8 +137,8 @@ class RunFolder:
             return
         kept = [record for record in self.records() if record["step"] <= step]
         storage.write_text(self.metrics_path, "".join(json.dumps(record) + "\n" for record in kept))
-        if self.events is not None:
-            self.events.rewrite(kept)
+        for logger in self.loggers:
+            logger.rewrite(kept)
 
     def facts(self) -> dict[str, Any]:
         """Versions and machine at the start of the run."""
@@ -127,17 +147,23 @@ class RunFolder:
 
 @contextmanager
 def open_run(
-    path: Path, recipe: dict[str, Any], *, restart: bool = False, group: Group | None = None
+    path: Path,
+    recipe: dict[str, Any],
+    *,
+    restart: bool = False,
+    group: Group | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> Iterator[RunFolder]:
     """Lock the run folder `path` for `recipe`: a new, interrupted or finished run.
 
     recipe: plain values, as `core.config.to_dict` returns; group: the processes that train, of which the first one
-    locks and writes, and the others check that they see the same folder. Raises RunError when another process uses the
-    folder, when it contains a run with other settings (the message lists the differences) or anything but a run, or
-    when a restart would delete an input of the recipe. Invalid input (InputError, ModelFolderError, MissingFileError,
-    MissingExtraError) before the first step leaves no folder.
+    locks, writes and calls the callbacks, and the others check that they see the same folder. Raises RunError when
+    another process uses the folder, when it contains a run with other settings (the message lists the differences) or
+    anything but a run, or when a restart would delete an input of the recipe. Invalid input (InputError,
+    ModelFolderError, MissingFileError, MissingExtraError) before the first step leaves no folder.
     """
     group = Group() if group is None else group
+    called = Callbacks(callbacks)
     check_same(group, "settings", {**recipe, **_versions()})
     if not group.is_main:
         _check_visible(path, group.from_main(lambda: None))
@@ -150,6 +176,8 @@ def open_run(
         raise RunError(
             f"{path} is not empty and does not contain a run (no config.toml): choose another folder for the run."
         )
+    for logger in loggers_of(path, recipe):
+        logger.check()
     with storage.lock(path):
         storage.remove_leftovers(path)
         if restart:
@@ -161,9 +189,9 @@ def open_run(
             storage.write_text(path / "config.toml", _toml(recipe))
         else:
             _check_same(path, recipe)
-        run = RunFolder(path, recipe, group)
+        run = RunFolder(path, recipe, group, called)
         _note_environment_changes(run)
-        _add_events(run)
+        _add_logs(run)
         if group.world > 1:
             group.from_main(lambda: storage.read_bytes(path / ".lock").decode())
         try:
@@ -172,6 +200,8 @@ def open_run(
             if is_new and not _has_progress(path):
                 _remove(path)  # invalid input before the first step: leave no incomplete run
             raise
+        finally:
+            run.close()
 
 
 def is_recorded_without(path: Path, setting: str) -> bool:
@@ -195,12 +225,13 @@ def _check_visible(path: Path, owner: str) -> None:
         time.sleep(0.2)
 
 
-def _add_events(run: RunFolder) -> None:
-    """Write the events of records that a run, and each of its seeds, logged before TensorBoard was enabled."""
-    for path in (run.path, *run.path.glob("seed-*")):
-        folder = RunFolder(path, run.recipe)
-        if folder.events is not None and folder.metrics_path.exists() and not folder.events.path.exists():
-            folder.events.rewrite(folder.records())
+def _add_logs(run: RunFolder) -> None:
+    """Give a logger the records that a run, and each of its seeds, logged before it was named."""
+    for folder in (run, *(RunFolder(path, run.recipe) for path in run.path.glob("seed-*"))):
+        for logger in folder.loggers:
+            if folder.metrics_path.exists() and not logger.path.exists():
+                logger.rewrite(folder.records())
+                logger.close(folder.result is not None)
 
 
 def kind_of(recipe: Mapping[str, Any]) -> str:

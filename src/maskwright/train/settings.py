@@ -6,7 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from ..core.config import check, read_toml
+from ..core import registry
+from ..core.config import check, check_name, read_toml
 from ..core.errors import MaskwrightError
 from ..core.hardware import DEVICE, PRECISION, THREADS, Device, Precision  # noqa: F401 (for settings.DEVICE and others)
 from ..core.options import DATA, NETWORK, OPTIMIZATION, RUN, Setting
@@ -73,12 +74,23 @@ MERGE = Setting("Merge the adapter: model/ is a whole model.", panel=NETWORK)
 CHECKPOINT_EVERY = Setting("Steps between checkpoints.", unit="steps", panel=RUN)
 LOG_EVERY = Setting("Steps between log entries.", unit="steps", panel=RUN)
 KEEP = Setting("Number of checkpoints to keep.", panel=RUN)
-TENSORBOARD = Setting("Also write the log as TensorBoard events.", panel=RUN)
+LOG = Setting(
+    "Also write the log for tensorboard, wandb or mlflow. Repeatable.",
+    metavar="NAME",
+    panel=RUN,
+)
+TENSORBOARD = Setting("The same as --log tensorboard.", panel=RUN)
 
 SEED = Setting("Random seed; the same seed gives the same results.")
 
 # Of a command that is printed: what it says without --accumulation in a single process.
 SINGLE_PROCESS: dict[str, Any] = {"accumulation": 1}
+
+
+def check_log(config: Any) -> None:
+    """Raises ConfigError for an unknown logger."""
+    for name in config.log:
+        check_name("log", "logger", name, registry.names("logger"))
 
 
 def fill_accumulation(config: Any) -> None:

@@ -135,6 +135,7 @@ class DistillConfig:
     )
     log_every: int = option(10, settings.LOG_EVERY)
     keep: int = option(2, settings.KEEP)
+    log: tuple[str, ...] = option((), settings.LOG)
     skip_bad_rows: bool = option(False, settings.SKIP_BAD_ROWS)
     seed: int = option(0, settings.SEED)
     device: settings.Device = option("auto", settings.DEVICE)
@@ -143,6 +144,7 @@ class DistillConfig:
     def __post_init__(self) -> None:
         settings.fill_accumulation(self)
         fit_types(self)
+        settings.check_log(self)
         check(
             bool(self.corpus) != (self.train is not None),
             "Pass either CORPUS, text for a pre-trained teacher, or --train, labeled rows for a fine-tuned one.",

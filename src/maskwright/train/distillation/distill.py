@@ -5,6 +5,7 @@ Rerunning the same command resumes an interrupted run.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from ...inference.ready import compute_in
 from ...models.device import resolve_device, resolve_precision
 from ...models.model import Model, tokenizer_of
 from ..against_baseline import Compared
+from ..callbacks import Callback
 from ..distributed.current import check_processes, joined
 from ..loop import train
 from ..run import RunFolder, RunResult, open_run
@@ -47,7 +49,7 @@ class DistillResult(RunResult):
     baseline: Compared | None = None
 
 
-def distill(config: DistillConfig, *, restart: bool = False) -> DistillResult:
+def distill(config: DistillConfig, *, restart: bool = False, callbacks: Sequence[Callback] = ()) -> DistillResult:
     """Run `config`, or resume it; a finished run is returned unchanged.
 
     Raises RunError when the folder contains another run or the teacher has changed, ModelFolderError for a teacher that
@@ -58,7 +60,7 @@ def distill(config: DistillConfig, *, restart: bool = False) -> DistillResult:
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True), by_embeddings)
     with (
         joined(config.output, device) as group,
-        open_run(config.output, to_dict(config), restart=restart, group=group) as run,
+        open_run(config.output, to_dict(config), restart=restart, group=group, callbacks=callbacks) as run,
     ):
         check_processes(config, group)
         if finished := group.from_main(lambda: run.result):

@@ -34,7 +34,7 @@ class FinetuneConfig:
     train_target, dev_target: the translations of train and dev, line by line, where those are text files; network:
     changes of the preset, by names of ModelConfig, or, of a model folder, the layers between its encoder and the new
     head (TOP); contrastive: task regression without a head, the same as task similarity; average_checkpoints: None
-    keeps the best epoch; tensorboard and activation_checkpointing may change when a run is resumed. epochs, lr, warmup,
+    keeps the best epoch; log and activation_checkpointing may change when a run is resumed. epochs, lr, warmup,
     schedule, batch_tokens and label_smoothing: None becomes the task's own default; of lr, first the adapter's or the
     one that the model recommends; min_steps: None becomes 0 with `epochs`. `maskwright finetune --help` has a line for
     each setting.
@@ -142,6 +142,7 @@ class FinetuneConfig:
     skip_bad_rows: bool = option(False, settings.SKIP_BAD_ROWS)
     checkpoint_every: int = option(0, settings.CHECKPOINT_EVERY, default_help="one epoch")
     log_every: int = option(10, settings.LOG_EVERY)
+    log: tuple[str, ...] = option((), settings.LOG)
     tensorboard: bool = option(False, settings.TENSORBOARD)
     seed: int = option(0, settings.SEED)
     device: settings.Device = option("auto", settings.DEVICE)
@@ -157,6 +158,7 @@ class FinetuneConfig:
             object.__setattr__(self, "lr", self.dependent_defaults["lr"])
         fill_defaults(self, self.task)
         fit_types(self)
+        settings.check_log(self)
         check_name("task", "task", self.task, registry.names("task"))
         check(
             self.model is None or self.preset is None,

@@ -28,6 +28,7 @@ from ...tasks.rows.examples import Examples
 from ...tasks.spec import spec_of
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..against_baseline import Compared
+from ..callbacks import Callback
 from ..checkpoint import mean_weights
 from ..distributed.current import check_processes, joined
 from ..loop import LoopSettings, train
@@ -124,7 +125,7 @@ def fit(
     return FitResult(steps, job.best["metrics"])
 
 
-def finetune(config: FinetuneConfig, *, restart: bool = False) -> FinetuneResult:
+def finetune(config: FinetuneConfig, *, restart: bool = False, callbacks: Sequence[Callback] = ()) -> FinetuneResult:
     """Run `config`, or resume it; a finished run is returned unchanged.
 
     Raises RunError when the folder contains another run, RowErrors for bad rows, ModelFolderError for an unreadable
@@ -136,7 +137,7 @@ def finetune(config: FinetuneConfig, *, restart: bool = False) -> FinetuneResult
         config = replace(config, min_steps=0)  # a run of an older version resumes, or stays finished, with its settings
     with (
         joined(config.output, device) as group,
-        open_run(config.output, to_dict(config), restart=restart, group=group) as run,
+        open_run(config.output, to_dict(config), restart=restart, group=group, callbacks=callbacks) as run,
     ):
         check_processes(config, group)
         if finished := group.from_main(lambda: run.result):

@@ -43,7 +43,7 @@ class PretrainConfig:
     corpus: one folder prepared by an earlier run (its `data/`) is used as it is; model: changes of the preset, by names
     of ModelConfig; reset_state: otherwise the hidden state of a recurrent network is carried from batch to batch
     (truncated backpropagation, max_length tokens at a time); dropout: 0 learns more from a text that is seen about
-    once; eval: a labeled file scores a linear probe on frozen features. activation_checkpointing and tensorboard may
+    once; eval: a labeled file scores a linear probe on frozen features. activation_checkpointing and log may
     change when a run is resumed. `maskwright pretrain --help` has a line for each setting.
     """
 
@@ -113,6 +113,7 @@ class PretrainConfig:
     keep: int = option(2, settings.KEEP)
     skip_bad_rows: bool = option(False, settings.SKIP_BAD_ROWS)
     keep_duplicates: bool = option(False, "Keep duplicate documents.", panel=DATA)
+    log: tuple[str, ...] = option((), settings.LOG)
     tensorboard: bool = option(False, settings.TENSORBOARD)
     seed: int = option(0, settings.SEED)
     device: settings.Device = option("auto", settings.DEVICE)
@@ -127,6 +128,7 @@ class PretrainConfig:
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
         fit_types(self)
+        settings.check_log(self)
         check(bool(self.corpus), "Setting 'corpus' is empty: pass at least one text file, folder or glob.")
         from ...models.presets import PRESETS
 

@@ -33,6 +33,7 @@ from ...objectives.replaced_pair import GENERATOR_SHARE, RTD_WEIGHT
 from ...objectives.selection import make_recipe, objective_for
 from ...objectives.stream import split_documents
 from ...text.tokenizers.tokenizer import Tokenizer
+from ..callbacks import Callback
 from ..distributed.current import check_processes, joined
 from ..loop import LoopSettings, train
 from ..run import RunFolder, RunResult, open_run
@@ -60,7 +61,7 @@ class PretrainResult(RunResult):
     already_finished: bool = False
 
 
-def pretrain(config: PretrainConfig, *, restart: bool = False) -> PretrainResult:
+def pretrain(config: PretrainConfig, *, restart: bool = False, callbacks: Sequence[Callback] = ()) -> PretrainResult:
     """Run `config`, or resume it; a finished run is returned unchanged.
 
     Raises RunError when the folder contains another run, InputError for an unusable corpus, Interrupted after a signal.
@@ -70,7 +71,7 @@ def pretrain(config: PretrainConfig, *, restart: bool = False) -> PretrainResult
     check_preset(config)
     with (
         joined(config.output, device) as group,
-        open_run(config.output, to_dict(config), restart=restart, group=group) as run,
+        open_run(config.output, to_dict(config), restart=restart, group=group, callbacks=callbacks) as run,
     ):
         check_processes(config, group)
         if finished := group.from_main(lambda: run.result):

@@ -65,6 +65,7 @@ class MultiTaskConfig:
     skip_bad_rows: bool = option(False, settings.SKIP_BAD_ROWS)
     checkpoint_every: int = option(0, _SAME["checkpoint_every"])
     log_every: int = option(10, settings.LOG_EVERY)
+    log: tuple[str, ...] = option((), settings.LOG)
     tensorboard: bool = option(False, settings.TENSORBOARD)
     seed: int = option(0, settings.SEED)
     device: settings.Device = option("auto", settings.DEVICE)
@@ -73,6 +74,7 @@ class MultiTaskConfig:
     def __post_init__(self) -> None:
         settings.fill_accumulation(self)
         fit_types(self)
+        settings.check_log(self)
         check(
             len(self.multi_task) >= 2,
             f"--multi-task needs two files or more, and has {len(self.multi_task)}; for one task use --train.",

@@ -16,6 +16,7 @@ from ....hub.folders import save_model
 from ....models.device import resolve_device, resolve_precision
 from ....tasks.base import Evaluation
 from ...against_baseline import Compared
+from ...callbacks import Callback
 from ...checkpoint import mean_weights
 from ...distributed.current import check_processes, joined
 from ...run import RunFolder, RunResult, open_run
@@ -55,13 +56,15 @@ class MultiTaskResult(RunResult):
         return {name: self.model / name for name in self.tasks}
 
 
-def finetune_tasks(config: MultiTaskConfig, *, restart: bool = False) -> MultiTaskResult:
+def finetune_tasks(
+    config: MultiTaskConfig, *, restart: bool = False, callbacks: Sequence[Callback] = ()
+) -> MultiTaskResult:
     """Run `config`, or resume it; a finished run is returned unchanged. Raises the errors of `finetune`."""
     device = resolve_device(config.device)
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
     with (
         joined(config.output, device) as group,
-        open_run(config.output, to_dict(config), restart=restart, group=group) as run,
+        open_run(config.output, to_dict(config), restart=restart, group=group, callbacks=callbacks) as run,
     ):
         check_processes(config, group)
         if finished := group.from_main(lambda: run.result):

@@ -20,11 +20,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..core import storage
+from ...core import storage
+from .base import scalars
 
 NAME = "events.out.tfevents.maskwright"  # TensorBoard takes every file with "tfevents" in its name
 VERSION = b"brain.Event:2"
-_NOT_SHOWN = ("step", "time", "seconds", "tokens")
 _LARGEST = 3.4028234663852886e38  # of a float of four bytes
 _VARINT, _DOUBLE, _BYTES, _FLOAT = 0, 1, 2, 5  # wire types
 
@@ -32,8 +32,14 @@ _VARINT, _DOUBLE, _BYTES, _FLOAT = 0, 1, 2, 5  # wire types
 class EventFile:
     """The event file of one run folder. Its content is a function of the records only."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, recipe: Mapping[str, Any] | None = None) -> None:
         self.path = folder / NAME
+
+    def check(self) -> None:
+        """Writing needs no package."""
+
+    def close(self, is_finished: bool) -> None:
+        """Every record is already on disk."""
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Append one record of the log: a step, its time and its scalars."""
@@ -45,17 +51,6 @@ class EventFile:
         records = list(records)
         events = [_first_event(records[0] if records else {}), *map(_event, records)]
         storage.write_bytes(self.path, b"".join(map(_block, events)))
-
-
-def scalars(record: Mapping[str, Any]) -> dict[str, float]:
-    """The scalars of a record by tag: "train/loss", "eval/mlm_accuracy", "speed/tokens_per_second"."""
-    found = {}
-    for name, value in record.items():
-        if name in _NOT_SHOWN or isinstance(value, bool) or not isinstance(value, (int, float)):
-            continue
-        group = "eval" if name.startswith("eval_") else "speed" if name.endswith("_per_second") else "train"
-        found[f"{group}/{name.removeprefix('eval_')}"] = float(value)
-    return found
 
 
 def crc32c(data: bytes) -> int:
