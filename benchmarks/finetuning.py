@@ -6,7 +6,9 @@ Fine-tunes MiniLM on every set of finetuning.toml, ours with the training loop o
 precision: bfloat16 if the CPU supports it), theirs with transformers' Trainer and model classes with bf16=True,
 alternating by seed. Both use the token IDs of our tokenizer (a test compares it with theirs) and the same metrics.
 Nothing is selected on the dev examples: the last weights are scored. Every score is saved, so rerun the same command to
-resume; `--table` only prints the saved scores.
+resume; `--table` only prints the saved scores. With --settings benchmarks/adapters.toml, both train LoRA adapters,
+theirs with PEFT; their recorded peak memory is that of the process, so run it with --sides maskwright and then with
+--sides transformers.
 """
 
 from __future__ import annotations
@@ -28,10 +30,13 @@ import torch
 from torch import Tensor
 
 from maskwright.core import registry, storage
+from maskwright.core.memory import peak_memory
 from maskwright.core.progress import set_quiet
 from maskwright.core.randomness import generator
 from maskwright.data.batch import Batch
+from maskwright.hub.adapters import attach_adapter
 from maskwright.hub.folders import load_model
+from maskwright.models.lora_config import LoraConfig
 from maskwright.tasks.base import Task
 from maskwright.tasks.rows.examples import Examples
 from maskwright.text.tokenizers.tokenizer import Tokenizer
@@ -98,6 +103,7 @@ def run_set(name: str, settings: dict[str, Any], options: argparse.Namespace) ->
             "metrics": found.metrics,
             "loss": found.loss,
             "seconds": time.monotonic() - started,
+            "peak_bytes": peak_memory(),
             "train_rows": data.train.num_rows,
             "dev_rows": data.dev.num_rows,
             "settings": settings,
@@ -143,7 +149,11 @@ def read_set(name: str, settings: dict[str, Any]) -> Set:
 def train_ours(data: Set, seed: int) -> Tensor:
     """The dev logits of a model that our loop fine-tuned."""
     task, settings = data.task, data.settings
-    model, _ = load_model(minilm(), task.head, labels=task.labels or None, problem_type=task.problem_type, seed=seed)
+    model, loaded = load_model(
+        minilm(), task.head, labels=task.labels or None, problem_type=task.problem_type, seed=seed
+    )
+    if settings["adapter"]:
+        attach_adapter(model, minilm(), LoraConfig(), loaded.new, seed, {})
     task.init_from_counts(model, data.train)
     fit(
         model,
@@ -170,6 +180,20 @@ def train_theirs(data: Set, seed: int) -> Tensor:
     if kind == "regression":
         labels["problem_type"] = "regression"
     model = getattr(transformers, CLASSES[kind]).from_pretrained(minilm(), **labels)
+    if settings["adapter"]:
+        import peft
+
+        ours = LoraConfig()
+        model = peft.get_peft_model(
+            model,
+            peft.LoraConfig(
+                task_type="SEQ_CLS",
+                r=ours.rank,
+                lora_alpha=ours.alpha,
+                target_modules=list(ours.targets),
+                lora_dropout=ours.dropout,
+            ),
+        )
     with tempfile.TemporaryDirectory() as folder:
         arguments = transformers.TrainingArguments(
             output_dir=folder,

@@ -52,10 +52,10 @@ def main() -> None:
 def scores(model: str | Path) -> dict[str, float]:
     """Scores of a model folder without tuning."""
     embedder = open_embedder(model)
-    pairs = rows_of("stsb/dev.tsv")
+    pairs = rows_of(data_file("stsb/dev.tsv"))
     first, second = (embedder.vectors([row[column] for row in pairs]) for column in ("sentence1", "sentence2"))
     gold = [float(row["score"]) for row in pairs]
-    train, dev = rows_of("agnews/train.tsv"), rows_of("agnews/dev.tsv")
+    train, dev = (rows_of(data_file(f"agnews/{part}.tsv")) for part in ("train", "dev"))
     probes = probe_scores(train, dev, lambda rows, fitted: embedder.vectors([row["text"] for row in rows]))
     return {
         "stsb_dev_spearman": round(spearman(gold, cosines(first, second)), 4),
@@ -68,14 +68,14 @@ def tuned_scores(model: str | Path, folder: Path) -> dict[str, float]:
     """Accuracy of fine-tuned models on dev parts: mean and standard deviation of three seeds."""
     found: dict[str, float] = {}
     for name, count in TUNED.items():
-        rows = rows_of(f"{name}/train.tsv")
+        rows = rows_of(data_file(f"{name}/train.tsv"))
         text = next(column for column in rows[0] if column != "label")
         chosen = generator(0, name).permutation(len(rows))[:count]
         path = folder / f"{name}.tsv"
         lines = ["text\tlabel", *(f"{rows[index][text]}\t{rows[index]['label']}" for index in chosen)]
         storage.write_text(path, "\n".join(lines) + "\n")
         dev = folder / f"{name}-dev.tsv"
-        lines = ["text\tlabel", *(f"{row[text]}\t{row['label']}" for row in rows_of(f"{name}/dev.tsv"))]
+        lines = ["text\tlabel", *(f"{row[text]}\t{row['label']}" for row in rows_of(data_file(f"{name}/dev.tsv")))]
         storage.write_text(dev, "\n".join(lines) + "\n")
         config = FinetuneConfig(
             train=path, dev=dev, output=folder / name, model=str(model), epochs=8, lr=1e-4, batch_size=16, seeds=3
@@ -124,9 +124,7 @@ def probe_scores(
 
 def tfidf() -> Callable[[Sequence[Row], bool], np.ndarray]:
     """TF-IDF features of words and word pairs."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    counter = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
+    counter = tfidf_counter()
 
     def features(rows: Sequence[Row], fitted: bool) -> np.ndarray:
         texts = [row["text"] for row in rows]
@@ -135,14 +133,19 @@ def tfidf() -> Callable[[Sequence[Row], bool], np.ndarray]:
     return features
 
 
+def tfidf_counter() -> Any:
+    """TF-IDF of words and word pairs, to be fitted."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    return TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
+
+
 def fitted_tfidf(texts: Sequence[str], labels: Sequence[str]) -> Any:
     """Logistic regression on TF-IDF features, fitted: the usual baseline of text classification."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
 
-    counter = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
-    return make_pipeline(counter, LogisticRegression(C=10.0, max_iter=2000)).fit(texts, labels)
+    return make_pipeline(tfidf_counter(), LogisticRegression(C=10.0, max_iter=2000)).fit(texts, labels)
 
 
 def named(name: str, values: Sequence[float]) -> dict[str, float]:
@@ -157,9 +160,9 @@ def cosines(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return products / (np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1))
 
 
-def rows_of(name: str) -> list[Row]:
-    """The rows of a tab-separated file of $MASKWRIGHT_DATA."""
-    lines = data_file(name).read_text(encoding="utf-8").splitlines()
+def rows_of(path: Path) -> list[Row]:
+    """The rows of a tab-separated file."""
+    lines = path.read_text(encoding="utf-8").splitlines()
     names = lines[0].split("\t")
     return [dict(zip(names, line.split("\t"), strict=True)) for line in lines[1:]]
 

@@ -23,7 +23,7 @@ sys.path.insert(0, str(REPOSITORY / "src"))
 import typer.main  # noqa: E402
 
 import maskwright as mw  # noqa: E402
-from maskwright.cli.app import COMMANDS, app  # noqa: E402
+from maskwright.cli.app import COMMANDS, whole_app  # noqa: E402
 from maskwright.core.options import (  # noqa: E402
     MISSING,
     PANELS,
@@ -103,7 +103,7 @@ API: dict[str, tuple[str, tuple[str, ...]]] = {
 
 def pages() -> dict[str, str]:
     """Returns the generated pages: text by path below docs/reference."""
-    root = typer.main.get_command(app)
+    root = typer.main.get_command(whole_app())
     found = {"cli/index.md": cli_index(root), "config/index.md": config_index(), "config/model.md": model_page()}
     for name, command in root.commands.items():  # type: ignore[attr-defined]
         found[f"cli/{name}.md"] = command_page(name, command)

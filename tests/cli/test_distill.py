@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from maskwright.cli.app import app, main
+from maskwright.cli.app import main, whole_app
 from maskwright.core.config import read_toml
 from maskwright.train.pretraining.pretrain import pretrain
 from train.runs import TINY, corpus, pretraining
@@ -30,19 +30,21 @@ def words(teacher: Path, folder: Path, *more: str) -> list[str]:
 
 def test_a_run_prints_json_alone_and_is_not_run_twice(teacher: Path, tmp_path: Path):
     text = str(corpus(tmp_path))
-    first = runner.invoke(app, words(teacher, tmp_path, "--json", text))
+    first = runner.invoke(whole_app(), words(teacher, tmp_path, "--json", text))
     assert first.exit_code == 0, first.output
     found = json.loads(first.stdout)
     assert set(found) == {"run", "model", "report", "metric", "score_kept", "baseline", "rows"}
     assert Path(found["model"], "model.safetensors").is_file() and Path(found["report"]).is_file()
     assert [row["layers"] for row in found["rows"][:2]] == [2, 1]
-    assert json.loads(runner.invoke(app, words(teacher, tmp_path, "--json", text)).stdout) == found
-    shown = runner.invoke(app, words(teacher, tmp_path, text))
+    assert json.loads(runner.invoke(whole_app(), words(teacher, tmp_path, "--json", text)).stdout) == found
+    shown = runner.invoke(whole_app(), words(teacher, tmp_path, text))
     assert "finished" in shown.stdout and "student" in shown.stdout
 
 
 def test_the_recipe_can_be_seen_before_anything_runs(teacher: Path, tmp_path: Path):
-    result = runner.invoke(app, words(teacher, tmp_path, "--print-config", "--layers", "1", str(corpus(tmp_path))))
+    result = runner.invoke(
+        whole_app(), words(teacher, tmp_path, "--print-config", "--layers", "1", str(corpus(tmp_path)))
+    )
     (tmp_path / "shown.toml").write_text(result.stdout, encoding="utf-8")
     recipe = read_toml(tmp_path / "shown.toml")
     assert (recipe["layers"], recipe["preset"], recipe["temperature"]) == (1, "half", 2.0)

@@ -7,7 +7,7 @@ import re
 import pytest
 import typer.main
 
-from maskwright.cli.app import COMMANDS, app
+from maskwright.cli.app import COMMANDS, whole_app
 from maskwright.cli.groups import RENAMED
 
 
@@ -41,7 +41,7 @@ def test_a_group_runs_its_first_command_where_none_is_named(group, default, mask
     assert maskwright(group, "runs/no-model", "--help") == (0, named, "") and f"maskwright {group} {default}" in named
     assert maskwright(group, "--json", "--help") == (0, named, "")
     _, own, _ = maskwright(group, "--help")
-    assert own != named and all(name in own for name in typer.main.get_command(app).commands[group].commands)
+    assert own != named and all(name in own for name in typer.main.get_command(whole_app()).commands[group].commands)
     assert maskwright(group, "-h") == (0, own, "")
 
 

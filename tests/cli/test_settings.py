@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from maskwright.cli.answer import AnswerSettings
-from maskwright.cli.app import app
+from maskwright.cli.app import whole_app
 from maskwright.cli.bench.complexity import ComplexitySettings
 from maskwright.cli.bench.speed import SpeedSettings
 from maskwright.cli.calibrate import CalibrateSettings
@@ -175,7 +175,7 @@ def configurations(draw, cls, start):
 
 @pytest.fixture(scope="module")
 def command():
-    return typer.main.get_command(app)
+    return typer.main.get_command(whole_app())
 
 
 @pytest.mark.parametrize(("cls", "start"), STARTS, ids=lambda one: getattr(one, "__name__", ""))
@@ -229,7 +229,7 @@ def settings_by_command(app):
 
 
 def test_the_options_of_every_command_are_settings_and_are_tested():
-    found = list(settings_by_command(app))
+    found = list(settings_by_command(whole_app()))
     assert {name for name, classes in found if not classes} == WITHOUT
     assert {cls for _, classes in found for cls in classes} == {cls for cls, _ in (*STARTS, *PLAIN_STARTS)}
 

@@ -91,9 +91,9 @@ def test_commands_and_flags_exist(page: Path):
 def test_every_command_shows_examples(command: str):
     import typer.main
 
-    from maskwright.cli.app import app
+    from maskwright.cli.app import whole_app
 
-    found = typer.main.get_command(app)
+    found = typer.main.get_command(whole_app())
     for part in command.split():
         found = found.commands[part]  # type: ignore[attr-defined]
     examples = re.findall(r"^\s*maskwright .*$", found.help or "", flags=re.MULTILINE)

@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from maskwright.cli.app import app
+from maskwright.cli.app import whole_app
 
 FROZEN = Path(__file__).with_name("flags.json")
 
@@ -29,7 +29,7 @@ def current_flags() -> dict[str, list[str]]:
             names += [option for option in parameter.opts if option.startswith("-")] or [parameter.name.upper()]
         found[path] = sorted(names)
 
-    visit(typer.main.get_command(app), "")
+    visit(typer.main.get_command(whole_app()), "")
     return dict(sorted(found.items()))
 
 

@@ -123,9 +123,15 @@ def test_the_command_line_imports_nothing_heavy(module: str):
 
 
 def test_importing_the_package_and_its_help_loads_no_torch():
-    code = f"import sys, maskwright, maskwright.cli.app; print(sorted({HEAVY!r} & set(sys.modules)))"
+    code = f"import sys, maskwright.cli.app as cli; cli.whole_app(); print(sorted({HEAVY!r} & set(sys.modules)))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_a_command_imports_no_other_command():
+    code = "import sys, maskwright.cli.app as cli; sys.argv = ['maskwright', 'embed']; cli._app(); print(*sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {"maskwright.cli.embed", "maskwright.cli.finetune"} & set(result.stdout.split()) == {"maskwright.cli.embed"}
 
 
 @pytest.mark.parametrize("module", list(modules()))

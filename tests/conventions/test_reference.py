@@ -13,7 +13,7 @@ import typer.main
 import maskwright
 from conventions.sources import REPOSITORY
 from conventions.test_flags import current_flags
-from maskwright.cli.app import app
+from maskwright.cli.app import whole_app
 
 
 def generator() -> ModuleType:
@@ -57,7 +57,7 @@ def test_each_option_has_an_entry(command: str):
         page = page.partition(f"\n## maskwright {command}\n")[2].partition("\n## ")[0]
     headings = re.findall(r"^#+ `(.+)`$", page, flags=re.MULTILINE)
     known = {word.strip("[],.") for heading in headings for word in heading.split()}
-    found = typer.main.get_command(app)
+    found = typer.main.get_command(whole_app())
     for part in command.split():
         found = found.commands[part]  # type: ignore[attr-defined]
     for param in found.params:

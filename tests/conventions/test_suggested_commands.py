@@ -11,7 +11,7 @@ import pytest
 import typer.main
 
 from conventions.sources import modules, room
-from maskwright.cli.app import app
+from maskwright.cli.app import whole_app
 from maskwright.core import registry
 from maskwright.core.errors import ConfigError
 from maskwright.core.options import suggested_command
@@ -25,7 +25,7 @@ MODEL = Path("runs/my model")
 
 @pytest.fixture(scope="module")
 def root():
-    return typer.main.get_command(app)
+    return typer.main.get_command(whole_app())
 
 
 def command_at(root, words):
@@ -54,7 +54,7 @@ def settings_of_commands(application, path=()):
 
 
 def test_a_suggestible_command_has_the_settings_of_the_command_line():
-    real = dict(settings_of_commands(app))
+    real = dict(settings_of_commands(whole_app()))
     for name in registry.names("command"):
         cls = registry.resolve("command", name)
         assert cls in real[name] and name == cls.COMMAND

@@ -125,9 +125,11 @@ def test_the_correct_prediction_is_marked_and_a_wrong_one_has_its_rank():
     assert "<0.1 %" in plain(tree.text)
 
 
-def test_errors_without_probability_show_their_loss():
+def test_errors_without_probability_show_their_loss_if_there_is_one():
     tree = main_of(WorstErrors([WorstError("t", "1.00", "4.00", loss=9.0)]))
     assert tree.all("table")[0].rows() == [["Text", "Gold", "Predicted", "Loss"], ["t", "1.00", "4.00", "9.000"]]
+    tree = main_of(WorstErrors([WorstError("t", "a", "b")]))
+    assert tree.all("table")[0].rows() == [["Text", "Gold", "Predicted"], ["t", "a", "b"]]
 
 
 def test_the_best_checkpoint_is_stressed_and_removed_ones_are_named():

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Collection
+from functools import cache
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -15,38 +17,6 @@ from ..core import progress
 from ..core.errors import InputError
 from ..core.processes import launch_of
 from ..core.program import run_program
-from . import (
-    answer,
-    bench,
-    calibrate,
-    cluster,
-    convert,
-    distill,
-    doctor,
-    embed,
-    ensemble,
-    evaluate,
-    experiment,
-    export,
-    fill_mask,
-    finetune,
-    generate,
-    inspect,
-    lessons,
-    next_sentence,
-    predict,
-    presets,
-    pretrain,
-    push,
-    search,
-    serve,
-    similarity,
-    studio,
-    tokenizer,
-    translate,
-    vectors,
-)
-from .bench.plan import plan
 from .common import show_any_text
 from .groups import RootGroup, class_of
 from .usage import UsageError, usage_text
@@ -54,45 +24,46 @@ from .usage import UsageError, usage_text
 SHARED = ("pretrain", "finetune", "distill")  # commands that several processes can run together
 EPILOG = "Start here: maskwright pretrain --preset bert-mini -o runs/a corpus.txt"
 
-# Commands and command groups by panel of --help, in its order.
-COMMANDS: dict[str, dict[str, typer.Typer | Callable[..., None]]] = {
+# MODULE:FUNCTION of each command, MODULE:app of each command group, by panel of --help, in its order. Only what runs is
+# imported: all of them take a quarter of a second.
+COMMANDS: dict[str, dict[str, str]] = {
     "Train": {
-        "tokenizer": tokenizer.app,
-        "pretrain": pretrain.pretrain,
-        "finetune": finetune.finetune,
-        "distill": distill.distill,
-        "vectors": vectors.vectors,
-        "calibrate": calibrate.calibrate,
+        "tokenizer": "tokenizer:app",
+        "pretrain": "pretrain:pretrain",
+        "finetune": "finetune:finetune",
+        "distill": "distill:distill",
+        "vectors": "vectors:vectors",
+        "calibrate": "calibrate:calibrate",
     },
     "Use": {
-        "predict": predict.predict,
-        "answer": answer.answer,
-        "fill-mask": fill_mask.fill_mask,
-        "next-sentence": next_sentence.next_sentence,
-        "generate": generate.generate,
-        "translate": translate.translate,
-        "embed": embed.embed,
-        "similarity": similarity.similarity,
-        "search": search.search,
-        "cluster": cluster.cluster,
-        "ensemble": ensemble.ensemble,
-        "serve": serve.serve,
+        "predict": "predict:predict",
+        "answer": "answer:answer",
+        "fill-mask": "fill_mask:fill_mask",
+        "next-sentence": "next_sentence:next_sentence",
+        "generate": "generate:generate",
+        "translate": "translate:translate",
+        "embed": "embed:embed",
+        "similarity": "similarity:similarity",
+        "search": "search:search",
+        "cluster": "cluster:cluster",
+        "ensemble": "ensemble:ensemble",
+        "serve": "serve:serve",
     },
     "Analyze": {
-        "evaluate": evaluate.evaluate,
-        "inspect": inspect.app,
-        "bench": bench.app,
-        "plan": plan,
+        "evaluate": "evaluate:evaluate",
+        "inspect": "inspect:app",
+        "bench": "bench:app",
+        "plan": "bench.plan:plan",
     },
-    "Experiment": {"experiment": experiment.app},
+    "Experiment": {"experiment": "experiment:app"},
     "Tools": {
-        "doctor": doctor.app,
-        "convert": convert.convert,
-        "export": export.export,
-        "push": push.push,
-        "presets": presets.presets,
-        "lessons": lessons.app,
-        "studio": studio.studio,
+        "doctor": "doctor:app",
+        "convert": "convert:convert",
+        "export": "export:export",
+        "push": "push:push",
+        "presets": "presets:presets",
+        "lessons": "lessons:app",
+        "studio": "studio:studio",
     },
 }
 
@@ -103,37 +74,56 @@ class Commands(RootGroup):
     order = tuple(name for commands in COMMANDS.values() for name in commands)
 
 
-app = typer.Typer(
-    name="maskwright",
-    cls=Commands,
-    help="Train, fine-tune, evaluate and use language encoders such as BERT, on your own text.",
-    epilog=EPILOG,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for panel, commands in COMMANDS.items():
-    for name, command in commands.items():
-        if isinstance(command, typer.Typer):
-            app.add_typer(command, name=name, rich_help_panel=panel)
-        else:
-            app.command(name, cls=class_of(command), rich_help_panel=panel)(command)
-
-
 def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"maskwright {__version__}")
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     pass
+
+
+def app_with(names: Collection[str]) -> typer.Typer:
+    """Import these commands and groups; returns a command line of them."""
+    app = typer.Typer(
+        name="maskwright",
+        cls=Commands,
+        help="Train, fine-tune, evaluate and use language encoders such as BERT, on your own text.",
+        epilog=EPILOG,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    for panel, commands in COMMANDS.items():
+        for name, place in commands.items():
+            if name not in names:
+                continue
+            module, _, attribute = place.partition(":")
+            command = getattr(import_module(f".{module}", __package__), attribute)
+            if isinstance(command, typer.Typer):
+                app.add_typer(command, name=name, rich_help_panel=panel)
+            else:
+                app.command(name, cls=class_of(command), rich_help_panel=panel)(command)
+    return app
+
+
+@cache
+def whole_app() -> typer.Typer:
+    """The command line with all commands, which --help and the documentation show."""
+    return app_with(app_commands())
+
+
+def _app() -> typer.Typer:
+    """The command line as far as these arguments need it."""
+    name = _command()
+    return app_with({name}) if name in app_commands() else whole_app()
 
 
 def _say(message: Warning | str, *place: Any) -> None:
@@ -173,7 +163,7 @@ def _run_shared() -> int:
     if name in app_commands() and name not in SHARED:
         raise InputError(f"maskwright {name} runs in one process: start it without torchrun.")
     try:
-        code = app(standalone_mode=False)
+        code = _app()(standalone_mode=False)
     except UsageError as error:
         raise InputError(usage_text(error)) from None
     return code if isinstance(code, int) else 0
@@ -192,7 +182,7 @@ def app_commands() -> set[str]:
 def _run_alone() -> None:
     """Run the command. A usage error is reported like any other error."""
     try:
-        code = app(standalone_mode=False)
+        code = _app()(standalone_mode=False)
     except UsageError as error:
         if type(error).__name__ != "NoArgsIsHelpError":  # whose help is printed
             typer.echo(f"error: {usage_text(error)}", err=True)

@@ -122,7 +122,7 @@ class Confusion(Block):
 
 @dataclass(frozen=True)
 class WorstError:
-    """One wrong prediction. probability: of the predicted label; loss: shown if there is no probability."""
+    """One wrong prediction. probability: of the predicted label; loss: shown if no row has a probability."""
 
     text: str
     gold: str

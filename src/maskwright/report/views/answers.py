@@ -54,11 +54,12 @@ def confusion(block: Confusion) -> Markup:
 
 
 def worst_errors(block: WorstErrors) -> Markup:
-    """Text, gold label, wrong prediction, and its probability or loss."""
+    """Text, gold label, wrong prediction, and its probability or loss if any row has one."""
     errors = block.errors
-    how_sure = "Probability" if any(one.probability is not None for one in errors) else "Loss"
+    known = {"Probability": [one.probability for one in errors], "Loss": [one.loss for one in errors]}
+    how_sure = next((name for name, values in known.items() if any(value is not None for value in values)), None)
     has_line = any(one.line is not None for one in errors)
-    names = [*["Line"] * has_line, "Text", "Gold", "Predicted", how_sure]
+    names = [*["Line"] * has_line, "Text", "Gold", "Predicted", *([how_sure] if how_sure else [])]
     head = element(
         "tr",
         [element("th", name, scope="col", class_="number" if name in {"Line", how_sure} else None) for name in names],
@@ -73,18 +74,18 @@ def mask_examples(block: MaskExamples) -> Markup:
     return join(element("div", [_example(one) for one in block.examples], class_="masks"), note(block.note))
 
 
-def _error(one: WorstError, how_sure: str, has_line: bool) -> list[Markup]:
+def _error(one: WorstError, how_sure: str | None, has_line: bool) -> list[Markup]:
     text = data_text(one.text, "p")
     pair = data_text(one.text_pair, "p", class_="second") if one.text_pair is not None else None
     sure = one.probability if how_sure == "Probability" else one.loss
     shown = numbers.MISSING if sure is None else numbers.percent(sure) if how_sure == "Probability" else f"{sure:.3f}"
-    cells = [element("td", numbers.show(one.line), class_="number", data_label="Line")] if has_line else []
+    line = element("td", numbers.show(one.line), class_="number", data_label="Line")
     return [
-        *cells,
+        *[line] * has_line,
         element("td", text, pair, class_="text"),
         element("td", data_text(one.gold), data_label="Gold"),
         element("td", data_text(one.predicted), class_="wrong", data_label="Predicted"),
-        element("td", shown, class_="number", data_label=how_sure),
+        *[element("td", shown, class_="number", data_label=how_sure)] * (how_sure is not None),
     ]
 
 
