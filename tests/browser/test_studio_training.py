@@ -99,6 +99,44 @@ def test_bad_rows_are_all_shown_and_can_be_left_out(served, visit, tmp_path):
     assert page.get_by_role("button", name="Start training").is_enabled()
 
 
+def test_an_empty_file_removes_the_rows_of_the_one_before(served, visit, tmp_path):
+    page = visit(served, "/train").page
+    page.get_by_label("Labeled file").set_input_files(labeled(tmp_path / "rows.tsv", 120, 4))
+    page.wait_for_selector('[role="region"][aria-label="First rows"]')
+    assert page.get_by_role("button", name="Start training").is_enabled()
+    (tmp_path / "empty.tsv").write_bytes(b"")
+    page.get_by_label("Labeled file").set_input_files(tmp_path / "empty.tsv")
+    page.wait_for_selector('[role="region"][aria-label="First rows"]', state="detached")
+    assert page.get_by_role("button", name="Start training").is_disabled()
+
+
+def test_an_error_of_a_setting_stands_at_its_field(served, visit, tmp_path):
+    page = visit(served, "/train").page
+    page.get_by_label("Labeled file").set_input_files(labeled(tmp_path / "rows.tsv", 120, 4))
+    page.wait_for_selector('[role="region"][aria-label="First rows"]')
+    page.get_by_label("Run name").fill("refused")
+    field = page.get_by_label("Batch size in examples")
+    field.fill("0")
+    page.get_by_role("button", name="Start training").click()
+    page.wait_for_selector('[aria-invalid="true"]')
+    message = field.locator("..").locator(".warning").inner_text()
+    assert message.startswith("Batch size") and "batch_size" not in page.locator("main").inner_text()
+    assert field.evaluate("control => control === document.activeElement")
+    assert not (served.studio.runs / "refused").exists()
+
+
+def test_a_run_shows_how_far_it_is(served, visit):
+    line = "fine-tuning, seed 0: 1,200/4,800 steps, 2.5/s, 24:00 left; loss 0.5, 900 tokens/s"
+    run = {"name": "far", "state": "running", "curves": {}, "main": None, "has_report": False, "has_model": False}
+    opened = visit(served, "/train")
+    page = opened.page
+    page.route("**/api/train/watch", lambda route: route.fulfill(json={"run": {**run, "lines": ["x", line, "y"]}}))
+    page.evaluate("location.hash = '#run=far'")
+    page.wait_for_selector("progress:not([hidden])")
+    assert page.locator("progress").evaluate("bar => bar.value") == pytest.approx(0.25)
+    assert "1,200 of 4,800 steps, 2.5/s, 24:00 left" in page.locator("p.reading[role=status]").inner_text()
+
+
 @pytest.mark.slow
 def test_a_training_is_begun_watched_and_opened(served, visit, tmp_path):
     path = labeled(tmp_path / "rows.tsv", 120, 4)

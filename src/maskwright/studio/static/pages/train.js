@@ -101,6 +101,7 @@ function chooser(form, name, label) {
   control.addEventListener("change", async () => {
     const [file] = control.files;
     if (!file) return;
+    form.set(name, ""); // the rows of the file before are not those of this one
     told.textContent = `uploading ${file.name} …`;
     try {
       const ending = /\.[^.]*$/.exec(file.name)?.[0] ?? "";
@@ -165,23 +166,42 @@ async function begin(form, tasks, go) {
     for (const one of tasks[task].settings) asked[one.name] = valueOf(form.state[one.name], one);
     const found = await ask("/api/train/start", asked);
     say("");
+    mark(form, null);
     form.set("run", found.name); // which starts polling it
   } catch (error) {
     if (!(error instanceof Rejection)) throw error;
-    say(error.message);
+    const all = [...tasks[task].settings, { name: "name", label: "Run name" }, { name: "columns", label: "Column mapping" }];
+    const at = all.find((one) => new RegExp(`\\b${one.name}\\b`).test(error.message));
+    const message = at ? error.message.replace(new RegExp(`(Setting )?'?\\b${at.name}\\b'?`), at.label) : error.message;
+    say(message);
+    mark(form, at?.name, message);
   } finally {
     go.disabled = false;
+  }
+}
+
+/** The error of one control, next to it; that of the others is removed. */
+function mark(form, name, message) {
+  for (const [own, control] of Object.entries(form.controls)) {
+    control.parentElement.querySelector(".warning")?.remove();
+    control.toggleAttribute("aria-invalid", false);
+    if (own !== name) continue;
+    control.setAttribute("aria-invalid", "true");
+    control.parentElement.append(make("p", { class: "warning", text: message }));
+    control.closest("details")?.setAttribute("open", "");
+    control.focus();
   }
 }
 
 /** The run that was started here last: its state, curves, buttons. Polled every second while it runs. */
 function watching(form) {
   const state = make("p", { class: "reading", role: "status" });
+  const bar = make("progress", { max: 1, "aria-label": "Progress of the run", hidden: true });
   const buttons = make("div", { class: "buttons" });
   const loss = picture("loss over steps", { file: "loss" });
   const score = picture("dev score over steps", { file: "score" });
   const output = make("pre", { class: "code", tabindex: "0", "aria-label": "Last output of the process" });
-  const part = section("Run", state, buttons, make("div", { class: "columns" }, loss, score), make("details", {}, make("summary", { text: "Output of the process" }), output));
+  const part = section("Run", state, bar, buttons, make("div", { class: "columns" }, loss, score), make("details", {}, make("summary", { text: "Output of the process" }), output));
   let [timer, newest] = [0, 0];
   part.hidden = true;
 
@@ -220,7 +240,10 @@ function watching(form) {
     const known = measures([run]);
     const scored = run.main ? `eval_${run.main.name}` : known.find((one) => one.startsWith("eval_") && one !== "eval_loss");
     const steps = Math.max(0, ...Object.values(run.curves).flat().map((record) => record.step ?? 0));
-    state.textContent = sentence(run, steps, scored);
+    const progress = run.state === "running" ? progressOf(run.lines) : null;
+    state.textContent = [sentence(run, steps, scored), progress?.text].filter(Boolean).join(" ");
+    bar.hidden = !progress;
+    if (progress) bar.value = progress.share;
     for (const [drawn, measure] of [[loss, "loss"], [score, scored]]) {
       drawn.hidden = !measure || !known.includes(measure);
       if (drawn.hidden) continue;
@@ -239,6 +262,15 @@ function watching(form) {
     [...buttons.children].find((one) => one.textContent === focused)?.focus();
   }
   return [part, watch];
+}
+
+/** How far the process is, from its last line of progress. */
+function progressOf(lines) {
+  const parts = lines.map((line) => /^(.*?): ([\d,]+)\/([\d,]+) (\w+), ([\d.,]+\/s), ([\d:]+) left/.exec(line)).findLast(Boolean);
+  if (!parts) return null;
+  const [, what, done, total, unit, rate, left] = parts;
+  const number = (text) => Number(text.replaceAll(",", ""));
+  return { share: number(done) / number(total), text: `${what}: ${done} of ${total} ${unit}, ${rate}, ${left} left.` };
 }
 
 function sentence(run, steps, scored) {
