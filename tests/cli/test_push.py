@@ -1,4 +1,4 @@
-"""Uploads to a Hub: what is listed, what is refused, and what arrives at a server with the Hub's HTTP API."""
+"""Uploads to a Hub: what is listed, what is rejected, and what arrives at a server with the Hub's HTTP API."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def plan_push(folder: str | Path, name: str, license: str | None = None) -> Push
         raise ModelFolderError(f"{folder} has no {CARD}: write a model card, or save the model with Maskwright.")
     names = [*files_in(folder), *([MANIFEST] if (folder / MANIFEST).is_file() else [])]
     for one in names:
-        _refuse_unsafe(folder, one)
+        _check_file(folder, one)
     card = read_bytes(folder / CARD).decode("utf-8")
     changed = {}
     if license is not None and license != _stated_license(card):
@@ -129,7 +129,7 @@ def push(plan: PushPlan, *, private: bool = False, message: str = "Upload model"
     Raises:
         ConfigError: the card states no license.
         MissingExtraError: without the extra `hub`.
-        InputError: the Hub does not answer, or refuses.
+        InputError: the Hub does not answer, or rejects the upload.
     """
     if not plan.license:
         raise ConfigError(
@@ -171,7 +171,7 @@ _NO_TOKEN = (
 )
 
 
-def _refuse_unsafe(folder: Path, name: str) -> None:
+def _check_file(folder: Path, name: str) -> None:
     path = inside(folder, name)
     if _PICKLES.fullmatch(name) and Path(name).name != _NO_PICKLE:
         raise InputError(f"{folder / name} can run code when it is opened: remove it, or convert it to safetensors.")

@@ -17,9 +17,9 @@ BASELINE = "choosing between it and a random word by chance"
 def static_score(trained: Any, sentences: Iterable[list[str]], seed: int) -> Compared:
     """Return how often a word of the corpus scores above a random word, given the words around it.
 
-    The score is the network's own: the mean of the vectors of the context, times the output vector of the word. The
-    random word is drawn with the frequency of the corpus, so word frequency alone gives 0.5. No text is held out: every
-    word of the corpus gets a vector, whatever its frequency.
+    The score is the network's own: the mean of the input embeddings of the context, times the output embedding of the
+    word. The random word is drawn with the frequency of the corpus, so word frequency alone gives 0.5. No text is held
+    out: every word of the corpus gets a vector, whatever its frequency.
 
     Args:
         trained: a `gensim.models.Word2Vec`, trained with negative sampling.
@@ -46,6 +46,6 @@ def static_score(trained: Any, sentences: Iterable[list[str]], seed: int) -> Com
 
 
 def _context(vectors: np.ndarray, rows: list[int], place: int, window: int) -> np.ndarray:
-    """The mean vector of the words around one, [size]."""
+    """The mean input embedding of the words around one, [size]."""
     around = rows[max(0, place - window) : place] + rows[place + 1 : place + 1 + window]
     return vectors[around].mean(axis=0)
