@@ -1,0 +1,171 @@
+"""Export models in every format and precision, and write agreement and sizes to docs/results/export.md.
+
+python benchmarks/exported.py [--quick]
+
+Needs the extra `export`, and the corpora under MASKWRIGHT_DATA.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import torch
+
+from maskwright.core import registry
+from maskwright.core.errors import ConfigError, MaskwrightError
+from maskwright.core.storage import write_text
+from maskwright.export.config import ExportConfig
+from maskwright.export.export import Exported, export_model
+
+REPOSITORY = Path(__file__).parents[1]
+PAGE = REPOSITORY / "docs" / "results" / "export.md"
+sys.path.insert(0, str(REPOSITORY / "tests"))
+
+from export.small_models import ENCODERS, small  # noqa: E402
+from minilm import minilm_folder  # noqa: E402
+
+HEADS = (None, "mlm", "classification", "tagging", "qa", "choice")
+# Model, what is exported of it, and typical texts of its task.
+MODELS = (
+    ("minilm", "none", "sst2/train.tsv"),
+    ("english", "none", "sst2/train.tsv"),
+    ("english", "stored", "sst2/train.tsv"),
+    ("english-spam", "stored", "sms_spam/train.tsv"),
+    ("english-intents", "stored", "banking77/train.tsv"),
+    ("english-entailment", "stored", "mnli/train.tsv"),
+    ("english-pos", "stored", "ud_ewt_pos/dev.conll"),
+)
+PACKAGES = ("torch", "onnx", "onnxruntime", "openvino", "nncf")
+
+PAGE_TEXT = """# Exported graphs, measured
+
+Written by `python benchmarks/exported.py` ({packages}; {machine}, {threads}). Every row is one `maskwright export`; the
+figures are those of its comparison with the library, in a process without torch.
+
+## Trained models in every precision
+
+fp32, fp16 and bf16: texts of drawn tokens, 1 to 128 tokens and the longest. int8: calibrated on 192 texts of the task's
+corpus, compared on 64 others, each as it is and cut to 1, 2, 3 or 5 words or joined to 32, 64 or 128 words. Agreement
+is the smallest cosine of a sentence embedding, or the fraction of equal highest-scoring classes (of tokens for `mlm`
+and `tagging`).
+
+| model | head | texts | format | precision | agreement | size | note |
+| --- | --- | --- | --- | --- | --- | --- | --- |
+{trained}
+
+"Not written" is an export that ended with exit code 2, because the agreement was below its limit.
+
+## Every family and head in float32
+
+Networks with random weights, three layers of 16. A cell is the largest difference from the library, as a fraction of
+the largest number of that output.
+
+| family | head | `onnx` | `openvino` |
+| --- | --- | --- | --- |
+{families}
+
+How to export: [Export a model as a graph](../how-to/export.md).
+"""
+
+
+def main() -> None:
+    """Measure and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="only one model and one family, nothing written")
+    quick = parser.parse_args().quick
+    with tempfile.TemporaryDirectory() as folder:
+        trained = list(trained_rows(Path(folder), MODELS[1:2] if quick else MODELS))
+        families = list(family_rows(Path(folder), ENCODERS[:1] if quick else ENCODERS))
+    text = PAGE_TEXT.format(
+        packages=", ".join(f"{name} {metadata.version(name)}" for name in PACKAGES),
+        machine=f"{processor()}, {os.cpu_count()} cores",
+        threads=f"OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', 'unset')}",
+        trained="\n".join(trained),
+        families="\n".join(families),
+    )
+    if quick:
+        print(text)
+        return
+    write_text(PAGE, text)
+    print(f"Wrote {PAGE}: {len(trained)} and {len(families)} rows.")
+
+
+def processor() -> str:
+    """The name of the CPU."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").split("\n") if info.is_file() else []
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def trained_rows(folder: Path, models: tuple[tuple[str, str, str], ...]) -> Iterator[str]:
+    """A line for each model, format and precision."""
+    data = Path(os.environ["MASKWRIGHT_DATA"])
+    for name, head, texts in models:
+        source = str(minilm_folder()) if name == "minilm" else name
+        for to in registry.names("export_runtime"):
+            for precision in ("fp32", *registry.resolve("export_format", to).conversions):
+                typical = {"calibrate_on": data / texts} if precision == "int8" else {}
+                config = ExportConfig(
+                    model=source, output=folder / "out", to=to, head=head, precision=precision, replace=True, **typical
+                )
+                shown = head if head == "none" else registry_head(source)
+                on = texts.split("/")[0] if typical else "drawn"
+                yield f"| {name} | {shown} | {on} | {to} | {precision} | {outcome(config)} |"
+
+
+def registry_head(source: str) -> str:
+    """The head of a model folder."""
+    from maskwright.api import load
+
+    return str(load(source).head_name)
+
+
+def outcome(config: ExportConfig) -> str:
+    """Agreement, size and note of one export."""
+    try:
+        found = export_model(config)
+    except MaskwrightError as error:
+        figures = str(error).split(" texts: ")[-1].removesuffix(". Nothing is written.")
+        return f"{figures} | | not written"
+    left_out = found.spec.get("quantization", {}).get("products_in_float32")
+    note = f"`{'`, `'.join(left_out)}` in float32" if left_out else ""
+    print(config.model, config.to, config.precision, agreement(found), file=sys.stderr)
+    return f"{agreement(found)} | {found.spec['size_bytes'] / 1e6:.1f} MB | {note}"
+
+
+def agreement(found: Exported) -> str:
+    """The figure that decides."""
+    outputs = found.agreement.outputs
+    if found.spec["precision"] == "fp32":
+        return f"differs by {max(one.largest_difference for one in outputs.values()):.0e}"
+    main = outputs.get("sentence_embedding") or next(iter(outputs.values()))
+    return f"{main.min_cosine:.4f}" if main.same_class is None else f"{main.same_class:.1%}"
+
+
+def family_rows(folder: Path, families: tuple[str, ...]) -> Iterator[str]:
+    """A line for each family and head."""
+    for name in families:
+        for head in HEADS:
+            try:
+                small(name, head).save(folder / "small", replace=True)
+            except ConfigError:
+                continue
+            cells = []
+            for to in registry.names("export_runtime"):
+                config = ExportConfig(model=str(folder / "small"), output=folder / "out", to=to, replace=True)
+                found = export_model(config).agreement
+                cells.append(f"{max(one.largest_difference for one in found.outputs.values()):.0e}")
+            yield f"| {name} | {head or 'none'} | {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
+    main()
