@@ -84,3 +84,4 @@ def runs_a_format(name: str, folder: Path) -> None:
 
 EXPORT_FORMAT = {"documented": is_a_format}
 EXPORT_RUNTIME = {"documented": runs_a_format}
+MODEL_LOADER = {"documented": lambda name, folder: has_a_docstring(name, folder, "model_loader")}

@@ -31,9 +31,12 @@ def test_an_openvino_model_agrees(encoder_folder, tmp_path):
     assert (found.folder / "openvino_model.bin").is_file() and not (found.folder / "onnx").exists()
 
 
-def test_an_exported_folder_is_refused_in_a_sentence(exported_encoder):
-    with pytest.raises(ModelFolderError, match="is an exported graph"):
-        load(exported_encoder)
+@pytest.mark.slow
+def test_a_torch_program_is_not_opened(tmp_path):
+    small("bert-tiny").save(tmp_path / "model")
+    export_model(ExportConfig(model=str(tmp_path / "model"), output=tmp_path / "out", to="torch"))
+    with pytest.raises(ModelFolderError, match="which maskwright does not open"):
+        load(tmp_path / "out")
 
 
 @pytest.fixture

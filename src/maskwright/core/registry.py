@@ -129,6 +129,9 @@ TABLE: dict[str, dict[str, str]] = {
         "onnx": "maskwright.export.runtimes:OnnxRuntime",
         "openvino": "maskwright.export.runtimes:OpenVino",
     },
+    "model_loader": {  # folders without weights of ours
+        "exported": "maskwright.export.graph_model:load_exported",
+    },
     "model_folder": {
         "huggingface": "maskwright.hub.folders:save_model",
     },

@@ -16,6 +16,7 @@ from .errors import CorruptFileError
 from .storage import MANIFEST
 
 FACTS, MODEL_CONFIG, ADAPTER_CONFIG = "maskwright.json", "config.json", "adapter_config.json"
+EXPORTED = "export"  # entry in FACTS of a folder with a graph instead of weights
 RECORD = {"manifest": MANIFEST}  # entry in FACTS of a folder with a manifest
 
 

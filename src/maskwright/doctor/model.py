@@ -108,7 +108,8 @@ def _loaded(name: str | Path, problems: list[Problem]) -> dict[str, Any]:
         problems.append(
             {"part": "weights", "problem": f"The folder lacks {len(report.new)} tensors, such as {report.new[:3]}."}
         )
-    strange = [key for key, value in model.named_parameters() if not bool(torch.isfinite(value).all())]
+    weights = () if model.graph_precision is not None else model.named_parameters()
+    strange = [key for key, value in weights if not bool(torch.isfinite(value).all())]
     if strange:
         problems.append({"part": "weights", "problem": f"These tensors contain non-finite values: {strange[:3]}."})
     if model.tokenizer is None:

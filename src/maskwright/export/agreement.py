@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,35 +22,70 @@ from ..models.heads import ChoiceHead, VectorHead
 from ..models.model import Model
 from ..models.pooling import pool
 from ..models.pretraining_heads import NextSentenceHead
+from .config import INT8, ExportConfig
 from .network import EMBEDDING, POOLED, STATES, PaddedNetwork, Pooling
 from .padding import IDS, MASK, TYPES, pad_rows
 from .trial_texts import Trial
 
 VECTORS = (STATES, EMBEDDING, POOLED)
-MOST_DIFFERENCE = 1e-4  # of the largest number of an output
+SPANS = ("start_logits", "end_logits")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a graph must reach to be published.
+
+    most_difference: of every output, as a fraction of its largest number; min_cosine: of sentence embeddings, and
+    correlation of single numbers; same_class: fraction of equal highest-scoring classes.
+    """
+
+    most_difference: float = float("inf")
+    min_cosine: float = -1.0
+    same_class: float = 0.0
+
+
+LIMITS = {
+    "fp32": Limits(most_difference=1e-4),
+    "fp16": Limits(min_cosine=0.999, same_class=0.99),
+    "bf16": Limits(min_cosine=0.998, same_class=0.99),
+}
+
+
+def limits_of(config: ExportConfig) -> Limits:
+    """The limits of a precision; those of int8 are a setting."""
+    if config.precision == INT8:
+        return Limits(min_cosine=config.min_cosine, same_class=0.99)
+    return LIMITS[config.precision]
 
 
 @dataclass(frozen=True)
 class OutputAgreement:
     """How one output of a graph agrees with the library.
 
-    largest_difference: as a fraction of the largest number of the output; min_cosine, mean_cosine: of vectors, or for
-    one number per text its correlation, else None; same_class: fraction of equal highest-scoring classes, None for
-    vectors and single numbers; compared: number of vectors or rows of logits.
+    largest_difference: as a fraction of the largest number of the output; min_cosine, mean_cosine: of vectors;
+    correlation: of one number per text or token; same_class: fraction of equal highest-scoring classes, of equal
+    positions for an answer span. What an output does not have is None. compared: number of vectors or rows of logits.
     """
 
     largest_difference: float
     compared: int
     min_cosine: float | None = None
     mean_cosine: float | None = None
+    correlation: float | None = None
     same_class: float | None = None
 
-    def shortfall(self, name: str) -> str:
+    def shortfall(self, name: str, limits: Limits) -> str:
         """Returns how the output is beyond the limits, "" if it is within."""
         if not np.isfinite(self.largest_difference):
             return f"{name} is not finite"
-        if self.largest_difference > MOST_DIFFERENCE:
-            return f"{name} differs by {self.largest_difference:.2g} (at most {MOST_DIFFERENCE:g})"
+        if self.largest_difference > limits.most_difference:
+            return f"{name} differs by {self.largest_difference:.2g} (at most {limits.most_difference:g})"
+        if name == EMBEDDING and self.min_cosine is not None and self.min_cosine < limits.min_cosine:
+            return f"{name} has a smallest cosine of {self.min_cosine:.4f} (at least {limits.min_cosine:g})"
+        if self.correlation is not None and self.correlation < limits.min_cosine:
+            return f"{name} has a correlation of {self.correlation:.4f} (at least {limits.min_cosine:g})"
+        if self.same_class is not None and self.same_class < limits.same_class:
+            return f"{name} has {self.same_class:.1%} equal classes (at least {limits.same_class:.0%})"
         return ""
 
 
@@ -62,9 +97,9 @@ class Agreement:
     num_texts: int
     outputs: dict[str, OutputAgreement]
 
-    def shortfalls(self) -> list[str]:
+    def shortfalls(self, limits: Limits) -> list[str]:
         """Returns what is beyond the limits."""
-        return [found for name, one in self.outputs.items() if (found := one.shortfall(name))]
+        return [found for name, one in self.outputs.items() if (found := one.shortfall(name, limits))]
 
     def to_json(self) -> dict[str, Any]:
         """The form of maskwright.json."""
@@ -98,9 +133,7 @@ def measure_module(
     """The same for a module that torch runs in this process."""
     arrays: dict[str, np.ndarray] = {"runtime": np.array(f"torch {torch.__version__}")}
     for number, trial in enumerate(trials):
-        inputs = pad_rows(spec, trial.ids, trial.types)
-        if trial.choices:
-            inputs = {name: one.reshape(-1, trial.choices, one.shape[1]) for name, one in inputs.items()}
+        inputs = trial.shaped(pad_rows(spec, trial.ids, trial.types))
         with torch.inference_mode():
             outputs = module(*(torch.from_numpy(one) for one in inputs.values()))
         arrays |= {f"{number}/{name}": one for name, one in inputs.items()}
@@ -114,6 +147,7 @@ def compare(
     """Compares outputs with the library. arrays: as `reader` stores them. Raises ModelFolderError for other tokens."""
     axes = {one["name"]: one["axes"] for one in spec["graphs"]["model"]["outputs"]}
     pairs: dict[str, tuple[list[np.ndarray], list[np.ndarray]]] = {name: ([], []) for name in network.outputs}
+    best: dict[str, list[np.ndarray]] = {name: [] for name in SPANS if name in pairs}  # bool [rows] each
     count = 0
     for number, trial in enumerate(trials):
         own = {name: arrays[f"{number}/{name}"] for name in (*network.inputs, *network.outputs)}
@@ -124,7 +158,10 @@ def compare(
             found = own[name][keep] if "sequence" in axes[name] else own[name]  # by token, or by row
             graph.append(found.reshape(len(found), -1))
             library.append(expected[name].reshape(len(found), -1))
+            if name in best:
+                best[name].append(_same_position(own[name], expected[name], keep))
     outputs = {name: _agreement(name, *pair) for name, pair in pairs.items()}
+    outputs |= {name: replace(outputs[name], same_class=float(np.concatenate(b).mean())) for name, b in best.items()}
     return Agreement(str(arrays["runtime"]), count, outputs)
 
 
@@ -136,10 +173,22 @@ def _agreement(name: str, graph: Sequence[np.ndarray], library: Sequence[np.ndar
     if name in VECTORS:
         cosines = _cosines(found, expected)
         return OutputAgreement(difference, len(found), float(cosines.min()), float(cosines.mean()))
-    if found.shape[1] == 1 or name in ("start_logits", "end_logits"):
-        return OutputAgreement(difference, len(found), _correlation(found.ravel(), expected.ravel()))
+    if name in SPANS:
+        return OutputAgreement(difference, len(found))
+    if found.shape[1] == 1:
+        return OutputAgreement(difference, len(found), correlation=_correlation(found.ravel(), expected.ravel()))
     same = float((found.argmax(axis=1) == expected.argmax(axis=1)).mean())
     return OutputAgreement(difference, len(found), same_class=same)
+
+
+def _same_position(graph: np.ndarray, library: np.ndarray, keep: np.ndarray) -> np.ndarray:
+    """Whether the same token of a row has the highest logit: bool [rows].
+
+    graph: float [rows, seq]; library: float [tokens]; keep: bool [rows, seq].
+    """
+    rows = np.full(graph.shape, -np.inf)
+    rows[keep] = library
+    return np.where(keep, graph, -np.inf).argmax(axis=1) == rows.argmax(axis=1)
 
 
 def _cosines(one: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -193,7 +242,7 @@ def library_outputs(model: Model, batch: Batch, pooling: Pooling, names: Sequenc
         vectors = pool(hidden.float(), batch, pooling.method)
         found = {STATES: hidden, EMBEDDING: F.normalize(vectors, dim=-1) if pooling.normalize else vectors}
         return found | ({POOLED: model.pool(hidden, batch)} if POOLED in names else {})
-    if names == ("start_logits", "end_logits"):
+    if names == SPANS:
         start, end = model.logits(batch).unbind(-1)
         return {"start_logits": start, "end_logits": end}
     if "logits" in names and (isinstance(head, VectorHead | NextSentenceHead) or not hasattr(head, "before_decoder")):

@@ -8,19 +8,26 @@ from typing import Any
 from ..core import registry
 from ..models.model import Model
 from .format import Format
+from .runtimes import compute_hint
+
+AGREEMENT = {"min_cosine": ".4f", "correlation": ".4f", "same_class": ".1%"}  # figures of an output and their formats
 
 
-def export_card(model: Model, spec: Mapping[str, Any], size_bytes: int) -> str:
-    """Returns the page. spec: the entry "export" of maskwright.json; size_bytes: of the graph."""
+def export_card(model: Model, spec: Mapping[str, Any]) -> str:
+    """Returns the page. spec: the entry "export" of maskwright.json."""
     graph = spec["graphs"]["model"]
     lines = ["---", "library_name: maskwright", "tags:", f"- {spec['format']}", "- maskwright", "---", ""]
     lines += [f"# An exported model: {spec['head'] or 'encoder'}, {spec['format']}, {spec['precision']}", ""]
     lines += [
-        f"`{graph['file']}`, {size_bytes / 1e6:,.1f} MB. Inputs: {_named(graph['inputs'])}. Outputs: "
+        f"`{graph['file']}`, {spec['size_bytes'] / 1e6:,.1f} MB. Inputs: {_named(graph['inputs'])}. Outputs: "
         f"{_named(graph['outputs'])}. At most {spec['longest']:,} tokens; usually {spec['max_length']:,}. "
         "`maskwright.json`, entry `export`, has all of it for programs.",
         "",
     ]
+    if "float32_size_bytes" in spec:
+        lines[-2] += f" As float32 the graph has {spec['float32_size_bytes'] / 1e6:,.1f} MB."
+    if spec.get("quantization", {}).get("products_in_float32"):
+        lines[-2] += " The second product of each feed-forward layer is not quantized."
     lines += _agreement(spec["agreement"])
     form: Format = registry.resolve("export_format", spec["format"])
     if form.script is not None and spec["preprocessing"]["tokenizer"] and len(graph["inputs"][0]["axes"]) == 2:
@@ -28,6 +35,11 @@ def export_card(model: Model, spec: Mapping[str, Any], size_bytes: int) -> str:
     if form.loading:
         lines += ["## With torch", "", "```python", "import torch", form.loading.format(file=graph["file"]), "```", ""]
     return "\n".join(lines)
+
+
+def format_or_empty(value: float | None, form: str) -> str:
+    """Returns a figure in a format, "" for None."""
+    return "" if value is None else format(value, form)
 
 
 def _named(values: list[dict[str, Any]]) -> str:
@@ -39,13 +51,12 @@ def _agreement(found: Mapping[str, Any]) -> list[str]:
     lines[-1] += f"{found['runtime']}:"
     lines += [
         "",
-        "| output | compared | largest difference | lowest cosine | same class |",
-        "| --- | --- | --- | --- | --- |",
+        "| output | compared | largest difference | smallest cosine | correlation | equal classes |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
     for name, one in found["outputs"].items():
-        cosine = "" if one["min_cosine"] is None else f"{one['min_cosine']:.4f}"
-        same = "" if one["same_class"] is None else f"{one['same_class']:.1%}"
-        lines.append(f"| `{name}` | {one['compared']:,} | {one['largest_difference']:.1e} | {cosine} | {same} |")
+        fields = [format_or_empty(one[key], form) for key, form in AGREEMENT.items()]
+        lines.append(f"| `{name}` | {one['compared']:,} | {one['largest_difference']:.1e} | {' | '.join(fields)} |")
     return [*lines, "", "Differences are fractions of the largest number of the output.", ""]
 
 
@@ -53,7 +64,8 @@ def _script(spec: Mapping[str, Any], script: tuple[str, str, str]) -> list[str]:
     """A program that needs the runtime, numpy and `tokenizers` alone."""
     graph = spec["graphs"]["model"]
     names = [one["name"] for one in graph["outputs"]]
-    imports, opened, run = (line.format(file=graph["file"], names=names) for line in script)
+    values = {"file": graph["file"], "names": names, "compute": compute_hint(spec["precision"])}
+    imports, opened, run = (line.format(**values) for line in script)
     lines = ["## Without maskwright", "", "```python", "import numpy", imports, "from tokenizers import Tokenizer", ""]
     lines += ['tokenizer = Tokenizer.from_file("tokenizer.json")']
     lines += [f"tokenizer.enable_truncation({spec['max_length']})"]

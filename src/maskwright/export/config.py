@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from ..core import registry
 from ..core.config import check
+from ..core.errors import ConfigError
 from ..core.options import option
 
 if TYPE_CHECKING:
     FormatName = str
 else:
     FormatName = Literal[tuple(registry.names("export_format"))]
+INT8 = "int8"
 OLDEST_OPSET, NEWEST_OPSET = 18, 23  # layer normalization is one operator from 17 on; torch's exporter begins at 18
 
 
@@ -30,6 +32,17 @@ class ExportConfig:
     max_length: int | None = option(
         None, "Maximum sequence length, recorded for the programs that run the graph.", default_help="as in training"
     )
+    precision: Literal["fp32", "fp16", "bf16", "int8"] = option(
+        "fp32",
+        "Precision of the graph: fp32, fp16 (weights of half the size), bf16 (OpenVINO computes in it) or int8, which "
+        "needs --calibrate-on.",
+    )
+    calibrate_on: Path | None = option(
+        None, "File of typical texts, on which int8 is calibrated and compared with the model."
+    )
+    min_cosine: float = option(
+        0.98, "Minimum cosine similarity of the sentence embeddings of an int8 graph with those of the model."
+    )
     opset: int = option(20, "Version of the ONNX operators.", minimum=1)
     replace: bool = option(False, "Replace an exported folder.")
 
@@ -38,3 +51,8 @@ class ExportConfig:
             OLDEST_OPSET <= self.opset <= NEWEST_OPSET,
             f"opset is {self.opset}; the graph needs {OLDEST_OPSET} to {NEWEST_OPSET}.",
         )
+        check(0 < self.min_cosine <= 1, f"min_cosine is {self.min_cosine:g}; it must be above 0 and at most 1.")
+        if self.precision == INT8 and self.calibrate_on is None:
+            raise ConfigError("--precision int8 needs typical texts: pass a file with --calibrate-on.")
+        if self.precision != INT8 and self.calibrate_on is not None:
+            raise ConfigError("--calibrate-on goes with --precision int8.")

@@ -3,40 +3,50 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..core import registry, storage
-from ..core.errors import InputError, ModelFolderError
-from ..core.sealed import FACTS, read_facts
+from ..core.errors import ConfigError, InputError, ModelFolderError
+from ..core.sealed import EXPORTED, FACTS, read_facts
 from ..hub.adapters import FACT as ADAPTER
 from ..hub.download import find_folder
 from ..hub.folders import STORED, complete_facts, description_files, load_model, merged, write_files
 from ..hub.sentence import Declared
 from ..inference.ready import place, room_of, usual_length
 from ..models.model import Model
-from .agreement import Agreement, measure, measure_program
+from ..tasks.rows.examples import content_of
+from ..text.readers.inputs import Text
+from ..text.readers.reader import find_reader
+from .agreement import Agreement, limits_of, measure, measure_program
 from .attention import most_tokens
 from .card import export_card
-from .config import ExportConfig
+from .config import INT8, ExportConfig
+from .format import Format
 from .network import PaddedNetwork, Pooling
+from .padding import pad_rows
 from .program import trace
 from .specification import specification
-from .trial_texts import Trial, drawn_texts, drawn_trials, text_trials
+from .trial_texts import Trial, drawn_texts, drawn_trials, text_trials, token_trials, typical_texts
 
-KEY = "export"  # entry of maskwright.json
+MIN_TEXTS, MOST_TEXTS = 64, 256  # typical texts for int8
+HELD_OUT = 4  # every fourth of them is for the comparison only
+# Products that int8 leaves out, in the order of the attempts: activations of the second feed-forward product have
+# outliers, which need most of the range of a tensor.
+LEFT_OUT: tuple[tuple[str, ...], ...] = ((), ("ffn.down",))
 _TASK_FACTS = ("task", "labels", "head", "estimator", "multi_label", "temperature")
 
 
 @dataclass(frozen=True)
 class Exported:
-    """An exported folder. size_bytes: of its graph; agreement: None for a format that is not run."""
+    """An exported folder. spec: the entry "export" of its maskwright.json; agreement: of its graph with the model."""
 
     folder: Path
     spec: dict[str, Any]
-    size_bytes: int
     agreement: Agreement
 
 
@@ -51,25 +61,115 @@ def export_model(config: ExportConfig, note: Callable[[str], None] = lambda _: N
         RunError: the output exists.
     """
     _check_output(config)
+    form: Format = registry.resolve("export_format", config.to)
+    _check_precision(config, form)
+    typical = None if config.calibrate_on is None else _typical_texts(config.calibrate_on)
     model, facts = _load(config)
     longest = most_tokens(model.config)
-    max_length = _max_length(config, model, longest)
     network = PaddedNetwork(model, _pooling(model))
+    job = _Export(config, form, network, facts, _max_length(config, model, longest), longest, typical or [])
     note("tracing the model")
     program = trace(network, longest)
     with storage.new_folder(config.output, replace=config.replace) as new:
-        note(f"writing the graph as {config.to}")
-        files = registry.resolve("export_format", config.to).write(program, network, new, config)
-        spec = specification(network, config, files, max_length, longest)
         write_files(new, description_files(model, facts, "float32"))
-        storage.write_json(new / FACTS, complete_facts(facts | {KEY: spec}))
+        if config.precision == "fp32":
+            note(f"writing the graph as {config.to}")
+            spec, agreement = job.compared(new, form.write(program, network, new, config), (), note)
+        else:
+            with TemporaryDirectory(prefix=".float32-", dir=new) as base:
+                note(f"writing the graph as {config.to}")
+                spec, agreement = job.converted(Path(base), form.write(program, network, Path(base), config), new, note)
+        job.check(agreement)
+        storage.write_json(new / FACTS, complete_facts(facts | {EXPORTED: spec}))
+        storage.write_text(new / "README.md", export_card(model, spec))
+    return Exported(config.output, spec, agreement)
+
+
+@dataclass(frozen=True)
+class _Export:
+    """What the steps of an export share. typical: texts to calibrate on and to compare with, for int8."""
+
+    config: ExportConfig
+    form: Format
+    network: PaddedNetwork
+    facts: dict[str, Any]
+    max_length: int
+    longest: int
+    typical: Sequence[Text]
+
+    def compared(
+        self, new: Path, files: list[str], left_out: Sequence[str], note: Callable[[str], None]
+    ) -> tuple[dict[str, Any], Agreement]:
+        """Describes a graph that was written into `new`, and compares it with the model."""
+        spec = specification(self.network, self.config, files, self.max_length, self.longest, left_out)
+        storage.write_json(new / FACTS, complete_facts(self.facts | {EXPORTED: spec}))
         note("comparing the graph with the model")
-        agreement = _compare(network, new, spec, config)
-        spec |= {"agreement": agreement.to_json()}
-        size = sum((new / name).stat().st_size for name in files)
-        storage.write_json(new / FACTS, complete_facts(facts | {KEY: spec}))
-        storage.write_text(new / "README.md", export_card(model, spec, size))
-    return Exported(config.output, spec, size, agreement)
+        trials = self._trials(spec)
+        if self.form.loading:
+            agreement = measure_program(self.network, new / files[0], spec, trials)
+        else:
+            agreement = measure(self.network, new, spec, trials)
+        return spec | {"size_bytes": _size(new, files), "agreement": agreement.to_json()}, agreement
+
+    def converted(
+        self, base: Path, files: list[str], new: Path, note: Callable[[str], None]
+    ) -> tuple[dict[str, Any], Agreement]:
+        """Writes the graph of `base` in another precision into `new`: the first attempt that passes, else the last."""
+        chosen = typical_texts([text for index, text in enumerate(self.typical) if index % HELD_OUT != HELD_OUT - 1])
+        plan = specification(self.network, self.config, files, self.max_length, self.longest)
+        # One by one: padding would widen the ranges.
+        trials = token_trials(self.network, chosen, self.max_length, (1,)) if chosen else []
+        samples = [trial.shaped(pad_rows(plan, trial.ids, trial.types)) for trial in trials]
+        full = _size(base, files)
+        for left_out in LEFT_OUT if self.config.precision == INT8 else ((),):
+            without = f", except {', '.join(left_out)}" if left_out else ""
+            note(f"converting the graph to {self.config.precision}{without}")
+            written = self.form.conversions[self.config.precision].write(base, files, new, samples, left_out)
+            spec, agreement = self.compared(new, written, left_out, note)
+            if not agreement.shortfalls(limits_of(self.config)):
+                break
+        return spec | {"float32_size_bytes": full}, agreement
+
+    def check(self, agreement: Agreement) -> None:
+        """Raises ModelFolderError, with the figures, if the graph does not agree."""
+        shortfalls = agreement.shortfalls(limits_of(self.config))
+        if shortfalls:
+            raise ModelFolderError(
+                f"The exported graph does not agree with the model on {agreement.num_texts} texts: "
+                f"{'; '.join(shortfalls)}. Nothing is written."
+            )
+
+    def _trials(self, spec: Mapping[str, Any]) -> list[Trial]:
+        by_text = bool(spec["preprocessing"]["tokenizer"]) and self.network.rank == 2 and not self.form.loading
+        if self.typical:  # quantized for such texts, not for drawn tokens
+            texts = typical_texts([text for index, text in enumerate(self.typical) if index % HELD_OUT == HELD_OUT - 1])
+            return text_trials(texts) if by_text else token_trials(self.network, texts, self.max_length)
+        trials = drawn_trials(self.network, self.longest)
+        return trials + text_trials(drawn_texts(self.network.model, self.max_length)) if by_text else trials
+
+
+def _size(folder: Path, files: Sequence[str]) -> int:
+    return sum((folder / name).stat().st_size for name in files)
+
+
+def _check_precision(config: ExportConfig, form: Format) -> None:
+    """Raises ConfigError for a precision that a format does not have."""
+    known = ("fp32", *form.conversions)
+    if config.precision not in known:
+        raise ConfigError(
+            f"--to {config.to} has no {config.precision} graph that its runtime computes on a CPU: use --precision "
+            f"{' or '.join(known)}."
+        )
+
+
+def _typical_texts(path: Path) -> list[Text]:
+    """The first texts of a file. Raises InputError for too few."""
+    reader = find_reader(path, {}) or registry.resolve("reader", "texts")
+    found = reader.read(path, {}, False)
+    texts = [content_of(row) for row in islice(getattr(found, "rows", found), MOST_TEXTS)]
+    if len(texts) < MIN_TEXTS:
+        raise InputError(f"{path} has {len(texts)} texts; int8 is calibrated and compared on at least {MIN_TEXTS}.")
+    return texts
 
 
 def _check_output(config: ExportConfig) -> None:
@@ -86,6 +186,8 @@ def _load(config: ExportConfig) -> tuple[Model, dict[str, Any]]:
     facts = dict(read_facts(folder))
     model, report = load_model(config.model, None if config.head == "none" else STORED)
     report.log_weight_mismatch(config.model)
+    if model.graph_precision is not None:
+        raise InputError(f"{config.model} is an exported graph already: export the model that it was exported from.")
     if config.head == "stored" and report.new:
         raise InputError(f"{config.model} has no weights for {', '.join(report.new[:3])}: nothing useful is exported.")
     for name in ("format", "version", "versions", "manifest", ADAPTER, *(_TASK_FACTS if config.head == "none" else ())):
@@ -107,21 +209,3 @@ def _pooling(model: Model) -> Pooling:
     declared = model.sentence or Declared()
     is_possible = not (declared.pooling == "cls" and model.config.pools_last_token)
     return Pooling(declared.pooling if is_possible else "mean", declared.normalize)
-
-
-def _compare(network: PaddedNetwork, new: Path, spec: Mapping[str, Any], config: ExportConfig) -> Agreement:
-    """Raises ModelFolderError, with the figures, if the graph does not agree."""
-    trials: list[Trial] = drawn_trials(network, int(spec["longest"]))
-    if registry.resolve("export_format", config.to).loading:
-        agreement = measure_program(network, new / spec["graphs"]["model"]["file"], spec, trials)
-    else:
-        if spec["preprocessing"]["tokenizer"] and network.rank == 2:
-            trials += text_trials(drawn_texts(network.model, int(spec["max_length"])))
-        agreement = measure(network, new, spec, trials)
-    shortfalls = agreement.shortfalls()
-    if shortfalls:
-        raise ModelFolderError(
-            f"The exported graph does not agree with the model on {agreement.num_texts} texts: "
-            f"{'; '.join(shortfalls)}. Nothing is written."
-        )
-    return agreement

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from ..core import storage
 from ..core.errors import MissingExtraError
 from .config import ExportConfig
-from .format import Format
+from .format import Conversion, Format
 from .network import PaddedNetwork
 from .program import AXES, quiet
 
-FILE = "onnx/model.onnx"
+# As transformers.js and optimum name them.
+FILE, HALF_FILE, INT8_FILE = "onnx/model.onnx", "onnx/model_fp16.onnx", "onnx/model_quantized.onnx"
 MOST_BYTES = 1_900_000_000  # a larger graph does not fit into one protobuf: its weights are stored in a separate file
 
 
@@ -44,7 +48,36 @@ def traced_graph(program: torch.export.ExportedProgram, network: PaddedNetwork, 
         )
     assert exported is not None
     _name_axes(exported.model, network.rank)
+    _name_products(exported.model)
     return exported.model
+
+
+def to_half(
+    source: Path, files: list[str], folder: Path, samples: Sequence[dict[str, np.ndarray]], left_out: Sequence[str]
+) -> list[str]:
+    """Weights and computation in float16, inputs and outputs as before. A CPU computes in float32 with them."""
+    import onnx
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+
+    with quiet():
+        model = convert_float_to_float16(onnx.load(source / files[0]), keep_io_types=True)
+    return _save_proto(model, folder, HALF_FILE)
+
+
+def to_int8(
+    source: Path, files: list[str], folder: Path, samples: Sequence[dict[str, np.ndarray]], left_out: Sequence[str]
+) -> list[str]:
+    """Dynamic quantization by ONNX Runtime: weights by channel, the range of activations from each batch."""
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    model = onnx.load(source / files[0])
+    kept = [node.name for node in model.graph.node if any(name in node.name for name in left_out)]
+    target = folder / INT8_FILE
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with quiet():
+        quantize_dynamic(model, target, per_channel=True, weight_type=QuantType.QInt8, nodes_to_exclude=kept)
+    return [INT8_FILE]
 
 
 def save_graph(model: Any, folder: Path, name: str) -> list[str]:
@@ -60,6 +93,21 @@ def save_graph(model: Any, folder: Path, name: str) -> list[str]:
         return [name]
     beside = f"{Path(name).name}_data"
     onnx_ir.save(model, folder / name, external_data=beside)
+    return [name, str(Path(name).with_name(beside))]
+
+
+def _save_proto(model: Any, folder: Path, name: str) -> list[str]:
+    """The same for an onnx model."""
+    import onnx
+
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    if model.ByteSize() <= MOST_BYTES:
+        data = io.BytesIO()
+        onnx.save(model, data)
+        storage.write_bytes(folder / name, data.getvalue())
+        return [name]
+    beside = f"{Path(name).name}_data"
+    onnx.save(model, folder / name, save_as_external_data=True, location=beside)
     return [name, str(Path(name).with_name(beside))]
 
 
@@ -79,9 +127,24 @@ def _name_axes(model: Any, rank: int) -> None:
                 value.shape[axis] = onnx_ir.SymbolicDim(names[str(dim.value)])
 
 
+def _name_products(model: Any) -> None:
+    """Gives products and their results the names of their modules, by which quantizers leave some out."""
+    outputs = {id(value) for value in model.graph.outputs}
+    for index, node in enumerate(model.graph.all_nodes()):
+        scopes = ast.literal_eval(node.metadata_props.get("pkg.torch.onnx.name_scopes", "[]"))
+        if node.op_type in ("MatMul", "Gemm") and len(scopes) > 1:
+            node.name = f"{scopes[-2]}.{index}"
+            if id(node.outputs[0]) not in outputs:
+                node.outputs[0].name = node.name
+
+
 FORMAT = Format(
     write_onnx,
     packages=("onnx", "onnxruntime", "onnxscript"),
+    conversions={
+        "fp16": Conversion(to_half),
+        "int8": Conversion(to_int8, facts={"quantizer": "onnxruntime", "activations": "dynamic"}),
+    },
     settings=("opset",),
     script=(
         "import onnxruntime",

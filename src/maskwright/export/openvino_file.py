@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import io
+import logging
+import os
+from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..core.errors import MissingExtraError
 from .config import ExportConfig
-from .format import Format
+from .format import Conversion, Format
 from .network import PaddedNetwork
 from .onnx_file import write_onnx
+from .program import quiet
 
+_NO_REPORTS = "NNCF_CI"  # environment variable that nncf reads when it is imported
 FILES = ("openvino_model.xml", "openvino_model.bin")
 
 
@@ -23,11 +32,69 @@ def openvino_core() -> Any:
     return openvino
 
 
+def to_half(
+    source: Path, files: list[str], folder: Path, samples: Sequence[dict[str, np.ndarray]], left_out: Sequence[str]
+) -> list[str]:
+    """Stores the weights in float16; OpenVINO computes in float32 with them."""
+    openvino = openvino_core()
+    openvino.save_model(openvino.Core().read_model(source / files[0]), folder / FILES[0], compress_to_fp16=True)
+    return list(FILES)
+
+
+def as_it_is(
+    source: Path, files: list[str], folder: Path, samples: Sequence[dict[str, np.ndarray]], left_out: Sequence[str]
+) -> list[str]:
+    """Keeps the float32 weights; the runtime computes in bfloat16 with them."""
+    for name in files:
+        (source / name).rename(folder / name)
+    return files
+
+
+def to_int8(
+    source: Path, files: list[str], folder: Path, samples: Sequence[dict[str, np.ndarray]], left_out: Sequence[str]
+) -> list[str]:
+    """Static quantization by nncf: products in int8, what is left, such as embeddings, in float16."""
+    openvino = openvino_core()
+    model = openvino.Core().read_model(source / files[0])
+    with quiet(), redirect_stdout(io.StringIO()):  # its progress bars
+        nncf = _nncf()
+        quantized = nncf.quantize(
+            model,
+            nncf.Dataset(list(samples)),
+            subset_size=len(samples),
+            model_type=nncf.ModelType.TRANSFORMER,
+            ignored_scope=nncf.IgnoredScope(patterns=[f".*{name}.*" for name in left_out], validate=False),
+        )
+    openvino.save_model(quantized, folder / FILES[0], compress_to_fp16=True)
+    return list(FILES)
+
+
+def _nncf() -> Any:
+    """Returns the package, imported so that it reports no use of it over the network.
+
+    Raises MissingExtraError without the extra.
+    """
+    before = os.environ.get(_NO_REPORTS)
+    os.environ[_NO_REPORTS] = "1"
+    try:
+        import nncf
+    except ImportError:
+        raise MissingExtraError("int8 with OpenVINO", "export") from None
+    finally:
+        if before is None:
+            del os.environ[_NO_REPORTS]
+        else:
+            os.environ[_NO_REPORTS] = before
+    nncf.set_log_level(logging.ERROR)
+    return nncf
+
+
 def write_openvino(program: Any, network: PaddedNetwork, folder: Path, config: ExportConfig) -> list[str]:
     """Writes an OpenVINO model in float32, converted from an ONNX graph. Returns the files written."""
     openvino = openvino_core()
     graph, *others = (folder / name for name in write_onnx(program, network, folder, config))
-    openvino.save_model(openvino.convert_model(graph), folder / FILES[0], compress_to_fp16=False)
+    # Not convert_model, which reports its use over the network.
+    openvino.save_model(openvino.Core().read_model(graph), folder / FILES[0], compress_to_fp16=False)
     for path in (graph, *others):
         path.unlink()
     graph.parent.rmdir()
@@ -37,9 +104,14 @@ def write_openvino(program: Any, network: PaddedNetwork, folder: Path, config: E
 FORMAT = Format(
     write_openvino,
     packages=("openvino", "onnx", "onnxscript"),
+    conversions={
+        "fp16": Conversion(to_half),
+        "bf16": Conversion(as_it_is),
+        "int8": Conversion(to_int8, ("nncf",), {"quantizer": "nncf", "activations": "static"}),
+    },
     script=(
         "import openvino",
-        'compiled = openvino.Core().compile_model("{file}", "CPU")',
+        'compiled = openvino.Core().compile_model("{file}", "CPU", {{"INFERENCE_PRECISION_HINT": "{compute}"}})',
         "found = compiled(inputs)\noutputs = [found[name] for name in {names}]",
     ),
 )

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
+Row = Sequence[int] | np.ndarray
 IDS, MASK, TYPES = "input_ids", "attention_mask", "token_type_ids"
 
 
-def pad_rows(
-    spec: Mapping[str, Any], rows: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None
-) -> dict[str, np.ndarray]:
+def pad_rows(spec: Mapping[str, Any], rows: Sequence[Row], types: Sequence[Row] | None) -> dict[str, np.ndarray]:
     """Returns the inputs of a graph: int64 [rows, longest row] each, padded at the right.
 
     spec: the entry "export" of maskwright.json; types: token types of each row, None for zeros.

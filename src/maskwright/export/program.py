@@ -42,8 +42,9 @@ def sample(network: PaddedNetwork) -> tuple[Tensor, ...]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silences the notes of torch's exporters about their own packages."""
-    loggers: list[Any] = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "onnxscript", "onnx_ir")]
+    """Silences the notes of exporters and quantizers about their own packages."""
+    names = ("", "torch.onnx", "torch.export", "onnxscript", "onnx_ir")  # ONNX Runtime uses the root logger
+    loggers: list[Any] = [logging.getLogger(name) for name in names]
     before = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.ERROR)

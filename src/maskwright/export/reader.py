@@ -10,6 +10,7 @@ REQUEST: JSON, a list of batches of {"texts": [text or [text, pair]]} or {"ids":
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,7 +25,7 @@ from .runtimes import open_runtime
 def main(folder: Path, request: Path, result: Path) -> None:
     """Run every batch of the request."""
     spec = json.loads((folder / "maskwright.json").read_text(encoding="utf-8"))["export"]
-    runtime = open_runtime(folder, spec)
+    runtime = open_runtime(folder, spec, int(os.environ.get("OMP_NUM_THREADS", "0") or 0) or None)
     found: dict[str, np.ndarray] = {}
     for number, batch in enumerate(json.loads(request.read_text(encoding="utf-8"))):
         rows, types = _encoded(folder, spec, batch)

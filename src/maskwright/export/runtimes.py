@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -29,9 +29,9 @@ class Runtime(Protocol):
 
 
 class OnnxRuntime:
-    """An ONNX graph in ONNX Runtime, on the CPU."""
+    """An ONNX graph in ONNX Runtime, on the CPU. The graph itself has its precision."""
 
-    def __init__(self, path: Path, threads: int | None) -> None:
+    def __init__(self, path: Path, threads: int | None, precision: str) -> None:
         try:
             import onnxruntime
         except ImportError:
@@ -53,16 +53,16 @@ class OnnxRuntime:
 
 
 class OpenVino:
-    """An OpenVINO model on the CPU."""
+    """An OpenVINO model on the CPU. precision: as in maskwright.json; it computes in bfloat16 only for "bf16"."""
 
-    def __init__(self, path: Path, threads: int | None, hint: str = "f32") -> None:
+    def __init__(self, path: Path, threads: int | None, precision: str) -> None:
         try:
             import openvino
         except ImportError:
             raise MissingExtraError("Opening an exported OpenVINO model", "export") from None
         check_openvino(path)
         core = openvino.Core()
-        settings: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": hint}
+        settings: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": compute_hint(precision)}
         if threads:
             settings["INFERENCE_NUM_THREADS"] = threads
         try:
@@ -71,30 +71,38 @@ class OpenVino:
             raise ModelFolderError(f"OpenVINO cannot open {path} ({_first_line(error)}). {FIX}") from None
         self.name = f"OpenVINO {openvino.__version__.split('-')[0]}"
         self._outputs = [one.get_any_name() for one in self._compiled.outputs]
+        self._lock = threading.Lock()  # a compiled model has one request, which threads of a server share
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """See Runtime."""
-        found = self._compiled(dict(inputs))
+        with self._lock:
+            found = self._compiled(dict(inputs))
         return {name: np.array(found[index]) for index, name in enumerate(self._outputs)}
 
 
-def open_runtime(folder: Path, spec: Mapping[str, Any], graph: str = "model") -> Runtime:
-    """Opens a graph of an exported folder. spec: the entry "export" of its maskwright.json.
+def open_runtime(folder: Path, spec: Mapping[str, Any], threads: int | None, graph: str = "model") -> Runtime:
+    """Opens a graph of an exported folder.
+
+    spec: the entry "export" of its maskwright.json; threads: None for all.
 
     Raises ModelFolderError for a graph that is not usable, and for a format without a runtime; MissingExtraError.
     """
-    threads = int(os.environ.get("OMP_NUM_THREADS", "0") or 0) or None
     path = inside(folder, str(spec["graphs"][graph]["file"]))
     if not path.is_file():
         raise ModelFolderError(f"{path} is missing. {FIX}")
     runnable = registry.names("export_runtime")
     if spec["format"] in runnable:
-        runtime: Runtime = registry.resolve("export_runtime", spec["format"])(path, threads)
+        runtime: Runtime = registry.resolve("export_runtime", spec["format"])(path, threads, spec["precision"])
         return runtime
     raise ModelFolderError(
         f"{folder} contains a graph of the format {spec['format']}, which maskwright does not open: its loader may run "
         f"code of the file. Export the model with {' or '.join(f'--to {name}' for name in runnable)}."
     )
+
+
+def compute_hint(precision: str) -> str:
+    """OpenVINO's name of the type that a graph of this precision computes in; its own choice depends on the CPU."""
+    return "bf16" if precision == "bf16" else "f32"
 
 
 def _first_line(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
@@ -18,21 +19,31 @@ from .program import AXES
 
 
 def specification(
-    network: PaddedNetwork, config: ExportConfig, files: list[str], max_length: int, longest: int
+    network: PaddedNetwork,
+    config: ExportConfig,
+    files: list[str],
+    max_length: int,
+    longest: int,
+    left_out: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Describes a graph.
 
-    files: its files, the graph first; max_length, longest: usual and greatest sequence length in tokens.
+    files: its files, the graph first; max_length, longest: usual and greatest sequence length in tokens; left_out:
+    products that are not quantized.
     """
     model, axes = network.model, list(AXES[network.rank])
     inputs = [{"name": name, "dtype": "int64", "axes": axes} for name in network.inputs]
     outputs = [{"name": name, "dtype": "float32", "axes": _axes(name, model)} for name in network.outputs]
     found: dict[str, Any] = {
         "format": config.to,
-        "precision": "fp32",
+        "precision": config.precision,
         "graphs": {"model": {"file": files[0], "data": files[1:], "inputs": inputs, "outputs": outputs}},
     }
     form: Format = registry.resolve("export_format", config.to)
+    conversion = form.conversions.get(config.precision)
+    packages = (*form.packages, *(() if conversion is None else conversion.packages))
+    if conversion is not None and conversion.facts:
+        found["quantization"] = {**conversion.facts, "products_in_float32": list(left_out)}
     return found | {
         **{name: getattr(config, name) for name in form.settings},
         "head": model.head_name,
@@ -40,7 +51,7 @@ def specification(
         "longest": longest,
         "preprocessing": _preprocessing(model, TYPES in network.inputs),
         "postprocessing": _postprocessing(model, network.pooling),
-        "versions": {name: metadata.version(name) for name in ("maskwright", "torch", *form.packages)},
+        "versions": {name: metadata.version(name) for name in ("maskwright", "torch", *packages)},
     }
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.randomness import generator
 from ..models.heads import ChoiceHead
-from ..models.model import Model
+from ..models.model import Model, tokenizer_of
 from ..text.readers.inputs import Text
 from .network import PaddedNetwork
 from .padding import TYPES
@@ -18,6 +18,9 @@ from .padding import TYPES
 NUM_TEXTS = 72
 LONGEST = 1024  # tokens of the longest drawn text: attention over more would take minutes
 CHOICES = 3
+MOST_WORDS = 128
+_SHORT = (1, 2, 3, 5)
+_WORDS = (*_SHORT, 32, *_SHORT, 64, *_SHORT, MOST_WORDS)  # of cut and of joined texts, by turns
 _BATCHES = (1, 1, 7, 16, 31)  # rows of the batches, repeated
 
 
@@ -29,6 +32,12 @@ class Trial:
     ids: Sequence[Sequence[int]] = ()
     types: Sequence[Sequence[int]] | None = None
     choices: int = 0
+
+    def shaped(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Returns inputs [rows, seq] as the graph takes them: [questions, choices, seq] for multiple choice."""
+        if not self.choices:
+            return inputs
+        return {name: one.reshape(-1, self.choices, one.shape[1]) for name, one in inputs.items()}
 
     def to_json(self) -> dict[str, Any]:
         """The form that `reader` reads."""
@@ -78,6 +87,38 @@ def drawn_texts(model: Model, longest: int) -> list[str]:
     return [model.tokenizer.decode(draw.choice(known, length).tolist()) for length in lengths]
 
 
+def typical_texts(texts: Sequence[Text]) -> list[Text]:
+    """Texts of 1 to 128 words: each text, and by turns its first few words, or it and its neighbors as one text."""
+    found: list[Text] = []
+    for index, text in enumerate(texts):
+        found.append(_first_words(text, MOST_WORDS))
+        size = _WORDS[index % len(_WORDS)]
+        if size <= max(_SHORT) or not isinstance(text, str):
+            found.append(_first_words(text, size if size <= max(_SHORT) else MOST_WORDS // 2))
+            continue
+        around = (one if isinstance(one, str) else " ".join(one) for one in texts[index : index + size])
+        found.append(_first_words(" ".join(around), size))
+    return found
+
+
+def token_trials(
+    network: PaddedNetwork, texts: Sequence[Text], max_length: int, sizes: Sequence[int] = _BATCHES
+) -> list[Trial]:
+    """Trials of the tokens of texts. sizes: rows of the batches, or questions of multiple choice, by turns."""
+    tokenizer = tokenizer_of(network.model)
+    choices = CHOICES if isinstance(network.model.head, ChoiceHead) else 0
+    ids, types = tokenizer.encode_ids(list(texts), max_length)
+    count = len(ids) // max(choices, 1) * max(choices, 1)
+    return _batches(ids[:count], types[:count] if TYPES in network.inputs else None, choices, sizes)
+
+
+def _first_words(text: Text, count: int) -> Text:
+    if isinstance(text, str):
+        return " ".join(text.split()[:count])
+    first, second = (" ".join(one.split()[:count]) for one in text)
+    return first, second
+
+
 def _ordinary_ids(model: Model) -> np.ndarray:
     """IDs of the vocabulary without special tokens: int64 [ids]."""
     special = set() if model.tokenizer is None else set(model.tokenizer.special_ids)
@@ -87,11 +128,13 @@ def _ordinary_ids(model: Model) -> np.ndarray:
     return np.array([one for one in range(size) if one not in special] or [0], dtype=np.int64)
 
 
-def _batches(ids: list[list[int]], types: list[list[int]] | None, choices: int) -> list[Trial]:
+def _batches(
+    ids: list[list[int]], types: list[list[int]] | None, choices: int, sizes: Sequence[int] = _BATCHES
+) -> list[Trial]:
     trials: list[Trial] = []
     start = 0
     while start < len(ids):
-        size = _BATCHES[len(trials) % len(_BATCHES)] * max(choices, 1)
+        size = sizes[len(trials) % len(sizes)] * max(choices, 1)
         part = slice(start, start + size)
         trials.append(Trial(ids=ids[part], types=None if types is None else types[part], choices=choices))
         start += size

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ..core import storage
 from ..core.errors import CorruptFileError, InputError, MissingFileError, ModelFolderError
-from ..core.sealed import FACTS, MODEL_CONFIG, read_facts, verify_sealed
+from ..core.sealed import EXPORTED, FACTS, MODEL_CONFIG, read_facts, verify_sealed
 from ..models.adapters import Adapter, SharedWeights, add_lora
 from ..models.heads import CLASSIFIERS, LABELED_HEADS
 from ..models.lora_config import LoraConfig
@@ -94,9 +94,18 @@ def attach_adapter(
 
 
 def weights_digest(folder: Path, root: Path | None = None) -> str:
-    """Returns the SHA-256 of a model folder's weights file; of several files, that of their SHA-256 in order."""
+    """Returns the SHA-256 of a model folder's weights file; of several files, that of their SHA-256 in order.
+
+    The weights of an exported folder are in the files of its graph.
+    """
     network = network_folder(folder)
-    digests = [storage.sha256(path) for path in weight_files(network, root or network)]
+    exported = read_facts(folder).get(EXPORTED)
+    if exported is None:
+        files = weight_files(network, root or network)
+    else:
+        graphs = exported["graphs"].values()
+        files = [storage.inside(folder, name, root) for one in graphs for name in (one["file"], *one["data"])]
+    digests = [storage.sha256(path) for path in files]
     return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
 
 

@@ -15,11 +15,11 @@ import torch
 from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
-from ..core import storage
+from ..core import registry, storage
 from ..core.config import check
 from ..core.errors import ModelFolderError
 from ..core.registry import unknown_name
-from ..core.sealed import ADAPTER_CONFIG, FACTS, RECORD, read_facts, verify_sealed
+from ..core.sealed import ADAPTER_CONFIG, EXPORTED, FACTS, RECORD, read_facts, verify_sealed
 from ..models.adapters import SharedWeights, merge_adapter
 from ..models.device import DTYPES
 from ..models.encoder_decoder import EncoderDecoder
@@ -64,7 +64,7 @@ def load_model(
 
     Weights are converted to float32. For a sentence-transformers folder, `.sentence` contains its declared settings.
     A folder with an adapter gives the base with the adapter on it; for another head than the stored one, the two are
-    merged.
+    merged. An exported folder gives a model without weights, which its graph computes (`export.graph_model`).
 
     Args:
         name: Folder or Hub model ID.
@@ -80,11 +80,14 @@ def load_model(
         CorruptFileError: a file is damaged.
     """
     folder, root = find_folder(name)
-    if "export" in read_facts(folder):
-        raise ModelFolderError(
-            f"{folder} is an exported graph, without weights that maskwright could train or run: use the model that it "
-            "was exported from."
-        )
+    if EXPORTED in read_facts(folder):
+        if head != STORED or top:
+            raise ModelFolderError(
+                f"{folder} is an exported graph, without weights for training or another head: use the model that it "
+                "was exported from."
+            )
+        exported: tuple[Model, LoadReport] = registry.resolve("model_loader", "exported")(folder, root)
+        return exported
     if not is_adapter(folder):
         return _load_whole(name, head, labels=labels, problem_type=problem_type, seed=seed, top=top)
     model, report = load_adapter(folder, root, _load_whole)
@@ -168,6 +171,7 @@ def save_model(
         RunError: the folder exists and is not empty, unless `replace`.
         ConfigError: unknown `weights_as`, or weights too large for it.
     """
+    check(model.graph_precision is None, "An exported graph has no weights to save: copy its folder.")
     is_int8 = weights_as == INT8
     if model.adapter is not None:
         check(not is_int8, "An adapter cannot be stored as int8: use fp16 or bf16.")

@@ -72,8 +72,8 @@ class MaskProbabilities(Forward):
     def __call__(self, batch: Batch) -> Sequence[Tensor]:
         """float64 [masks, vocab] for each sequence."""
         is_mask = batch.input_ids.eq(self.mask_id)  # [tokens]
-        hidden = self.model.encode(batch).hidden[is_mask]  # [masks of the batch, hidden]
-        probabilities = self.model.mlm_logits(hidden).double().softmax(dim=-1).cpu()  # [masks of the batch, vocab]
+        logits = self.model.token_logits(batch, is_mask)  # [masks of the batch, vocab]
+        probabilities = logits.double().softmax(dim=-1).cpu()
         counts = [int(part.sum()) for part in is_mask.cpu().split(batch.lengths)]
         return list(probabilities.split(counts))
 

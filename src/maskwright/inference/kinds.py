@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..core import registry
 from ..core.errors import ModelFolderError
 from ..models.model import Model
@@ -46,6 +48,8 @@ PRETRAINED = (
         frozenset({"embed"}),
     ),
 )
+NEED_WEIGHTS = frozenset({"generate", "predict-next", "score-text", "translate", "detect-anomalies"})
+NEED_STATES = frozenset({"embed", "compare"})
 MAX_NAMED = 2  # kinds of models that an error message lists
 
 
@@ -55,7 +59,17 @@ def all_kinds() -> list[ModelKind]:
 
 
 def kind_of(model: Model) -> ModelKind:
-    """Returns the kind of a model: the one of its own task, otherwise the first with its head."""
+    """Returns the kind of a model: the one of its own task, otherwise the first with its head.
+
+    An exported graph lacks the abilities that need weights, or hidden states which it does not give.
+    """
+    kind = _kind_of(model)
+    if model.graph_precision is None:
+        return kind
+    return replace(kind, abilities=kind.abilities - NEED_WEIGHTS - (frozenset() if model.has_states else NEED_STATES))
+
+
+def _kind_of(model: Model) -> ModelKind:
     head = model.head_name
     own = spec_of(model.task_name).kinds if model.task_name in registry.names("task") else ()
     if head is None and model.sentence is not None:
@@ -72,6 +86,10 @@ def require(model: Model, name: str, *abilities: str) -> None:
     kind = kind_of(model)
     if kind.can(*abilities):
         return
+    if model.graph_precision is not None and _kind_of(model).can(*abilities):
+        raise ModelFolderError(
+            f"{name} is an exported graph, which lacks what this needs: use the model that it was exported from."
+        )
     suitable = [one.description for one in all_kinds() if one.can(*abilities)]
     named = 0 < len(suitable) <= MAX_NAMED
     needed = f"but this requires {' or '.join(suitable)}" if named else "which is not supported"

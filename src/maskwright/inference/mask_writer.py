@@ -79,7 +79,7 @@ class MaskedLMGenerator:
             ids = [*before, *spelling.ids, *[self.mask_id] * (count - step), *closing]
             batch = Batch.from_sequences([ids]).to(device)
             at = len(before) + step
-            logits = self.model.mlm_logits(self.model.encode(batch).hidden[at : at + 1]).float()  # [1, vocab]
+            logits = self.model.token_logits(batch, torch.tensor([at], device=device)).float()  # [1, vocab]
             logits[:, special] = float("-inf")
             seen = torch.tensor([[*before, *spelling.ids]], device=device)
             own = None if settings.rules.greedy else uniforms[step : step + 1].to(device)

@@ -39,4 +39,4 @@ class NextSentence:
 
     def _logits(self, batch: Batch) -> Tensor:
         """Return logits, float [sequences, 2]; column 0 is "B follows A"."""
-        return self.model.nsp_logits(self.model.pool(self.model.encode(batch).hidden, batch))
+        return self.model.pair_logits(batch)

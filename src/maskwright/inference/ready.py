@@ -13,9 +13,18 @@ from .engine.engine import Engine
 def place(model: Model, device: str = "auto", precision: str = "auto") -> Model:
     """Move a model to a device, set its compute precision and attach the engine; the weights do not change.
 
+    An exported graph has its device and precision.
+
     device, precision: names as on the command line; int8 requires `inference.calibration.calibrate` next. Raises
     ConfigError if this machine does not support them.
     """
+    if model.graph_precision is not None:
+        check(device in ("auto", "cpu"), f"device is {device}; an exported graph runs on the CPU.")
+        check(
+            precision in ("auto", model.graph_precision),
+            f"precision is {precision}; this graph was exported as {model.graph_precision}: use auto, or export again.",
+        )
+        return model
     where = resolve_device(device)
     name = resolve_precision(precision, where)
     if name == "int8":

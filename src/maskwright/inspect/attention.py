@@ -149,7 +149,7 @@ def attention_of(reading: TokenizedText) -> Attention:
 
 def attends(model: Model) -> bool:
     """Return whether the model has attention weights, in the encoder or from decoder to source."""
-    return model.config.attends or attends_to_source(model)
+    return model.graph_precision is None and (model.config.attends or attends_to_source(model))
 
 
 def kind_of(model: Model) -> str:

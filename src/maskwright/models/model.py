@@ -76,6 +76,8 @@ class Model(nn.Module):
         task_name: Task that it was fine-tuned for, as recorded in its folder, or None.
         trained_length: Maximum sequence length in training, or None.
         adapter: What it knows of its adapter; None for a whole model.
+        graph_precision: Precision of the exported graph that computes it; None for a model with weights.
+        has_states: Whether it gives hidden states; a graph with a head gives the outputs of the head only.
     """
 
     has_decoder: ClassVar[bool] = False
@@ -112,6 +114,8 @@ class Model(nn.Module):
         self.task_name: str | None = None
         self.trained_length: int | None = None
         self.adapter: Adapter | None = None
+        self.graph_precision: str | None = None
+        self.has_states = True
         self.engine: Engine | None = None  # used in inference mode; set by `inference.ready.place`
         self._compute_dtype: torch.dtype | None = None
 
@@ -235,6 +239,10 @@ class Model(nn.Module):
         # Cheap for one vector per sequence, and in the dtype of the weights its scores are not rounded to bfloat16.
         return self.encoder.pool(hidden[self._pooled_tokens(batch)].to(self.word_embeddings.dtype))
 
+    def one_pass(self, batch: Batch) -> Tensor:
+        """Computes a pack to measure the time it takes. Returns one of the results: [tokens or sequences, ...]."""
+        return self.encode(batch).hidden
+
     def mlm_logits(self, hidden: Tensor) -> Tensor:
         """Logits over the vocabulary. hidden: [positions, hidden]. Returns [positions, vocab]."""
         logits: Tensor = self.predictions(hidden, self.scored_words)
@@ -252,6 +260,14 @@ class Model(nn.Module):
         """The language modeling head. Raises InputError for a model without one."""
         head = require(self.head, (MaskedLanguageModelHead, PretrainingHead), "predict masked tokens")
         return head.predictions if isinstance(head, PretrainingHead) else head
+
+    def token_logits(self, batch: Batch, where: Tensor) -> Tensor:
+        """Logits over the vocabulary at tokens of a pack: float [positions, vocab]. where: an index of [tokens]."""
+        return self.mlm_logits(self.encode(batch).hidden[where])
+
+    def pair_logits(self, batch: Batch) -> Tensor:
+        """Logits of `nsp_logits` for a pack: float [sequences, 2]."""
+        return self.nsp_logits(self.pool(self.encode(batch).hidden, batch))
 
     def nsp_logits(self, pooled: Tensor) -> Tensor:
         """Logits of 0 = B follows A, 1 = B is random. pooled: [sequences, hidden]. Returns [sequences, 2]."""

@@ -32,17 +32,17 @@ class Speed:
 
 
 @dataclass(frozen=True)
-class EncodedFirst(Forward):
-    """Last hidden state of the first token: float32 [hidden]."""
+class OnePass(Forward):
+    """A pass of the model, complete when the first of its results is on the CPU."""
 
     def __call__(self, batch: Batch) -> Sequence[Tensor]:
-        """float32 [hidden] for each sequence."""
-        return self.model.encode(batch).hidden[batch.first_tokens].float().cpu().unbind()
+        """The first result of the pack."""
+        return self.model.one_pass(batch)[:1].float().cpu().unbind()
 
 
 def measure(model: Model, batch_tokens: int | None = None) -> Speed:
     """Runs packs of growing size; batch_tokens: measure this size only."""
-    forward = EncodedFirst(model)
+    forward = OnePass(model)
     length = min(TEXT_TOKENS, model.config.max_position_embeddings)
     start = time.monotonic()
     _seconds(forward, length, length)  # prepares the weights

@@ -42,7 +42,7 @@ class Forward(ABC):
     @property
     def device(self) -> torch.device:
         """Where the model computes."""
-        return next(self.model.parameters()).device
+        return self.model.word_embeddings.device
 
 
 @dataclass(frozen=True)

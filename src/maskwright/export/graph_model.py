@@ -1,0 +1,236 @@
+"""GraphModel: a model that an exported graph computes, used like any other model.
+
+Tokenization, sorting, pooling, windows and decoding stay those of the library; only the network is another's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..core.errors import InputError, MaskwrightError, ModelFolderError
+from ..core.sealed import EXPORTED, FACTS, fix_for, read_facts, verify_sealed
+from ..data.batch import Batch, order_by_length
+from ..hub.assemble import LoadReport
+from ..hub.config_file import read_config
+from ..hub.sentence import MODULES, declared_by
+from ..models.config import ModelConfig
+from ..models.heads import LABELED_HEADS, ChoiceHead, SpanHead
+from ..models.model import Model
+from ..models.output import ModelOutput
+from ..models.padded import PaddedRows
+from ..models.pretraining_heads import MaskedLanguageModelHead, NextSentenceHead, PretrainingHead
+from ..models.transformer import Encoded
+from ..text.tokenizers.tokenizer import Tokenizer
+from ..text.tokenizers.tokenizer_files import MAIN_FILES
+from .network import POOLED, STATES
+from .padding import pad_rows
+from .runtimes import Runtime, open_runtime
+
+MOST_PADDING = 1.1  # tokens of a padded batch, padding included, per token of its texts
+USE_THE_MODEL = "use the model that it was exported from."
+
+
+class GraphModel(Model):
+    """A model without weights: a graph gives its outputs.
+
+    Its hidden states are those of the last layer, if the graph was exported without a head. What needs weights, such as
+    training, other layers or attention, raises ModelFolderError.
+
+    Attributes:
+        runtime: the opened graph.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        head_name: str | None,
+        labels: Sequence[str] | None,
+        problem_type: str | None,
+        spec: Mapping[str, Any],
+        runtime: Runtime,
+    ) -> None:
+        """spec: the entry "export" of maskwright.json."""
+        axes = {one["name"]: one["axes"] for one in spec["graphs"]["model"]["outputs"]}
+        with torch.device("meta"):  # modules without memory, which know their sizes
+            super().__init__(
+                config,
+                head_name,
+                labels=labels,
+                problem_type=problem_type,
+                with_pooler=None if head_name is not None else POOLED in axes,
+            )
+        self.requires_grad_(False)
+        self.runtime, self._spec, self._axes = runtime, spec, axes
+        self.graph_precision, self.has_states = str(spec["precision"]), STATES in axes
+        # A dynamic graph scales the activations of a batch together: a text must not depend on its neighbors.
+        self._is_dynamic = spec.get("quantization", {}).get("activations") == "dynamic"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GraphModel:
+        """Itself: nothing in it changes, and a session of a runtime cannot be copied."""
+        return self
+
+    @property
+    def word_embeddings(self) -> Tensor:
+        """No rows, on the CPU: float32 [0, size]."""
+        return torch.empty(0, self.config.table_size)
+
+    # -- packed ----------------------------------------------------------------------------------------------
+
+    @torch.inference_mode()
+    def run(self, batch: Batch) -> dict[str, Tensor]:
+        """Returns the outputs of the graph for a pack, by name: float32 [tokens, ...] or [sequences, ...]."""
+        self.check(batch)
+        bounds = batch.cu_seqlens.tolist()
+        ids = np.split(batch.input_ids.numpy(), bounds[1:-1])
+        types = None if batch.token_type_ids is None else np.split(batch.token_type_ids.numpy(), bounds[1:-1])
+        found: dict[str, list[np.ndarray]] = {name: [np.zeros(0)] * len(batch) for name in self._axes}
+        for chosen in self._chunks(batch.lengths):
+            inputs = pad_rows(
+                self._spec, [ids[row] for row in chosen], None if types is None else [types[row] for row in chosen]
+            )
+            if isinstance(self.head, ChoiceHead):
+                inputs = {name: one[:, None] for name, one in inputs.items()}  # each as a question with one choice
+            for name, values in self.runtime.run(inputs).items():
+                for row, value in zip(chosen, values, strict=True):
+                    found[name][row] = value[: len(ids[row])] if self._is_by_token(name) else value[None]
+        return {name: torch.from_numpy(np.concatenate([self._none(name), *rows])) for name, rows in found.items()}
+
+    def encode(
+        self, batch: Batch, *, hidden_states: bool = False, attentions: bool = False, row_length: int | None = None
+    ) -> Encoded:
+        """The last layer; see Model. Raises ModelFolderError for other layers, attention, and a graph with a head."""
+        if hidden_states or attentions:
+            self._refuse("gives the last layer only, without attention")
+        if not self.has_states:
+            self._refuse(f"gives {', '.join(self._axes)} and no hidden states", "export it with --head none, or ")
+        return Encoded(self.run(batch)[STATES])
+
+    def one_pass(self, batch: Batch) -> Tensor:
+        """See Model."""
+        return next(iter(self.run(batch).values()))
+
+    def logits(self, batch: Batch) -> Tensor:
+        """See Model."""
+        if isinstance(self.head, SpanHead):
+            found = self.run(batch)
+            return torch.stack([found["start_logits"], found["end_logits"]], dim=-1)
+        if "logits" in self._axes and not isinstance(self.head, MaskedLanguageModelHead):
+            return self.run(batch)["logits"]
+        return super().logits(batch)
+
+    def token_logits(self, batch: Batch, where: Tensor) -> Tensor:
+        """See Model."""
+        if not isinstance(self.head, MaskedLanguageModelHead | PretrainingHead):
+            return super().token_logits(batch, where)
+        return self.run(batch)["prediction_logits" if isinstance(self.head, PretrainingHead) else "logits"][where]
+
+    def pair_logits(self, batch: Batch) -> Tensor:
+        """See Model."""
+        if isinstance(self.head, NextSentenceHead):
+            return self.run(batch)["logits"]
+        if isinstance(self.head, PretrainingHead):
+            return next(one for name, one in self.run(batch).items() if name != "prediction_logits")
+        return super().pair_logits(batch)
+
+    def _chunks(self, lengths: Sequence[int]) -> Iterator[list[int]]:
+        """Splits sequences, shortest first, into batches with little padding."""
+        chunk: list[int] = []
+        tokens = 0
+        for row in order_by_length(lengths).tolist():
+            padded = (len(chunk) + 1) * lengths[row]
+            if chunk and (self._is_dynamic or padded > MOST_PADDING * (tokens + lengths[row])):
+                yield chunk
+                chunk, tokens = [], 0
+            chunk.append(row)
+            tokens += lengths[row]
+        if chunk:
+            yield chunk
+
+    def _is_by_token(self, name: str) -> bool:
+        return "sequence" in self._axes[name]
+
+    def _none(self, name: str) -> np.ndarray:
+        """No row of an output: float32 [0, ...]."""
+        sizes = [1 if axis == "choices" else axis for axis in self._axes[name] if axis not in ("batch", "sequence")]
+        return np.zeros((0, *sizes), dtype=np.float32)
+
+    def _refuse(self, reason: str, instead: str = "") -> NoReturn:
+        raise ModelFolderError(f"This exported graph {reason}: {instead}{USE_THE_MODEL}")
+
+    # -- padded ----------------------------------------------------------------------------------------------
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        labels: Tensor | None = None,
+        next_sentence_label: Tensor | None = None,
+        sentence_order_label: Tensor | None = None,
+        start_positions: Tensor | None = None,
+        end_positions: Tensor | None = None,
+        output_hidden_states: bool = False,
+        output_attentions: bool = False,
+    ) -> ModelOutput:
+        """See Model; without positions, labels, hidden states and attentions. `last_hidden_state` is empty for a graph
+        with a head.
+        """
+        targets = (labels, next_sentence_label, sentence_order_label, start_positions, end_positions)
+        if position_ids is not None or any(one is not None for one in targets):
+            raise InputError("An exported graph takes no position_ids and has no loss: remove position_ids and labels.")
+        if output_hidden_states or output_attentions:
+            self._refuse("gives the last layer only, without attention")
+        shape = input_ids.shape
+        mask, types = (None if one is None else one.reshape(-1, shape[-1]) for one in (attention_mask, token_type_ids))
+        is_choice = isinstance(self.head, ChoiceHead) and len(shape) == 3
+        ids = input_ids.flatten(0, 1) if is_choice else input_ids
+        rows = PaddedRows(ids, mask, types, depends_on_padding=True)
+        if rows.batch.places is not None:
+            raise InputError("An exported graph takes padding at the right only: remove that at the left or between.")
+        found = {
+            name: rows.spread_tokens(values) if self._is_by_token(name) else rows.spread_sequences(values)
+            for name, values in self.run(rows.batch).items()
+        }
+        if is_choice:
+            found = {name: values.reshape(shape[:2]) for name, values in found.items()}
+        known = {field.name for field in fields(ModelOutput)}
+        named: dict[str, Any] = {name: values for name, values in found.items() if name in known}
+        return ModelOutput(**{STATES: torch.zeros(*shape, 0)} | named)
+
+
+def load_exported(folder: Path, root: Path) -> tuple[Model, LoadReport]:
+    """Opens an exported folder for inference; root: folder that links of its files may point into.
+
+    Raises:
+        CorruptFileError: a file differs from the manifest.
+        ModelFolderError: the folder has no manifest, or its graph is not usable.
+        MissingExtraError: its runtime needs the extra `export`.
+    """
+    if not verify_sealed(folder, root=root):
+        raise ModelFolderError(f"{folder} has no manifest, so a changed graph cannot be detected. {fix_for(folder)}")
+    facts = read_facts(folder)
+    spec, stored = facts[EXPORTED], read_config(folder, lambda: ())
+    try:
+        config = replace(stored.config, max_position_embeddings=int(spec["longest"]))
+        runtime = open_runtime(folder, spec, torch.get_num_threads())
+        labels = stored.labels if spec["head"] in LABELED_HEADS else None
+        model = GraphModel(config, spec["head"], labels, stored.problem_type, spec, runtime)
+        model.trained_length = int(spec["max_length"])
+    except MaskwrightError:
+        raise
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelFolderError(f"{folder / FACTS} does not describe its graph ({error!r}). {fix_for(folder)}") from None
+    if any((folder / name).is_file() for name in MAIN_FILES):
+        model.tokenizer = Tokenizer.load(folder)
+    if spec["head"] is None and (folder / MODULES).is_file():
+        model.sentence = declared_by(folder)
+    model.task_name = facts.get("task")
+    return model.train(False), LoadReport([], [], [])

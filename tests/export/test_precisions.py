@@ -1,0 +1,157 @@
+"""Graphs in half precision and int8: their files, what they leave out, and that a poor one is not published."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from export.small_models import small
+from inference.samples import TEXTS
+from maskwright.api import open_embedder
+from maskwright.core.errors import ConfigError
+from maskwright.export.agreement import LIMITS, Limits, OutputAgreement
+from maskwright.export.config import ExportConfig
+from maskwright.export.export import export_model
+from maskwright.export.trial_texts import typical_texts
+from maskwright.hub.sentence import Declared
+
+
+@pytest.fixture(scope="module")
+def typical(tmp_path_factory):
+    """A file of typical texts."""
+    words = " ".join(TEXTS).split()
+    draw = np.random.default_rng(0)
+    texts = [" ".join(draw.choice(words, size)) for size in draw.integers(1, 12, 80)]
+    path = tmp_path_factory.mktemp("typical") / "texts.txt"
+    path.write_text("\n".join(texts), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def outlier_folder(tmp_path_factory):
+    """An encoder one of whose feed-forward units has very large activations, and small weights after them."""
+    model = small("bert-tiny", hidden_size=32, intermediate_size=64)
+    model.sentence = Declared("mean", True, 24)
+    with torch.no_grad():
+        for layer in model.encoder.layers:
+            layer.ffn.up.weight[0] *= 300
+            layer.ffn.down.weight[:, 0] /= 300
+    folder = tmp_path_factory.mktemp("outliers") / "model"
+    model.save(folder)
+    return folder
+
+
+def test_typical_texts_are_short_long_and_joined():
+    texts = [f"{number} " * 9 for number in range(40)]
+    lengths = [len(text.split()) for text in typical_texts(texts)]
+    assert len(lengths) == 2 * len(texts) and {1, 2, 3, 5, 9, 32, 64, 128} <= set(lengths) and max(lengths) == 128
+    assert typical_texts([("a b c", "d e f")])[1] == ("a", "d")
+
+
+@pytest.mark.parametrize(
+    ("output", "found", "said"),
+    [
+        ("sentence_embedding", OutputAgreement(0.1, 9, min_cosine=0.97, mean_cosine=0.99), "smallest cosine of 0.9700"),
+        ("last_hidden_state", OutputAgreement(0.1, 9, min_cosine=0.5, mean_cosine=0.6), ""),
+        ("logits", OutputAgreement(0.1, 9, same_class=0.98), "98.0% equal classes"),
+        ("logits", OutputAgreement(0.1, 9, correlation=0.9), "correlation of 0.9000"),
+        ("logits", OutputAgreement(0.1, 9, same_class=0.995), ""),
+        ("logits", OutputAgreement(float("nan"), 9, same_class=1.0), "is not finite"),
+    ],
+)
+def test_the_limits_of_int8_are_those_of_what_is_used(output, found, said):
+    shortfall = found.shortfall(output, Limits(min_cosine=0.98, same_class=0.99))
+    assert said in shortfall if said else shortfall == ""
+    assert found.shortfall(output, LIMITS["fp32"])  # all of them are beyond the limit of float32
+
+
+@pytest.mark.slow
+def test_int8_leaves_out_the_second_products_where_that_is_needed(outlier_folder, typical, tmp_path):
+    pytest.importorskip("onnxscript", reason="the extra export is not installed")
+    found = export_model(
+        ExportConfig(
+            model=str(outlier_folder), output=tmp_path / "out", precision="int8", calibrate_on=typical, min_cosine=0.95
+        )
+    )
+    assert found.spec["quantization"] == {
+        "quantizer": "onnxruntime",
+        "activations": "dynamic",
+        "products_in_float32": ["ffn.down"],
+    }
+    assert found.spec["agreement"]["outputs"]["sentence_embedding"]["min_cosine"] >= 0.95
+    assert sorted(path.name for path in (found.folder / "onnx").iterdir()) == ["model_quantized.onnx"]
+    assert found.spec["size_bytes"] < found.spec["float32_size_bytes"]
+    page = (found.folder / "README.md").read_text(encoding="utf-8")
+    assert "smallest cosine" in page and "As float32 the graph has" in page and "is not quantized" in page
+    encoder = open_embedder(found.folder)
+    expected = open_embedder(outlier_folder, precision="fp32").vectors(TEXTS)
+    vectors = encoder.vectors(TEXTS)
+    assert (vectors * expected).sum(axis=1).min() > 0.9
+    alone = np.concatenate([encoder.vectors([text]) for text in TEXTS])
+    np.testing.assert_array_equal(vectors, alone)  # no text depends on its neighbors
+
+
+@pytest.mark.slow
+def test_a_poor_int8_graph_is_not_published(maskwright, encoder_folder, typical, tmp_path):
+    pytest.importorskip("onnxscript", reason="the extra export is not installed")
+    words = ("--precision", "int8", "--calibrate-on", typical, "--min-cosine", "0.99999", "--quiet")
+    code, out, err = maskwright("export", encoder_folder, "-o", tmp_path / "out", *words)
+    assert code == 2 and out == "" and err.count("\n") == 1
+    assert "smallest cosine of 0.9" in err and "at least 0.99999" in err and list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_half_precision_has_the_file_of_transformers_js(encoder_folder, exported_encoder, tmp_path):
+    found = export_model(ExportConfig(model=str(encoder_folder), output=tmp_path / "out", precision="fp16"))
+    assert [path.name for path in (found.folder / "onnx").iterdir()] == ["model_fp16.onnx"]
+    assert found.spec["precision"] == "fp16" and "quantization" not in found.spec
+    assert found.spec["agreement"]["outputs"]["sentence_embedding"]["min_cosine"] > 0.999
+    expected = open_embedder(exported_encoder).vectors(TEXTS)
+    np.testing.assert_allclose(open_embedder(found.folder).vectors(TEXTS), expected, atol=2e-2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["fp16", "bf16", "int8"])
+def test_an_openvino_graph_has_other_precisions(precision, encoder_folder, typical, tmp_path):
+    pytest.importorskip("openvino", reason="openvino is not installed")
+    pytest.importorskip("onnxscript", reason="the extra export is not installed")
+    settings = {}
+    if precision == "int8":
+        pytest.importorskip("nncf", reason="nncf is not installed")
+        settings = {"calibrate_on": typical, "min_cosine": 0.9}
+    config = ExportConfig(
+        model=str(encoder_folder), output=tmp_path / "out", to="openvino", precision=precision, **settings
+    )
+    found = export_model(config)
+    expected = open_embedder(encoder_folder, precision="fp32").vectors(TEXTS)
+    assert (open_embedder(found.folder).vectors(TEXTS) * expected).sum(axis=1).min() > 0.9
+    hint = '"INFERENCE_PRECISION_HINT": "bf16"' if precision == "bf16" else '"INFERENCE_PRECISION_HINT": "f32"'
+    assert hint in (found.folder / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--precision", "bf16"], "--to onnx has no bf16 graph"),
+        (["--to", "torch", "--precision", "fp16"], "use --precision fp32"),
+        (["--precision", "int8"], "pass a file with --calibrate-on"),
+        (["--calibrate-on", "texts.txt"], "goes with --precision int8"),
+    ],
+)
+def test_a_combination_that_does_not_exist_is_a_sentence(maskwright, encoder_folder, tmp_path, words, said):
+    code, out, err = maskwright("export", encoder_folder, "-o", tmp_path / "out", "--quiet", *words)
+    assert code == 2 and out == "" and err.startswith("error: ") and err.count("\n") == 1 and said in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_int8_needs_enough_texts(maskwright, encoder_folder, tmp_path):
+    (tmp_path / "few.txt").write_text("a text\nanother", encoding="utf-8")
+    words = ("--precision", "int8", "--calibrate-on", tmp_path / "few.txt", "--quiet")
+    code, _, err = maskwright("export", encoder_folder, "-o", tmp_path / "out", *words)
+    assert code == 2 and "has 2 texts" in err and "at least 64" in err
+
+
+def test_the_gate_is_a_cosine():
+    with pytest.raises(ConfigError, match="min_cosine"):
+        ExportConfig(model="model", output="out", min_cosine=1.5)
