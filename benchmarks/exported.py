@@ -30,10 +30,7 @@ sys.path.insert(0, str(REPOSITORY / "tests"))
 from minilm import minilm_folder  # noqa: E402
 
 # Model, what is exported of it, and typical texts of its task.
-MODELS = (
-    ("minilm", "none", "sst2/train.tsv"),
-    ("english-spam", "stored", "sms_spam/train.tsv"),
-)
+MODELS = (("minilm", "none", "sst2/train.tsv"),)
 PACKAGES = ("torch", "onnx", "onnxruntime", "openvino", "nncf")
 
 PAGE_TEXT = """# Exported graphs, measured

@@ -26,8 +26,9 @@ def export_card(model: Model, spec: Mapping[str, Any]) -> str:
     ]
     if "float32_size_bytes" in spec:
         lines[-2] += f" As float32 the graph has {spec['float32_size_bytes'] / 1e6:,.1f} MB."
-    if spec.get("quantization", {}).get("products_in_float32"):
-        lines[-2] += " The second product of each feed-forward layer is not quantized."
+    left_out = spec.get("quantization", {}).get("products_in_float32")
+    if left_out:
+        lines[-2] += f" Products that are not quantized: {', '.join(left_out)} of every layer."
     lines += _agreement(spec["agreement"])
     form: Format = registry.resolve("export_format", spec["format"])
     if form.script is not None and spec["preprocessing"]["tokenizer"] and len(graph["inputs"][0]["axes"]) == 2:
