@@ -88,6 +88,8 @@ def predict(settings: ScalePredictSettings, json: JsonFlag = False) -> None:
     Examples:
 
         maskwright scale predict runs/b/model data/*.jsonl --keep id -o answers/
+
+        maskwright scale predict runs/nli/model pairs/ --column premise --pair hypothesis --format parquet -o answers/
     """
     _run("predict", settings, json)
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from ..text.readers.tables import Row
 from .blocks import NamedRow
-
-if TYPE_CHECKING:
-    from .job import Job
 
 
 class Engine(Protocol):
@@ -23,10 +20,10 @@ class Engine(Protocol):
 class EmbeddingEngine:
     """Sentence embeddings."""
 
-    def __init__(self, job: Job, device: str) -> None:
+    def __init__(self, model: str, device: str, precision: str, max_length: int | None) -> None:
         from ..api import open_embedder
 
-        self.encoder = open_embedder(job.model, device=device, precision=job.precision, max_length=job.max_length)
+        self.encoder = open_embedder(model, device=device, precision=precision, max_length=max_length)
 
     def results(self, rows: Iterable[tuple[NamedRow, Row]]) -> Iterator[tuple[NamedRow, dict[str, Any]]]:
         """Each row with its "vector", float32 [size]."""
@@ -45,10 +42,10 @@ class EmbeddingEngine:
 class PredictionEngine:
     """Answers of a fine-tuned model."""
 
-    def __init__(self, job: Job, device: str) -> None:
+    def __init__(self, model: str, device: str, precision: str, max_length: int | None) -> None:
         from ..api import open_predictor
 
-        self.predictor = open_predictor(job.model, device=device, precision=job.precision, max_length=job.max_length)
+        self.predictor = open_predictor(model, device=device, precision=precision, max_length=max_length)
 
     def results(self, rows: Iterable[tuple[NamedRow, Row]]) -> Iterator[tuple[NamedRow, dict[str, Any]]]:
         """Each row with the fields that `maskwright predict` writes."""

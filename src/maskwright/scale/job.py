@@ -74,7 +74,8 @@ class BlockWorker:
 
         torch.set_num_threads(threads)
         self.job = Job(**{**job, "keep": tuple(job["keep"])})
-        self.engine: Engine = ENGINES[self.job.kind](self.job, device)
+        make = ENGINES[self.job.kind]
+        self.engine: Engine = make(self.job.model, device, self.job.precision, self.job.max_length)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Ray Data's function of a batch: blocks as JSON in the column "item"; facts as JSON in "facts"."""

@@ -8,10 +8,13 @@ are gathered for both passes and their gradients are reduced and scattered: half
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..core.config import check
-from ..models.memory import TrainingMemory
 from .gpus import GB
+
+if TYPE_CHECKING:
+    from ..models.memory import TrainingMemory
 
 # Bytes per second of one direction, per GPU in a machine or per machine in a network; vendors' figures.
 LINKS = {"nvlink": 300 * GB, "pcie": 32 * GB, "400gb": 50 * GB, "100gb": 12.5 * GB}  # A100: NVLink 3; PCIe 4.0 x16
