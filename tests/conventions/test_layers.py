@@ -32,6 +32,7 @@ LAYERS = {
     "experiments": 6,
     "doctor": 6,
     "speed": 6,
+    "scale": 7,
     "lessons": 7,
     "serve": 7,
     "studio": 7,

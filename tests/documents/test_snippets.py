@@ -50,6 +50,7 @@ PAGES = [
     "how-to/imbalance",
     "how-to/inspect",
     "how-to/long-texts",
+    "how-to/many-gpus",
     "how-to/lora",
     "how-to/measure-speed",
     "how-to/multi-task",
@@ -70,6 +71,7 @@ PAGES = [
     "tutorials/pretrain-on-your-text",
 ]
 ELSEWHERE = {  # page -> why its commands are not in this test
+    "how-to/bulk-inference": "needs Ray; tests/scale runs it",
     "how-to/deploy": "needs Docker",
     "how-to/serve": "tests/serve/clients/test_page.py starts its servers",
     "how-to/serve-clients": "tests/serve/clients/test_page.py starts its server",

@@ -47,6 +47,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "search": "search:search",
         "cluster": "cluster:cluster",
         "ensemble": "ensemble:ensemble",
+        "scale": "scale:app",
         "serve": "serve:serve",
     },
     "Analyze": {

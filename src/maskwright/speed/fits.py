@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from ..core.errors import InputError
 from ..models.memory import TrainingMemory
 from ..models.presets import PRESETS
+from .communication import sharded_total
 from .gpus import GB, GPUS, Gpu
 from .plan_config import PlanConfig
 from .workload import Workload, workload_of
@@ -62,6 +63,12 @@ def memory_error(config: PlanConfig, work: Workload, hardware: Hardware, memory:
         if proposals
         else " No smaller preset of this family fits: use a device with more memory."
     )
+    if config.gpus > 1:
+        sharded = sharded_total(memory, config.gpus, work.config.num_hidden_layers)
+        ending += (
+            f"\nWith weights sharded over the {config.gpus} GPUs (FSDP), each would need {sharded / GB:,.1f} GB; "
+            "`pretrain` does not shard."
+        )
     return (
         f"{config.preset} does not fit: {sequences:,} x {work.length:,} tokens per micro-batch need "
         f"{memory.total / GB:,.1f} GB, and {hardware.title} has {hardware.memory / GB:,.1f} GB, "

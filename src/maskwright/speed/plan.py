@@ -17,6 +17,7 @@ from ..doctor.machine import memory_bytes
 from ..models.describe import parameter_count
 from ..models.device import resolve_device, resolve_precision
 from ..models.memory import TrainingMemory
+from .communication import Communication, communication, link_of, sharded_total
 from .fits import Hardware, hardware_of, micro_batches
 from .gpus import GB, TERA, Gpu, gpu_named
 from .plan_config import STEPS, PlanConfig
@@ -30,7 +31,8 @@ class Plan:
 
     encoder_parameters: encoder with pooler; parameters: all trained networks and heads; sequences: per micro-batch and
     device; flops: per token; total_flops: of the run; memory: per device; tokens_per_second: over all devices; cost:
-    None without a price; assumptions: sentences.
+    None without a price; communication: of a step; sharded_memory: per device if weights, gradients and optimizer were
+    sharded (both None for one GPU); assumptions: sentences.
     """
 
     config: PlanConfig
@@ -50,6 +52,8 @@ class Plan:
     timed_by: str
     share_of_peak: float
     cost: float | None
+    communication: Communication | None = None
+    sharded_memory: float | None = None
     assumptions: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
@@ -58,6 +62,12 @@ class Plan:
             **asdict(self),
             "flops": {**asdict(self.flops), "total": self.flops.total},
             "memory": {**asdict(self.memory), "total": self.memory.total, "available": self.place.memory},
+            "communication": self.communication
+            and {
+                **asdict(self.communication),
+                "step": self.communication.step,
+                "efficiency": self.communication.efficiency,
+            },
             "place": {"title": self.place.title, "devices": self.config.gpus, "precision": self.place.precision},
         }
 
@@ -78,8 +88,14 @@ def make_plan(config: PlanConfig) -> Plan:
     accumulation, memory = micro_batches(config, work, place)
     sequences = -(-config.sequences // accumulation)
     timing = _measured(config, work, place, sequences) if gpu is None else _assumed(config, work, gpu, place)
+    rate, link = timing.tokens_per_second, None
+    if config.gpus > 1:
+        size = _tokens_of_step(config)
+        speed = link_of(config.interconnect, config.gpus)
+        link = communication(config.gpus, work.num_parameters, speed, size / rate, accumulation, size)
+        rate = size / link.step
     tokens = config.tokens or float((config.steps or STEPS) * _tokens_of_step(config))
-    seconds = tokens / timing.tokens_per_second
+    seconds = tokens / rate
     price = config.price_per_hour
     return Plan(
         config=config,
@@ -94,11 +110,13 @@ def make_plan(config: PlanConfig) -> Plan:
         flops=work.flops(),
         total_flops=tokens * work.flops().total,
         memory=memory,
-        tokens_per_second=timing.tokens_per_second,
+        tokens_per_second=rate,
         seconds=seconds,
         timed_by=timing.timed_by,
         share_of_peak=timing.share_of_peak,
         cost=None if price is None else seconds / 3600 * config.gpus * price,
+        communication=link,
+        sharded_memory=None if link is None else sharded_total(memory, config.gpus, work.config.num_hidden_layers),
         assumptions=[timing.assumption, *_other_assumptions(config)],
     )
 
@@ -152,8 +170,8 @@ def _other_assumptions(config: PlanConfig) -> list[str]:
     ]
     if config.gpus > 1:
         found.append(
-            f"{config.gpus} GPUs: data parallel, one copy of the model per GPU; the utilization includes "
-            "communication. `pretrain` itself runs in one process."
+            f"{config.gpus} GPUs: data parallel, as torchrun runs `pretrain`: one copy of the model per GPU, which "
+            "needs less communication than sharded weights (FSDP) and fits. Vendors' link speeds; real ones are lower."
         )
     if config.price_per_hour is None:
         found.append("Cost: unknown without --price-per-hour.")

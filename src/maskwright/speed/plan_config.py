@@ -11,6 +11,7 @@ from ..core.options import HARDWARE, option
 from ..objectives.fitting import GENERAL, usual_objective
 from ..train import settings
 from ..train.pretraining.config import GENERATOR_SHARE, MASK_RATE, OBJECTIVE_OF
+from .communication import link_of
 from .gpus import gpu_named
 
 BATCH_HERE, BATCH_ON_GPUS = 4096, 131_072  # tokens per step: default of `pretrain`; batch of BERT (256 x 512)
@@ -25,7 +26,8 @@ class PlanConfig:
     PretrainConfig; vocab_size None for that of the preset.
     tokens: of the whole run, instead of `steps` (None: 2,000); batch_tokens: per step over all devices, None for 4,096
     on this machine and 131,072 on named GPUs; accumulation: gradient accumulation steps, None for as few as fit.
-    gpu: a name of gpus.GPUS, None for this machine; gpus: their number; utilization: assumed fraction of the peak;
+    gpu: a name of gpus.GPUS, None for this machine; gpus: their number; interconnect: see `communication.link_of`;
+    utilization: assumed fraction of the peak, without communication;
     price_per_hour: of one device, in any currency; probe_seconds: duration of the measurement on this machine.
     """
 
@@ -49,9 +51,15 @@ class PlanConfig:
     generator_share: float | None = option(None, GENERATOR_SHARE)
     gpu: str | None = option(None, "GPU to plan for, such as h100 or a100-40.", default_help="this machine")
     gpus: int = option(1, "Number of GPUs.")
+    interconnect: str | None = option(
+        None,
+        "Slowest link between the GPUs: nvlink, pcie, 400gb, 100gb, or a number of GB/s.",
+        panel=HARDWARE,
+        default_help="nvlink up to 8 GPUs, 400gb beyond",
+    )
     utilization: float = option(
         0.3,
-        "Assumed utilization: fraction of the GPUs' peak FLOP/s.",
+        "Assumed utilization: fraction of the GPUs' peak FLOP/s, without communication.",
         panel=HARDWARE,
         old_flag="--utilisation",  # terms: ok
     )
@@ -90,6 +98,7 @@ class PlanConfig:
         check(self.gpu is not None or self.gpus == 1, "--gpus requires --gpu, such as --gpu h100.")
         if self.gpu is not None:
             gpu_named(self.gpu)
+        link_of(self.interconnect, self.gpus)
         check(
             self.tokens_of_step >= self.max_length * self.gpus * (self.accumulation or 1),
             f"A step of {self.tokens_of_step:,} tokens is less than one sequence of {self.max_length:,} for each of "

@@ -7,7 +7,7 @@ measured here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..models.flops import TRAINING_PASSES, attention_flops, layer_entries, linear_flops, word_head_flops
 from ..models.presets import preset
@@ -158,3 +158,40 @@ def _bf16(name: str) -> float:
     peak = gpu_named(name).bf16
     assert peak is not None
     return peak
+
+
+@dataclass(frozen=True)
+class TimedRun:
+    """The published duration of a run, and that of its plan with the default utilization.
+
+    hours: published; config: its plan; stated_error: of the plan, as the documentation states it.
+    """
+
+    run: str
+    hours: float
+    config: PlanConfig
+    stated_error: float
+    source: str
+
+    @property
+    def error(self) -> float:
+        """Relative error of the plan's duration."""
+        from .plan import make_plan
+
+        return make_plan(self.config).seconds / HOUR / self.hours - 1
+
+
+def timed_runs() -> list[TimedRun]:
+    """Return published runs on named GPUs with their duration."""
+    modern = "Warner et al. 2024, table 3"
+    first = PlanConfig(
+        "modernbert-base", objective="mlm", tokens=1.72e12, mask_rate=0.3, max_length=1024, gpu="h100", gpus=8
+    )
+    base = PlanConfig(
+        "bert-base", objective="mlm", tokens=7e4 * 4096 * 128, batch_tokens=4096 * 128, gpu="a100", gpus=8
+    )
+    return [
+        TimedRun("BERT-Base of MosaicBERT, 70,000 steps", 11.5, base, -0.35, "Portes et al. 2023, section 4"),
+        TimedRun("ModernBERT-base, first phase", 194.2, first, -0.14, modern),
+        TimedRun("ModernBERT-large, first phase", 425.3, replace(first, preset="modernbert-large"), 0.09, modern),
+    ]

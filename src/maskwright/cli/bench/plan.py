@@ -29,6 +29,8 @@ def plan(recipe: PlanConfig, json: JsonFlag = False) -> None:
 
         maskwright plan --preset bert-base --tokens 3.3e9 --gpu h100 --gpus 8
 
+        maskwright plan --preset bert-base --tokens 3.3e9 --gpu h100 --gpus 64 --interconnect 100gb
+
         maskwright plan --preset bert-large --tokens 1e10 --max-length 512 --gpu a100 --price-per-hour 2 --json
     """
     from ...speed.plan import make_plan
@@ -67,6 +69,14 @@ def _show(plan: Plan) -> None:
         ("speed", f"{plan.tokens_per_second:,.0f} tokens/s, from {plan.timed_by}"),
         ("time", duration(plan.seconds)),
     ]  # fmt: skip
+    if (link := plan.communication) is not None:
+        rows[-2:-2] = [
+            ("strategy", f"data parallel; sharded (FSDP): {gigabytes(plan.sharded_memory or 0)} on each GPU"),
+            ("step time", f"{link.compute * 1e3:,.1f} ms, and {link.exposed * 1e3:,.1f} ms of communication"),
+            ("gradients", f"{link.reduction * 1e3:,.1f} ms over {gigabytes(link.link)}/s, partly in the backward pass"),
+            ("efficiency", f"{link.efficiency:.0%} of {config.gpus} single GPUs; the GPUs decide from "
+                           f"{link.deciding_tokens:,.0f} tokens per step"),
+        ]  # fmt: skip
     if config.gpu is None:
         rows.insert(-1, ("share of plain products", f"{plan.share_of_peak:.0%} of what matrix products reach here"))
     if plan.cost is not None:

@@ -142,12 +142,12 @@ def _read_jsonl(path: Path | str, lines: Iterator[Line]) -> Iterator[Record]:
         if line.fault:
             yield Record(str(path), line.number, faults=(_faulty(path, line),))
         elif line.text.strip():
-            named, reason = _parse_object(line.text)
+            named, reason = parse_object(line.text)
             faults = () if reason is None else (RowError(str(path), line.number, None, reason),)
             yield Record(str(path), line.number, named=named, faults=faults)
 
 
-def _parse_object(text: str) -> tuple[dict[str, Any], str | None]:
+def parse_object(text: str) -> tuple[dict[str, Any], str | None]:
     """Returns the JSON object in `text`, and the reason if there is none."""
     try:
         value = json.loads(text, object_pairs_hook=deduplicated)

@@ -1,0 +1,86 @@
+"""Time that data parallel training spends on adding up gradients, and the memory of sharded training.
+
+Ring all-reduce of N GPUs moves 2 (N - 1) / N times the float32 gradients over the slowest link (Patarasuk and Yuan
+2009). It runs while the last micro-batch is in its backward pass, except for the last bucket. Sharded weights (FSDP)
+are gathered for both passes and their gradients are reduced and scattered: half as much again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..core.config import check
+from .gpus import GB
+
+if TYPE_CHECKING:
+    from ..models.memory import TrainingMemory
+
+# Bytes per second of one direction, per GPU in a machine or per machine in a network; vendors' figures.
+LINKS = {"nvlink": 300 * GB, "pcie": 32 * GB, "400gb": 50 * GB, "100gb": 12.5 * GB}  # A100: NVLink 3; PCIe 4.0 x16
+GPUS_OF_MACHINE = 8
+BACKWARD = 2 / 3  # of the time of a step's passes
+BUCKET_BYTES = 25 << 20  # of train.distributed.reduction
+GRADIENT_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Communication:
+    """Seconds of one step.
+
+    link: bytes per second; compute: without communication; reduction: of all gradients, of which `exposed` is not
+    hidden by computation; deciding_tokens: tokens per optimizer step, without accumulation, from which all but the last
+    bucket is hidden.
+    """
+
+    link: float
+    compute: float
+    reduction: float
+    exposed: float
+    deciding_tokens: float
+
+    @property
+    def step(self) -> float:
+        """The whole step."""
+        return self.compute + self.exposed
+
+    @property
+    def efficiency(self) -> float:
+        """Fraction of the speed without communication."""
+        return self.compute / self.step
+
+
+def link_of(name: str | None, gpus: int) -> float:
+    """Bytes per second of a link: a name of LINKS, gigabytes per second as a number, or None for the usual one."""
+    if name is None:
+        name = "nvlink" if gpus <= GPUS_OF_MACHINE else "400gb"
+    if name in LINKS:
+        return LINKS[name]
+    try:
+        speed = float(name) * GB
+    except ValueError:
+        speed = 0.0
+    check(
+        0 < speed < float("inf"),
+        f"Setting 'interconnect' is '{name}'; it must be one of {', '.join(LINKS)}, or gigabytes per second.",
+    )
+    return speed
+
+
+def communication(
+    gpus: int, parameters: int, link: float, compute: float, accumulation: int, tokens: float
+) -> Communication:
+    """The communication of one step. compute: its seconds on each GPU; tokens: of the step over all GPUs."""
+    factor = 2 * (gpus - 1) / gpus
+    reduction = factor * GRADIENT_BYTES * parameters / link
+    last = factor * min(BUCKET_BYTES, GRADIENT_BYTES * parameters) / link
+    hidden = BACKWARD * compute / accumulation
+    exposed = max(0.0, reduction - last - hidden) + last
+    return Communication(link, compute, reduction, exposed, (reduction - last) / (BACKWARD * compute / tokens))
+
+
+def sharded_total(memory: TrainingMemory, gpus: int, layers: int) -> float:
+    """Bytes on each GPU if weights, gradients and optimizer were sharded, and gathered layer by layer."""
+    gathered = 2 * (memory.cast_weights or memory.weights) / max(layers, 1)  # the layer in use, and the next
+    kept = (memory.weights + memory.gradients + memory.optimizer) / gpus
+    return kept + gathered + memory.activations + memory.logits

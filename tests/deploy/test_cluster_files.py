@@ -1,0 +1,80 @@
+"""The files for clusters: they parse, and their commands have the options that exist."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conventions.sources import REPOSITORY
+
+yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+DEPLOY = REPOSITORY / "deploy"
+FLAGS: dict[str, list[str]] = json.loads((REPOSITORY / "tests/conventions/flags.json").read_text(encoding="utf-8"))
+SCRIPT = (DEPLOY / "slurm.sh").read_text(encoding="utf-8")
+JOB = yaml.safe_load((DEPLOY / "pytorchjob.yaml").read_text(encoding="utf-8"))
+RAY = yaml.safe_load((DEPLOY / "rayjob.yaml").read_text(encoding="utf-8"))
+
+
+def containers(found: Any) -> list[dict[str, Any]]:
+    """All containers, wherever they are."""
+    if isinstance(found, dict):
+        own = found.get("containers", [])
+        return [*own, *(one for key, value in found.items() if key != "containers" for one in containers(value))]
+    return [one for value in found for one in containers(value)] if isinstance(found, list) else []
+
+
+def commands() -> dict[str, list[str]]:
+    """The words after `maskwright` in each file."""
+    (line,) = re.findall(r"-m (maskwright .*)", SCRIPT.replace("\\\n", " "))
+    job = containers(JOB)[0]
+    words = {"slurm.sh": shlex.split(line), "rayjob.yaml": shlex.split(RAY["spec"]["entrypoint"])}
+    words["pytorchjob.yaml"] = [*job["command"], *job["args"]]
+    return {name: found[found.index("maskwright") + 1 :] for name, found in words.items()}
+
+
+@pytest.mark.parametrize("name", ["slurm.sh", "pytorchjob.yaml", "rayjob.yaml"])
+def test_the_options_exist(name: str):
+    words = commands()[name]
+    command = " ".join(words[:2]) if " ".join(words[:2]) in FLAGS else words[0]
+    given = [word for word in words if re.fullmatch(r"-{1,2}[a-z][a-z-]*", word)]
+    assert given and set(given) <= set(FLAGS[command])
+
+
+def test_the_script_is_bash():
+    shell = shutil.which("bash")
+    if shell is None:
+        pytest.skip("bash is not installed")
+    done = subprocess.run([shell, "-n", str(DEPLOY / "slurm.sh")], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_process_has_a_micro_batch_and_the_machines_agree():
+    directives = dict(re.findall(r"^#SBATCH --([\w-]+)(?:=(\S+))?$", SCRIPT, flags=re.MULTILINE))
+    processes = int(directives["nodes"]) * int(directives["gpus-per-node"])
+    assert "requeue" in directives and directives["signal"] == "TERM@120" and directives["ntasks-per-node"] == "1"
+    replicas = JOB["spec"]["pytorchReplicaSpecs"]
+    pods = replicas["Master"]["replicas"] + replicas["Worker"]["replicas"]
+    assert pods * int(JOB["spec"]["nprocPerNode"]) == processes == 64
+    for name in ("slurm.sh", "pytorchjob.yaml"):
+        words = commands()[name]
+        assert int(words[words.index("--accumulation") + 1]) % processes == 0
+
+
+@pytest.mark.parametrize("found", [JOB, RAY], ids=["pytorchjob", "rayjob"])
+def test_every_container_has_limits_and_the_shared_files(found: Any):
+    assert containers(found)
+    for one in containers(found):
+        assert {"cpu", "memory"} <= set(one["resources"]["limits"])
+        assert any(mount["mountPath"] == "/shared" for mount in one["volumeMounts"])
+
+
+def test_the_page_names_every_file():
+    page = Path(REPOSITORY / "docs/how-to/many-gpus.md").read_text(encoding="utf-8")
+    assert all(f"deploy/{name}" in page for name in commands())
