@@ -54,7 +54,7 @@ SEEDS = 3
 HELD = 1000  # test rows of a training file, where the dev split took part in choosing the model's recipe
 NEWS_DOCUMENTS = 300
 SIZES = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
-TUNED = ("english", "minilm", "minilm-lr", "random")
+TUNED = ("english", "minilm", "minilm-lr", "random")  # minilm-lr: with the learning rate of `english`
 UNTUNED = ("english", "minilm", "random", "tfidf")
 
 
@@ -67,7 +67,7 @@ class Task:
         task: Name of the task of `finetune`.
         folder: Of the data.
         metrics: Printed, the main one first.
-        rows: Number of training rows, drawn anew for each seed; None for all.
+        rows: Number of training rows, another sample for each seed; None for all.
         is_held: Whether the test rows are `HELD` of the training file, from which no training row is drawn, and not the
             dev split.
         texts: Columns of the texts; none in a file of tagged words.
@@ -346,13 +346,12 @@ def tables(output: Path) -> str:
         return [found[key] for key in keys if key in found]
 
     columns = (*TUNED, "tfidf")
-    lines = [("test score, percent", *columns, "BERT-mini, published", "seconds")]
+    lines = [("test score, percent", *columns, "BERT-mini, published")]
     for task in TASKS:
-        names = "/".join(name.replace("_", " ") for name in task.metrics)
-        runs = of(task, ENGLISH)
-        seconds = f"{mean(run['seconds'] for run in runs):.0f}" if runs else ""
-        scores = (shown(task, of(task, column), seeds_of(task, column)) for column in columns)
-        lines.append((f"{task.name}: {names}", *scores, task.published, seconds))
+        if of(task, ENGLISH):
+            names = "/".join(name.replace("_", " ") for name in task.metrics)
+            scores = (shown(task, of(task, column), seeds_of(task, column)) for column in columns)
+            lines.append((f"{task.name}: {names}", *scores, task.published))
     untuned = {column: found.get(Cell(None, column).key, {"metrics": {}})["metrics"] for column in UNTUNED}
     others = [("without fine-tuning, percent", *UNTUNED)]
     for name in untuned[ENGLISH]:
