@@ -36,7 +36,8 @@ PACKAGES = ("torch", "onnx", "onnxruntime", "openvino", "nncf")
 PAGE_TEXT = """# Exported graphs, measured
 
 Written by `python benchmarks/exported.py` ({packages}; {machine}, {threads}).
-Every row is one `maskwright export`; the figures are those of its comparison with the library, in a process without torch.
+Every row is one `maskwright export`; the figures are those of its comparison with the library, in a process
+without torch.
 
 fp32, fp16 and bf16: texts of drawn tokens, 1 to 128 tokens and the longest. int8: compared on 64 texts of the corpus,
 each as it is and cut to 1, 2, 3 or 5 words or joined to 32, 64 or 128 words; the OpenVINO model is calibrated on 192
