@@ -51,19 +51,19 @@ def build(options: Mapping[str, Any]) -> Any:
     settings = settings_of(given)
     resources = {"num_cpus": settings.threads or 1 if cpus is None else cpus, "num_gpus": gpus or 0}
 
-    @serve.deployment(
+    deployment = serve.deployment(
         name=NAME, num_replicas=int(replicas or 1), max_ongoing_requests=OPEN_REQUESTS, ray_actor_options=resources
     )
-    @serve.ingress(lambda: application(settings))
-    class Replica:
-        """One replica; its routes are those of the application."""
+    return deployment(serve.ingress(lambda: application(settings))(Replica)).bind()
 
-        async def check_health(self) -> None:
-            """Ray replaces the replica if this raises."""
-            if not all(service.is_healthy for service in _services):
-                raise RuntimeError("The inference thread does not work.")
 
-    return Replica.bind()
+class Replica:
+    """One replica; its routes are those of the application."""
+
+    async def check_health(self) -> None:
+        """Ray replaces the replica if this raises."""
+        if not all(service.is_healthy for service in _services):
+            raise RuntimeError("The inference thread does not work.")
 
 
 def settings_of(options: Mapping[str, Any]) -> ServeSettings:
