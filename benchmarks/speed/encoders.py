@@ -193,6 +193,11 @@ CONTENDERS: dict[str, tuple[Callable[[Settings], Vectors], Settings, str]] = {
     "openvino": (open_vino, {"precision": "fp32"}, "OpenVINO fp32"),
     "openvino-bf16": (open_vino, {"precision": "bf16"}, "OpenVINO bf16"),
     "openvino-int8": (open_vino, {"precision": "int8"}, "OpenVINO static int8 (NNCF)"),
+    "openvino-int8-mixed": (
+        open_vino,
+        {"precision": "int8", "float_products": True},
+        "OpenVINO static int8 (NNCF), second feed-forward products in fp32",
+    ),
     "ctranslate2": (ctranslate, {"precision": "fp32"}, "CTranslate2 fp32"),
     "ctranslate2-int8": (ctranslate, {"precision": "int8"}, "CTranslate2 int8"),
     "maskwright-fp32": (ours, {"precision": "fp32"}, "maskwright fp32"),

@@ -12,6 +12,7 @@ page of the saved results.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import subprocess
@@ -31,7 +32,7 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1] / "recipes")]
 
 from commands import minilm_folder  # noqa: E402
 from encoders import CONTENDERS, REFERENCE  # noqa: E402
-from page import OURS, write_page  # noqa: E402
+from page import MIN_COSINE, MOST_WORDS, OURS, write_page  # noqa: E402
 from training import contests, hold, measure_profiles  # noqa: E402
 
 from maskwright.core.cores import usable_cores  # noqa: E402
@@ -64,7 +65,7 @@ PACKAGES = (
     "accelerate",
     "numpy",
 )
-LONG, LIST_SIZE, COMPARED, SMALLEST_SAMPLE = 512, 64, 64, 1024
+LONG, LIST_SIZE, COMPARED, CALIBRATION, SMALLEST_SAMPLE = 512, 64, 64, 128, 1024
 TAIL_MEAN, TAIL_TEXTS = 150, 64
 
 
@@ -124,8 +125,8 @@ def measure_inference(model: str, parts: list[str], options: argparse.Namespace)
     folder = model_folder(model, options.output)
     tokenizer = Tokenizer.load(folder)
     length = min(json.loads((folder / "config.json").read_text())["max_position_embeddings"], LONG)
-    texts = read_texts(options.texts, options.count + COMPARED)
-    calibration, texts = texts[-COMPARED:], texts[:-COMPARED]
+    texts = read_texts(options.texts, options.count + CALIBRATION)
+    calibration, texts = calibration_texts(texts[-CALIBRATION:]), texts[:-CALIBRATION]
     work = options.output / "converted" / model.replace("/", "_")
     work.mkdir(parents=True, exist_ok=True)
     shared = {"model": str(folder.resolve()), "work": str(work.resolve()), "max_length": length, "batch": options.batch,
@@ -245,7 +246,9 @@ def latency(
     length: int,
     options: argparse.Namespace,
 ) -> dict[str, Any]:
-    """One request after the other, of 32 and of 128 tokens."""
+    """Requests of 32 and of 128 tokens one by one, by the backends whose vectors of short texts are right too."""
+    cosines = smallest_cosines(children, list(itertools.islice(of_words(texts), MOST_WORDS)))
+    children = {name: child for name, child in children.items() if cosines[name] >= MIN_COSINE}
     requests = {size: text_of_length(tokenizer, texts, size) for size in (32, 128) if size <= length}
     delays: dict[str, dict[int, list[float]]] = {name: {size: [] for size in requests} for name in children}
     for number in range(options.rounds):
@@ -255,14 +258,26 @@ def latency(
                     "latency", text=text, times=options.requests, most_seconds=options.most_seconds / 4
                 )
         note(f"round {number + 1} of {options.rounds}")
-    shares = {"p50": 0.5, "p95": 0.95}
+    shares = {"p50": 0.5, "p99": 0.99}
     return {
+        "smallest": cosines,
         "rows": {
             name: {str(size): {key: percentile(waits, share) for key, share in shares.items()}
                    for size, waits in found.items()}
             for name, found in delays.items()
         }
     }  # fmt: skip
+
+
+def smallest_cosines(children: dict[str, BackendProcess], texts: list[str]) -> dict[str, float]:
+    """The lowest cosine similarity to float32 of the vectors of each backend."""
+    vectors = {}
+    for name, child in children.items():
+        child.ask("texts", texts=texts)
+        own = np.array(child.ask("vectors", count=len(texts)))
+        vectors[name] = own / np.linalg.norm(own, axis=1, keepdims=True)
+    reference = vectors.get(REFERENCE, next(iter(vectors.values())))
+    return {name: float((own * reference).sum(axis=1).min()) for name, own in vectors.items()}
 
 
 def bulk(
@@ -356,6 +371,21 @@ def read_texts(path: Path | None, count: int) -> list[str]:
     if len(chosen) < count:
         note(f"{path} has {len(texts):,} lines: {len(chosen):,} of {count:,} texts.")
     return chosen
+
+
+def of_words(texts: list[str]) -> Iterator[str]:
+    """Texts of 1, 2, 3, ... words, each from other ones."""
+    words = iter(" ".join(texts).split())
+    for count in itertools.count(1):
+        text = " ".join(itertools.islice(words, count))
+        if text.count(" ") + 1 < count:
+            return
+        yield text
+
+
+def calibration_texts(texts: list[str]) -> list[str]:
+    """Texts of mixed lengths: most are as they come, every fourth has only a few words."""
+    return [" ".join(text.split()[: 1 + row // 4 % 8]) if row % 4 == 0 else text for row, text in enumerate(texts)]
 
 
 def machine(options: argparse.Namespace) -> dict[str, Any]:

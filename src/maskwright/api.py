@@ -21,7 +21,7 @@ from .inference.kinds import kind_of, require
 from .inference.mask_writer import MaskedLMGenerator
 from .inference.next_sentence import NextSentence
 from .inference.predict import Predictor
-from .inference.ready import place
+from .inference.ready import keep_private, place
 from .inference.search import Hit, Searcher
 from .inference.similarity import Similarities, text_similarities, word_similarities
 from .inference.texts import as_texts, single_texts
@@ -106,6 +106,7 @@ def open_predictor(
     model = open_model(name, "predict", device, precision)
     predictor = predictor_of(model, name, max_length, min_confidence)
     make_int8(model, calibrate_on, predictor.max_length)
+    keep_private(model)
     return predictor
 
 
@@ -200,6 +201,7 @@ def open_embedder(
         stride=stride,
     )
     make_int8(encoder.model, calibrate_on, encoder.max_length)
+    keep_private(encoder.model)
     return encoder
 
 

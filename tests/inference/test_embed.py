@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 
 from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.core.errors import ConfigError
+from maskwright.data.batch import Batch
 from maskwright.inference.embed import TextEncoder
 from maskwright.inference.layers import NAMED_LAYERS, choose_layers
+from maskwright.inference.ready import place
+from maskwright.models.pooling import pool
 
 LAYERS = [*NAMED_LAYERS, "0", "2", "-1", "1,3", (4, 2), 3]
 
@@ -65,6 +68,22 @@ def test_token_vectors_are_those_of_the_padded_model(layers):
     for text, found in zip(TEXTS, encoder.token_vectors(TEXTS), strict=True):
         assert found.tokens == tokenizer()(text, max_length=48).tokens
         assert np.allclose(found.vectors, expected_tokens(padded_states(model, text), layers), atol=1e-4)
+
+
+words = st.lists(st.sampled_from(" ".join(TEXTS).split()), max_size=60).map(" ".join)
+
+
+@settings(max_examples=50)
+@given(words | st.tuples(words, words) | st.text(max_size=9), st.sampled_from(["cls", "mean", "max"]), st.booleans())
+def test_a_text_alone_has_the_bits_of_the_model_on_its_tokens(text, pooling, normalize):
+    model = place(tiny(), "cpu", "fp32")
+    ids, types = tokenizer().encode_ids([text], 48)
+    batch = Batch.from_sequences(ids, None if isinstance(text, str) else types)
+    with torch.inference_mode():
+        expected = pool(model.encode(batch).hidden, batch, pooling)
+        expected = torch.nn.functional.normalize(expected, dim=-1) if normalize else expected
+    found = TextEncoder(model, pooling=pooling, normalize=normalize).vectors([text])
+    assert np.array_equal(found, expected.numpy())
 
 
 @settings(max_examples=25)

@@ -21,7 +21,8 @@ from maskwright.data.batch import Batch
 from maskwright.inference.engine import choice, layers, operators
 from maskwright.inference.engine.attention import CACHED_SCORES, WAYS, packed_attention
 from maskwright.inference.engine.engine import Engine
-from maskwright.inference.ready import place
+from maskwright.inference.engine.weights import Weights
+from maskwright.inference.ready import keep_private, place
 from maskwright.models.build import build
 from maskwright.models.device import CACHES, KEPT_SHAPES
 from maskwright.models.model import Model
@@ -232,14 +233,47 @@ def test_training_goes_through_the_modules_and_keeps_its_gradients():
     [
         lambda model: model.load_state_dict(tiny(seed=9).state_dict()),
         lambda model: setattr(model.encoder.layers[0].ffn.up, "weight", torch.nn.Parameter(torch.ones(64, 32))),
+        lambda model: setattr(model.encoder.layers[0], "ffn", copy.deepcopy(model.encoder.layers[1].ffn)),
+        lambda model: setattr(model, "encoder", tiny(seed=9).encoder),
+        lambda model: setattr(model.encoder.layers[0].ffn.up.weight, "data", torch.ones(64, 32)),
+        lambda model: model.encoder.layers[0].ffn.up.weight.detach().mul_(2),
         lambda model: model.to(torch.float64),
     ],
-    ids=["load_state_dict", "another parameter", "another dtype"],
+    ids=[
+        "load_state_dict",
+        "another parameter",
+        "another module",
+        "another encoder",
+        "other data",
+        "in place",
+        "another dtype",
+    ],
 )
 def test_every_other_change_of_weights_is_seen(change):
     model, batch = tiny(), pack([4, 4, 9])
     by_engine(model, batch)
     change(model)
+    torch.testing.assert_close(by_engine(model, batch).hidden, by_modules(model, batch).hidden, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda model, batch: model.load_state_dict(tiny(seed=9).state_dict()),
+        lambda model, batch: model.encoder.layers[0].ffn.up.weight.detach().mul_(2),
+        lambda model, batch: train_a_step(model, batch, fused=True),
+    ],
+    ids=["load_state_dict", "in place", "fused training"],
+)
+def test_changes_in_place_of_a_private_model_are_seen_without_the_full_check(monkeypatch, change):
+    model, batch, checks = place(tiny(), "cpu", "fp32"), pack([4, 4, 9]), []
+    keep_private(model)
+    original = Weights.stamp
+    monkeypatch.setattr(Weights, "stamp", lambda self: checks.append(1) or original(self))
+    for _ in range(3):
+        by_engine(model, batch)
+    assert len(checks) == 1
+    change(model, batch)
     torch.testing.assert_close(by_engine(model, batch).hidden, by_modules(model, batch).hidden, rtol=0, atol=2e-5)
 
 

@@ -78,6 +78,17 @@ def test_a_product_is_exact_but_for_the_rounding(rows, columns, seed, has_bias, 
 
 
 @needs_int8
+def test_numbers_are_rounded_and_stay_in_the_range():
+    x = torch.randn(200, 16, generator=torch.Generator().manual_seed(0)) * torch.logspace(-1, 1, 16) + 3
+    product = Int8Product(torch.ones(4, 16), None, ActivationRange(x.amin(0), x.amax(0)), torch.float32)
+    outside = torch.cat([x, 100 * x])  # beyond the calibrated range
+    exact = (outside.double() * product.by + product.start - 0.5).clamp(1, 255)
+    found = product.numbers(outside)
+    assert found.dtype == torch.uint8 and found.min() >= 1
+    assert float((found - exact).abs().max()) <= 0.5001
+
+
+@needs_int8
 def test_channels_that_never_move_do_no_harm():
     x = torch.tensor([[0.0, 5.0, 1.0], [0.0, 5.0, -1.0]])
     weight = torch.tensor([[1.0, 1.0, 1.0], [0.0, 0.0, 0.0]])

@@ -65,13 +65,14 @@ def test_rates_ratios_and_reasons_stand_in_the_table(page, tmp_path: Path):
 
 
 def test_latency_and_training_have_tables_of_their_own(page, tmp_path: Path):
-    waits = {"32": {"p50": 0.004, "p95": 0.005}, "128": {"p50": 0.01, "p95": 0.02}}
-    half = {size: {"p50": found["p50"] / 2, "p95": found["p95"]} for size, found in waits.items()}
+    waits = {"32": {"p50": 0.004, "p99": 0.005}, "128": {"p50": 0.01, "p99": 0.02}}
+    half = {size: {"p50": found["p50"] / 2, "p99": found["p99"]} for size, found in waits.items()}
     latency = {
         "part": "latency",
         "model": "minilm",
         "commit": "abc1234",
         "missing": {},
+        "smallest": {"transformers": 1.0, "maskwright-fp32": 0.9999, "openvino-int8": 0.9049},
         "rows": {"transformers": waits, "maskwright-fp32": half},
     }
     training = {
@@ -85,7 +86,8 @@ def test_latency_and_training_have_tables_of_their_own(page, tmp_path: Path):
         },
     }
     text = written(page, tmp_path, [latency, training])
-    assert "| maskwright fp32 | 2.00 | 5.00 | 0.50 | 5.00 | 20.00 | 0.50 |" in text
+    assert "| maskwright fp32 | 0.9999 | 2.00 | 5.00 | 0.50 | 0.50 | 5.00 | 20.00 | 0.50 | 0.50 |" in text
+    assert "Not timed: OpenVINO static int8 (NNCF): its smallest cosine is 0.9049, below 0.98." in text
     assert "| a | 10 | 10 to 10 | 1.00 | 300 MB |" in text and "Not measured: b: it broke" in text
     assert "Measured at commit abc1234." in text and "mini-8k, 1 round, at commit def5678:" in text
 
@@ -142,10 +144,12 @@ def test_goals_are_reported_as_met_or_missed_from_the_rates_of_one_run(page, tmp
 
 def test_less_is_better_for_latency_and_memory(page, tmp_path: Path):
     def waits(p50: float) -> dict:
-        return {"32": {"p50": p50, "p95": p50}}
+        return {"32": {"p50": p50, "p99": p50}}
 
     rows = {"transformers": waits(0.010), "maskwright-bf16": waits(0.0027), "maskwright-int8": waits(0.003)}
-    latency = {"part": "latency", "model": "minilm", "commit": "abc1234", "missing": {}, "rows": rows}
+    rows |= {"openvino-bf16": waits(0.003), "openvino-int8": waits(0.0025)}
+    shared = {"model": "minilm", "commit": "abc1234", "missing": {}, "smallest": dict.fromkeys(rows, 1.0)}
+    latency = {"part": "latency", "rows": rows} | shared
     trained = {
         "transformers Trainer bf16": {"rates": [10.0], "median": 10.0, "memory": 4e9},
         "plain loop bf16, fused AdamW": {"rates": [20.0], "median": 20.0, "memory": 4e9},
@@ -156,6 +160,8 @@ def test_less_is_better_for_latency_and_memory(page, tmp_path: Path):
     text = written(page, tmp_path, [latency, training])
     assert "32 tokens, bf16, p50: fraction of baseline | 0.27 | at most 0.28 | met |" in text
     assert "32 tokens, int8, p50: fraction of baseline | 0.30 | at most 0.24 | missed |" in text
+    assert "32 tokens, bf16, p50: fraction of best other backend | 0.90 | at most 1 | met |" in text
+    assert "32 tokens, int8, p50: fraction of best other backend | 1.20 | at most 1 | missed |" in text
     assert "| pre-training mini-30k: x Trainer bf16 | 6.80 | at least 6.8 | met |" in text
     assert "| pre-training mini-30k: x best other backend | 3.40 | at least 3.2 | met |" in text
     assert "memory: part of Trainer's | 0.25 | at most 0.5 | met |" in text
@@ -190,3 +196,13 @@ def test_a_sample_for_slow_peers_pads_as_all_texts_do(monkeypatch: pytest.Monkey
     assert padded(rows) == padded(np.arange(len(lengths))) == 1.0
     assert abs(lengths[rows].mean() - lengths.mean()) < 1
     assert padded(np.arange(320)) > 1.05  # the first ones pad more than all do
+
+
+def test_texts_of_requests_have_one_word_more_each_and_those_of_calibration_mixed_lengths(page):
+    run = importlib.import_module("run")
+    words = [str(number) for number in range(100)]
+    texts = list(run.of_words([" ".join(words[:50]), " ".join(words[50:])]))
+    assert [text.split() for text in texts[:3]] == [["0"], ["1", "2"], ["3", "4", "5"]]
+    assert [len(text.split()) for text in texts] == list(range(1, 14))
+    mixed = run.calibration_texts([" ".join(words)] * 40)
+    assert {len(text.split()) for text in mixed} == {*range(1, 9), 100}

@@ -39,11 +39,11 @@ class SumModel(nn.Module):
         super().__init__()
         self.seen: list[int] = []
         values = torch.linspace(-1.0, 1.0, 51 * num_labels).view(51, num_labels)
-        self.table = nn.Parameter(values.sin() * 3)
+        self.word_embeddings = nn.Parameter(values.sin() * 3)
 
     def logits(self, batch):
         self.seen.append(batch.num_tokens)
-        rows = self.table[batch.input_ids]
+        rows = self.word_embeddings[batch.input_ids]
         if batch.token_type_ids is not None:
             rows = rows * (1 + batch.token_type_ids[:, None])
         return torch.stack([part.mean(0) for part in rows.split(batch.lengths)])

@@ -144,7 +144,7 @@ def test_loss_of_a_batch_reaches_the_parameters_and_sums_agree():
     batch = task.examples(rows_of("a", "b", "c", "c"), Words()).batch([0, 1, 2, 3])
     loss = task.loss(model, batch)
     loss.backward()
-    assert model.table.grad.abs().sum() > 0
+    assert model.word_embeddings.grad.abs().sum() > 0
     outcome = task.outcome(model, batch)
     assert outcome.losses["classification"].item() == pytest.approx(4 * loss.item(), rel=1e-5)
     assert outcome.counts == {"classification": 4}
@@ -154,7 +154,7 @@ def test_loss_of_a_batch_reaches_the_parameters_and_sums_agree():
 
 def test_answers_that_are_not_finite_are_refused():
     model = SumModel()
-    model.table.data[3] = float("nan")
+    model.word_embeddings.data[3] = float("nan")
     task = Classification(["a", "b", "c"])
     with pytest.raises(InputError, match="not finite"):
         task.evaluate(model, task.examples([row(chr(2 + 50), "a")], Words()))

@@ -176,15 +176,15 @@ class Listening(nn.Module):
 
     def __init__(self, loud, num_labels=3):
         super().__init__()
-        self.table = nn.Parameter(torch.zeros(len(tokenizer()), num_labels))
+        self.word_embeddings = nn.Parameter(torch.zeros(len(tokenizer()), num_labels))
         self.most = 0
         with torch.no_grad():
             for word, label in loud.items():
-                self.table[tokenizer().encode_plain([word])[0], label] = 4.0
+                self.word_embeddings[tokenizer().encode_plain([word])[0], label] = 4.0
 
     def logits(self, batch):
         self.most = max(self.most, batch.num_tokens)
-        return torch.stack([part.sum(dim=0) for part in self.table[batch.input_ids].split(batch.lengths)])
+        return torch.stack([part.sum(dim=0) for part in self.word_embeddings[batch.input_ids].split(batch.lengths)])
 
 
 @pytest.mark.parametrize("pool", ["mean", "max"])
@@ -241,12 +241,12 @@ def test_training_counts_rows_and_its_gradients_pass_through_every_window(pool):
     judge = task(pool, stride=2)
     examples = judge.examples(LABELED, tokenizer(), 16)
     model = Listening({})
-    nn.init.normal_(model.table, generator=torch.Generator().manual_seed(3))
+    nn.init.normal_(model.word_embeddings, generator=torch.Generator().manual_seed(3))
     outcome = judge.outcome(model, examples.batch([2, 0, 3]))
     assert outcome.counts == {"classification": 3} == judge.counts(examples.batch([2, 0, 3]))
     outcome.losses["classification"].backward()
-    found = model.table.grad.clone()
-    model.table.grad = None
+    found = model.word_embeddings.grad.clone()
+    model.word_embeddings.grad = None
     total = 0
     for number in (2, 0, 3):
         start, end = examples.starts[number : number + 2]
@@ -254,7 +254,7 @@ def test_training_counts_rows_and_its_gradients_pass_through_every_window(pool):
         pooled = torch.stack(alone).mean(dim=0) if pool == "mean" else torch.stack(alone).amax(dim=0)
         total = total + judge.loss_of(pooled[None], examples.targets[number : number + 1])
     total.backward()
-    assert torch.allclose(found, model.table.grad, atol=1e-5)
+    assert torch.allclose(found, model.word_embeddings.grad, atol=1e-5)
     assert pool == "max" or bool((found[torch.from_numpy(np.unique(examples.input_ids[0]))] != 0).any(dim=1).all())
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import accumulate, groupby
 
 import numpy as np
 import torch
@@ -55,18 +55,22 @@ class Batch:
         labels: Mapping[str, Tensor] | None = None,
     ) -> Batch:
         """Packs `sequences` in the given order; positions count from 0 in each."""
-        lengths = np.fromiter((len(sequence) for sequence in sequences), dtype=np.int32, count=len(sequences))
-        cu_seqlens = np.zeros(len(lengths) + 1, dtype=np.int32)
-        np.cumsum(lengths, out=cu_seqlens[1:])
-        positions = np.arange(cu_seqlens[-1], dtype=np.int64) - np.repeat(cu_seqlens[:-1], lengths)
+        lengths = [len(sequence) for sequence in sequences]
+        cu_seqlens = np.fromiter(accumulate(lengths, initial=0), dtype=np.int32, count=len(lengths) + 1)
+        positions = np.arange(cu_seqlens[-1], dtype=np.int64)
+        if len(lengths) > 1:
+            positions -= np.repeat(cu_seqlens[:-1], lengths)
         types = None if token_types is None else torch.from_numpy(_concatenate(token_types))
-        return cls(
+        batch = cls(
             input_ids=torch.from_numpy(_concatenate(sequences)),
             cu_seqlens=torch.from_numpy(cu_seqlens),
             position_ids=torch.from_numpy(positions),
             token_type_ids=types,
             labels=labels or {},
         )
+        # Cached properties, known here.
+        batch.__dict__.update(lengths=lengths, position_range=(0, max(lengths, default=1) - 1))
+        return batch
 
     @property
     def num_tokens(self) -> int:
@@ -90,6 +94,11 @@ class Batch:
     def lengths(self) -> list[int]:
         """Number of tokens of each sequence."""
         return self.cu_seqlens.diff().tolist()
+
+    @cached_property
+    def position_range(self) -> tuple[int, int]:
+        """Lowest and highest position; the pack must not be empty."""
+        return range_of(self.position_ids)
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
@@ -122,7 +131,10 @@ class Batch:
 
         Copies to a GPU use pinned memory and do not block.
         """
-        is_gpu = torch.device(device).type == "cuda"
+        device = torch.device(device)
+        if device == self.input_ids.device:
+            return self
+        is_gpu = device.type == "cuda"
 
         def move(tensor: Tensor) -> Tensor:
             return (tensor.pin_memory() if is_gpu and not tensor.is_cuda else tensor).to(device, non_blocking=True)
@@ -137,6 +149,12 @@ class Batch:
             labels={name: move(value) for name, value in self.labels.items()},
             target=None if self.target is None else self.target.to(device),
         )
+
+
+def range_of(ids: Tensor) -> tuple[int, int]:
+    """Lowest and highest of integers, of which there is at least one."""
+    lowest, highest = torch.aminmax(ids)
+    return int(lowest), int(highest)
 
 
 def order_by_length(lengths: Sequence[int] | np.ndarray) -> np.ndarray:
@@ -168,6 +186,6 @@ def _runs(lengths: Sequence[int]) -> Iterator[Run]:
 
 
 def _concatenate(sequences: Sequence[Sequence[int] | np.ndarray]) -> np.ndarray:
-    if not sequences:
-        return np.zeros(0, dtype=np.int64)
+    if len(sequences) < 2:
+        return np.array(sequences[0] if sequences else (), dtype=np.int64)
     return np.concatenate([np.asarray(sequence, dtype=np.int64) for sequence in sequences])

@@ -12,7 +12,7 @@ from ..api import make_int8, open_embedder
 from ..core.progress import warn
 from ..hub.published import ENGLISH
 from ..inference.embed import TextEncoder, TokenVectors
-from ..inference.ready import place
+from ..inference.ready import keep_private, place
 from ..inference.texts import as_texts
 from ..models.model import Model
 from ..tasks.rows.long_texts import LongTexts
@@ -81,6 +81,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             windows = LongTexts.of(self.long or "cut", self.stride)
             self.encoder_ = TextEncoder(model, self.layers, pooling, normalize, self.max_length, windows)
             make_int8(model, typical, self.encoder_.max_length)
+            keep_private(model)
         else:
             self.encoder_ = open_embedder(
                 self.model,

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from ..core.errors import ConfigError
@@ -19,8 +18,8 @@ from ..hub.download import find_folder
 from ..hub.folders import read_facts
 from ..hub.sentence import declared_by
 from ..models.model import Model, tokenizer_of
-from ..models.pooling import join_windows, pool, state_of
-from ..tasks.rows.examples import Examples, rows_of, tokenize_rows
+from ..models.pooling import join_windows, pool, state_of, unit_length
+from ..tasks.rows.examples import Examples, rows_of, tokenize_texts
 from ..tasks.rows.forward import Forward, stacked
 from ..tasks.rows.long_examples import LongExamples, window_rows
 from ..tasks.rows.long_texts import LongTexts
@@ -204,7 +203,7 @@ class TextEncoder:
         for found in self._token_vectors(texts, batch_tokens, normalize=False):
             words = found.by_word(subwords)
             if self.normalize:
-                words = replace(words, vectors=F.normalize(torch.from_numpy(words.vectors), dim=-1).numpy())
+                words = replace(words, vectors=unit_length(torch.from_numpy(words.vectors)).numpy())
             yield words
 
     def _token_vectors(
@@ -220,7 +219,7 @@ class TextEncoder:
 
     def _examples(self, texts: Sequence[Text], counts: TextCounts) -> Examples:
         if self.long is None:
-            return tokenize_rows(rows_of(texts), self.tokenizer, self.max_length, counts=counts)
+            return tokenize_texts(texts, self.tokenizer, self.max_length, counts)
         return window_rows(rows_of(texts), self.tokenizer, self.max_length, self.long, counts=counts)
 
     def _check_state(self) -> None:
@@ -237,7 +236,7 @@ class TextEncoder:
         """Combine window embeddings, float32 [windows, size], to text embeddings, float32 [texts, size]."""
         lengths = torch.from_numpy(examples.sequences.lengths)
         joined = join_windows(vectors, lengths, examples.num_windows.tolist(), self.pooling)  # [texts, size]
-        return F.normalize(joined, dim=-1) if self.normalize else joined
+        return unit_length(joined) if self.normalize else joined
 
 
 @dataclass(frozen=True)
@@ -250,7 +249,7 @@ class TokenStates(Forward):
     def __call__(self, batch: Batch) -> Sequence[Tensor]:
         """float32 [tokens, size] for each sequence."""
         states = token_states(self.model, batch, self.layers)
-        vectors = F.normalize(states, dim=-1) if self.normalize else states
+        vectors = unit_length(states) if self.normalize else states
         return list(vectors.cpu().split(batch.lengths))
 
 
@@ -269,7 +268,7 @@ class PooledStates(Forward):
             pooled = state_of(states, batch, both_ends=not self.model.config.pools_last_token)
         else:
             pooled = pool(states, batch, self.pooling)
-        return (F.normalize(pooled, dim=-1) if self.normalize else pooled).float().cpu().unbind()
+        return (unit_length(pooled) if self.normalize else pooled).float().cpu().unbind()
 
 
 def token_states(model: Model, batch: Batch, layers: LayerChoice) -> Tensor:

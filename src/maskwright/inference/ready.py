@@ -40,6 +40,12 @@ def place(model: Model, device: str = "auto", precision: str = "auto") -> Model:
     return model
 
 
+def keep_private(model: Model) -> None:
+    """Declare that nobody replaces parameters or modules of a placed model; changes in place are still seen."""
+    if isinstance(model.engine, Engine):
+        model.engine.is_private = True
+
+
 def compute_in(model: Model, precision: str) -> None:
     """Set the compute precision of a model and attach the engine for inference.
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from ..core import registry
 from ..core.config import check
 from ..core.errors import InputError, ModelFolderError
-from ..data.batch import Batch
+from ..data.batch import Batch, range_of
 from ..nn.recurrent import States
 from .adapters import Adapter
 from .config import ModelConfig
@@ -326,10 +326,10 @@ class Model(nn.Module):
                 f"A sequence has {longest:,} tokens; this model supports at most {most:,}: truncate it "
                 "(max_length), or split it into windows."
             )
-        _check_range(batch.input_ids, self.config.vocab_size, "Token id", "vocabulary")
-        _check_range(batch.position_ids, most, "Position", "position table", -self.config.position_offset)
+        _check_range(range_of(batch.input_ids), self.config.vocab_size, "Token id", "vocabulary")
+        _check_range(batch.position_range, most, "Position", "position table", -self.config.position_offset)
         if batch.token_type_ids is not None and self.config.type_vocab_size > 1:
-            _check_range(batch.token_type_ids, self.config.type_vocab_size, "Token type", "token type table")
+            _check_range(range_of(batch.token_type_ids), self.config.type_vocab_size, "Token type", "token type table")
 
     # -- padded ----------------------------------------------------------------------------------------------
 
@@ -392,8 +392,8 @@ def _check_no_empty(batch: Batch) -> None:
         raise InputError(f"Sequence {batch.lengths.index(0)} of the pack is empty: it has no token to pool.")
 
 
-def _check_range(ids: Tensor, size: int, what: str, table: str, least: int = 0) -> None:
-    lowest, highest = (int(value) for value in torch.aminmax(ids))
+def _check_range(found: tuple[int, int], size: int, what: str, table: str, least: int = 0) -> None:
+    lowest, highest = found
     if lowest < least or highest >= size:
         wrong = lowest if lowest < least else highest
         raise InputError(f"{what} {wrong:,} is not in the model's {table}, 0 to {size - 1:,}.")

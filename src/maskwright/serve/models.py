@@ -18,7 +18,7 @@ from ..inference.calibration import is_int8
 from ..inference.embed import TextEncoder, embedder_of
 from ..inference.generate import TextGenerator
 from ..inference.predict import Predictor
-from ..inference.ready import usual_length
+from ..inference.ready import keep_private, usual_length
 from ..inference.translate import TextTranslator
 from ..inference.zero_shot import ENTAILMENT, EmbeddingZeroShot, EntailmentZeroShot, ZeroShot
 from ..inspect.attention import attends
@@ -191,5 +191,6 @@ def load_served(settings: ServeSettings) -> ServedModels:
             if texts is None:
                 raise InputError("int8 is calibrated on typical texts: pass --calibrate-on.")
             make_int8(model, texts, length)
+        keep_private(model)
         models.append(served)
     return ServedModels(models)

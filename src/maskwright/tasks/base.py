@@ -349,12 +349,13 @@ class Task(ABC):
     @staticmethod
     def in_evaluation(model: Model, run: Callable[[], Result]) -> Result:
         """Calls `run` with the model in evaluation mode."""
-        was_training = model.training
+        if not model.training:
+            return run()
         model.eval()
         try:
             return run()
         finally:
-            model.train(was_training)
+            model.train()
 
     def evaluate(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> Evaluation:
         """Runs the model on labeled examples and scores it."""

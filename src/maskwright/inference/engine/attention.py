@@ -37,19 +37,16 @@ def packed_attention(qkv: Tensor, runs: Sequence[Run], num_heads: int) -> Tensor
     Returns [tokens, hidden].
     """
     tokens, hidden = qkv.shape[0], qkv.shape[1] // 3
-    context = qkv.new_empty(tokens, hidden)
+    context = qkv.new_empty(tokens, hidden)  # allocated, not written
     for start, count, length in runs:
-        rows = slice(start, start + count * length)
+        rows, way = slice(start, start + count * length), way_for(qkv, length, count)
         heads = qkv[rows].view(count, length, 3, num_heads, -1).permute(2, 0, 3, 1, 4)
+        most = count if way == "fused" else max(1, CACHED_SCORES[qkv.dtype] // (num_heads * length * length))
+        if len(runs) == 1 and count <= most:  # one part: nothing to collect
+            return _part(heads, way).transpose(1, 2).reshape(tokens, hidden)
         output = context[rows].view(count, length, num_heads, -1).transpose(1, 2)  # [count, heads, length, head_dim]
-        way = way_for(qkv, length, count)
-        if way == "fused":
-            query, key, value = heads.unbind()  # each [count, heads, length, head_dim]
-            output.copy_(F.scaled_dot_product_attention(query, key, value))
-            continue
-        most = max(1, CACHED_SCORES[qkv.dtype] // (num_heads * length * length))
         for first in range(0, count, most):
-            output[first : first + most].copy_(_unfused(heads[:, first : first + most], way))
+            output[first : first + most].copy_(_part(heads[:, first : first + most], way))
     return context
 
 
@@ -61,11 +58,14 @@ def way_for(qkv: Tensor, length: int, count: int) -> str:
     return next((way for longest, way in ways if length <= longest), "fused")
 
 
-def _unfused(heads: Tensor, way: str) -> Tensor:
-    """Compute attention without the fused kernel.
+def _part(heads: Tensor, way: str) -> Tensor:
+    """Compute attention at once.
 
     heads: float [3, count, heads, length, head_dim], a view. Returns [count, heads, length, head_dim].
     """
+    if way == "fused":
+        query, key, value = heads.unbind()  # each [count, heads, length, head_dim]
+        return F.scaled_dot_product_attention(query, key, value)
     _, count, num_heads, length, head_dim = heads.shape
     query, key, value = heads.reshape(3, count * num_heads, length, head_dim).unbind()  # one copy for all three
     scores = query.new_empty(count * num_heads, length, length)

@@ -1,14 +1,14 @@
 """Inference engine of one model, which packs weights on first use and again after they change.
 
-The model is never modified. The engine stores copies of the weights with a version stamp of every parameter (identity,
-version counter, address, dtype) and rebuilds them if the stamp differs. Fused optimizers do not increment the version
-counter, so every backward pass changes the stamp too, and the modules run while gradients exist. Changes through
-`.data` cannot be detected: attach a new engine (`inference.ready.place`) after them.
+The model is never modified. The engine stores copies of the weights with a stamp of every parameter (`weights.Weights`)
+and rebuilds them if the stamp differs. Fused optimizers do not increment the version counter, so every backward pass
+changes the stamp too, and the modules run while gradients exist. Changes through `.data` cannot be detected: attach a
+new engine (`inference.ready.place`) after them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from threading import Lock
 from typing import Any
 from weakref import ref
@@ -28,23 +28,28 @@ from .encoder import InferenceEncoder
 from .graphs import Graphs, why_no_graphs
 from .int8 import ActivationRange, CalibrationObserver, Int8Loss, WeightKey
 from .steps import InferenceSteps
+from .weights import Weights
 
 
 class Engine:
     """Encodes packed batches for the model that it is attached to.
 
-    int8: use int8, which requires `calibrate`; else the model's compute_dtype. loss: int8 quantization error, if known.
+    int8: use int8, which requires `calibrate`; else the model's compute_dtype. loss: int8 quantization error, if known;
+    is_private: nobody replaces parameters or modules of the model, so that only changes in place are looked for.
     """
 
     def __init__(self, int8: bool = False) -> None:
         keep_few_shapes()
         self.int8 = int8
+        self.is_private = False
         self.loss: Int8Loss | None = None
         self._ranges: dict[WeightKey, ActivationRange] = {}
         self._calibrated: tuple[Any, ...] = ()  # stamp of the weights at calibration
         self._fixed: InferenceEncoder | None = None
         self._graphs: Graphs | None = None  # CUDA graphs for small batches
         self._stamp: tuple[Any, ...] = ()
+        self._seen: tuple[Any, ...] = ()  # state of a private model at the last full check
+        self._weights: dict[bool, Weights] = {}  # of the whole model, or of its encoder
         self._steps: dict[bool, tuple[tuple[Any, ...], InferenceSteps]] = {}  # for one row or several, with stamps
         self._backward_passes = 0  # since the engine was created
         self._watched: list[RemovableHandle] = []
@@ -55,14 +60,12 @@ class Engine:
 
         Raises InputError for int8 without calibration, or if the weights changed since then.
         """
-        parameters = _parameters_of(model.encoder)
-        if not batch.num_tokens or (any(map(_may_change, parameters)) and not self.int8):
-            # No tokens, or weights whose copies could be stale.
+        fixed = self._current(model) if batch.num_tokens else None
+        if fixed is None:
             encoded: Encoded = model.encoder(
                 batch, model.compute_dtype, hidden_states=hidden_states, row_length=row_length
             )
             return encoded
-        fixed = self._ready(model, parameters)
         graphs = self._graphs
         if graphs is not None and graphs.encoder is fixed and not hidden_states:
             small = graphs.run(batch)
@@ -75,15 +78,15 @@ class Engine:
 
         num_rows: sequences decoded in parallel. Steps run in the model's compute_dtype, also with int8.
         """
-        parameters = _parameters_of(model)
-        if any(map(_may_change, parameters)):
+        weights = self._weights_of(model)
+        if weights.may_change:
             return None
-        is_one, stamp = num_rows == 1, self._stamp_of(model, parameters)
+        is_one, stamp = num_rows == 1, self._stamp_of(model, weights)
         with self._lock:
             known, steps = self._steps.get(is_one, ((), None))
             if steps is None or known != stamp:
                 self._watch(model)
-                kernels = step_kernels(model.compute_dtype, parameters[0].device, num_rows)
+                kernels = step_kernels(model.compute_dtype, weights.device, num_rows)
                 steps = InferenceSteps(model, shared_kernels(kernels, model))
                 self._steps[is_one] = stamp, steps
         return steps
@@ -99,14 +102,27 @@ class Engine:
         with self._lock:
             self._ranges, self._fixed = kernels.ranges, None
             self._watch(model)
-            self._calibrated = self._stamp_of(model, _parameters_of(model.encoder))
+            self._calibrated = self._stamp_of(model, self._weights_of(model.encoder))
 
-    def _ready(self, model: Model, parameters: Sequence[Tensor]) -> InferenceEncoder:
+    def _current(self, model: Model) -> InferenceEncoder | None:
+        """Return the inference encoder for the current weights; None if only the modules are safe to use."""
+        fixed, seen = self._fixed, self._seen
+        if self.is_private and fixed is not None and seen == self._state_of(model):
+            return fixed
+        weights = self._weights_of(model.encoder)
+        if not self.int8 and weights.may_change:
+            return None
+        fixed = self._ready(model, weights)
+        if self.is_private:
+            self._seen = self._state_of(model)
+        return fixed
+
+    def _ready(self, model: Model, weights: Weights) -> InferenceEncoder:
         """Return the inference encoder for the current weights."""
-        stamp = self._stamp_of(model, parameters)
+        stamp = self._stamp_of(model, weights)
         with self._lock:
             if self._fixed is None or stamp != self._stamp:
-                device = parameters[0].device
+                device = weights.device
                 if self.int8 and stamp != self._calibrated:
                     raise InputError("int8 requires calibration with the current weights: pass texts to calibrate on.")
                 self._watch(model)
@@ -120,9 +136,20 @@ class Engine:
                 self._graphs = Graphs(self._fixed) if replays else None
             return self._fixed
 
-    def _stamp_of(self, model: Model, parameters: Sequence[Tensor]) -> tuple[Any, ...]:
-        state = ((id(one), one._version, one.data_ptr(), one.dtype, one.requires_grad) for one in parameters)
-        return (model.compute_dtype, self._backward_passes, *state)
+    def _weights_of(self, module: nn.Module) -> Weights:
+        """Return the parameters that a module has now."""
+        is_model = isinstance(module, Model)
+        known = self._weights.get(is_model)
+        if known is None or not known.are_those_of(module):
+            known = self._weights[is_model] = Weights(module)
+        return known
+
+    def _state_of(self, model: Model) -> tuple[Any, ...]:
+        """Return the part of the stamp that changes in a private model, whose parameters are always the same."""
+        return (model.compute_dtype, self._backward_passes, self._weights[False].versions())
+
+    def _stamp_of(self, model: Model, weights: Weights) -> tuple[Any, ...]:
+        return (model.compute_dtype, self._backward_passes, weights.stamp())
 
     def _watch(self, model: Model) -> None:
         """Count every backward pass that reaches a parameter of the model."""
@@ -146,16 +173,3 @@ class Engine:
     def __reduce__(self) -> tuple[type[Engine], tuple[bool]]:
         """Pickle only the precision: an unpickled model packs its own weights."""
         return Engine, (self.int8,)
-
-
-def _parameters_of(module: nn.Module) -> list[Tensor]:
-    """Return all parameters, tied ones repeatedly; five times as fast as `module.parameters()`, which builds names."""
-    parts = [module]
-    for part in parts:  # grows during iteration
-        parts += [child for child in part._modules.values() if child is not None]
-    return [one for part in parts for one in part._parameters.values() if one is not None]
-
-
-def _may_change(parameter: Tensor) -> bool:
-    """Return whether a parameter can change undetected: no version counter, or an optimizer step is pending."""
-    return parameter.is_inference() or parameter.grad is not None

@@ -19,6 +19,7 @@ from . import operators
 from .layers import NAMES, PlainProduct, Product, activated
 
 WeightKey = tuple[int, int]  # address and number of elements
+ZERO = 128  # the number of a quantized 0
 
 
 @dataclass(frozen=True)
@@ -104,14 +105,13 @@ class Int8Product:
         factors = (half / weight.abs().amax(dim=0).clamp(min=1e-5)).sqrt()  # [in_size]
         scale = float((half / factors).max()) / 127
         shifted = weight @ middle if bias is None else bias.detach().float() + weight @ middle
-        self.weights = _quantize(weight * factors, shifted, scale, 128)
+        self.weights = _quantize(weight * factors, shifted, scale, ZERO)
         self.by = 1 / (factors * scale)
-        self.start = -middle * self.by
+        self.start = ZERO + 0.5 - middle * self.by  # with the half, the conversion to integers rounds
 
     def numbers(self, x: Tensor) -> Tensor:
-        """Quantize x: uint8 [tokens, in_size], 128 for the middle of each channel."""
-        scaled = torch.addcmul(self.start, x.float(), self.by).clamp_(-127, 127).round_()
-        return scaled.to(torch.int8).bitwise_xor_(-128).view(torch.uint8)  # adds 128 by flipping the highest bit
+        """Quantize x: uint8 [tokens, in_size] from 1 to 255, ZERO for the middle of each channel."""
+        return torch.addcmul(self.start, x.float(), self.by).clamp_(1, 255).to(torch.uint8)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Multiply. x: float [tokens, in_size]; returns [tokens, out_size]."""

@@ -41,10 +41,16 @@ _PLAIN: dict[str, Callable[[Tensor], Tensor]] = {
 _TOKENS = 512  # number of rows that the packed layout is optimized for; any number works
 
 
+@cache
+def _operator(namespace: str, name: str, overload: str = "default") -> Callable[..., Tensor]:
+    """Return one overload of an operator: without it, torch looks for the overload that fits at every call."""
+    operator: Callable[..., Tensor] = getattr(getattr(getattr(torch.ops, namespace), name), overload)
+    return operator
+
+
 def pack(weight: Tensor) -> Tensor:
     """Pack a float32 or bfloat16 weight [out_size, in_size] into the CPU layout."""
-    packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), _TOKENS)
-    return packed
+    return _operator("mkldnn", "_reorder_linear_weight")(weight.contiguous(), _TOKENS)
 
 
 def product(x: Tensor, packed: Tensor, bias: Tensor | None, act: str = "none") -> Tensor:
@@ -53,14 +59,12 @@ def product(x: Tensor, packed: Tensor, bias: Tensor | None, act: str = "none") -
     x: [tokens, in_size]; packed: from `pack`; bias: [out_size]; act: a name of FUSED.
     """
     name, algorithm = FUSED[act]
-    result: Tensor = torch.ops.mkldnn._linear_pointwise(x, packed, bias, name, [], algorithm)
-    return result
+    return _operator("mkldnn", "_linear_pointwise")(x, packed, bias, name, [], algorithm)
 
 
 def product_and(x: Tensor, other: Tensor, packed: Tensor, bias: Tensor | None, how: str) -> Tensor:
     """Return x W^T + b plus ("add") or times ("mul") `other`; both [tokens, out_size]."""
-    result: Tensor = torch.ops.mkldnn._linear_pointwise.binary(x, other, packed, bias, how)
-    return result
+    return _operator("mkldnn", "_linear_pointwise", "binary")(x, other, packed, bias, how)
 
 
 @cache
@@ -84,8 +88,7 @@ def missing(dtype: torch.dtype) -> str | None:
 
 def pack_int8(weight: Tensor) -> Tensor:
     """Pack an int8 weight [out_size, in_size] into the CPU layout."""
-    packed: Tensor = torch.ops.onednn.qlinear_prepack(weight.contiguous(), [_TOKENS, weight.shape[1]])
-    return packed
+    return _operator("onednn", "qlinear_prepack")(weight.contiguous(), [_TOKENS, weight.shape[1]])
 
 
 @dataclass(frozen=True)
@@ -107,19 +110,17 @@ class Int8Weights:
 def int8_product(x: Tensor, weights: Int8Weights, dtype: torch.dtype) -> Tensor:
     """Return x W^T + b in `dtype`: [tokens, out_size]. x: uint8 [tokens, in_size]."""
     arguments = (weights.packed, weights.scales, weights.zeros, weights.bias)
-    result: Tensor = torch.ops.onednn.qlinear_pointwise(
+    return _operator("onednn", "qlinear_pointwise")(
         x, weights.x_scale, weights.x_zero, *arguments, 1.0, 0, dtype, "none", [], ""
     )
-    return result
 
 
 def int8_product_plus(x: Tensor, other: Tensor, weights: Int8Weights) -> Tensor:
     """Return x W^T + b + other. x: uint8 [tokens, in_size]; other and result: float32 [tokens, out_size]."""
     arguments = (weights.packed, weights.scales, weights.zeros, other, weights.bias)
-    result: Tensor = torch.ops.onednn.qlinear_pointwise.binary(
+    return _operator("onednn", "qlinear_pointwise", "binary")(
         x, weights.x_scale, weights.x_zero, *arguments, 1.0, 0, torch.float32, 1.0, 0, "add", 1.0, "none", [], ""
     )
-    return result
 
 
 def int8_product_act(x: Tensor, weights: Int8Weights, act: str, scale: float, zero: int) -> Tensor:
@@ -129,10 +130,9 @@ def int8_product_act(x: Tensor, weights: Int8Weights, act: str, scale: float, ze
     """
     arguments = (weights.packed, weights.scales, weights.zeros, weights.bias)
     name, algorithm = FUSED[act]
-    result: Tensor = torch.ops.onednn.qlinear_pointwise(
+    return _operator("onednn", "qlinear_pointwise")(
         x, weights.x_scale, weights.x_zero, *arguments, scale, zero, torch.uint8, name, [], algorithm
     )
-    return result
 
 
 @cache

@@ -88,7 +88,7 @@ class ChoiceExamples(Examples):
         types = None if self.token_types is None else [self.token_types[index] for index in chosen]
         return Batch.from_sequences([self.input_ids[index] for index in chosen], types, labels)
 
-    def groups(self) -> list[np.ndarray]:
+    def groups(self) -> list[Sequence[int]]:
         """As of the windows, if there are any."""
         return super().groups() if self.windows is None else self.windows.groups()
 

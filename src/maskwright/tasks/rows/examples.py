@@ -7,7 +7,7 @@ Rows are sorted by length within a batch, so that sequences of equal length shar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -105,9 +105,9 @@ class Examples:
         types = None if self.token_types is None else [self.token_types[index] for index in chosen]
         return Batch.from_sequences([self.input_ids[index] for index in chosen], types, labels)
 
-    def groups(self) -> list[np.ndarray]:
+    def groups(self) -> list[Sequence[int]]:
         """Sequences that inference packs together, as indices into `input_ids`: all of them."""
-        return [np.arange(len(self.input_ids))]
+        return [range(len(self.input_ids))]
 
     def subset(self, chosen: np.ndarray) -> Examples:
         """Returns some of the sequences, without rows and targets. chosen: indices into `input_ids`."""
@@ -134,17 +134,21 @@ def tokenize_rows(
 
     counts: accumulates truncated and unknown tokens; default: new counts.
     """
-    has_pairs = any(row.text_pair is not None for row in rows)
     counts = TextCounts() if counts is None else counts
+    found = tokenize_texts([content_of(row) for row in rows], tokenizer, max_length, counts)
+    return replace(found, targets=targets, rows=rows, num_skipped=num_skipped)
+
+
+def tokenize_texts(texts: Sequence[Text], tokenizer: Tokenizer, max_length: int | None, counts: TextCounts) -> Examples:
+    """Tokenizes texts or pairs as `tokenize_rows` does, to examples without rows."""
+    has_pairs = any(not isinstance(text, str) for text in texts)
     input_ids, token_types = [], []
-    for start in range(0, len(rows), TOKENIZE_ROWS):
-        block = rows[start : start + TOKENIZE_ROWS]
-        texts = [content_of(row) for row in block]
-        ids, types = tokenizer.encode_ids(texts, max_length, counts=counts)
+    for start in range(0, len(texts), TOKENIZE_ROWS):
+        ids, types = tokenizer.encode_ids(texts[start : start + TOKENIZE_ROWS], max_length, counts=counts)
         input_ids += [np.asarray(row, dtype=np.int32) for row in ids]
         if has_pairs:
             token_types += [np.asarray(row, dtype=np.int8) for row in types]
-    return Examples(input_ids, token_types if has_pairs else None, targets, rows, counts, num_skipped)
+    return Examples(input_ids, token_types if has_pairs else None, counts=counts)
 
 
 def rows_of(texts: Iterable[Text], labels: Sequence[str] | None = None) -> list[Row]:
@@ -176,9 +180,29 @@ def blocks(rows: Iterable[AnyText], num_rows: int, num_characters: int) -> Itera
 
 def packed_batches(examples: Examples, device: torch.device, batch_tokens: int | None = None) -> Iterator[Batch]:
     """All rows, shortest first, in batches of at most `batch_tokens` tokens (default: depends on the device)."""
-    budget = batch_tokens or (BATCH_TOKENS_CPU if device.type == "cpu" else BATCH_TOKENS_GPU)
+    budget = batch_tokens or _usual_tokens(device)
     for chunk in chunks_by_tokens(order_by_length(examples.lengths), examples.lengths.tolist(), budget):
         yield examples.batch(chunk).to(device)
+
+
+def packed_sequences(
+    examples: Examples, chosen: Sequence[int], device: torch.device, batch_tokens: int | None = None
+) -> Iterator[tuple[list[int], Batch]]:
+    """The sequences `chosen` alone, without rows and targets, shortest first, in packs of at most `batch_tokens`.
+
+    chosen: indices into `input_ids`. Yields those of each pack, and the pack.
+    """
+    ids, types = examples.input_ids, examples.token_types
+    lengths = [len(ids[index]) for index in chosen]
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    for chunk in chunks_by_tokens(order, lengths, batch_tokens or _usual_tokens(device)):
+        indices = [chosen[place] for place in chunk]
+        own_types = None if types is None else [types[index] for index in indices]
+        yield indices, Batch.from_sequences([ids[index] for index in indices], own_types).to(device)
+
+
+def _usual_tokens(device: torch.device) -> int:
+    return BATCH_TOKENS_CPU if device.type == "cpu" else BATCH_TOKENS_GPU
 
 
 def as_logits(probabilities: Tensor, is_each: bool = False) -> Tensor:

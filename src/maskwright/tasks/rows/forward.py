@@ -20,7 +20,7 @@ from torch import Tensor
 from ...core.errors import InputError
 from ...core.memory import return_free_memory
 from ...data.batch import Batch
-from .examples import Examples, packed_batches
+from .examples import Examples, packed_sequences
 
 if TYPE_CHECKING:
     from ...models.model import Model
@@ -72,14 +72,12 @@ def compute(forward: Forward, examples: Examples, batch_tokens: int | None = Non
     packs = 0
     with torch.inference_mode():
         for chosen in examples.groups():
-            flat = examples.subset(chosen)
-            for batch in packed_batches(flat, forward.device, batch_tokens):
+            for indices, batch in packed_sequences(examples, chosen, forward.device, batch_tokens):
                 packs += 1
                 if packs % PACKS_PER_TRIM == 0:
                     return_free_memory()
-                places = batch.labels["example"].cpu().numpy()
-                for place, output in zip(chosen[places].tolist(), forward(batch), strict=True):
-                    found[place] = output
+                for index, output in zip(indices, forward(batch), strict=True):
+                    found[index] = output
     return [output for output in found if output is not None]
 
 

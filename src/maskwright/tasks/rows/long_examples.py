@@ -110,11 +110,11 @@ class LongExamples(Examples):
             num_limited_rows=int((counts > max_windows).sum()),
         )
 
-    def groups(self) -> list[np.ndarray]:
+    def groups(self) -> list[Sequence[int]]:
         """First windows apart from the others, so that their results equal those of truncated rows."""
         is_first = np.zeros(len(self.input_ids), dtype=bool)
         is_first[self.starts[:-1]] = True
-        return [chosen for chosen in (np.flatnonzero(is_first), np.flatnonzero(~is_first)) if len(chosen)]
+        return [chosen.tolist() for chosen in (np.flatnonzero(is_first), np.flatnonzero(~is_first)) if len(chosen)]
 
 
 def portions_by_tokens(indices: Sequence[int] | np.ndarray, lengths: np.ndarray) -> list[np.ndarray]:

@@ -145,7 +145,7 @@ class PairExamples(Examples):
         packed = self.texts.batch(texts)
         return replace(packed, labels=labels | {name: packed.labels[name] for name in ("order", "windows")})
 
-    def groups(self) -> list[np.ndarray]:
+    def groups(self) -> list[Sequence[int]]:
         """As of the texts."""
         return self.texts.groups()
 

@@ -204,8 +204,9 @@ class Tokenizer(Vocabulary):
             own = (first,) if second is None else (first, next(pairs))
             template = self._template(len(own), True)
             room = None if max_length is None or strategy is None else _text_limit(max_length, template.num_special)
-            lengths = tuple(len(ids) for ids in own)
-            kept = kept_lengths(lengths, Truncation(room, strategy or "longest_first"))
+            lengths = tuple(map(len, own))
+            fits = room is None or sum(lengths) <= room
+            kept = lengths if fits else kept_lengths(lengths, Truncation(room, strategy or "longest_first"))
             ids, types = list(template.gaps[0][0]), list(template.gaps[0][2])
             for entries, keep, type_id, gap in zip(own, kept, template.type_ids, template.gaps[1:], strict=True):
                 ids += entries[:keep]
