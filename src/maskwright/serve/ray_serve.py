@@ -1,4 +1,4 @@
-"""The server as a Ray Serve application: replicas on several machines behind Ray's proxies (extra `scale`).
+"""The server as a Ray Serve application: replicas on several machines, reached through Ray's proxies (extra `scale`).
 
     serve run maskwright.serve.ray_serve:build models=runs/tickets/model replicas=2
 

@@ -1,4 +1,4 @@
-"""Tells whether the weights of a module have changed, at a cost that every request can afford."""
+"""Reports whether the weights of a module have changed, at a cost that every request can afford."""
 
 from __future__ import annotations
 
