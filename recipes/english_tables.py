@@ -34,7 +34,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from maskwright.api import open_embedder, open_model, open_predictor
 from maskwright.core import storage
-from maskwright.core.errors import InputError
+from maskwright.core.errors import InputError, RunError
 from maskwright.core.memory import peak_memory
 from maskwright.core.plural import plural
 from maskwright.core.randomness import generator
@@ -184,7 +184,7 @@ def measure(cell: Cell, chosen: argparse.Namespace) -> None:
         threads = ["--threads", str(chosen.threads)] if chosen.threads else []
         command = [sys.executable, __file__, "-o", str(chosen.output), "--cell", cell.key, *threads]
         if subprocess.run(command, check=False).returncode:
-            sys.exit(f"error: {cell.key} could not be measured.")
+            raise RunError(f"{cell.key} could not be measured: its error is above.")
         return
     if cell.task is None:
         found = untuned(cell.column, chosen.output)

@@ -213,7 +213,7 @@ def test_settings_of_the_caller_are_restored_after_training(made):
 
 
 def test_every_public_name_is_called():
-    classes = ("Batch", "MaskwrightError", "ModelConfig", "PretrainConfig", "Tokenizer", "preset")
+    classes = ("Batch", "Callback", "MaskwrightError", "ModelConfig", "PretrainConfig", "Tokenizer", "preset")
     called = " ".join(CALLS)
     for name in mw.__all__:
         assert name in called or name in classes or name.endswith("Config"), f"{name} is not in CALLS"

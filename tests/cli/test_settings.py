@@ -39,6 +39,7 @@ from maskwright.cli.next_sentence import NextSentenceSettings
 from maskwright.cli.predict import PredictSettings
 from maskwright.cli.presets import PresetsSettings
 from maskwright.cli.push import PushSettings
+from maskwright.cli.scale import ScaleEmbedSettings, ScalePredictSettings
 from maskwright.cli.search import SearchSettings
 from maskwright.cli.settings import takes_settings
 from maskwright.cli.similarity import SimilaritySettings
@@ -93,6 +94,8 @@ PLAIN_STARTS = [
     (ComplexitySettings, {}),
     (ConvertSettings, {"model": "m", "output": "o"}),
     (PushSettings, {"folder": "m", "name": "a/b"}),
+    (ScaleEmbedSettings, {"model": "m", "inputs": ("a.jsonl",), "output": "o"}),
+    (ScalePredictSettings, {"model": "m", "inputs": ("a.jsonl",), "output": "o"}),
     (DataSettings, {"train": "a.tsv"}),
     (DataSettings, {"train": "a.tsv", "mislabeled": True, "model": "m"}),
     (DecodeSettings, {"tokenizer": "tok", "ids": (2, 7, 3)}),

@@ -73,6 +73,7 @@ PAGES = [
 ELSEWHERE = {  # page -> why its commands are not in this test
     "how-to/bulk-inference": "needs Ray; tests/scale runs it",
     "how-to/deploy": "needs Docker",
+    "how-to/push": "sends files to the Hub; tests/cli/test_push.py has a server with its API",
     "how-to/serve": "tests/serve/clients/test_page.py starts its servers",
     "how-to/serve-clients": "tests/serve/clients/test_page.py starts its server",
     "how-to/several-processes": "needs several processes or machines; tests/train/distributed runs the processes",

@@ -21,13 +21,16 @@ def recipe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
 
 def snli(folder: Path, pairs: list[tuple[str, str]]) -> None:
-    """A small SNLI: the asked pairs, another hypothesis of each premise, and another premise."""
+    """A small SNLI (the asked pairs, another hypothesis of each premise, and another premise) and one row of MNLI."""
     (folder / "snli").mkdir()
     for part in ("train", "dev"):
         rows = ["premise\thypothesis\tlabel", f"A dog runs.\tAn animal moves in {part}.\tentailment"]
         for premise, hypothesis in pairs if part == "train" else ():
             rows += [f"So: {premise}.\tThus {hypothesis}.\tneutral", f"So: {premise}.\tSomething else.\tentailment"]
         (folder / "snli" / f"{part}.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    (folder / "mnli").mkdir()
+    lines = ["premise\thypothesis\tlabel", "It rains.\tIt is wet.\tentailment"]
+    (folder / "mnli" / "train.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def test_no_premise_of_a_pair_is_trained_on(tmp_path: Path, recipe: Any):
@@ -36,7 +39,8 @@ def test_no_premise_of_a_pair_is_trained_on(tmp_path: Path, recipe: Any):
     assert [label for *_, label in asked] == ["neutral"] * len(recipe.PAIRS)
     for part in ("train", "dev"):
         lines = (tmp_path / "out" / f"{part}.tsv").read_text(encoding="utf-8").splitlines()
-        assert len(lines) == 2 and lines[1].startswith("A dog runs.")
+        others = ["It rains."] if part == "train" else []
+        assert [line.partition("\t")[0] for line in lines[1:]] == ["A dog runs.", *others]
 
 
 def test_a_pair_that_is_not_in_the_data_is_named(tmp_path: Path, recipe: Any):

@@ -87,7 +87,7 @@ def test_features_are_the_layers_at_the_first_piece_of_each_word(tmp_path: Path,
     rows = torch.arange(examples.num_words)
     for layers in (*NAMED_LAYERS, 1):
         words = mw.Embedder(encoder, layers=layers, precision="fp32").word_vectors(
-            [row.text for row in examples.rows], pieces="first"
+            [row.text for row in examples.rows], subwords="first"
         )
         # The tokenizer's words are finer than those of the file nowhere in these sentences.
         expected = np.concatenate([found.vectors for found in words])

@@ -104,11 +104,11 @@ def executors(
     relatives: relative positions per layer; row_length: length of the padded rows of the pack; ends: offsets of the
     sequences, to require one kernel for all of them (needed for CUDA graphs).
     """
+    flash = _flash_executor(config, batch, dtype, ends)
     is_full = config.attention == "full" and config.positions != "rotary" and batch.distances is None
-    if is_full and ends is None and batch.input_ids.device.type == "cpu" and not any(relatives):
+    if is_full and flash is None and batch.input_ids.device.type == "cpu" and not any(relatives):
         return [None] * len(relatives)
     found: list[Executor | None] = []
-    flash = _flash_executor(config, batch, dtype, ends)
     for depth, relative in enumerate(relatives):
         is_plain = relative is None and batch.distances is None and rule_of(config, depth, training) is None
         if flash is not None and is_plain:

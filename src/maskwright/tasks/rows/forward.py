@@ -41,8 +41,9 @@ class Forward(ABC):
 
     @property
     def device(self) -> torch.device:
-        """Where the model computes."""
-        return self.model.word_embeddings.device
+        """Where the model computes. Walking all parameters takes too long for a short request; a probe has no table."""
+        table = getattr(self.model, "word_embeddings", None)
+        return (next(self.model.parameters()) if table is None else table).device
 
 
 @dataclass(frozen=True)
