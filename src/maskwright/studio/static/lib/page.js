@@ -39,7 +39,7 @@ export function modelField(form, models) {
  * still shows an example of the model before, a new selection shows one of its own.
  */
 export function examplesField(form, models, names = { text: "text", text_pair: "pair" }) {
-  const list = make("div", { class: "buttons", role: "group", "aria-label": "Examples for this model" });
+  const list = make("div", { class: "buttons", role: "group", "aria-label": "Examples" });
   let known = [];
   const matches = (example) => Object.entries(names).every(([entry, control]) => form.state[control] === (example[entry] ?? ""));
   const fill = (example) => {
