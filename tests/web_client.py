@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import uvicorn
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,12 @@ class Client:
 
 def _named(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+def run_async(coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine in a thread of its own: the browser of other tests keeps an event loop running in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import asyncio
 import socket
 
 from maskwright.http.listen import listen
+from web_client import run_async
 
 
 def test_small_parts_of_a_response_are_sent_at_once():
@@ -26,4 +27,4 @@ def test_small_parts_of_a_response_are_sent_at_once():
             client.close()
         return option
 
-    assert asyncio.run(option_of_a_connection()) != 0
+    assert run_async(option_of_a_connection()) != 0

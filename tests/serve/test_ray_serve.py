@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from urllib.request import Request, urlopen
@@ -15,6 +14,7 @@ from maskwright.serve.service import READY
 from serve.fuzzing import GOOD
 from serve.server_process import free_port
 from serve.small_models import write_models
+from web_client import run_async
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def test_it_is_up_once_its_models_are_loaded(folders):
         async with app.router.lifespan_context(app):
             return app.state.service.phase
 
-    assert asyncio.run(phase()) == READY
+    assert run_async(phase()) == READY
 
 
 def test_a_model_that_cannot_be_loaded_ends_the_start(tmp_path):
@@ -60,7 +60,7 @@ def test_a_model_that_cannot_be_loaded_ends_the_start(tmp_path):
             pass
 
     with pytest.raises(MaskwrightError):
-        asyncio.run(start())
+        run_async(start())
 
 
 @pytest.mark.slow

@@ -26,6 +26,7 @@ import pytest
 from serve.fuzzing import GOOD, request
 from serve.server_process import ServerProcess, free_port, running, start
 from serve.small_models import write_models
+from web_client import run_async
 
 pytestmark = [
     pytest.mark.slow,
@@ -104,7 +105,7 @@ def test_a_stop_under_load_loses_no_admitted_request(options, tmp_path, number):
     server = start(tmp_path, *options)
     try:
         server.wait_until_ready()
-        found, code, seconds = asyncio.run(stop_under_load(server))
+        found, code, seconds = run_async(stop_under_load(server))
     finally:
         server.process.kill()
     log = logged(server)

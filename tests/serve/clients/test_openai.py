@@ -8,6 +8,7 @@ import pytest
 import maskwright as mw
 from serve.server_process import running
 from serve.small_models import write_models
+from web_client import run_async
 
 openai = pytest.importorskip("openai", reason="the test extra installs openai")
 
@@ -73,7 +74,7 @@ def test_asynchronous_requests(server):
             created = (client.embeddings.create(model="vectors", input=f"text {number}") for number in range(40))
             return await asyncio.gather(*created)
 
-    assert all(len(found.data) == 1 for found in asyncio.run(ask()))
+    assert all(len(found.data) == 1 for found in run_async(ask()))
 
 
 @pytest.mark.parametrize(
