@@ -105,6 +105,15 @@ def _named(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.replace("_", "-"): value for name, value in headers.items()}
 
 
+def read_all(connection: socket.socket) -> bytes:
+    """What comes until the server closes the connection."""
+    found = b""
+    with suppress(ConnectionError):
+        while data := connection.recv(1 << 16):
+            found += data
+    return found
+
+
 def run_async(coroutine: Coroutine[Any, Any, Result]) -> Result:
     """Run a coroutine in a thread of its own: the browser of other tests keeps an event loop running in this one."""
     with ThreadPoolExecutor(1) as pool:

@@ -31,6 +31,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "recipes")]
 
 from commands import minilm_folder  # noqa: E402
+from cpu import cpu_name  # noqa: E402
 from encoders import CONTENDERS, REFERENCE  # noqa: E402
 from page import MIN_COSINE, MOST_WORDS, OURS, write_page  # noqa: E402
 from training import contests, hold, measure_profiles  # noqa: E402
@@ -394,7 +395,7 @@ def machine(options: argparse.Namespace) -> dict[str, Any]:
     kept = ("rounds", "threads", "batch", "count", "long_count", "most_seconds", "requests", "steps", "rows")
     return {
         "facts": machine_facts(),
-        "processor": processor(),
+        "processor": cpu_name(),
         "versions": versions,
         "options": {name: getattr(options, name) for name in kept},
     }
@@ -404,13 +405,6 @@ def commit() -> str:
     """Of the code that is measured; a part keeps its own, since parts are measured at different times."""
     command = ["git", "rev-parse", "--short", "HEAD"]
     return subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=False).stdout.strip()
-
-
-def processor() -> str:
-    """Return the model name of the CPU."""
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "not known")
 
 
 def _version(name: str) -> str | None:

@@ -26,7 +26,7 @@ import pytest
 from serve.fuzzing import GOOD, request
 from serve.server_process import ServerProcess, free_port, running, start
 from serve.small_models import write_models
-from web_client import run_async
+from web_client import read_all, run_async
 
 pytestmark = [
     pytest.mark.slow,
@@ -130,14 +130,6 @@ def working(server: ServerProcess) -> Iterator[list[socket.socket]]:
         yield found
 
 
-def until_closed(connection: socket.socket) -> bytes:
-    """What comes until the server closes the connection."""
-    found = b""
-    while part := connection.recv(1 << 16):
-        found += part
-    return found
-
-
 def test_readiness_ends_before_the_work_and_new_work_is_refused(options, tmp_path):
     server = start(tmp_path, *options, *LARGE)
     try:
@@ -146,7 +138,7 @@ def test_readiness_ends_before_the_work_and_new_work_is_refused(options, tmp_pat
             server.process.send_signal(signal.SIGTERM)
             time.sleep(0.1)
             statuses = {server.get("/ready").status, server.post("/embed", GOOD).status}
-            found = [until_closed(one) for one in busy]
+            found = [read_all(one) for one in busy]
         assert found[0].startswith(b"HTTP/1.1 200 ") and found[0].endswith((b"]]", b"0\r\n\r\n"))
         assert all(one.startswith((b"HTTP/1.1 200 ", b"HTTP/1.1 503 ")) for one in found)  # admitted in time or not
         assert statuses == {503}

@@ -10,6 +10,7 @@ import pytest
 
 from maskwright.http.connections import Limits
 from studio.serving import Served, serving
+from web_client import read_all
 
 FAST = Limits(header_seconds=1, idle_seconds=1, write_seconds=1)
 NARROW = Limits(connections=12, connections_per_client=8, header_seconds=60.0)  # a busy machine takes over 10 s
@@ -49,15 +50,6 @@ def clients(served: Served, count: int, first: bytes = b"", address: str = "127.
             one.sendall(first)
             opened.append(one)
         yield opened
-
-
-def read_all(connection: socket.socket) -> bytes:
-    """What comes until the server closes the connection."""
-    found = b""
-    with contextlib.suppress(ConnectionError):
-        while data := connection.recv(1 << 16):
-            found += data
-    return found
 
 
 def head(served: Served, more: bytes = b"", path: bytes = b"/api/studio") -> bytes:

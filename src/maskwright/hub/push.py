@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,15 @@ from ..core.errors import ConfigError, InputError, MissingExtraError, MissingFil
 from ..core.sealed import FACTS, is_model_folder, read_facts, verify_sealed
 from ..core.storage import MANIFEST, files_in, inside, read_bytes, read_json
 from .download import is_hub_name, is_reachable
+from .weights import UNSAFE
 
 CARD = "README.md"
 _FRONT_MATTER = re.compile(r"\A---\n(.*?)^---\n", re.DOTALL | re.MULTILINE)
 _LICENSE = re.compile(r"^license:[ \t]*(\S.*?)[ \t]*\n", re.MULTILINE)
 _LICENSE_ID = re.compile(r"[a-z0-9][a-z0-9.\-]{0,63}")
 # Files that can run code when they are opened; OpenVINO's weights share an ending with torch's.
-_PICKLES = re.compile(r".*\.(bin|ckpt|h5|joblib|msgpack|npz?|pkl|pickle|pt|pth|py)", re.IGNORECASE)
-_NO_PICKLE = "openvino_model.bin"
+_UNSAFE = (*UNSAFE, "*.h5", "*.joblib", "*.msgpack", "*.np", "*.npz", "*.pickle", "*.py")
+_SAFE = "openvino_model.bin"
 _TOKEN = re.compile(rb"hf_[A-Za-z0-9]{30,}")  # an access token of the Hub
 _TEXT_FILES = (".json", ".jsonl", ".md", ".toml", ".txt", ".xml")
 
@@ -173,7 +175,7 @@ _NO_TOKEN = (
 
 def _check_file(folder: Path, name: str) -> None:
     path = inside(folder, name)
-    if _PICKLES.fullmatch(name) and Path(name).name != _NO_PICKLE:
+    if path.name != _SAFE and any(fnmatch(path.name.lower(), pattern) for pattern in _UNSAFE):
         raise InputError(f"{folder / name} can run code when it is opened: remove it, or convert it to safetensors.")
     if path.suffix in _TEXT_FILES and _TOKEN.search(read_bytes(path)):
         raise InputError(f"{folder / name} contains an access token of the Hub: remove it, and revoke the token.")

@@ -15,7 +15,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from ..core.config import from_dict
+from ..core.config import assignments, from_dict
 from ..core.errors import ConfigError, MissingExtraError
 from .app import create_app
 from .service import LOADING, Service
@@ -74,10 +74,14 @@ def settings_of(options: Mapping[str, Any]) -> ServeSettings:
     for name in OF_PROXIES:
         if name in options:
             raise ConfigError(f"Setting '{name}' is that of Ray's proxies: set it in Ray's configuration.")
-    values = {
-        name: tuple(filter(None, value.split(","))) if name in LISTS and isinstance(value, str) else _parsed(value)
-        for name, value in options.items()
-    }
+    values: dict[str, Any] = {}
+    for name, value in options.items():
+        if not isinstance(value, str):
+            values[name] = value
+        elif name in LISTS:
+            values[name] = tuple(filter(None, value.split(",")))
+        else:
+            values |= assignments([f"{name}={value}"])
     return from_dict(ServeSettings, values)
 
 
@@ -113,17 +117,3 @@ def _number(options: dict[str, Any], name: str) -> float | None:
     if number is not None and (number < 0 or (name == "replicas" and number < 1)):
         raise ConfigError(f"'{name}' is '{value}'; it must be a number of at least {int(name == 'replicas')}.")
     return number
-
-
-def _parsed(value: Any) -> Any:
-    """A value of the command line as a number or a truth value, where it is one."""
-    if not isinstance(value, str):
-        return value
-    if value.lower() in ("true", "false"):
-        return value.lower() == "true"
-    for kind in (int, float):
-        try:
-            return kind(value)
-        except ValueError:
-            continue
-    return value

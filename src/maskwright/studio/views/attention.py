@@ -84,7 +84,7 @@ def neurons(studio: Here, asked: Annotated[NeuronsRequest, body(NeuronsRequest)]
     with studio.computing:
         text, options = _text(model, asked), _options(model, asked)
         found = query_key(model, text, asked.kind or None, **options)
-    layer, head = _head(asked, found.map, patterns_of(found.map))
+    layer, head = _head(asked, found.map)
     if asked.token >= len(found.map.queries):
         raise InputError(f"Token {asked.token} is not there: the text has tokens 0 to {len(found.map.queries) - 1}.")
     place = (layer - 1, head - 1)
@@ -105,10 +105,12 @@ def neurons(studio: Here, asked: Annotated[NeuronsRequest, body(NeuronsRequest)]
     )
 
 
-def _head(asked: AttentionRequest, map: AttentionMap, patterns: Sequence[PatternScores]) -> tuple[int, int]:
-    """Returns the layer and the head to show."""
+def _head(
+    asked: AttentionRequest, map: AttentionMap, patterns: Sequence[PatternScores] | None = None
+) -> tuple[int, int]:
+    """Returns the layer and the head to show. patterns: those of the map, if they are known."""
     if not asked.layer or not asked.head:
-        return clearest_head(patterns)
+        return clearest_head(patterns_of(map) if patterns is None else patterns)
     return min(asked.layer, map.layers[-1]), min(asked.head, map.heads[-1])
 
 
