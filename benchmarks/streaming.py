@@ -17,19 +17,18 @@ import time
 from pathlib import Path
 from typing import IO
 
-import numpy as np
 import psutil
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "recipes"), str(HERE.parent / "src")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "recipes"), str(HERE.parent / "src")]
 
 from commands import minilm_folder  # noqa: E402
+from memory_growth import memory_growth  # noqa: E402
 
 from maskwright.core.randomness import generator  # noqa: E402
 from maskwright.core.storage import write_json  # noqa: E402
 from maskwright.speed.bench_texts import built_in_texts, texts_of_file  # noqa: E402
 
-WARM_UP = 0.1  # of the time
 EVERY_SECONDS = 5.0
 JOINED = 8  # sentences at most in one text, so that lengths vary as users' texts do
 
@@ -82,17 +81,7 @@ def watch(model: str, sentences: list[str], options: argparse.Namespace) -> dict
         vectors.unlink(missing_ok=True)
     if code:
         sys.exit(f"error: the command ended with exit code {code}.")
-    seconds, memory = np.array([one for one in samples if one[0] >= WARM_UP * 60 * options.minutes]).T
-    slope = float(np.polyfit(seconds / 3600, memory, 1)[0])
-    return {
-        "texts": counts[0],
-        "minutes": float(seconds[-1] / 60),
-        "first_mb": float(memory[0]),
-        "last_mb": float(memory[-1]),
-        "most_mb": float(memory.max()),
-        "growth_mb_an_hour": slope,
-        "samples": samples,
-    }
+    return {"texts": counts[0], **memory_growth(samples)}
 
 
 def feed(stream: IO[str], sentences: list[str], ended: threading.Event, counts: list[int]) -> None:

@@ -25,6 +25,7 @@ FOR_USERS = {
     "plot",
     "wandb",
     "mlflow",
+    "traces",
 }
 FOR_DEVELOPMENT = {"bench", "test", "clients", "docs", "dev", "supply"}
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -87,10 +87,12 @@ def free_port() -> int:
         return one.getsockname()[1]
 
 
-def start(folder: Path, *options: str | Path, port: int | None = None, **environment: str) -> ServerProcess:
+def start(
+    folder: Path, *options: str | Path, port: int | None = None, launcher: Sequence[str] = (), **environment: str
+) -> ServerProcess:
     """Start a server with these options; its log is in `folder`. It may not be ready yet."""
     port = port or free_port()
-    command = [sys.executable, "-m", "maskwright", "serve", "--port", str(port), *map(str, options)]
+    command = [*launcher, sys.executable, "-m", "maskwright", "serve", "--port", str(port), *map(str, options)]
     log = folder / f"server-{port}.log"
     variables = {**os.environ, "PYTHONPATH": str(SOURCES), "OMP_NUM_THREADS": "1", **environment}
     with log.open("wb") as output:
@@ -99,10 +101,12 @@ def start(folder: Path, *options: str | Path, port: int | None = None, **environ
 
 
 @contextmanager
-def running(*options: str | Path, port: int | None = None, **environment: str) -> Iterator[ServerProcess]:
+def running(
+    *options: str | Path, port: int | None = None, launcher: Sequence[str] = (), **environment: str
+) -> Iterator[ServerProcess]:
     """A ready server, killed at the end if it still runs."""
     with tempfile.TemporaryDirectory(prefix="maskwright-serve-") as folder:
-        server = start(Path(folder), *options, port=port, **environment)
+        server = start(Path(folder), *options, port=port, launcher=launcher, **environment)
         try:
             server.wait_until_ready()
             yield server

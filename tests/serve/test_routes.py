@@ -98,6 +98,15 @@ def test_tag(served, models):
         assert all(text[row["start"] : row["end"]] == row["word"] for row in one)
 
 
+def test_tags_without_entities(served, models):
+    (one,) = served.post("/models/words/tag", {"inputs": ["the  Cat sat."]}).json()
+    (expected,) = api.open_predictor(models["words"], **HERE).predict(["the  Cat sat."])
+    assert [row["word"] for row in one] == ["the", "Cat", "sat", "."]
+    assert [row["start"] for row in one] == [0, 5, 9, 12]
+    assert [row["entity_group"] for row in one] == expected["tags"]
+    assert [row["score"] for row in one] == pytest.approx(expected["scores"], abs=CLOSE)
+
+
 def test_answer(served, models):
     question, context = "who ?", "ada lovelace met charles babbage in london ."
     expected = api.open_answerer(models["answers"], **HERE).answer([(question, context)], 3)[0]
@@ -193,9 +202,9 @@ def test_tokenize_and_decode(served):
     assert served.post("/decode", {"ids": ids}).json() == ["dogs chase cats"]
 
 
-def test_info_models_health_docs(served):
+def test_info_models_health_docs(served, models):
     info = served.get("/info").json()
-    assert info["model_id"] == "vectors" and len(info["models"]) == 8 and len(info["model_sha"]) == 64
+    assert info["model_id"] == "vectors" and len(info["models"]) == len(models) and len(info["model_sha"]) == 64
     assert {one["id"] for one in served.get("/v1/models").json()["data"]} >= {"vectors", "writer"}
     assert served.get("/v1/models/writer").json()["id"] == "writer"
     assert served.get("/health").status == served.get("/ping").status == served.get("/ready").status == 200

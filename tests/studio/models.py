@@ -65,6 +65,11 @@ def write_tagger(folder: Path) -> Path:
     return write(folder, "tagging", {"task": "tagging"}, labels=["O", "B-PER", "I-PER", "B-LOC", "I-LOC"])
 
 
+def write_parts_of_speech(folder: Path) -> Path:
+    """Tags without a scheme."""
+    return write(folder, "tagging", {"task": "tagging"}, labels=["DET", "NOUN", "VERB"])
+
+
 def write_answerer(folder: Path) -> Path:
     """Answers questions."""
     return write(folder, "qa", {"task": "qa"})

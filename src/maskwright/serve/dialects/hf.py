@@ -66,14 +66,14 @@ async def fill_mask(call: Call) -> Response:
 
 
 async def tag(call: Call) -> Response:
-    """Entities of texts, with their characters."""
+    """Entities of texts, or their words with tags, and where they are."""
     body: TagBody = call.body
     texts = as_list(body.inputs)
     model = call.service.find(call.exchange, "tag", call.name)
     answers = await call.service.compute(
         call.request, call.exchange, model, texts, lambda: model.predictor.prepare(rows_of(texts))
     )
-    found = [_entities(answer) for answer in answers]
+    found = [_entities(text, answer) for text, answer in zip(texts, answers, strict=True)]
     return json_response(found[0] if isinstance(body.inputs, str) else found)
 
 
@@ -258,16 +258,16 @@ def _masks(filled: FilledText) -> list[Any]:
     return found[0] if len(found) == 1 else found
 
 
-def _entities(answer: dict[str, Any]) -> list[dict[str, Any]]:
+def _entities(text: str, answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """Entities, or all words if the tags have no scheme, as parts of speech have none."""
+    if "entities" in answer:
+        found = [(one["type"], one["score"], one["start"], one["end"]) for one in answer["entities"]]
+    else:
+        words = zip(answer["tags"], answer["scores"], answer["spans"], strict=True)
+        found = [(tag, score, start, end) for tag, score, (start, end) in words]
     return [
-        {
-            "entity_group": one["type"],
-            "score": one["score"],
-            "word": one["text"],
-            "start": one["start"],
-            "end": one["end"],
-        }
-        for one in answer["entities"]
+        {"entity_group": type, "score": score, "word": text[start:end], "start": start, "end": end}
+        for type, score, start, end in found
     ]
 
 

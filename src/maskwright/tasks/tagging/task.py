@@ -289,7 +289,7 @@ class Tagging(Task):
         """{"tokens", "tags", "entities"} for each sentence.
 
         entities: {"type", "text", "start", "end", "score"}, start and end in characters of the original text, score the
-        mean probability of its tags. Without a scheme "scores" has the probability of each tag instead.
+        mean probability of its tags. Without a scheme instead "spans" (start, end) and "scores" of the words.
         """
         assert isinstance(examples, TaggedExamples)
         scaled = logits.double() / (1.0 if self.temperature is None else self.temperature.value)
@@ -300,7 +300,8 @@ class Tagging(Task):
         ):
             own = confidences[start : start + len(tags)]
             answer: dict[str, Any] = {"tokens": list(row.words), "tags": tags}
-            found.append(answer | ({"scores": own} if self.scheme is None else {"entities": _entities(row, tags, own)}))
+            words = {"spans": [list(span) for span in row.spans], "scores": own}
+            found.append(answer | (words if self.scheme is None else {"entities": _entities(row, tags, own)}))
         return found
 
     def combine_predictions(self, logits: Sequence[Tensor], examples: Sequence[Examples]) -> Tensor:
