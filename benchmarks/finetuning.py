@@ -5,10 +5,10 @@
 Fine-tunes MiniLM on every set of finetuning.toml, ours with the training loop of `maskwright finetune` (default
 precision: bfloat16 if the CPU supports it), theirs with transformers' Trainer and model classes with bf16=True,
 alternating by seed. Both use the token IDs of our tokenizer (a test compares it with theirs) and the same metrics.
-Nothing is selected on the dev examples: the last weights are scored. Every score is saved, so rerun the same command to
-resume; `--table` only prints the saved scores. With --settings benchmarks/adapters.toml, both train LoRA adapters,
-theirs with PEFT; their recorded peak memory is that of the process, so run it with --sides maskwright and then with
---sides transformers.
+Nothing is selected on the dev examples: the last weights are scored. The table compares the seeds that both sides have,
+with the p of a paired t-test. Every score is saved, so rerun the same command to resume; `--table` only prints the
+saved scores. With --settings benchmarks/adapters.toml, both train LoRA adapters, theirs with PEFT; their recorded peak
+memory is that of the process, so run it with --sides maskwright and then with --sides transformers.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.stats import ttest_rel
 from torch import Tensor
 
 from maskwright.core import registry, storage
@@ -275,27 +276,36 @@ def dev_logits(model: Any, data: Set, kind: str) -> Tensor:
 def table(recipe: dict[str, Any], output: Path) -> str:
     """Scores of both sides as Markdown: mean ± deviation over seeds."""
     lines = [
-        "| set | rows | metric | maskwright | transformers | difference | time |",
-        "| --- | ---: | --- | ---: | ---: | ---: | ---: |",
+        "| set | rows | metric | maskwright | transformers | difference | p | time |",
+        "| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     for name, own in recipe["sets"].items():
         sides = {side: read_scores(output / name, side) for side in SIDES}
-        if not all(sides.values()):
+        seeds = sorted(sides["maskwright"].keys() & sides["transformers"].keys())  # that both have
+        if not seeds:
             continue
-        values = {side: [facts["metrics"][own["metric"]] for facts in found] for side, found in sides.items()}
-        ours, theirs = (values[side] for side in SIDES)
-        seconds = [statistics.median(facts["seconds"] for facts in sides[side]) for side in SIDES]
-        rows = sides["maskwright"][0]["train_rows"]
+        ours, theirs = ([sides[side][seed]["metrics"][own["metric"]] for seed in seeds] for side in SIDES)
+        seconds = [statistics.median(sides[side][seed]["seconds"] for seed in seeds) for side in SIDES]
+        rows = sides["maskwright"][seeds[0]]["train_rows"]
         lines.append(
             f"| {name} | {rows:,} | {own['metric']} | {shown(ours)} | {shown(theirs)} | "
-            f"{statistics.mean(ours) - statistics.mean(theirs):+.3f} | {seconds[1] / seconds[0]:.1f} x |"
+            f"{statistics.mean(ours) - statistics.mean(theirs):+.3f} | {paired_p(ours, theirs)} | "
+            f"{seconds[1] / seconds[0]:.1f} x |"
         )
     return "\n".join(lines)
 
 
-def read_scores(folder: Path, side: str) -> list[dict[str, Any]]:
-    """What is kept of one side."""
-    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob(f"{side}-*.json"))]
+def read_scores(folder: Path, side: str) -> dict[int, dict[str, Any]]:
+    """What is kept of one side, by seed."""
+    paths = {int(path.stem.rpartition("-")[2]): path for path in folder.glob(f"{side}-*.json")}
+    return {seed: json.loads(path.read_text(encoding="utf-8")) for seed, path in paths.items()}
+
+
+def paired_p(ours: list[float], theirs: list[float]) -> str:
+    """Two-sided p of the paired t-test over the seeds; nothing where it is undefined."""
+    if len(ours) < 2 or len({round(one - other, 12) for one, other in zip(ours, theirs, strict=True)}) < 2:
+        return ""
+    return f"{ttest_rel(ours, theirs).pvalue:.3f}"
 
 
 def shown(values: list[float]) -> str:

@@ -1,7 +1,9 @@
-"""Interpretable cells of a character language model: an LSTM on Shakespeare or War and Peace (Karpathy et al. 2015).
+"""Interpretable cells of a character language model: an LSTM on Shakespeare, War and Peace or Python code (Karpathy et
+al. 2015).
 
     MASKWRIGHT_DATA=path python recipes/char_lm.py -o runs/char                                30 minutes of training
     MASKWRIGHT_DATA=path python recipes/char_lm.py --text war_and_peace --hidden 512 --minutes 120 -o runs/peace
+    python recipes/char_lm.py --text python --minutes 15 -o runs/code       the standard library of the running Python
     MASKWRIGHT_DATA=path python recipes/char_lm.py --steps 20 --hidden 32 -o runs/try
 
 An LSTM predicts the next byte of a text. --minutes limits the training time: the recipe times a few steps and computes
@@ -10,23 +12,25 @@ report; the dev text is not used for any choice. It is scored once: perplexity a
 paragraph counts as a byte, repeated ends count once.
 
 Then the unit that correlates best with each rule (quotation marks, position in the line, words in capitals, lines that
-end with a colon) is searched on the first half of the dev text and confirmed on the second half. The same search in an
-LSTM with random weights shows which correlations were not learned. The recipe prints samples; cells.html colors the
-text by the best unit of each rule, and table.json has the numbers. --seeds trains several networks. Rerun the same
-command to resume.
+end with a colon; in code also open brackets, comments and the conditions of `if`) is searched on the first half of the
+dev text and confirmed on the second half. The same search in an LSTM with random weights shows which correlations were
+not learned. The recipe prints samples; cells.html colors the text by the best unit of each rule, and table.json has the
+numbers. --seeds trains several networks. Rerun the same command to resume.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import platform
+import sysconfig
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
-from data_sets import data_file
+from data_sets import data_file, made_once
 from figures import minutes_of, spread
 from running import run_main
 
@@ -47,11 +51,25 @@ from maskwright.train.pretraining.config import PretrainConfig
 from maskwright.train.pretraining.pretrain import pretrain
 from maskwright.train.run import RunFolder
 
-TEXTS = {  # files, and what samples begin with
-    "tinyshakespeare": {"train": "tinyshakespeare_train.txt", "dev": "tinyshakespeare_dev.txt", "start": "KING"},
-    "war_and_peace": {"train": "war_and_peace_train.txt.xz", "dev": "war_and_peace_dev.txt", "start": "The"},
+PLAIN = ("line", "capitals", "heading", "quotes")
+TEXTS: dict[str, dict[str, Any]] = {  # files of the data sets, what samples begin with, and the rules that are searched
+    "tinyshakespeare": {
+        "train": "tinyshakespeare_train.txt",
+        "dev": "tinyshakespeare_dev.txt",
+        "start": "KING",
+        "rules": PLAIN,
+    },
+    "war_and_peace": {
+        "train": "war_and_peace_train.txt.xz",
+        "dev": "war_and_peace_dev.txt",
+        "start": "The",
+        "rules": PLAIN,
+    },
+    "python": {"start": "def ", "rules": ("line", "depth", "comment", "condition", "heading", "quotes")},
 }
-SEARCHED = ("line", "capitals", "heading", "quotes")
+DEV_FILES = 25  # one file of code in so many is for the dev text
+DEV_BYTES = 200_000
+PACKAGES = ("asyncio", "collections", "concurrent/futures", "email", "http", "importlib", "json", "logging", "urllib")
 CLEAR = 0.6  # a correlation on unseen text that says something
 TOP = 3  # units named for each rule
 BYTES = 261  # and the special tokens
@@ -113,14 +131,29 @@ def _options() -> argparse.Namespace:
 
 
 def prepare(chosen: argparse.Namespace) -> None:
-    """Train a byte-level tokenizer once."""
+    """Train a byte-level tokenizer once, and collect the code."""
+    if chosen.text == "python":
+        made_once(chosen.output / "code", {"text": f"Python {platform.python_version()}"}, write_code)
     if not (chosen.output / "tokenizer").is_dir():
         trained = Tokenizer.train([str(text_of(chosen, "train"))], kind="byte-bpe", vocab_size=BYTES)
         trained.save(chosen.output / "tokenizer")
 
 
+def write_code(new: Path) -> None:
+    """The modules of the standard library: every DEV_FILES-th is for the dev text."""
+    library = Path(sysconfig.get_path("stdlib"))
+    files = [*library.glob("*.py"), *(path for name in PACKAGES for path in (library / name).glob("*.py"))]
+    parts: dict[str, list[str]] = {"train": [], "dev": []}
+    for number, path in enumerate(sorted(files)):
+        parts["train" if number % DEV_FILES else "dev"].append(path.read_text(encoding="utf-8", errors="replace"))
+    for name, texts in parts.items():
+        storage.write_text(new / f"{name}.txt", "\n\n".join(texts)[: DEV_BYTES if name == "dev" else None])
+
+
 def text_of(chosen: argparse.Namespace, part: str) -> Path:
     """The file of a part of the text."""
+    if chosen.text == "python":
+        return Path(chosen.output / "code" / f"{part}.txt")
     return data_file(f"char_lm/{TEXTS[chosen.text][part]}")
 
 
@@ -184,7 +217,8 @@ def search(
     read = tokens_of(documents_of(str(text_of(chosen, "dev"))), tokenizer_of(model))
     readings, random = read_cells(model, read), read_cells(untrained_like(model, seed), read)
     found, not_learned = (
-        [one for rule in SEARCHED for one in find_units(own, rule, random, TOP)] for own in (readings, random)
+        [one for rule in TEXTS[chosen.text]["rules"] for one in find_units(own, rule, random, TOP)]
+        for own in (readings, random)
     )
     return readings, found, not_learned
 

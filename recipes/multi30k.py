@@ -69,6 +69,7 @@ def main() -> None:
     options.add_argument("--batch-tokens", type=int, default=4096)
     options.add_argument("--preset", default="transformer-mini")
     options.add_argument("--precision", default="auto")
+    options.add_argument("--seed", type=int, default=0, help="of both; another one needs another -o")
     options.add_argument("--threads", type=int)
     options.add_argument("--side", choices=["both", "ours", "plain"], default="both")
     options.add_argument("--speed", action="store_true", help="speeds alone")
@@ -135,6 +136,7 @@ def recipe_of(chosen: argparse.Namespace, data: Path, epochs: int) -> FinetuneCo
         lr=2e-3,
         warmup=1000 if epochs >= 10 else 0.3,
         average_checkpoints=min(5, max(epochs // 2, 1)),
+        seed=chosen.seed,
         precision=chosen.precision,
     )
 
@@ -184,7 +186,7 @@ def one_side(model: Any, recipe: FinetuneConfig, data: Path) -> dict[str, Any]:
     seconds = time.perf_counter() - start
     texts = [answer["translation"] for answer in written]
     tokens = sum(len(model.tokenizer.encode_plain([text])[0]) + 1 for text in texts)
-    log = RunFolder(recipe.output / "seed-0", {}).records()
+    log = RunFolder(recipe.output / f"seed-{recipe.seed}", {}).records()
     return facts("maskwright", model.num_parameters, log, tokens / seconds, texts, wanted)
 
 
@@ -196,7 +198,7 @@ def other_side(recipe: FinetuneConfig, data: Path) -> dict[str, Any]:
     with open_run(folder, to_dict(resolved)) as run:
         bench, job = plain_job(resolved, run)
         if run.result is None:
-            settings = epoch_settings(resolved, job.steps_per_epoch, 0, job.adam)
+            settings = epoch_settings(resolved, job.steps_per_epoch, resolved.seed, job.adam)
             train(job, settings, run, name="torch.nn.Transformer")
             run.finish({"best_step": job.best["step"]})
         job.conclude()
@@ -216,8 +218,8 @@ def other_side(recipe: FinetuneConfig, data: Path) -> dict[str, Any]:
 def plain_job(recipe: FinetuneConfig, run: RunFolder) -> tuple[FinetuningSetup, PlainJob]:
     """Its training, with the batches that ours has."""
     bench = FinetuningSetup(recipe, torch.device("cpu"))
-    model, examples, dev = bench.start(0)
-    torch.manual_seed(0)
+    model, examples, dev = bench.start(recipe.seed)
+    torch.manual_seed(recipe.seed)
     job = PlainJob(
         PlainTransformer(model.config, recipe.precision),  # type: ignore[arg-type]
         bench.task,
@@ -225,7 +227,7 @@ def plain_job(recipe: FinetuneConfig, run: RunFolder) -> tuple[FinetuningSetup, 
         dev,
         DiskBestModelSaver(run.path / "best"),
         batch_size=recipe.batch_size,
-        seed=0,
+        seed=recipe.seed,
         device=torch.device("cpu"),
         batch_tokens=recipe.batch_tokens,
         last=WeightAverager(run.path / "last", recipe.average_checkpoints),

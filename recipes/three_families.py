@@ -2,10 +2,12 @@
 
     python recipes/three_families.py --steps 1000 -o runs/families corpus.txt
 
-One WordPiece tokenizer, networks of similar size, the same batches of tokens: an encoder is trained with masked LM
-(Devlin et al. 2019), a decoder with causal LM (Radford et al. 2018), an encoder-decoder with denoising (Raffel et al.
-2020). Each is a run of `maskwright pretrain`, so rerun the same command to resume. Then all three process the same
-sentence. Their losses belong to different tasks: only compare the gains over the unigram baseline.
+One WordPiece tokenizer, networks of similar size, the same number of tokens in each step: an encoder is trained with
+masked LM (Devlin et al. 2019), a decoder with causal LM (Radford et al. 2018), an encoder-decoder with denoising
+(Raffel et al. 2020). Each is a run of `maskwright pretrain`, so rerun the same command to resume. The table compares
+each with the unigram model on the tokens that it is scored on; special tokens are not scored. The losses of different
+families belong to different tasks: only compare the gains over the unigram model. With --text, all three process the
+same sentence. table.json has the numbers of every seed.
 """
 
 from __future__ import annotations
@@ -14,13 +16,17 @@ import argparse
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
+import torch
 from data_sets import made_once
+from figures import minutes_of, spread
 from running import run_main
 
 from maskwright.api import load
+from maskwright.core import storage
 from maskwright.inference.fill_mask import MaskFiller
 from maskwright.inference.generate import Generation, TextGenerator
 from maskwright.inference.ready import place
@@ -36,23 +42,27 @@ from maskwright.train.run import RunFolder
 
 @dataclass(frozen=True)
 class Family:
-    """One way to learn from raw text. part: of its scores."""
+    """One way to learn from raw text."""
 
     name: str
     preset: str
-    objective: str
-    part: str
-    layers: dict[str, int]
+    objective: str  # also the prefix of its scores
+    sides: int = 1  # that the layers are divided among
 
 
 FAMILIES = (
-    Family("encoder", "bert-mini", "mlm", "mlm", {"num_hidden_layers": 4}),
-    Family("decoder", "gpt2", "clm", "clm", {"num_hidden_layers": 4}),
-    Family(
-        "encoder-decoder", "transformer-mini", "denoise", "denoise", {"num_hidden_layers": 2, "num_decoder_layers": 2}
-    ),
+    Family("encoder", "bert-mini", "mlm"),
+    Family("decoder", "gpt2", "clm"),
+    Family("encoder-decoder", "transformer-mini", "denoise", sides=2),
 )
-SIZES = {"hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024}
+COLUMNS = {  # heading, and decimal places
+    "accuracy": ("correct", 3),
+    "baseline": ("most common token", 3),
+    "scored_loss": ("loss", 3),
+    "baseline_loss": ("unigram loss", 3),
+    "gain": ("gain", 3),
+    "minutes": ("minutes", 1),
+}
 
 
 def main() -> None:
@@ -61,19 +71,37 @@ def main() -> None:
     options.add_argument("corpus", nargs="+")
     options.add_argument("-o", "--output", type=Path, required=True)
     options.add_argument("--steps", type=int, default=1000)
+    options.add_argument("--batch-tokens", type=int, default=4096)
     options.add_argument("--vocab-size", type=int, default=8000)
     options.add_argument("--max-length", type=int, default=128)
+    options.add_argument("--hidden", type=int, default=256)
+    options.add_argument("--layers", type=int, default=4, help="an encoder-decoder has half of them on each side")
+    options.add_argument("--initializer-range", type=float, default=0.02, help="of the initial weights")
+    options.add_argument("--lr", type=float, default=5e-4)
+    options.add_argument("--seeds", type=int, default=1)
+    options.add_argument("--threads", type=int)
     options.add_argument("--text", help="a sentence for all three; the middle word, or everything after it, is masked")
     chosen = options.parse_args()
+    if chosen.seeds < 1:
+        options.error("--seeds must be 1 or more")
+    if chosen.layers < 2 or chosen.layers % 2:
+        options.error("--layers must be even")
+    if chosen.threads:
+        torch.set_num_threads(chosen.threads)
     sizes = {"corpus": chosen.corpus, "vocab_size": chosen.vocab_size}
     tokenizer = made_once(chosen.output / "data", sizes, partial(write_data, chosen)) / "tokenizer"
-    rows = [(family, pretrain(recipe(chosen, family, tokenizer))) for family in FAMILIES]
-    print(f"{'':<16}{'parameters':>12}{'right':>8}{'by count':>10}{'loss':>8}{'by count':>10}{'tokens/s':>10}")
-    for family, result in rows:
-        print(line(family, result))
+    found: dict[str, list[dict[str, float]]] = {family.name: [] for family in FAMILIES}
+    first: dict[str, PretrainResult] = {}
+    for seed in range(chosen.seeds):
+        for family in FAMILIES:
+            result = pretrain(recipe(chosen, family, tokenizer, seed))
+            first.setdefault(family.name, result)
+            found[family.name].append({"seed": seed} | figures(family, result))
+    storage.write_json(chosen.output / "table.json", found)
+    print(table(found))
     if chosen.text:
-        for family, result in rows:
-            print(f"{family.name:<16}{answer(family, result, chosen.text)}")
+        for family in FAMILIES:
+            print(f"{family.name:<16}{answer(family, first[family.name], chosen.text)}")
 
 
 def write_data(chosen: argparse.Namespace, new: Path) -> None:
@@ -81,30 +109,55 @@ def write_data(chosen: argparse.Namespace, new: Path) -> None:
     Tokenizer.train(chosen.corpus, kind="wordpiece", vocab_size=chosen.vocab_size).save(new / "tokenizer")
 
 
-def recipe(chosen: argparse.Namespace, family: Family, tokenizer: Path) -> PretrainConfig:
+def recipe(chosen: argparse.Namespace, family: Family, tokenizer: Path, seed: int) -> PretrainConfig:
     """A run of one family: what differs is the network's kind and the objective."""
+    sizes = {
+        "hidden_size": chosen.hidden,
+        "num_attention_heads": 4,
+        "intermediate_size": 4 * chosen.hidden,
+        "num_hidden_layers": chosen.layers // family.sides,
+        "initializer_range": chosen.initializer_range,
+    }
+    if family.sides == 2:
+        sizes["num_decoder_layers"] = chosen.layers // 2
     return PretrainConfig(
         corpus=tuple(chosen.corpus),
-        output=chosen.output / family.name,
+        output=chosen.output / f"{family.name}-{seed}",
         preset=family.preset,
         objective=family.objective,
         tokenizer=tokenizer,
-        model=SIZES | family.layers,
+        model=sizes,
         steps=chosen.steps,
+        batch_tokens=chosen.batch_tokens,
         max_length=chosen.max_length,
+        lr=chosen.lr,
+        dropout=0.0,  # the text is seen about once
+        log_every=50,
+        seed=seed,
     )
 
 
-def line(family: Family, result: PretrainResult) -> str:
-    """Return a row of the table: accuracy and loss on held-out text, and the unigram baseline at the same positions."""
+def figures(family: Family, result: PretrainResult) -> dict[str, float]:
+    """Scores on held-out text, those of the unigram model on the same tokens, and the cost."""
+    names = ("accuracy", "baseline", "scored_loss", "baseline_loss")
+    scores = {name: result.scores[f"{family.objective}_{name}"] for name in names}
     records = RunFolder(result.output, {}).records()
-    rate = np.median([record["tokens_per_second"] for record in records if "tokens_per_second" in record])
-    right, loss = result.scores[f"{family.part}_accuracy"], result.scores[f"{family.part}_loss"]
-    count = load(result.model).num_parameters
-    return (
-        f"{family.name:<16}{count:>12,}{right:>8.3f}{result.baseline.mlm_accuracy:>10.3f}{loss:>8.3f}"
-        f"{result.baseline.mlm_loss:>10.3f}{rate:>10,.0f}"
-    )
+    return scores | {
+        "gain": scores["baseline_loss"] - scores["scored_loss"],
+        "parameters": load(result.model).num_parameters,
+        "minutes": minutes_of(result.output),
+        "tokens_per_second": median(one["tokens_per_second"] for one in records if "tokens_per_second" in one),
+    }
+
+
+def table(found: dict[str, list[dict[str, float]]]) -> str:
+    """Mean and deviation over the seeds, as Markdown."""
+    headings = [heading for heading, _ in COLUMNS.values()]
+    lines = [f"| | parameters | {' | '.join(headings)} |", "| --- |" + " ---: |" * (1 + len(headings))]
+    for name, runs in found.items():
+        cells = [spread([run[column] for run in runs], digits) for column, (_, digits) in COLUMNS.items()]
+        lines.append(f"| {name} | {runs[0]['parameters']:,} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def answer(family: Family, result: PretrainResult, text: str) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import random
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from conventions.sources import REPOSITORY
 from recipe_runs import run
 
 
@@ -62,6 +64,22 @@ def test_what_trains_nothing_is_refused(tmp_path: Path, given: list[object], sai
     (data / "tinyshakespeare_train.txt").write_text(speech_text(20, 1), encoding="utf-8")
     found = run("char_lm.py", "-o", tmp_path / "out", *given, MASKWRIGHT_DATA=str(tmp_path))
     assert found.returncode == 2 and said in found.stderr and "Traceback" not in found.stderr
+
+
+def test_code_for_the_search_is_not_trained_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.syspath_prepend(str(REPOSITORY / "recipes"))
+    recipe = import_module("char_lm")
+    library = tmp_path / "library"
+    (library / "json").mkdir(parents=True)
+    for number in range(60):
+        text = f"# module {number}\nif ready({number}):\n    pass\n"
+        (library / ("json" if number % 2 else "") / f"m{number}.py").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(recipe.sysconfig, "get_path", lambda name: str(library))
+    (tmp_path / "code").mkdir()
+    recipe.write_code(tmp_path / "code")
+    parts = [(tmp_path / f"code/{name}.txt").read_text(encoding="utf-8") for name in ("train", "dev")]
+    train, dev = ({line for line in text.splitlines() if line.startswith("#")} for text in parts)
+    assert len(train) + len(dev) == 60 and len(dev) == 3 and not train & dev
 
 
 def test_without_the_data_it_says_what_is_missing(tmp_path: Path):

@@ -134,6 +134,26 @@ def test_methods_with_other_rows_are_not_compared():
 
 def test_the_curve_is_the_best_precision_at_a_recall_or_beyond():
     gold = np.array([1, 0, 1, 0], dtype=bool)
-    recall, precision = mean_curve(gold, [SeedPredictions(np.array([4.0, 3, 2, 1]), gold)], points=5)
-    assert recall.tolist() == [0, 0.25, 0.5, 0.75, 1]
-    assert precision == pytest.approx([1, 1, 1, 2 / 3, 2 / 3])
+    counts = draw_counts(len(gold), 1, samples=50)
+    curve = mean_curve(gold, [SeedPredictions(np.array([4.0, 3, 2, 1]), gold)], *counts, points=5)
+    assert curve.recall.tolist() == [0, 0.25, 0.5, 0.75, 1]
+    assert curve.precision == pytest.approx([1, 1, 1, 2 / 3, 2 / 3])
+
+
+def test_the_curve_equals_the_one_of_scikit_learn_and_its_interval_narrows_with_rows():
+    from sklearn.metrics import precision_recall_curve
+
+    widths = []
+    for rows in (200, 3200):
+        gold = np.arange(rows) % 10 == 0
+        seeds = [noisy(gold, 0.5, seed) for seed in (1, 2)]
+        curve = mean_curve(gold, seeds, *draw_counts(rows, 2, samples=200), points=11)
+        for point, recall in enumerate(curve.recall):
+            best = []
+            for predictions in seeds:
+                precisions, recalls, _ = precision_recall_curve(gold, predictions.values)
+                best.append(precisions[:-1][recalls[:-1] >= recall - 1e-9].max())  # without the point at recall 0
+            assert curve.precision[point] == pytest.approx(np.mean(best))
+        assert (curve.low <= curve.high).all() and curve.low[5] < curve.precision[5] < curve.high[5]
+        widths.append(curve.high[5] - curve.low[5])
+    assert widths[1] < 0.75 * widths[0]

@@ -59,12 +59,16 @@ def test_every_method_has_its_scores_with_intervals(done):
     assert by_name["threshold"]["pr_auc"] == by_name["plain"]["pr_auc"]
     assert by_name["tfidf"]["pr_auc"]["mean"] > 0.9  # one word tells the class
     assert result.parts["test"] == {"rows": 37, "rare": 3}
+    kept = json.loads((result.output / "result.json").read_text(encoding="utf-8"))
+    assert list(kept["curves"]) == [name for name in METHODS if name != "threshold"]
+    assert kept["curves"]["tfidf"]["precision"][0] > 0.9
+    assert {name: len(errors) for name, errors in kept["errors"].items()} == {"ham": 18, "news": 16, "spam": 3}
 
 
 def test_the_page_has_the_table_the_curves_and_the_errors_by_class(done):
     result = done[1]
     page = result.report.read_text(encoding="utf-8")
-    for words in ("Minus plain fine-tuning", "Precision over recall", "Test rows: ham", "Test rows: spam", "TF-IDF"):
+    for words in ("Minus plain fine-tuning", "Precision by recall", "Test rows: ham", "Test rows: spam", "TF-IDF"):
         assert words in page, words
     assert "<script" not in page
 

@@ -28,11 +28,12 @@ from ...report import (
 )
 from ...report.numbers import percent
 from ...tasks.anomaly.report import error_histograms
-from ...tasks.evaluation.rare_scores import METRICS, SeedPredictions, mean_curve
+from ...tasks.evaluation.rare_scores import METRICS, Curve, SeedPredictions
 from ...train.run import RunFolder
 from .config import RareLabConfig
 from .methods import METHODS
 
+RECALLS = (0.25, 0.5, 0.75)
 # Settings of `finetune` by method.
 SETTINGS: dict[str, Callable[[RareLabConfig], dict[str, Any]]] = {
     "class-weights": lambda config: {"class_weight": "balanced"},
@@ -45,10 +46,10 @@ SETTINGS: dict[str, Callable[[RareLabConfig], dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class ComparisonData:
-    """The test rows of a comparison and the predictions of every method.
+    """The test rows of a comparison and what the methods found.
 
     gold: bool [rows], rare or not; classes: the original label of each test row; sizes: number of rows and of rare rows
-    of train, dev and test; num_repeated: removed duplicates; predictions: by method, one for each seed.
+    of train, dev and test; num_repeated: removed duplicates; curves: by method; errors: `mean_errors`.
     """
 
     config: RareLabConfig
@@ -57,7 +58,8 @@ class ComparisonData:
     sizes: Mapping[str, Mapping[str, int]]
     num_repeated: int
     num_seeds: int
-    predictions: Mapping[str, Sequence[SeedPredictions]]
+    curves: Mapping[str, Curve]
+    errors: Mapping[str, np.ndarray]
 
 
 def write_rare_lab_report(run: RunFolder, data: ComparisonData, rows: list[dict[str, Any]]) -> None:
@@ -68,9 +70,10 @@ def write_rare_lab_report(run: RunFolder, data: ComparisonData, rows: list[dict[
         _table(rows, share, data.num_seeds),
         _differences(rows),
         Curves([_curves(data, share)], title="Precision over recall"),
+        _precisions(data),
         Section(
             "Errors of the autoencoder, by class",
-            error_histograms(_errors(data), title="Test rows"),
+            error_histograms(data.errors, title="Test rows"),
             lead=f"It is trained without rows of '{config.rare_class}'. Where the histograms overlap, the error does "
             "not separate the classes; the last bar contains the largest 1%.",
         ),
@@ -158,11 +161,10 @@ def _differences(rows: list[dict[str, Any]]) -> Table:
 
 
 def _curves(data: ComparisonData, share: float) -> Chart:
-    lines = []
-    for method, facts in METHODS.items():
-        if facts.needs is None:  # the others have the scores of the method that they need
-            recall, precision = mean_curve(data.gold, data.predictions[method])
-            lines.append(Series(facts.title, recall.tolist(), precision.tolist(), smooth=False))
+    lines = [
+        Series(METHODS[method].title, curve.recall.tolist(), curve.precision.tolist(), smooth=False)
+        for method, curve in data.curves.items()
+    ]
     return Chart(
         "Precision at each recall",
         lines,
@@ -172,11 +174,25 @@ def _curves(data: ComparisonData, share: float) -> Chart:
     )
 
 
-def _errors(data: ComparisonData) -> dict[str, np.ndarray]:
-    """Mean error over seeds of each test row, by its original class; the rare class last."""
-    values = np.mean([judged.values for judged in data.predictions["autoencoder"]], axis=0)
-    names = sorted(set(data.classes), key=lambda name: (name == data.config.rare_class, name))
-    return {str(name): values[data.classes == name] for name in names}
+def _precisions(data: ComparisonData) -> Table:
+    """The curves at three values of recall, with intervals."""
+    shown = []
+    for method, curve in data.curves.items():
+        cells = []
+        for recall in RECALLS:
+            at = int(np.abs(curve.recall - recall).argmin())
+            cells.append(_with_interval({"mean": curve.precision[at], "low": curve.low[at], "high": curve.high[at]}))
+        shown.append([METHODS[method].title, *cells])
+    names = [f"recall {percent(recall)}" for recall in RECALLS]
+    note = "Mean over seeds with the 95% bootstrap interval over test rows and seeds."
+    return Table(["method", *names], shown, title="Precision by recall", right=names, note=note)
+
+
+def mean_errors(rare_class: str, classes: np.ndarray, by_seed: Sequence[SeedPredictions]) -> dict[str, np.ndarray]:
+    """Mean error of the autoencoder over seeds for each test row, by its original class; the rare class last."""
+    values = np.mean([judged.values for judged in by_seed], axis=0)
+    names = sorted(set(classes), key=lambda name: (name == rare_class, name))
+    return {str(name): values[classes == name] for name in names}
 
 
 def _with_interval(score: dict[str, Any], sign: str = "") -> str:

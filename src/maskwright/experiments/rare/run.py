@@ -21,13 +21,20 @@ from ...core.progress import note, warn
 from ...hub.folders import load_model
 from ...models.device import resolve_device, resolve_precision
 from ...tasks.evaluation.rare_parts import RARE, MinorityClassSampler
-from ...tasks.evaluation.rare_scores import METRICS, MethodScores, SeedPredictions, draw_counts, method_scores
+from ...tasks.evaluation.rare_scores import (
+    METRICS,
+    MethodScores,
+    SeedPredictions,
+    draw_counts,
+    mean_curve,
+    method_scores,
+)
 from ...tasks.evaluation.thresholds import row_key
 from ...text.readers.tables import read_table
 from ...train.run import RunFolder, open_run
 from .config import RareLabConfig
 from .methods import METHODS, MethodPredictions, MethodRunner
-from .report import ComparisonData, write_rare_lab_report
+from .report import ComparisonData, mean_errors, write_rare_lab_report
 
 
 @dataclass(frozen=True)
@@ -115,11 +122,28 @@ class RareLab:
         scores = {method: method_scores(self.gold, self.predictions_of(method), *counts) for method in METHODS}
         rows = [_row(method, scores) for method in METHODS]
         predictions = {method: self.predictions_of(method) for method in METHODS}
+        curves = {  # the other methods have the scores of the method that they need
+            method: mean_curve(self.gold, found, *counts)
+            for method, found in predictions.items()
+            if METHODS[method].needs is None
+        }
         data = ComparisonData(
-            self.config, self.gold, self.classes, self.sizes, self.pool.num_repeated, len(self.seeds), predictions
+            self.config,
+            self.gold,
+            self.classes,
+            self.sizes,
+            self.pool.num_repeated,
+            len(self.seeds),
+            curves,
+            mean_errors(self.config.rare_class, self.classes, predictions["autoencoder"]),
         )
         write_rare_lab_report(self.run, data, rows)
-        return {"rows": rows, "parts": self.sizes}
+        return {
+            "rows": rows,
+            "parts": self.sizes,
+            "curves": {method: curve.to_json() for method, curve in curves.items()},
+            "errors": {name: values.tolist() for name, values in data.errors.items()},
+        }
 
     def predictions_of(self, method: str) -> list[SeedPredictions]:
         """The predictions of a method for the test rows, seed by seed."""

@@ -77,7 +77,10 @@ def sample_scores(gold: np.ndarray, predictions: SeedPredictions, counts: np.nda
     return np.concatenate(parts)
 
 
-def _some_scores(gold: np.ndarray, predictions: SeedPredictions, counts: np.ndarray) -> np.ndarray:
+def _precision_recall(
+    gold: np.ndarray, predictions: SeedPredictions, counts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Precision and recall of each sample at every cut, from the highest value: float64 [samples, cuts] each."""
     order = np.argsort(-predictions.values, kind="stable")
     ordered = predictions.values[order]
     ends = np.flatnonzero(np.concatenate([ordered[1:] != ordered[:-1], [True]]))  # equal values stay together
@@ -86,12 +89,16 @@ def _some_scores(gold: np.ndarray, predictions: SeedPredictions, counts: np.ndar
     given = np.cumsum(drawn, axis=1)[:, ends]
     total = right[:, -1:]
     precision = np.divide(right, given, out=np.zeros_like(right), where=given > 0)
-    recall = np.divide(right, total, out=np.zeros_like(right), where=total > 0)
+    return precision, np.divide(right, total, out=np.zeros_like(right), where=total > 0)
+
+
+def _some_scores(gold: np.ndarray, predictions: SeedPredictions, counts: np.ndarray) -> np.ndarray:
+    precision, recall = _precision_recall(gold, predictions, counts)
     gains = np.diff(recall, axis=1, prepend=0.0)
     pr_auc = (gains * precision).sum(axis=1)
     at_precision = np.where(precision >= PRECISION, recall, 0.0).max(axis=1)
     hits = counts @ (gold & predictions.given).astype(np.float64)  # [samples]
-    called = counts @ predictions.given.astype(np.float64) + total[:, 0]
+    called = counts @ (gold.astype(np.float64) + predictions.given)
     f1 = np.divide(2 * hits, called, out=np.zeros_like(hits), where=called > 0)
     return np.stack([pr_auc, f1, at_precision], axis=1)
 
@@ -133,17 +140,52 @@ def method_scores(
     return MethodScores(observed, (sampled * weights[:, :, None]).sum(axis=1))
 
 
-def mean_curve(gold: np.ndarray, by_seed: Sequence[SeedPredictions], points: int = 60) -> tuple[np.ndarray, np.ndarray]:
-    """Interpolated precision-recall curve, mean over seeds: recall and precision, float64 [points] each."""
-    from sklearn.metrics import precision_recall_curve
+@dataclass(frozen=True)
+class Curve:
+    """Interpolated precision-recall curve: the highest precision at each recall or beyond, mean over seeds.
 
+    recall, precision: float64 [points]; low, high: 95% bootstrap percentile interval of the precision.
+    """
+
+    recall: np.ndarray
+    precision: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    def to_json(self) -> dict[str, list[float]]:
+        """The arrays as lists."""
+        return {name: values.tolist() for name, values in vars(self).items()}
+
+
+def mean_curve(
+    gold: np.ndarray,
+    by_seed: Sequence[SeedPredictions],
+    row_counts: np.ndarray,
+    seed_counts: np.ndarray,
+    points: int = 61,
+) -> Curve:
+    """The curve of one method over its seeds. Arguments: see `method_scores`."""
     grid = np.linspace(0, 1, points)
-    heights = []
-    for predictions in by_seed:
-        precision, recall, _ = precision_recall_curve(gold, predictions.values)  # recall falls
-        best = np.maximum.accumulate(precision)  # at this recall or beyond
-        heights.append(best[len(recall) - 1 - np.searchsorted(recall[::-1], grid, side="left")])
-    return grid, np.mean(heights, axis=0)
+    as_they_are = np.ones((1, len(gold)))
+    observed = np.mean([_heights(gold, predictions, as_they_are, grid)[0] for predictions in by_seed], axis=0)
+    sampled = np.stack([_heights(gold, predictions, row_counts, grid) for predictions in by_seed], axis=1)
+    weights = seed_counts / seed_counts.sum(axis=1, keepdims=True)
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile((sampled * weights[:, :, None]).sum(axis=1), [tail, 1 - tail], axis=0)
+    return Curve(grid, observed, low, high)
+
+
+def _heights(gold: np.ndarray, predictions: SeedPredictions, counts: np.ndarray, grid: np.ndarray) -> np.ndarray:
+    """The highest precision of each sample at each recall of `grid` or beyond: float64 [samples, points]."""
+    found = np.zeros((len(counts), len(grid)))
+    for start in range(0, len(counts), _SAMPLES_AT_ONCE):
+        some = counts[start : start + _SAMPLES_AT_ONCE].astype(np.float64)
+        precision, recall = _precision_recall(gold, predictions, some)
+        best = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
+        for number, (own, heights) in enumerate(zip(recall, best, strict=True), start=start):
+            cuts = np.searchsorted(own, grid - 1e-12, side="left")
+            found[number] = np.where(cuts < len(own), heights[np.minimum(cuts, len(own) - 1)], 0.0)
+    return found
 
 
 def _interval(mean: float, drawn: np.ndarray) -> Interval:
