@@ -62,7 +62,7 @@ def test_an_edited_word_is_compared(served, visit):
     page.keyboard.type("dog")
     settled(page)
     other = TEXT.replace("cat", "dog")
-    assert page.get_by_label("Other: text").input_value() == other
+    assert page.get_by_label("Edited copy", exact=True).input_value() == other
     own = [served.post("/api/classify", {"model": "class", "text": text}).json()["answer"] for text in (TEXT, other)]
     rows = cells(page, "Both answers")
     assert {row[0] for row in rows} == set(own[0]["probabilities"])
@@ -89,7 +89,7 @@ def test_the_nearest_change_is_found_and_compared(served, visit):
     ]
     page.get_by_role("button", name="Compare with").first.click()
     settled(page)
-    assert page.get_by_label("Other: text").input_value() == found["flips"][0]["changed"]
+    assert page.get_by_label("Edited copy", exact=True).input_value() == found["flips"][0]["changed"]
     assert "The answer changes from" in page.locator(".finding").last.text_content()
     assert opened.complaints == []
 

@@ -114,7 +114,7 @@ class ClassOutput(Output):
     @property
     def is_number(self) -> bool:
         """Whether the head has a single output."""
-        return self.reading.model.num_labels == 1 and self.reading.model.problem_type == "regression"
+        return self.reading.model.num_labels == 1
 
     def scores(self, logits: Tensor) -> Tensor:
         """Return probabilities: of each label alone for a multi-label classifier."""
@@ -190,7 +190,7 @@ class SpanOutput(Output):
     """The answer span of a question: a logit for each start and end, the sum of both; index 0 is "no answer"."""
 
     def logits(self, hidden: Tensor, pack: Batch) -> Tensor:
-        """Return the logits of all spans, start major; -inf for spans that are no answer."""
+        """Return the logits of all spans, start major; -inf for invalid spans."""
         length = len(self.reading.source)
         both = self.reading.model.head_logits(hidden, pack).float().view(-1, length, 2)
         spans = both[:, :, None, 0] + both[:, None, :, 1]  # [texts, starts, ends]
@@ -209,7 +209,7 @@ class SpanOutput(Output):
 
     def index(self, name: str) -> int:
         """Spans have no names of their own: raises InputError."""
-        raise InputError("The answer of a question cannot be chosen: leave it out to explain the predicted one.")
+        raise InputError("The answer to a question cannot be chosen: only the predicted one is explained.")
 
     def _ends(self, index: int) -> tuple[int, int]:
         source = self.reading.source
@@ -242,6 +242,8 @@ def output_of(reading: TokenizedText, place: int = 0, start: int = 0, temperatur
     that is not in the text, for a question without context, and for a tagger that decodes all tags jointly.
     """
     model = reading.model
+    if model.graph_precision is not None:
+        raise InputError("An exported model cannot be explained: use the folder that it was exported from.")
     if isinstance(model.head, SequenceClassificationHead):
         last = len(reading.source) - 1
         pooled = last if model.config.pools_last_token else 0

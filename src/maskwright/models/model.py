@@ -29,7 +29,7 @@ from .output import ModelOutput
 from .padded_call import Targets, padded_call
 from .pooling import mean_of
 from .pretraining_heads import MaskedLanguageModelHead, NextSentenceHead, PretrainingHead, ReplacedTokenHead
-from .questions import forbid, packed_question, with_segments
+from .questions import forbid_in_pack, with_segments
 from .recurrent import RecurrentEncoder
 from .transformer import Encoded, Transformer
 
@@ -302,18 +302,15 @@ class Model(nn.Module):
 
     def hidden_for_head(self, batch: Batch) -> Tensor:
         """The hidden states that `head_logits` takes: float [tokens, hidden]."""
-        sep = self._question_sep
-        return self.encode(batch if sep is None else with_segments(batch, sep)).hidden
+        return self.encode(batch if (sep := self._question_sep) is None else with_segments(batch, sep)).hidden
 
     def head_logits(self, hidden: Tensor, batch: Batch) -> Tensor:
         """As `logits`, from the hidden states of the pack in any layer: float [tokens, hidden]."""
         if isinstance(self.head, TokenClassificationHead | SpanHead | ReplacedTokenHead):
             scores: Tensor = self.head(hidden)
-            sep = self._question_sep
-            return scores if sep is None else forbid(scores, packed_question(batch, sep), _is_first(batch))
+            return scores if self._question_sep is None else forbid_in_pack(scores, batch, self._question_sep)
         head = require(self.head, (*get_args(VectorHead), NextSentenceHead), "classify whole sequences")
-        logits: Tensor = head(self.first(hidden, batch))
-        return logits
+        return cast("Tensor", head(self.first(hidden, batch)))
 
     @property
     def _question_sep(self) -> int | None:
@@ -389,13 +386,6 @@ def _make_encoder(config: ModelConfig, with_pooler: bool) -> Transformer:
     return (
         Transformer(config, with_pooler) if config.recurrent is None else cast("Transformer", RecurrentEncoder(config))
     )
-
-
-def _is_first(batch: Batch) -> Tensor:
-    """Whether a token is the first of its sequence: bool [tokens]."""
-    is_first = torch.zeros_like(batch.input_ids, dtype=torch.bool)
-    is_first[batch.first_tokens[torch.tensor(batch.lengths) > 0]] = True
-    return is_first
 
 
 def _check_no_empty(batch: Batch) -> None:

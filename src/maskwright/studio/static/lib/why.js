@@ -17,10 +17,10 @@ const SHOWN = 14; // words and answers of a picture
 const signed = (value, digits = 3) => (value === null ? "–" : `${value < 0 ? "−" : "+"}${fixed(Math.abs(value), digits)}`);
 
 /**
- * Build the part. models: those of the page; names: of the texts of a pair; field: another field of the page. `update(asked)` explains the answer to the request
+ * Build the part. models: those of the page; field: another field of the page. `update(asked)` explains the answer to the request
  * { model, text, pair, place, start } of the page, if it is wanted; null: there is no answer.
  */
-export function why(form, models, { names = ["Text", "Second text"], change = "the text", field = null } = {}) {
+export function why(form, models, { field = null } = {}) {
   let asked = null;
   const finding = make("p", { class: "finding", "aria-live": "polite" });
   const checked = make("p", { class: "note" });
@@ -46,11 +46,11 @@ export function why(form, models, { names = ["Text", "Second text"], change = "t
 
   const others = [["", "the same model"], ...models.map((model) => [model.name, model.name])];
   const differing = differences();
-  const pair = form.area("other_pair", `Other: ${names[1].toLowerCase()}`);
+  const pair = form.area("other_pair", "Edited copy, second part");
   const compared = make("div", {},
     make("h3", { text: "Compare" }),
-    make("p", { class: "note", text: `Click a word above to edit it in a copy of ${change}, or select another model.` }),
-    form.area("other", `Other: ${names[0].toLowerCase()}`), pair,
+    make("p", { class: "note", text: "Click a word above to edit it in a copy of the text, or select another model." }),
+    form.area("other", "Edited copy"), pair,
     make("div", { class: "fields few" }, form.choice("beside", "Other model", others)), differing);
   const body = make("div", {}, make("div", { class: "fields few" }, field, form.choice("method", "Shade words by", Object.entries(METHODS))), shown, compared);
   const whole = section("Why", form.check("why", "Explain the answer as I type"), body);

@@ -21,7 +21,7 @@ page(({ root, models }) => {
   const best = table("Best answer spans", [
     { name: "piece" }, { name: "from", kind: "number" }, { name: "to", kind: "number" }, { name: "probability", kind: "number" },
   ], { file: "answers" });
-  const reasons = why(form, models, { names: ["Question", "Context"], change: "the question or the context" });
+  const reasons = why(form, models);
   const shown = make("div", { class: "result" }, figures, reading, best);
   root.append(
     section("Question", modelField(form, models), form.area("question", "Question"), form.area("text", "Context"), examplesField(form, models, NAMES), make("div", { class: "fields few" }, form.number("top_k", "Number of answers", { min: 1, max: 20 }))),
