@@ -74,6 +74,8 @@ export function picture(title, { file = "picture", level = "h3" } = {}) {
     made.setAttribute("role", "img");
     if (!made.hasAttribute("aria-label")) made.setAttribute("aria-label", heading.textContent);
     refill(canvas, made);
+    if (canvas.scrollWidth > canvas.clientWidth) canvas.tabIndex = 0; // scrolled by keyboard, too
+    else canvas.removeAttribute("tabindex");
   };
   whole.update = (draw) => {
     drawing = draw;
