@@ -13,6 +13,7 @@ from ..core.sealed import is_model_folder
 from ..http.model_registry import LoadedModel, load_models
 from ..hub.published import ENGLISH
 from .jobs import Jobs
+from .labeled_files import LabeledFiles
 from .run_folders import find_run
 from .uploads import Uploads
 
@@ -41,6 +42,7 @@ class Studio:
         self.runs = runs
         self.jobs = Jobs()
         self.uploads = Uploads(runs / OWN / "uploads")
+        self.labeled = LabeledFiles(self.uploads)
         self.computing = RLock()
         self.lessons: dict[str, Any] = {}  # results by lesson name
         self.device, self.precision = device, precision
@@ -73,9 +75,9 @@ class Studio:
             self.models = {**self.models, name: own}
         return own
 
-    def model_with(self, name: str, ability: str) -> LoadedModel:
-        """Returns the model with this name. Raises InputError if it does not have the ability."""
+    def model_with(self, name: str, *abilities: str) -> LoadedModel:
+        """Returns the model with this name. Raises InputError if it has none of the abilities."""
         found = self.model(name)
-        if not found.kind.can(ability):
+        if not found.kind.can(*abilities):
             raise InputError(f"{found.name} is {found.kind.description}, which does not do this.")
         return found
