@@ -35,6 +35,7 @@ from .transformer import Encoded, Transformer
 
 if TYPE_CHECKING:
     from ..text.tokenizers.tokenizer import Tokenizer
+    from .decoding.rules import Decoder
 
 HEAD_NAMES = tuple(registry.TABLE["head"])  # mlm, nsp, pretraining, rtd, classification, regression, tagging, ...
 
@@ -78,6 +79,7 @@ class Model(nn.Module):
         adapter: What it knows of its adapter; None for a whole model.
         graph_precision: Precision of the exported graph that computes it; None for a model with weights.
         has_states: Whether it gives hidden states; a graph with a head gives the outputs of the head only.
+        generates: Whether it is a graph that generates text, with a cache.
     """
 
     has_decoder: ClassVar[bool] = False
@@ -116,6 +118,7 @@ class Model(nn.Module):
         self.adapter: Adapter | None = None
         self.graph_precision: str | None = None
         self.has_states = True
+        self.generates = False
         self.engine: Engine | None = None  # used in inference mode; set by `inference.ready.place`
         self._compute_dtype: torch.dtype | None = None
 
@@ -268,6 +271,13 @@ class Model(nn.Module):
     def pair_logits(self, batch: Batch) -> Tensor:
         """Logits of `nsp_logits` for a pack: float [sequences, 2]."""
         return self.nsp_logits(self.pool(self.encode(batch).hidden, batch))
+
+    def own_decoder(self, prompts: Sequence[Sequence[int]], window: int | None) -> Decoder | None:
+        """The incremental decoder of a model that has its own, such as a graph; None: use those of `decoding`.
+
+        prompts: ids of each row; window: context length in tokens, None for the model's maximum.
+        """
+        return None
 
     def nsp_logits(self, pooled: Tensor) -> Tensor:
         """Logits of 0 = B follows A, 1 = B is random. pooled: [sequences, hidden]. Returns [sequences, 2]."""

@@ -19,6 +19,9 @@ def decoder_of(
     window: int | None = None,
 ) -> Decoder:
     """prompts: ids of each row, at least one; see the decoders for the others. Recurrent decoders have no window."""
+    own = model.own_decoder(prompts, window)
+    if own is not None:
+        return own
     if model.config.recurrent is not None:
         return RecurrentDecoder(model, prompts, use_cache=use_cache)
     return CausalDecoder(model, prompts, max_new_tokens, use_cache=use_cache, window=window)
