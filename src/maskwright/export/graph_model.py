@@ -112,10 +112,10 @@ class GraphModel(Model):
             inputs = {name: one[:, None] for name, one in inputs.items()}  # each as a question with one choice
         return self.runtime.run(inputs)
 
-    def own_decoder(self, prompts: Sequence[Sequence[int]], window: int | None) -> CausalGraphDecoder | None:
-        """See Model."""
+    def own_decoder(self, prompts: Sequence[Sequence[int]], window: int | None) -> CausalGraphDecoder:
+        """See `decoding.choice.HasDecoder`."""
         room = window or self.config.max_position_embeddings
-        return CausalGraphDecoder(self.runtime, self._spec, prompts, room) if self.generates else None
+        return CausalGraphDecoder(self.runtime, self._spec, prompts, room)
 
     def encode(
         self, batch: Batch, *, hidden_states: bool = False, attentions: bool = False, row_length: int | None = None

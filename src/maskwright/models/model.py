@@ -35,7 +35,6 @@ from .transformer import Encoded, Transformer
 
 if TYPE_CHECKING:
     from ..text.tokenizers.tokenizer import Tokenizer
-    from .decoding.rules import Decoder
 
 HEAD_NAMES = tuple(registry.TABLE["head"])  # mlm, nsp, pretraining, rtd, classification, regression, tagging, ...
 
@@ -117,8 +116,7 @@ class Model(nn.Module):
         self.trained_length: int | None = None
         self.adapter: Adapter | None = None
         self.graph_precision: str | None = None
-        self.has_states = True
-        self.generates = False
+        self.has_states, self.generates = True, False
         self.engine: Engine | None = None  # used in inference mode; set by `inference.ready.place`
         self._compute_dtype: torch.dtype | None = None
 
@@ -271,13 +269,6 @@ class Model(nn.Module):
     def pair_logits(self, batch: Batch) -> Tensor:
         """Logits of `nsp_logits` for a pack: float [sequences, 2]."""
         return self.nsp_logits(self.pool(self.encode(batch).hidden, batch))
-
-    def own_decoder(self, prompts: Sequence[Sequence[int]], window: int | None) -> Decoder | None:
-        """The incremental decoder of a model that has its own, such as a graph; None: use those of `decoding`.
-
-        prompts: ids of each row; window: context length in tokens, None for the model's maximum.
-        """
-        return None
 
     def nsp_logits(self, pooled: Tensor) -> Tensor:
         """Logits of 0 = B follows A, 1 = B is random. pooled: [sequences, hidden]. Returns [sequences, 2]."""
