@@ -77,8 +77,7 @@ class Model(nn.Module):
         trained_length: Maximum sequence length in training, or None.
         adapter: What it knows of its adapter; None for a whole model.
         graph_precision: Precision of the exported graph that computes it; None for a model with weights.
-        has_states: Whether it gives hidden states; a graph with a head gives the outputs of the head only.
-        generates: Whether it is a graph that generates text, with a cache.
+        has_states, generates: What a graph gives; True and False for a model with weights.
     """
 
     has_decoder: ClassVar[bool] = False
