@@ -77,7 +77,7 @@ class Model(nn.Module):
         trained_length: Maximum sequence length in training, or None.
         adapter: What it knows of its adapter; None for a whole model.
         graph_precision: Precision of the exported graph that computes it; None for a model with weights.
-        has_states: Whether it gives hidden states; a graph with a head gives the outputs of the head only.
+        has_states, generates: What a graph gives; True and False for a model with weights.
     """
 
     has_decoder: ClassVar[bool] = False
@@ -115,7 +115,7 @@ class Model(nn.Module):
         self.trained_length: int | None = None
         self.adapter: Adapter | None = None
         self.graph_precision: str | None = None
-        self.has_states = True
+        self.has_states, self.generates = True, False
         self.engine: Engine | None = None  # used in inference mode; set by `inference.ready.place`
         self._compute_dtype: torch.dtype | None = None
 
