@@ -114,7 +114,7 @@ def test_a_word_becomes_a_gap_and_comes_back_by_keyboard(served, visit):
     page.keyboard.press("Enter")
     page.wait_for_function("() => document.querySelector('textarea').value === 'the cat sat here .'")
     settled(page)
-    assert "no mask" in page.locator(".result").last.text_content()
+    assert "no mask" in page.locator("section").nth(1).text_content()
 
 
 def test_pictures_are_saved_as_svg_and_png_with_their_colours(served, visit):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from inference.samples import tokenizer
-from maskwright.export.agreement import Agreement, measure_module
+from maskwright.export.agreement import Agreement, TorchRuntime, measure_runtimes
 from maskwright.export.attention import most_tokens
+from maskwright.export.cached import networks_of
 from maskwright.export.config import ExportConfig
-from maskwright.export.network import PaddedNetwork, Pooling
+from maskwright.export.network import Pooling
 from maskwright.export.specification import specification
 from maskwright.export.trial_texts import drawn_trials
 from maskwright.models.build import build
@@ -55,9 +56,35 @@ def small(name: str, head: str | None = None, **changes) -> Model:
     return model
 
 
+def small_translator(name: str = "transformer-mini", **changes) -> Model:
+    """An encoder-decoder of two and three layers of 16, whose end token is rare."""
+    sizes = {
+        "vocab_size": len(tokenizer()),
+        "hidden_size": 16,
+        "num_hidden_layers": 2,
+        "num_decoder_layers": 3,
+        "num_attention_heads": 2,
+        "intermediate_size": 24,
+        "max_position_embeddings": 40,
+        "initializer_range": 0.3,
+        "pad_token_id": 0,
+        "decoder_start_token_id": 0,
+        "eos_token_id": tokenizer().token_to_id("[SEP]"),
+    }
+    model = build(preset(name, **sizes | changes), "seq2seq", seed=3).eval()
+    model.tokenizer = tokenizer()
+    return model
+
+
 def agreement_of(model: Model, pooling: Pooling | None = None) -> Agreement:
     """How a network for graphs, run by torch, agrees with the library."""
-    network = PaddedNetwork(model, pooling)
-    config, longest = ExportConfig(model="model", output="out"), most_tokens(model.config)
-    spec = specification(network, config, ["model.onnx"], longest, longest)
-    return measure_module(network, network, spec, drawn_trials(network, longest))
+    networks, longest = networks_of(model, pooling), most_tokens(model.config)
+    spec = specification_of(model, networks, longest)
+    runtimes = {network.name: TorchRuntime(network) for network in networks}
+    return measure_runtimes(networks, runtimes, spec, drawn_trials(networks[0], longest))
+
+
+def specification_of(model: Model, networks, longest: int):
+    """The entry "export" of a folder with these graphs."""
+    files = {network.name: [f"{network.name}.onnx"] for network in networks}
+    return specification(networks, ExportConfig(model="model", output="out"), files, longest, longest)

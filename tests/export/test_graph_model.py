@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import maskwright as mw
-from export.small_models import ENCODERS, HEADS, small
+from export.small_models import ENCODERS, HEADS, small, specification_of
 from inference.samples import TEXTS
 from maskwright.api import open_embedder, open_predictor, search, similarity
 from maskwright.core.errors import (
@@ -23,11 +23,10 @@ from maskwright.core.errors import (
     ModelFolderError,
 )
 from maskwright.data.batch import Batch
+from maskwright.export.agreement import TorchRuntime
 from maskwright.export.attention import most_tokens
-from maskwright.export.config import ExportConfig
+from maskwright.export.cached import networks_of
 from maskwright.export.graph_model import GraphModel
-from maskwright.export.network import PaddedNetwork
-from maskwright.export.specification import specification
 from maskwright.inference.fill_mask import MaskFiller
 from maskwright.inference.kinds import kind_of
 from maskwright.inference.next_sentence import NextSentence
@@ -39,28 +38,24 @@ MASKED = ["the [MASK] sat on [MASK] mat ."]
 PAIRS = [("the cat sat", "on the mat ."), ("a", "dogs chase cats in the garden"), ("rain fell", "a")]
 
 
-class TorchRuntime:
-    """A graph that torch runs: what a runtime gives, without one. rows: of each batch that it ran."""
+class CountingRuntime(TorchRuntime):
+    """A graph that torch runs. rows: of each batch that it ran."""
 
-    name = "torch"
-
-    def __init__(self, network: PaddedNetwork) -> None:
-        self.network = network
+    def __init__(self, network) -> None:
+        super().__init__(network)
         self.rows: list[int] = []
 
     def run(self, inputs):
         self.rows.append(len(inputs["input_ids"]))
-        with torch.inference_mode():
-            outputs = self.network(*(torch.from_numpy(inputs[name]) for name in self.network.inputs))
-        return {name: one.numpy() for name, one in zip(self.network.outputs, outputs, strict=True)}
+        return super().run(inputs)
 
 
 def graph_of(model, **changes) -> GraphModel:
     """The graph of a model."""
-    network, longest = PaddedNetwork(model), most_tokens(model.config)
-    spec = specification(network, ExportConfig(model="model", output="out"), ["model.onnx"], longest, longest)
+    (network,) = networks_of(model)
+    spec = specification_of(model, [network], most_tokens(model.config)) | changes
     labels = model.labels or None
-    graph = GraphModel(model.config, model.head_name, labels, model.problem_type, spec | changes, TorchRuntime(network))
+    graph = GraphModel(model.config, model.head_name, labels, model.problem_type, spec, CountingRuntime(network))
     graph.tokenizer = model.tokenizer
     return graph.train(False)
 
@@ -223,7 +218,7 @@ def test_what_needs_weights_is_refused_in_a_sentence(exported_encoder, exported_
     ):
         with pytest.raises(error, match=said):
             refused()
-    assert kind_of(graph_of(small("gpt2", "clm"))).abilities == frozenset()
+    assert kind_of(graph_of(small("gpt2", "clm"))).abilities == {"generate"}
 
 
 def test_exporting_and_describing_an_exported_folder(maskwright, exported_encoder, tmp_path):

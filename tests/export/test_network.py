@@ -7,7 +7,7 @@ import torch
 from hypothesis import HealthCheck, Phase, given, settings
 
 from drawn_networks import configs
-from export.small_models import ENCODERS, HEADS, agreement_of, small
+from export.small_models import ENCODERS, HEADS, agreement_of, small, small_translator
 from maskwright.core.errors import ConfigError, ModelFolderError
 from maskwright.export.network import PaddedNetwork, Pooling
 from maskwright.models.build import build
@@ -39,8 +39,16 @@ def test_every_pooling_is_in_the_graph(method: str, normalize: bool):
     check(agreement_of(small("bert-tiny"), Pooling(method, normalize)))
 
 
-def test_causal_language_models_agree():
-    check(agreement_of(small("gpt2", "clm")))
+@pytest.mark.parametrize(
+    "changes", [{}, {"positions": "rotary"}, {"positions": "relative_key_value", "relative_distance": 5}]
+)
+def test_causal_language_models_agree(changes):
+    check(agreement_of(small("gpt2", "clm", **changes)))
+
+
+@pytest.mark.parametrize("name", ["transformer-mini", "bart-base"])
+def test_encoder_decoders_agree(name):
+    check(agreement_of(small_translator(name)))
 
 
 @settings(

@@ -83,7 +83,7 @@ def test_int8_leaves_out_the_second_products_where_that_is_needed(outlier_folder
     assert sorted(path.name for path in (found.folder / "onnx").iterdir()) == ["model_quantized.onnx"]
     assert found.spec["size_bytes"] < found.spec["float32_size_bytes"]
     page = (found.folder / "README.md").read_text(encoding="utf-8")
-    assert "smallest cosine" in page and "As float32 the graph has" in page and "not quantized: ffn.down of" in page
+    assert "smallest cosine" in page and "As float32 it is" in page and "not quantized: ffn.down of" in page
     encoder = open_embedder(found.folder)
     expected = open_embedder(outlier_folder, precision="fp32").vectors(TEXTS)
     vectors = encoder.vectors(TEXTS)

@@ -31,8 +31,8 @@ def export(settings: ExportConfig, json: JsonFlag = False) -> None:
     if json:
         print_json({"folder": str(done.folder), **done.spec})
         return
-    graph = done.spec["graphs"]["model"]
-    print_text(f"{done.folder}: {graph['file']}, {done.spec['size_bytes'] / 1e6:,.1f} MB, {done.spec['precision']}")
+    files = ", ".join(graph["file"] for graph in done.spec["graphs"].values())
+    print_text(f"{done.folder}: {files}, {done.spec['size_bytes'] / 1e6:,.1f} MB, {done.spec['precision']}")
     agreement = done.agreement
     rows = [
         [

@@ -18,13 +18,17 @@ from torch import Tensor
 from ..core import storage
 from ..core.errors import ModelFolderError, shortened
 from ..data.batch import Batch
+from ..models.encoder_decoder import EncoderDecoder
 from ..models.heads import ChoiceHead, VectorHead
 from ..models.model import Model
 from ..models.pooling import pool
 from ..models.pretraining_heads import NextSentenceHead
+from .cached import TOKENS, Network
 from .config import INT8, ExportConfig
-from .network import EMBEDDING, POOLED, STATES, PaddedNetwork, Pooling
-from .padding import IDS, MASK, TYPES, pad_rows
+from .network import EMBEDDING, LOGITS, POOLED, STATES, PaddedNetwork, Pooling
+from .padding import IDS, MASK, PRESENT, TARGETS, TARGETS_MASK, TYPES
+from .runtimes import Runtime
+from .steps import run_batch
 from .trial_texts import Trial
 
 VECTORS = (STATES, EMBEDDING, POOLED)
@@ -106,8 +110,8 @@ class Agreement:
         return asdict(self)
 
 
-def measure(network: PaddedNetwork, folder: Path, spec: Mapping[str, Any], trials: Sequence[Trial]) -> Agreement:
-    """Runs the graph of an exported folder on trials in a process without torch, and compares."""
+def measure(networks: Sequence[Network], folder: Path, spec: Mapping[str, Any], trials: Sequence[Trial]) -> Agreement:
+    """Runs the graphs of an exported folder on trials in a process without torch, and compares."""
     with TemporaryDirectory() as temporary:
         request, result = Path(temporary) / "request.json", Path(temporary) / "result.npz"
         storage.write_json(request, [trial.to_json() for trial in trials])
@@ -119,43 +123,58 @@ def measure(network: PaddedNetwork, folder: Path, spec: Mapping[str, Any], trial
             raise ModelFolderError(f"The exported graph does not run: {shortened(reason.rstrip('.'), 500)}.")
         with np.load(result) as found:
             arrays = {name: found[name] for name in found.files}
-    return compare(network, spec, trials, arrays)
+    return compare(networks, spec, trials, arrays)
 
 
-def measure_program(network: PaddedNetwork, path: Path, spec: Mapping[str, Any], trials: Sequence[Trial]) -> Agreement:
+class TorchRuntime:
+    """A network that torch runs in this process, or the module of a program traced from it."""
+
+    name = f"torch {torch.__version__}"
+
+    def __init__(self, network: Network, module: torch.nn.Module | None = None) -> None:
+        self._network, self._module = network, module or network
+
+    @torch.inference_mode()
+    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """See Runtime."""
+        outputs = self._module(*(torch.from_numpy(inputs[name]) for name in self._network.inputs))
+        return {name: one.numpy() for name, one in zip(self._network.outputs, outputs, strict=True)}
+
+
+def measure_program(network: Network, path: Path, spec: Mapping[str, Any], trials: Sequence[Trial]) -> Agreement:
     """The same for a torch program, in this process; `path` was just written."""
-    return measure_module(network, torch.export.load(path).module(), spec, trials)
+    runtime = TorchRuntime(network, torch.export.load(path).module())
+    return measure_runtimes([network], {network.name: runtime}, spec, trials)
 
 
-def measure_module(
-    network: PaddedNetwork, module: torch.nn.Module, spec: Mapping[str, Any], trials: Sequence[Trial]
+def measure_runtimes(
+    networks: Sequence[Network], runtimes: Mapping[str, Runtime], spec: Mapping[str, Any], trials: Sequence[Trial]
 ) -> Agreement:
-    """The same for a module that torch runs in this process."""
-    arrays: dict[str, np.ndarray] = {"runtime": np.array(f"torch {torch.__version__}")}
+    """The same for graphs that run in this process."""
+    arrays: dict[str, np.ndarray] = {"runtime": np.array(next(iter(runtimes.values())).name)}
     for number, trial in enumerate(trials):
-        inputs = trial.shaped(pad_rows(spec, trial.ids, trial.types))
-        with torch.inference_mode():
-            outputs = module(*(torch.from_numpy(one) for one in inputs.values()))
-        arrays |= {f"{number}/{name}": one for name, one in inputs.items()}
-        arrays |= {f"{number}/{name}": one.numpy() for name, one in zip(network.outputs, outputs, strict=True)}
-    return compare(network, spec, trials, arrays)
+        found = run_batch(runtimes, spec, trial.to_json())
+        arrays |= {f"{number}/{name}": one for name, one in found.items()}
+    return compare(networks, spec, trials, arrays)
 
 
 def compare(
-    network: PaddedNetwork, spec: Mapping[str, Any], trials: Sequence[Trial], arrays: Mapping[str, np.ndarray]
+    networks: Sequence[Network], spec: Mapping[str, Any], trials: Sequence[Trial], arrays: Mapping[str, np.ndarray]
 ) -> Agreement:
     """Compares outputs with the library. arrays: as `reader` stores them. Raises ModelFolderError for other tokens."""
-    axes = {one["name"]: one["axes"] for one in spec["graphs"]["model"]["outputs"]}
-    pairs: dict[str, tuple[list[np.ndarray], list[np.ndarray]]] = {name: ([], []) for name in network.outputs}
+    network = networks[-1]
+    axes = {name: network.axes(name) for name in network.outputs if not name.startswith(PRESENT)}
+    pairs: dict[str, tuple[list[np.ndarray], list[np.ndarray]]] = {name: ([], []) for name in axes}
     best: dict[str, list[np.ndarray]] = {name: [] for name in SPANS if name in pairs}  # bool [rows] each
     count = 0
     for number, trial in enumerate(trials):
-        own = {name: arrays[f"{number}/{name}"] for name in (*network.inputs, *network.outputs)}
+        start = f"{number}/"
+        own = {name.removeprefix(start): one for name, one in arrays.items() if name.startswith(start)}
         _check_tokens(network.model, trial, own, spec["max_length"])
-        expected, keep = _expected(network, own), own[MASK] != 0
+        expected, keep = _expected(network, own), own[TARGETS_MASK if TARGETS in own else MASK] != 0
         count += len(keep)
         for name, (graph, library) in pairs.items():
-            found = own[name][keep] if "sequence" in axes[name] else own[name]  # by token, or by row
+            found = own[name][keep] if TOKENS in axes[name] else own[name]  # by token, or by row
             graph.append(found.reshape(len(found), -1))
             library.append(expected[name].reshape(len(found), -1))
             if name in best:
@@ -222,13 +241,19 @@ def _check_tokens(model: Model, trial: Trial, own: Mapping[str, np.ndarray], max
         )
 
 
-def _expected(network: PaddedNetwork, own: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _expected(network: Network, own: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The outputs of the library for the tokens of a batch: by token in the order of the rows, or by row."""
-    rows = list(_sequences(own))
+    rows, model = list(_sequences(own)), network.model
     types = [kinds for _, kinds in rows if kinds is not None]
     batch = Batch.from_sequences([ids for ids, _ in rows], types or None)
     with torch.inference_mode():
-        found = library_outputs(network.model, batch, network.pooling, network.outputs)
+        if isinstance(model, EncoderDecoder):
+            target = Batch.from_sequences([ids for ids, _ in _sequences({IDS: own[TARGETS], MASK: own[TARGETS_MASK]})])
+            found = {LOGITS: model.mlm_logits(model.decode(target, model.encode(batch).hidden, batch).hidden)}
+        else:
+            pooling = network.pooling if isinstance(network, PaddedNetwork) else Pooling()
+            outputs = tuple(name for name in network.outputs if not name.startswith(PRESENT))
+            found = library_outputs(model, batch, pooling, outputs)
     if isinstance(network.model.head, ChoiceHead):
         found = {name: one.reshape(own[MASK].shape[:2]) for name, one in found.items()}
     return {name: one.float().numpy() for name, one in found.items()}
@@ -245,10 +270,10 @@ def library_outputs(model: Model, batch: Batch, pooling: Pooling, names: Sequenc
     if names == SPANS:
         start, end = model.logits(batch).unbind(-1)
         return {"start_logits": start, "end_logits": end}
-    if "logits" in names and (isinstance(head, VectorHead | NextSentenceHead) or not hasattr(head, "before_decoder")):
-        return {"logits": model.logits(batch)}
+    if LOGITS in names and (isinstance(head, VectorHead | NextSentenceHead) or not hasattr(head, "before_decoder")):
+        return {LOGITS: model.logits(batch)}
     hidden = model.encode(batch).hidden
     words = model.mlm_logits(hidden)
-    if names == ("logits",):
-        return {"logits": words}
+    if names == (LOGITS,):
+        return {LOGITS: words}
     return {names[0]: words, names[1]: model.nsp_logits(model.pool(hidden, batch))}

@@ -69,16 +69,25 @@ def attend_rows(
 ) -> tuple[Tensor, None]:
     """Attention within each row of a padded batch.
 
-    qkv: float [batch, seq, 3 * hidden]; angles: of rotary positions, for [seq]; runs, dropout_probability and
-    want_weights are arguments of every executor, not used here. Returns context [batch, seq, hidden], no weights.
+    qkv: float [batch, seq, 3 * hidden]; angles: as of `heads_of`; runs, dropout_probability and want_weights are
+    arguments of every executor, not used here. Returns context [batch, seq, hidden], no weights.
+    """
+    query, key, value = heads_of(qkv, num_heads, angles)
+    context = masked_product(query, key, value, mask, relative)  # [batch, heads, seq, head_dim]
+    return context.transpose(1, 2).flatten(2), None  # [batch, seq, hidden]
+
+
+def heads_of(qkv: Tensor, num_heads: int, angles: Angles | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values: float [batch, heads, seq, head_dim] each.
+
+    qkv: float [batch, seq, 3 * hidden]; angles: of rotary positions, for [seq], or for [batch * seq].
     """
     heads = qkv.unflatten(-1, (3, num_heads, -1))  # [batch, seq, 3, heads, head_dim]
     if angles is not None:
-        turned = rotate(heads[:, :, :2].transpose(0, 1), *angles).transpose(0, 1)
+        turned = rotate(heads[:, :, :2], *(one.unflatten(0, (-1, qkv.shape[1])) for one in angles))
         heads = torch.cat((turned, heads[:, :, 2:]), dim=2)
-    query, key, value = heads.permute(2, 0, 3, 1, 4).unbind()  # each [batch, heads, seq, head_dim]
-    context = masked_product(query, key, value, mask, relative)  # [batch, heads, seq, head_dim]
-    return context.transpose(1, 2).flatten(2), None  # [batch, seq, hidden]
+    query, key, value = heads.permute(2, 0, 3, 1, 4).unbind()
+    return query, key, value
 
 
 def masked_product(

@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from ..core import registry
 from ..models.model import Model
 from .format import Format
+from .padding import IDS, MASK, TYPES
 from .runtimes import compute_hint
 
+FIELDS = {IDS: "ids", MASK: "attention_mask", TYPES: "type_ids"}  # of an encoding of `tokenizers`, by input
 AGREEMENT = {"min_cosine": ".4f", "correlation": ".4f", "same_class": ".1%"}  # figures of an output and their formats
 
 
 def export_card(model: Model, spec: Mapping[str, Any]) -> str:
     """Returns the page. spec: the entry "export" of maskwright.json."""
-    graph = spec["graphs"]["model"]
     lines = ["---", "library_name: maskwright", "tags:", f"- {spec['format']}", "- maskwright", "---", ""]
     lines += [f"# An exported model: {spec['head'] or 'encoder'}, {spec['format']}, {spec['precision']}", ""]
+    for graph in spec["graphs"].values():
+        lines += [f"`{graph['file']}`: inputs {_named(graph['inputs'])}; outputs {_named(graph['outputs'])}.", ""]
     lines += [
-        f"`{graph['file']}`, {spec['size_bytes'] / 1e6:,.1f} MB. Inputs: {_named(graph['inputs'])}. Outputs: "
-        f"{_named(graph['outputs'])}. At most {spec['longest']:,} tokens; usually {spec['max_length']:,}. "
+        f"{spec['size_bytes'] / 1e6:,.1f} MB. At most {spec['longest']:,} tokens; usually {spec['max_length']:,}. "
         "`maskwright.json`, entry `export`, has all of it for programs.",
         "",
     ]
     if "float32_size_bytes" in spec:
-        lines[-2] += f" As float32 the graph has {spec['float32_size_bytes'] / 1e6:,.1f} MB."
+        lines[-2] += f" As float32 it is {spec['float32_size_bytes'] / 1e6:,.1f} MB."
     left_out = spec.get("quantization", {}).get("products_in_float32")
     if left_out:
         lines[-2] += f" Products that are not quantized: {', '.join(left_out)} of every layer."
     lines += _agreement(spec["agreement"])
     form: Format = registry.resolve("export_format", spec["format"])
-    if form.script is not None and spec["preprocessing"]["tokenizer"] and len(graph["inputs"][0]["axes"]) == 2:
+    is_single = all(one["name"] in FIELDS and len(one["axes"]) == 2 for one in graph["inputs"])
+    if form.script is not None and spec["preprocessing"]["tokenizer"] and is_single:
         lines += _script(spec, form.script)
     if form.loading:
         lines += ["## With torch", "", "```python", "import torch", form.loading.format(file=graph["file"]), "```", ""]
@@ -44,7 +48,11 @@ def format_or_empty(value: float | None, form: str) -> str:
 
 
 def _named(values: list[dict[str, Any]]) -> str:
-    return ", ".join(f"`{one['name']}` {one['dtype']} [{', '.join(map(str, one['axes']))}]" for one in values)
+    """Names, types and axes; a cache is named once for all layers."""
+    found = {
+        re.sub(r"\.\d+\.", ".N.", one["name"]): f"{one['dtype']} [{', '.join(map(str, one['axes']))}]" for one in values
+    }
+    return ", ".join(f"`{name}` {kind}" for name, kind in found.items())
 
 
 def _agreement(found: Mapping[str, Any]) -> list[str]:
@@ -73,9 +81,8 @@ def _script(spec: Mapping[str, Any], script: tuple[str, str, str]) -> list[str]:
     lines += [f"tokenizer.enable_padding(pad_id={spec['preprocessing']['padding']['id']})"]
     lines += ['encoded = tokenizer.encode_batch(["a text", "another, longer text"])']
     lines += ["arrays = {"]
-    fields = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
     for one in graph["inputs"]:
-        lines += [f'    "{one["name"]}": numpy.array([row.{fields[one["name"]]} for row in encoded], dtype="int64"),']
+        lines += [f'    "{one["name"]}": numpy.array([row.{FIELDS[one["name"]]} for row in encoded], dtype="int64"),']
     lines += ["}", opened, *run.replace("inputs", "arrays").split("\n")]
     lines += ["print({name: one.shape for name, one in zip(" + str(names) + ", outputs)})", "```", ""]
     return lines

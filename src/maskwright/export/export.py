@@ -10,7 +10,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+
 from ..core import registry, storage
+from ..core.config import check
 from ..core.errors import ConfigError, InputError, ModelFolderError
 from ..core.sealed import EXPORTED, FACTS, read_facts
 from ..hub.adapters import FACT as ADAPTER
@@ -24,6 +27,7 @@ from ..text.readers.inputs import Text
 from ..text.readers.reader import find_reader
 from .agreement import Agreement, limits_of, measure, measure_program
 from .attention import most_tokens
+from .cached import CLM, SEQ2SEQ, Network, networks_of
 from .card import export_card
 from .config import INT8, ExportConfig
 from .format import Format
@@ -66,19 +70,16 @@ def export_model(config: ExportConfig, note: Callable[[str], None] = lambda _: N
     typical = None if config.calibrate_on is None else _typical_texts(config.calibrate_on)
     model, facts = _load(config)
     longest = most_tokens(model.config)
-    network = PaddedNetwork(model, _pooling(model))
-    job = _Export(config, form, network, facts, _max_length(config, model, longest), longest, typical or [])
-    note("tracing the model")
-    program = trace(network, longest)
+    networks = networks_of(model, _pooling(model))
+    _check_generating(config, form, model)
+    job = _Export(config, form, networks, facts, _max_length(config, model, longest), longest, typical or [])
     with storage.new_folder(config.output, replace=config.replace) as new:
         write_files(new, description_files(model, facts, "float32"))
         if config.precision == "fp32":
-            note(f"writing the graph as {config.to}")
-            spec, agreement = job.compared(new, form.write(program, network, new, config), (), note)
+            spec, agreement = job.compared(new, job.written(new, note), (), note)
         else:
             with TemporaryDirectory(prefix=".float32-", dir=new) as base:
-                note(f"writing the graph as {config.to}")
-                spec, agreement = job.converted(Path(base), form.write(program, network, Path(base), config), new, note)
+                spec, agreement = job.converted(Path(base), job.written(Path(base), note), new, note)
         job.check(agreement)
         storage.write_json(new / FACTS, complete_facts(facts | {EXPORTED: spec}))
         storage.write_text(new / "README.md", export_card(model, spec))
@@ -91,44 +92,59 @@ class _Export:
 
     config: ExportConfig
     form: Format
-    network: PaddedNetwork
+    networks: Sequence[Network]
     facts: dict[str, Any]
     max_length: int
     longest: int
     typical: Sequence[Text]
 
+    def written(self, folder: Path, note: Callable[[str], None]) -> dict[str, list[str]]:
+        """Writes the float32 graphs into `folder`: the files of each."""
+        found = {}
+        for network in self.networks:
+            note(f"tracing {network.name}")
+            program = trace(network, self.longest)
+            note(f"writing {network.name} as {self.config.to}")
+            found[network.name] = self.form.write(program, network, folder, self.config)
+        return found
+
     def compared(
-        self, new: Path, files: list[str], left_out: Sequence[str], note: Callable[[str], None]
+        self, new: Path, files: Mapping[str, list[str]], left_out: Sequence[str], note: Callable[[str], None]
     ) -> tuple[dict[str, Any], Agreement]:
-        """Describes a graph that was written into `new`, and compares it with the model."""
-        spec = specification(self.network, self.config, files, self.max_length, self.longest, left_out)
+        """Describes graphs that were written into `new`, and compares them with the model."""
+        spec = specification(self.networks, self.config, files, self.max_length, self.longest, left_out)
         storage.write_json(new / FACTS, complete_facts(self.facts | {EXPORTED: spec}))
         note("comparing the graph with the model")
         trials = self._trials(spec)
         if self.form.loading:
-            agreement = measure_program(self.network, new / files[0], spec, trials)
+            (network,) = self.networks
+            agreement = measure_program(network, new / files[network.name][0], spec, trials)
         else:
-            agreement = measure(self.network, new, spec, trials)
+            agreement = measure(self.networks, new, spec, trials)
         return spec | {"size_bytes": _size(new, files), "agreement": agreement.to_json()}, agreement
 
     def converted(
-        self, base: Path, files: list[str], new: Path, note: Callable[[str], None]
+        self, base: Path, files: Mapping[str, list[str]], new: Path, note: Callable[[str], None]
     ) -> tuple[dict[str, Any], Agreement]:
-        """Writes the graph of `base` in another precision into `new`: the first attempt that passes, else the last."""
+        """Writes the graphs of `base` in another precision into `new`: the first attempt that passes, else the last."""
         chosen = typical_texts([text for index, text in enumerate(self.typical) if index % HELD_OUT != HELD_OUT - 1])
-        plan = specification(self.network, self.config, files, self.max_length, self.longest)
-        # One by one: padding would widen the ranges.
-        trials = token_trials(self.network, chosen, self.max_length, (1,)) if chosen else []
-        samples = [trial.shaped(pad_rows(plan, trial.ids, trial.types)) for trial in trials]
+        samples = [] if is_generating(self.networks[0].model) else self._samples(chosen, files)
         full = _size(base, files)
         for left_out in LEFT_OUT if self.config.precision == INT8 else ((),):
             without = f", except {', '.join(left_out)}" if left_out else ""
             note(f"converting the graph to {self.config.precision}{without}")
-            written = self.form.conversions[self.config.precision].write(base, files, new, samples, left_out)
+            write = self.form.conversions[self.config.precision].write
+            written = {name: write(base, own, new, samples, left_out) for name, own in files.items()}
             spec, agreement = self.compared(new, written, left_out, note)
             if not agreement.shortfalls(limits_of(self.config)):
                 break
         return spec | {"float32_size_bytes": full}, agreement
+
+    def _samples(self, texts: Sequence[Text], files: Mapping[str, list[str]]) -> list[dict[str, np.ndarray]]:
+        """The inputs that a graph is calibrated on, one by one: padding would widen the ranges."""
+        plan = specification(self.networks, self.config, files, self.max_length, self.longest)
+        trials = token_trials(self.networks[0], texts, self.max_length, (1,)) if texts else []
+        return [trial.shaped(pad_rows(plan, trial.ids, trial.types)) for trial in trials]
 
     def check(self, agreement: Agreement) -> None:
         """Raises ModelFolderError, with the figures, if the graph does not agree."""
@@ -140,16 +156,38 @@ class _Export:
             )
 
     def _trials(self, spec: Mapping[str, Any]) -> list[Trial]:
-        by_text = bool(spec["preprocessing"]["tokenizer"]) and self.network.rank == 2 and not self.form.loading
+        network = self.networks[0]
+        is_flat = isinstance(network, PaddedNetwork) and network.rank == 2 and not is_generating(network.model)
+        by_text = bool(spec["preprocessing"]["tokenizer"]) and is_flat and not self.form.loading
         if self.typical:  # quantized for such texts, not for drawn tokens
             texts = typical_texts([text for index, text in enumerate(self.typical) if index % HELD_OUT == HELD_OUT - 1])
-            return text_trials(texts) if by_text else token_trials(self.network, texts, self.max_length)
-        trials = drawn_trials(self.network, self.longest)
-        return trials + text_trials(drawn_texts(self.network.model, self.max_length)) if by_text else trials
+            return text_trials(texts) if by_text else token_trials(network, texts, self.max_length)
+        trials = drawn_trials(network, self.longest)
+        return trials + text_trials(drawn_texts(network.model, self.max_length)) if by_text else trials
 
 
-def _size(folder: Path, files: Sequence[str]) -> int:
-    return sum((folder / name).stat().st_size for name in files)
+def is_generating(model: Model) -> bool:
+    """Whether the graphs of a model generate text, with a cache."""
+    return model.head_name in (CLM, SEQ2SEQ)
+
+
+def _size(folder: Path, files: Mapping[str, Sequence[str]]) -> int:
+    return sum((folder / name).stat().st_size for own in files.values() for name in own)
+
+
+def _check_generating(config: ExportConfig, form: Format, model: Model) -> None:
+    """Raises ConfigError for what is not possible with graphs that generate text."""
+    if not is_generating(model):
+        return
+    check(
+        not form.loading,
+        f"--to {config.to} has no graph with a cache, which text generation needs: use --to onnx, or --head none.",
+    )
+    conversion = form.conversions.get(config.precision)
+    check(
+        conversion is None or conversion.facts.get("activations") != "static",
+        f"--to {config.to} has no int8 graph for text generation: use --to onnx, or --precision fp32.",
+    )
 
 
 def _check_precision(config: ExportConfig, form: Format) -> None:

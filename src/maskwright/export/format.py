@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
+    from .cached import Network
     from .config import ExportConfig
-    from .network import PaddedNetwork
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Format:
         loading: line that loads the graph in torch, with {file}; "" if torch does not.
     """
 
-    write: Callable[[Any, PaddedNetwork, Path, ExportConfig], list[str]]
+    write: Callable[[Any, Network, Path, ExportConfig], list[str]]
     packages: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
     conversions: Mapping[str, Conversion] = field(default_factory=dict)

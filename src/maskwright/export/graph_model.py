@@ -19,8 +19,10 @@ from ..core.sealed import EXPORTED, FACTS, fix_for, read_facts, verify_sealed
 from ..data.batch import Batch, order_by_length
 from ..hub.assemble import LoadReport
 from ..hub.config_file import read_config
+from ..hub.folders import target_tokenizer
 from ..hub.sentence import MODULES, declared_by
 from ..models.config import ModelConfig
+from ..models.encoder_decoder import EncoderDecoder
 from ..models.heads import LABELED_HEADS, ChoiceHead, SpanHead
 from ..models.model import Model
 from ..models.output import ModelOutput
@@ -29,9 +31,11 @@ from ..models.pretraining_heads import MaskedLanguageModelHead, NextSentenceHead
 from ..models.transformer import Encoded
 from ..text.tokenizers.tokenizer import Tokenizer
 from ..text.tokenizers.tokenizer_files import MAIN_FILES
-from .network import POOLED, STATES
-from .padding import pad_rows
+from .graph_decoder import CausalGraphDecoder, TargetGraphDecoder, is_dynamic
+from .network import LOGITS, POOLED, STATES
+from .padding import DECODER, ENCODER, MEMORY, PRESENT, pad_rows, rectangle
 from .runtimes import Runtime, open_runtime
+from .steps import CausalGraph, encode_sources, is_cached
 
 MOST_PADDING = 1.1  # tokens of a padded batch, padding included, per token of its texts
 USE_THE_MODEL = "use the model that it was exported from."
@@ -57,7 +61,8 @@ class GraphModel(Model):
         runtime: Runtime,
     ) -> None:
         """spec: the entry "export" of maskwright.json."""
-        axes = {one["name"]: one["axes"] for one in spec["graphs"]["model"]["outputs"]}
+        outputs = spec["graphs"]["model"]["outputs"]
+        axes = {one["name"]: one["axes"] for one in outputs if not one["name"].startswith(PRESENT)}
         with torch.device("meta"):  # modules without memory, which know their sizes
             super().__init__(
                 config,
@@ -69,8 +74,7 @@ class GraphModel(Model):
         self.requires_grad_(False)
         self.runtime, self._spec, self._axes = runtime, spec, axes
         self.graph_precision, self.has_states = str(spec["precision"]), STATES in axes
-        # A dynamic graph scales the activations of a batch together: a text must not depend on its neighbors.
-        self._is_dynamic = spec.get("quantization", {}).get("activations") == "dynamic"
+        self.generates = is_cached(spec)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> GraphModel:
         """Itself: nothing in it changes, and a session of a runtime cannot be copied."""
@@ -91,16 +95,27 @@ class GraphModel(Model):
         ids = np.split(batch.input_ids.numpy(), bounds[1:-1])
         types = None if batch.token_type_ids is None else np.split(batch.token_type_ids.numpy(), bounds[1:-1])
         found: dict[str, list[np.ndarray]] = {name: [np.zeros(0)] * len(batch) for name in self._axes}
-        for chosen in self._chunks(batch.lengths):
-            inputs = pad_rows(
-                self._spec, [ids[row] for row in chosen], None if types is None else [types[row] for row in chosen]
-            )
-            if isinstance(self.head, ChoiceHead):
-                inputs = {name: one[:, None] for name, one in inputs.items()}  # each as a question with one choice
-            for name, values in self.runtime.run(inputs).items():
+        for chosen in chunks_of(self._spec, batch.lengths):
+            own = [ids[row] for row in chosen]
+            for name, values in self._run_rows(own, None if types is None else [types[row] for row in chosen]).items():
                 for row, value in zip(chosen, values, strict=True):
                     found[name][row] = value[: len(ids[row])] if self._is_by_token(name) else value[None]
         return {name: torch.from_numpy(np.concatenate([self._none(name), *rows])) for name, rows in found.items()}
+
+    def _run_rows(self, ids: Sequence[np.ndarray], types: Sequence[np.ndarray] | None) -> dict[str, np.ndarray]:
+        """The outputs of the graph for a batch, by name: [rows, longest row or nothing, ...]."""
+        if self.generates:  # no token depends on the later ones, so that padding at the right needs no mask
+            rows, _ = rectangle(ids, 0)
+            return {LOGITS: CausalGraph(self.runtime, self._spec["graphs"]["model"], len(rows), {}).add(rows)}
+        inputs = pad_rows(self._spec, ids, types)
+        if isinstance(self.head, ChoiceHead):
+            inputs = {name: one[:, None] for name, one in inputs.items()}  # each as a question with one choice
+        return self.runtime.run(inputs)
+
+    def own_decoder(self, prompts: Sequence[Sequence[int]], window: int | None) -> CausalGraphDecoder:
+        """See `decoding.choice.HasDecoder`."""
+        room = window or self.config.max_position_embeddings
+        return CausalGraphDecoder(self.runtime, self._spec, prompts, room)
 
     def encode(
         self, batch: Batch, *, hidden_states: bool = False, attentions: bool = False, row_length: int | None = None
@@ -139,26 +154,12 @@ class GraphModel(Model):
             return next(one for name, one in self.run(batch).items() if name != "prediction_logits")
         return super().pair_logits(batch)
 
-    def _chunks(self, lengths: Sequence[int]) -> Iterator[list[int]]:
-        """Splits sequences, shortest first, into batches with little padding."""
-        chunk: list[int] = []
-        tokens = 0
-        for row in order_by_length(lengths).tolist():
-            padded = (len(chunk) + 1) * lengths[row]
-            if chunk and (self._is_dynamic or padded > MOST_PADDING * (tokens + lengths[row])):
-                yield chunk
-                chunk, tokens = [], 0
-            chunk.append(row)
-            tokens += lengths[row]
-        if chunk:
-            yield chunk
-
     def _is_by_token(self, name: str) -> bool:
         return "sequence" in self._axes[name]
 
     def _none(self, name: str) -> np.ndarray:
         """No row of an output: float32 [0, ...]."""
-        sizes = [1 if axis == "choices" else axis for axis in self._axes[name] if axis not in ("batch", "sequence")]
+        sizes = [1 if axis == "choices" else axis for axis in self._axes[name][1:] if axis != "sequence"]
         return np.zeros((0, *sizes), dtype=np.float32)
 
     def _refuse(self, reason: str, instead: str = "") -> NoReturn:
@@ -206,6 +207,83 @@ class GraphModel(Model):
         return ModelOutput(**{STATES: torch.zeros(*shape, 0)} | named)
 
 
+class GraphTranslator(EncoderDecoder):
+    """An encoder-decoder without weights: two graphs give the states of the encoder, and the next tokens.
+
+    Attributes:
+        runtimes: the opened graphs, by name.
+    """
+
+    def __init__(self, config: ModelConfig, spec: Mapping[str, Any], runtimes: Mapping[str, Runtime]) -> None:
+        """spec: the entry "export" of maskwright.json."""
+        with torch.device("meta"):
+            super().__init__(config, spec["head"])
+        self.requires_grad_(False)
+        self.runtimes, self._spec = runtimes, spec
+        self.graph_precision, self.has_states, self.generates = str(spec["precision"]), False, True
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GraphTranslator:
+        """Itself: nothing in it changes, and a session of a runtime cannot be copied."""
+        return self
+
+    @property
+    def word_embeddings(self) -> Tensor:
+        """No rows, on the CPU: float32 [0, size]."""
+        return torch.empty(0, self.config.table_size)
+
+    def encode(
+        self, batch: Batch, *, hidden_states: bool = False, attentions: bool = False, row_length: int | None = None
+    ) -> Encoded:
+        """The last layer; see Model. Raises ModelFolderError for other layers and attention."""
+        if hidden_states or attentions:
+            raise ModelFolderError(f"This exported graph gives the last layer only, without attention: {USE_THE_MODEL}")
+        self.check(batch)
+        rows = np.split(batch.input_ids.numpy(), batch.cu_seqlens.tolist()[1:-1])
+        found = [np.zeros((0, self.config.hidden_size), np.float32)] * len(rows)
+        for chosen in chunks_of(self._spec, batch.lengths):
+            _, fixed = encode_sources(self.runtimes[ENCODER], self._spec, [rows[row] for row in chosen])
+            for row, states in zip(chosen, fixed[MEMORY], strict=True):
+                found[row] = states[: len(rows[row])]
+        return Encoded(torch.from_numpy(np.concatenate([np.zeros((0, self.config.hidden_size), np.float32), *found])))
+
+    def decode(
+        self,
+        target: Batch,
+        memory: Tensor,
+        source: Batch,
+        *,
+        hidden_states: bool = False,
+        attentions: bool = False,
+    ) -> NoReturn:
+        """Raises ModelFolderError: whole targets, for training and for attention, need weights."""
+        raise ModelFolderError(f"This exported graph translates and does nothing else: {USE_THE_MODEL}")
+
+    def own_target_decoder(self, source: Batch, max_new_tokens: int) -> TargetGraphDecoder:
+        """See EncoderDecoder."""
+        rows = np.split(source.input_ids.numpy(), source.cu_seqlens.tolist()[1:-1])
+        self.check(source)
+        return TargetGraphDecoder(self.runtimes, self._spec, self, rows, max_new_tokens)
+
+
+def chunks_of(spec: Mapping[str, Any], lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Splits sequences, shortest first, into batches with little padding.
+
+    A dynamic graph scales the activations of a batch together: each is alone, so as not to depend on its neighbors.
+    """
+    alone = is_dynamic(spec)
+    chunk: list[int] = []
+    tokens = 0
+    for row in order_by_length(lengths).tolist():
+        padded = (len(chunk) + 1) * lengths[row]
+        if chunk and (alone or padded > MOST_PADDING * (tokens + lengths[row])):
+            yield chunk
+            chunk, tokens = [], 0
+        chunk.append(row)
+        tokens += lengths[row]
+    if chunk:
+        yield chunk
+
+
 def load_exported(folder: Path, root: Path) -> tuple[Model, LoadReport]:
     """Opens an exported folder for inference; root: folder that links of its files may point into.
 
@@ -220,9 +298,14 @@ def load_exported(folder: Path, root: Path) -> tuple[Model, LoadReport]:
     spec, stored = facts[EXPORTED], read_config(folder, lambda: ())
     try:
         config = replace(stored.config, max_position_embeddings=int(spec["longest"]))
-        runtime = open_runtime(folder, spec, torch.get_num_threads())
+        runtimes = {graph: open_runtime(folder, spec, torch.get_num_threads(), graph) for graph in spec["graphs"]}
         labels = stored.labels if spec["head"] in LABELED_HEADS else None
-        model = GraphModel(config, spec["head"], labels, stored.problem_type, spec, runtime)
+        model: Model
+        if DECODER in runtimes:
+            model = GraphTranslator(config, spec, runtimes)
+            model.target_tokenizer = target_tokenizer(folder, config.target_vocab_size)
+        else:
+            model = GraphModel(config, spec["head"], labels, stored.problem_type, spec, runtimes["model"])
         model.trained_length = int(spec["max_length"])
     except MaskwrightError:
         raise

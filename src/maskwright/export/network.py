@@ -20,6 +20,7 @@ from ..models.model import Model
 from ..models.padded_call import SECOND_HEAD
 from ..models.pretraining_heads import (
     BidirectionalLanguageModelHead,
+    MaskedLanguageModelHead,
     NextSentenceHead,
     PretrainingHead,
     ReplacedTokenHead,
@@ -28,7 +29,7 @@ from ..models.questions import forbid, in_question
 from .attention import most_tokens, padded_executors
 from .padding import IDS, MASK, TYPES
 
-STATES, EMBEDDING, POOLED = "last_hidden_state", "sentence_embedding", "pooler_output"
+STATES, EMBEDDING, POOLED, LOGITS = "last_hidden_state", "sentence_embedding", "pooler_output", "logits"
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,15 @@ class PaddedNetwork(nn.Module):
     Raises ModelFolderError for a model that has no graph.
     """
 
+    name = "model"
+
     def __init__(self, model: Model, pooling: Pooling | None = None) -> None:
         super().__init__()
         check_exportable(model)
         self.model = model
         self.pooling = pooling or Pooling()
         self.inputs = input_names(model)
-        self.outputs = output_names(model)
+        self.outputs: tuple[str, ...] = output_names(model)
         self.rank = 3 if isinstance(model.head, ChoiceHead) else 2  # axes of an input
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
@@ -67,6 +70,27 @@ class PaddedNetwork(nn.Module):
             scores = self._rows(flat[IDS], flat[MASK], flat.get(TYPES))[0]  # [batch * choices, 1]
             return (scores.view(batch, choices),)
         return self._rows(ids, mask, types)
+
+    def axes(self, name: str) -> list[str | int]:  # noqa: PLR0911  # one line per kind of output
+        """The axes of an input or output; a number is a fixed size."""
+        model, config = self.model, self.model.config
+        if name in self.inputs:
+            return ["batch", "choices", "sequence"] if self.rank == 3 else ["batch", "sequence"]
+        if name == STATES:
+            return ["batch", "sequence", config.hidden_size]
+        if name in (EMBEDDING, POOLED):
+            return ["batch", config.hidden_size]
+        if name in ("start_logits", "end_logits") or isinstance(model.head, ReplacedTokenHead):
+            return ["batch", "sequence"]
+        if isinstance(model.head, ChoiceHead):
+            return ["batch", "choices"]
+        if isinstance(model.head, TokenClassificationHead):
+            return ["batch", "sequence", model.num_labels]
+        if isinstance(model.head, MaskedLanguageModelHead) or name == "prediction_logits":
+            return ["batch", "sequence", config.vocab_size]
+        if isinstance(model.head, NextSentenceHead | PretrainingHead):
+            return ["batch", 2]
+        return ["batch", model.num_labels or 1]
 
     def _rows(self, ids: Tensor, mask: Tensor, types: Tensor | None) -> tuple[Tensor, ...]:
         """ids, mask, types: int64 [batch, seq]."""
@@ -166,7 +190,6 @@ def check_exportable(model: Model) -> None:
     config, head = model.config, model.head
     reasons = {
         "a character-level network": bool(config.character_width),
-        "an encoder-decoder": model.has_decoder,
         f"a recurrent network ({config.recurrent})": config.recurrent is not None,
         "the recurrent layers between encoder and head (top_layers)": config.top_layers > 0,
         "the CRF, which decodes the tags of a sentence together": isinstance(head, TokenCrfHead),
@@ -195,4 +218,4 @@ def output_names(model: Model) -> tuple[str, ...]:
         return "start_logits", "end_logits"
     if isinstance(head, PretrainingHead):
         return "prediction_logits", SECOND_HEAD[model.config.pair_objective][0]
-    return ("logits",)
+    return (LOGITS,)

@@ -13,25 +13,26 @@ import torch
 
 from ..core import storage
 from ..core.errors import MissingExtraError
+from .cached import Network
 from .config import ExportConfig
 from .format import Conversion, Format
-from .network import PaddedNetwork
-from .program import AXES, quiet
+from .program import quiet
 
-# As transformers.js and optimum name them.
-FILE, HALF_FILE, INT8_FILE = "onnx/model.onnx", "onnx/model_fp16.onnx", "onnx/model_quantized.onnx"
+# As transformers.js and optimum name them, after the name of the graph.
+FILE, HALF, QUANTIZED = "onnx/{name}.onnx", "_fp16", "_quantized"
 MOST_BYTES = 1_900_000_000  # a larger graph does not fit into one protobuf: its weights are stored in a separate file
 
 
 def write_onnx(
-    program: torch.export.ExportedProgram, network: PaddedNetwork, folder: Path, config: ExportConfig
+    program: torch.export.ExportedProgram, network: Network, folder: Path, config: ExportConfig
 ) -> list[str]:
     """Writes `folder/onnx/model.onnx`, with dynamic axes by name. Returns the files written."""
-    (folder / FILE).parent.mkdir(parents=True, exist_ok=True)
-    return save_graph(traced_graph(program, network, config.opset), folder, FILE)
+    name = FILE.format(name=network.name)
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    return save_graph(traced_graph(program, network, config.opset), folder, name)
 
 
-def traced_graph(program: torch.export.ExportedProgram, network: PaddedNetwork, opset: int) -> Any:
+def traced_graph(program: torch.export.ExportedProgram, network: Network, opset: int) -> Any:
     """Returns the program as an onnx_ir model. Raises MissingExtraError without the extra."""
     try:
         import onnxscript  # noqa: F401  # torch's exporter needs it
@@ -47,7 +48,7 @@ def traced_graph(program: torch.export.ExportedProgram, network: PaddedNetwork, 
             verbose=False,
         )
     assert exported is not None
-    _name_axes(exported.model, network.rank)
+    _name_axes(exported.model, network)
     _name_products(exported.model)
     return exported.model
 
@@ -61,7 +62,7 @@ def to_half(
 
     with quiet():
         model = convert_float_to_float16(onnx.load(source / files[0]), keep_io_types=True)
-    return _save_proto(model, folder, HALF_FILE)
+    return _save_proto(model, folder, _named(files, HALF))
 
 
 def to_int8(
@@ -73,11 +74,16 @@ def to_int8(
 
     model = onnx.load(source / files[0])
     kept = [node.name for node in model.graph.node if any(name in node.name for name in left_out)]
-    target = folder / INT8_FILE
+    target = folder / _named(files, QUANTIZED)
     target.parent.mkdir(parents=True, exist_ok=True)
     with quiet():
         quantize_dynamic(model, target, per_channel=True, weight_type=QuantType.QInt8, nodes_to_exclude=kept)
-    return [INT8_FILE]
+    return [_named(files, QUANTIZED)]
+
+
+def _named(files: Sequence[str], ending: str) -> str:
+    """The file of a graph in another precision."""
+    return FILE.format(name=Path(files[0]).stem + ending)
 
 
 def save_graph(model: Any, folder: Path, name: str) -> list[str]:
@@ -111,13 +117,14 @@ def _save_proto(model: Any, folder: Path, name: str) -> list[str]:
     return [name, str(Path(name).with_name(beside))]
 
 
-def _name_axes(model: Any, rank: int) -> None:
-    """Gives the dynamic axes the names of AXES, wherever a shape names them."""
+def _name_axes(model: Any, network: Network) -> None:
+    """Gives the dynamic axes the names that the network has for those of its inputs, wherever a shape names them."""
     import onnx_ir
 
     names = {
         str(dim.value): axis
-        for dim, axis in zip(model.graph.inputs[0].shape, AXES[rank], strict=True)
+        for value in model.graph.inputs
+        for dim, axis in zip(value.shape, network.axes(value.name), strict=True)
         if isinstance(dim, onnx_ir.SymbolicDim)
     }
     values = [*model.graph.inputs, *(value for node in model.graph.all_nodes() for value in node.outputs)]

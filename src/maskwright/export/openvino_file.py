@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import MissingExtraError
+from .cached import Network
 from .config import ExportConfig
 from .format import Conversion, Format
-from .network import PaddedNetwork
 from .onnx_file import write_onnx
 from .program import quiet
 
 _NO_REPORTS = "NNCF_CI"  # environment variable that nncf reads when it is imported
-FILES = ("openvino_model.xml", "openvino_model.bin")
+FILE = "openvino_{name}.xml"  # after the name of the graph; its weights are in a .bin of the same name
 
 
 def openvino_core() -> Any:
@@ -37,8 +37,8 @@ def to_half(
 ) -> list[str]:
     """Stores the weights in float16; OpenVINO computes in float32 with them."""
     openvino = openvino_core()
-    openvino.save_model(openvino.Core().read_model(source / files[0]), folder / FILES[0], compress_to_fp16=True)
-    return list(FILES)
+    openvino.save_model(openvino.Core().read_model(source / files[0]), folder / files[0], compress_to_fp16=True)
+    return files
 
 
 def as_it_is(
@@ -65,8 +65,8 @@ def to_int8(
             model_type=nncf.ModelType.TRANSFORMER,
             ignored_scope=nncf.IgnoredScope(patterns=[f".*{name}.*" for name in left_out], validate=False),
         )
-    openvino.save_model(quantized, folder / FILES[0], compress_to_fp16=True)
-    return list(FILES)
+    openvino.save_model(quantized, folder / files[0], compress_to_fp16=True)
+    return files
 
 
 def _nncf() -> Any:
@@ -89,16 +89,17 @@ def _nncf() -> Any:
     return nncf
 
 
-def write_openvino(program: Any, network: PaddedNetwork, folder: Path, config: ExportConfig) -> list[str]:
+def write_openvino(program: Any, network: Network, folder: Path, config: ExportConfig) -> list[str]:
     """Writes an OpenVINO model in float32, converted from an ONNX graph. Returns the files written."""
     openvino = openvino_core()
     graph, *others = (folder / name for name in write_onnx(program, network, folder, config))
     # Not convert_model, which reports its use over the network.
-    openvino.save_model(openvino.Core().read_model(graph), folder / FILES[0], compress_to_fp16=False)
+    name = FILE.format(name=network.name)
+    openvino.save_model(openvino.Core().read_model(graph), folder / name, compress_to_fp16=False)
     for path in (graph, *others):
         path.unlink()
     graph.parent.rmdir()
-    return list(FILES)
+    return [name, str(Path(name).with_suffix(".bin"))]
 
 
 FORMAT = Format(

@@ -1,4 +1,4 @@
-"""Traces a network as a program with dynamic batch size and length."""
+"""Traces a network as a program with dynamic batch size and lengths."""
 
 from __future__ import annotations
 
@@ -11,33 +11,43 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .network import PaddedNetwork
-from .padding import IDS, MASK
+from .cached import ALL_TOKENS, PAST_SOURCE, PAST_TOKENS, ROWS, SOURCE, TOKENS, Network
+from .padding import MASK, MEMORY, MEMORY_MASK, PAST
 
-AXES = {2: ("batch", "sequence"), 3: ("batch", "choices", "sequence")}
-# Sizes of the traced sample: all differ, so that no two axes are taken for one.
-_SAMPLE = {2: (3, 7), 3: (3, 2, 7)}
+# Sizes of the traced sample. All differ, so that no two axes are taken for one; a cache is longer than nothing.
+_SAMPLE = {"batch": 3, "choices": 2, "sequence": 7, ROWS: 3, SOURCE: 11, PAST_SOURCE: 5, PAST_TOKENS: 6}
+_SAMPLE[ALL_TOKENS] = _SAMPLE[TOKENS] + _SAMPLE[PAST_TOKENS]
+FLOATS = (PAST, MEMORY)  # inputs of float32, by how their names begin; the others are int64
 
 
-def trace(network: PaddedNetwork, longest: int) -> torch.export.ExportedProgram:
+def trace(network: Network, longest: int) -> torch.export.ExportedProgram:
     """Returns the program of a network. longest: most tokens of a sequence."""
-    rank = network.rank
-    limits = {name: torch.export.Dim(name, min=1) for name in AXES[rank]}
-    limits["sequence"] = torch.export.Dim("sequence", min=1, max=max(longest, 2))
-    axes = dict(enumerate(limits.values()))
     network = network.eval().requires_grad_(False)
+    # These depend on one another: all tokens are the cached and the new ones.
+    dims: dict[str, Any] = dict.fromkeys((ALL_TOKENS, SOURCE, PAST_SOURCE), torch.export.Dim.AUTO)
+    axes = []
+    for name in network.inputs:
+        for axis in network.axes(name):
+            if isinstance(axis, str) and axis not in dims:
+                least = 0 if axis == PAST_TOKENS else 1
+                most = {"max": max(longest, 2)} if axis == "sequence" else {}
+                dims[axis] = torch.export.Dim(axis, min=least, **most)
+        axes.append({place: dims[axis] for place, axis in enumerate(network.axes(name)) if isinstance(axis, str)})
     with quiet():
-        return torch.export.export(
-            network, sample(network), dynamic_shapes=(tuple(axes for _ in network.inputs),), strict=False
-        )
+        return torch.export.export(network, sample(network), dynamic_shapes=(tuple(axes),), strict=False)
 
 
-def sample(network: PaddedNetwork) -> tuple[Tensor, ...]:
-    """Inputs to trace with: int64 tensors of the network's rank, a separate one for each input."""
-    shape = _SAMPLE[network.rank]
-    found: dict[str, Tensor] = {IDS: torch.zeros(shape, dtype=torch.int64), MASK: torch.ones(shape, dtype=torch.int64)}
-    found[MASK][0, ..., 4:] = 0  # unequal rows
-    return tuple(found.get(name, torch.zeros(shape, dtype=torch.int64)) for name in network.inputs)
+def sample(network: Network) -> tuple[Tensor, ...]:
+    """Inputs to trace with, a separate tensor for each."""
+    found = []
+    for name in network.inputs:
+        shape = [axis if isinstance(axis, int) else _SAMPLE[axis] for axis in network.axes(name)]
+        is_float, is_mask = name.startswith(FLOATS), name in (MASK, MEMORY_MASK)
+        one = torch.zeros(shape, dtype=torch.float32 if is_float else torch.int64) + int(is_mask)
+        if is_mask:
+            one[0, ..., 4:] = 0  # unequal rows
+        found.append(one)
+    return tuple(found)
 
 
 @contextmanager

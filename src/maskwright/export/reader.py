@@ -3,8 +3,8 @@
     python -m maskwright.export.reader FOLDER REQUEST RESULT
 
 REQUEST: JSON, a list of batches of {"texts": [text or [text, pair]]} or {"ids": [...], "types": [...] or null}; with
-"choices": the rows of a batch in groups of that size. RESULT: an .npz with the inputs and outputs of each batch, as
-"0/input_ids".
+"choices": the rows of a batch in groups of that size; with "targets": token IDs of the target of each row. RESULT: an
+.npz with the inputs and outputs of each batch, as "0/input_ids".
 """
 
 from __future__ import annotations
@@ -18,24 +18,23 @@ from typing import Any
 
 import numpy as np
 
-from .padding import pad_rows
 from .runtimes import open_runtime
+from .steps import run_batch
 
 
 def main(folder: Path, request: Path, result: Path) -> None:
     """Run every batch of the request."""
     spec = json.loads((folder / "maskwright.json").read_text(encoding="utf-8"))["export"]
-    runtime = open_runtime(folder, spec, int(os.environ.get("OMP_NUM_THREADS", "0") or 0) or None)
+    threads = int(os.environ.get("OMP_NUM_THREADS", "0") or 0) or None
+    runtimes = {graph: open_runtime(folder, spec, threads, graph) for graph in spec["graphs"]}
     found: dict[str, np.ndarray] = {}
     for number, batch in enumerate(json.loads(request.read_text(encoding="utf-8"))):
         rows, types = _encoded(folder, spec, batch)
-        inputs = pad_rows(spec, rows, types)
-        if "choices" in batch:
-            inputs = {name: one.reshape(-1, batch["choices"], one.shape[1]) for name, one in inputs.items()}
-        for name, array in (inputs | runtime.run(inputs)).items():
+        for name, array in run_batch(runtimes, spec, {**batch, "ids": rows, "types": types}).items():
             found[f"{number}/{name}"] = array
     assert "torch" not in sys.modules
-    np.savez(result, **found, runtime=np.array(runtime.name))  # type: ignore[arg-type]  # arrays by name
+    name = next(iter(runtimes.values())).name
+    np.savez(result, **found, runtime=np.array(name))  # type: ignore[arg-type]  # arrays by name
 
 
 def _encoded(

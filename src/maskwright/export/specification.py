@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -11,33 +11,32 @@ from ..models.heads import ChoiceHead, SequenceClassificationHead, SpanHead, Tok
 from ..models.losses import REGRESSION
 from ..models.model import Model
 from ..models.pretraining_heads import MaskedLanguageModelHead, NextSentenceHead, PretrainingHead, ReplacedTokenHead
+from .cached import CLM, SEQ2SEQ, Network
 from .config import ExportConfig
 from .format import Format
-from .network import EMBEDDING, POOLED, STATES, PaddedNetwork, Pooling
+from .network import Pooling
 from .padding import TYPES
-from .program import AXES
+from .program import FLOATS
 
 
 def specification(
-    network: PaddedNetwork,
+    networks: Sequence[Network],
     config: ExportConfig,
-    files: list[str],
+    files: Mapping[str, Sequence[str]],
     max_length: int,
     longest: int,
     left_out: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Describes a graph.
+    """Describes the graphs of a model.
 
-    files: its files, the graph first; max_length, longest: usual and greatest sequence length in tokens; left_out:
+    files: of each graph, itself first; max_length, longest: usual and greatest sequence length in tokens; left_out:
     products that are not quantized.
     """
-    model, axes = network.model, list(AXES[network.rank])
-    inputs = [{"name": name, "dtype": "int64", "axes": axes} for name in network.inputs]
-    outputs = [{"name": name, "dtype": "float32", "axes": _axes(name, model)} for name in network.outputs]
+    model = networks[0].model
     found: dict[str, Any] = {
         "format": config.to,
         "precision": config.precision,
-        "graphs": {"model": {"file": files[0], "data": files[1:], "inputs": inputs, "outputs": outputs}},
+        "graphs": {network.name: _graph(network, files[network.name]) for network in networks},
     }
     form: Format = registry.resolve("export_format", config.to)
     conversion = form.conversions.get(config.precision)
@@ -49,42 +48,43 @@ def specification(
         "head": model.head_name,
         "max_length": max_length,
         "longest": longest,
-        "preprocessing": _preprocessing(model, TYPES in network.inputs),
-        "postprocessing": _postprocessing(model, network.pooling),
+        "preprocessing": _preprocessing(model, TYPES in networks[0].inputs),
+        "postprocessing": _postprocessing(model, getattr(networks[0], "pooling", Pooling())),
         "versions": {name: metadata.version(name) for name in ("maskwright", "torch", *packages)},
     }
 
 
-def _axes(output: str, model: Model) -> list[str | int]:  # noqa: PLR0911  # one line per kind of output
-    """The axes of an output; a number is a fixed size."""
-    if output == STATES:
-        return ["batch", "sequence", model.config.hidden_size]
-    if output in (EMBEDDING, POOLED):
-        return ["batch", model.config.hidden_size]
-    if output in ("start_logits", "end_logits") or isinstance(model.head, ReplacedTokenHead):
-        return ["batch", "sequence"]
-    if isinstance(model.head, ChoiceHead):
-        return ["batch", "choices"]
-    if isinstance(model.head, TokenClassificationHead):
-        return ["batch", "sequence", model.num_labels]
-    if isinstance(model.head, MaskedLanguageModelHead) or output == "prediction_logits":
-        return ["batch", "sequence", model.config.vocab_size]
-    if isinstance(model.head, NextSentenceHead | PretrainingHead):
-        return ["batch", 2]
-    return ["batch", model.num_labels or 1]
+def _graph(network: Network, files: Sequence[str]) -> dict[str, Any]:
+    floats = (*FLOATS, *network.outputs)
+    inputs, outputs = (
+        [
+            {"name": name, "dtype": "float32" if name.startswith(floats) else "int64", "axes": network.axes(name)}
+            for name in named
+        ]
+        for named in (network.inputs, network.outputs)
+    )
+    return {"file": files[0], "data": list(files[1:]), "inputs": inputs, "outputs": outputs}
 
 
 def _preprocessing(model: Model, has_types: bool) -> dict[str, Any]:
     tokenizer, pad = model.tokenizer, model.config.pad_token_id
     files = [] if tokenizer is None else list(tokenizer.files())
     own = None if tokenizer is None else tokenizer.pad_id
+    is_causal = model.head_name == CLM
     types = "0 for the tokens of the first text and its special tokens, 1 for those of the second text of a pair"
     return {
         "tokenizer": "tokenizer.json" if "tokenizer.json" in files else None,
         "tokenizer_files": files,
-        "special_tokens": "added by the post-processor of tokenizer.json",
-        "truncation": {"max_length": "max_length", "strategy": "longest_first", "side": "right"},
-        "padding": {"side": "right", "id": next((one for one in (own, pad) if one is not None), 0)},
+        "special_tokens": "those that begin a text" if is_causal else "added by the post-processor of tokenizer.json",
+        "truncation": {
+            "max_length": "max_length",
+            "strategy": "longest_first",
+            "side": "left" if is_causal else "right",
+        },
+        "padding": {
+            "side": "left" if is_causal else "right",
+            "id": next((one for one in (own, pad) if one is not None), 0),
+        },
         "attention_mask": "1 for tokens, 0 for padding",
         **({"token_type_ids": types} if has_types else {}),
     }
@@ -92,6 +92,8 @@ def _preprocessing(model: Model, has_types: bool) -> dict[str, Any]:
 
 def _postprocessing(model: Model, pooling: Pooling) -> dict[str, Any]:  # noqa: PLR0911  # one per kind of head
     head = model.head
+    if model.head_name in (CLM, SEQ2SEQ):
+        return _generation(model)
     if head is None:
         method = {"cls": "the vector of the first token", "mean": "the mean of the vectors of all tokens"}
         return {
@@ -133,3 +135,18 @@ def _postprocessing(model: Model, pooling: Pooling) -> dict[str, Any]:  # noqa: 
     if isinstance(head, MaskedLanguageModelHead | PretrainingHead):
         return {"function": "softmax over the vocabulary at the positions of the mask token"}
     return {"function": "none: the logits are the reconstruction errors"}
+
+
+def _generation(model: Model) -> dict[str, Any]:
+    """How tokens are generated from the graphs."""
+    cache = "past_key_values of the first call have 0 tokens; those of each later call are present of the one before"
+    if model.head_name == CLM:
+        end = None if model.tokenizer is None else model.tokenizer.eos_id
+        return {"function": "softmax over the vocabulary: the next token", "cache": cache, "end_token_id": end}
+    config = model.config
+    return {
+        "function": "softmax over the vocabulary: the next token of the target, which starts with the start token",
+        "cache": f"{cache}; encoder_hidden_states and encoder_attention_mask are the same in every call",
+        "start_token_id": config.decoder_start_token_id,
+        "end_token_id": config.eos_token_id,
+    }

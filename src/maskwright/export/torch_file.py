@@ -11,23 +11,24 @@ from pathlib import Path
 import torch
 
 from ..core import storage
+from .cached import Network
 from .config import ExportConfig
 from .format import Format
-from .network import PaddedNetwork
 from .program import quiet
 
-FILE = "torch/model.pt2"
+FILE = "torch/{name}.pt2"  # after the name of the graph
 
 
 def write_torch(
-    program: torch.export.ExportedProgram, network: PaddedNetwork, folder: Path, config: ExportConfig
+    program: torch.export.ExportedProgram, network: Network, folder: Path, config: ExportConfig
 ) -> list[str]:
     """Writes `folder/torch/model.pt2`. Returns the files written."""
+    name = FILE.format(name=network.name)
     data = io.BytesIO()
     with quiet():
         torch.export.save(program, data)
-    storage.write_bytes(folder / FILE, data.getvalue())
-    return [FILE]
+    storage.write_bytes(folder / name, data.getvalue())
+    return [name]
 
 
 FORMAT = Format(write_torch, loading='program = torch.export.load("{file}").module()  # only files that you trust')

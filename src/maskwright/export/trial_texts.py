@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..core.randomness import generator
+from ..models.decoding.beam import Beams
+from ..models.decoding.steps import start_token
+from ..models.decoding.translation import translate_ids
+from ..models.encoder_decoder import EncoderDecoder
 from ..models.heads import ChoiceHead
 from ..models.model import Model, tokenizer_of
 from ..text.readers.inputs import Text
-from .network import PaddedNetwork
+from .cached import Network
 from .padding import TYPES
 
 NUM_TEXTS = 72
 LONGEST = 1024  # tokens of the longest drawn text: attention over more would take minutes
 CHOICES = 3
+TARGET_TOKENS = 24
 MOST_WORDS = 128
 _SHORT = (1, 2, 3, 5)
 _WORDS = (*_SHORT, 32, *_SHORT, 64, *_SHORT, MOST_WORDS)  # of cut and of joined texts, by turns
@@ -26,12 +31,16 @@ _BATCHES = (1, 1, 7, 16, 31)  # rows of the batches, repeated
 
 @dataclass(frozen=True)
 class Trial:
-    """One batch: texts, or token IDs and types of each row. choices: rows of one question, 0 for other models."""
+    """One batch: texts, or token IDs and types of each row.
+
+    choices: rows of one question, 0 for other models; targets: token IDs of the target of each row, for a decoder.
+    """
 
     texts: Sequence[Text] = ()
     ids: Sequence[Sequence[int]] = ()
     types: Sequence[Sequence[int]] | None = None
     choices: int = 0
+    targets: Sequence[Sequence[int]] = ()
 
     def shaped(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Returns inputs [rows, seq] as the graph takes them: [questions, choices, seq] for multiple choice."""
@@ -42,10 +51,12 @@ class Trial:
     def to_json(self) -> dict[str, Any]:
         """The form that `reader` reads."""
         found: dict[str, Any] = {"texts": list(self.texts)} if self.texts else {"ids": self.ids, "types": self.types}
+        if self.targets:
+            found["targets"] = self.targets
         return found | ({"choices": self.choices} if self.choices else {})
 
 
-def drawn_trials(network: PaddedNetwork, longest: int) -> list[Trial]:
+def drawn_trials(network: Network, longest: int) -> list[Trial]:
     """Trials of token IDs from the vocabulary, 1 to `longest` tokens; the shortest share a batch with the longest."""
     model = network.model
     draw = generator(0, "export trials")
@@ -63,7 +74,7 @@ def drawn_trials(network: PaddedNetwork, longest: int) -> list[Trial]:
     types = None
     if TYPES in network.inputs:
         types = [[int(place >= length // 2) for place in range(length)] for length in lengths]
-    return _batches(ids, types, CHOICES if isinstance(model.head, ChoiceHead) else 0)
+    return _with_targets(model, _batches(ids, types, CHOICES if isinstance(model.head, ChoiceHead) else 0))
 
 
 def text_trials(texts: Sequence[Text]) -> list[Trial]:
@@ -102,14 +113,28 @@ def typical_texts(texts: Sequence[Text]) -> list[Text]:
 
 
 def token_trials(
-    network: PaddedNetwork, texts: Sequence[Text], max_length: int, sizes: Sequence[int] = _BATCHES
+    network: Network, texts: Sequence[Text], max_length: int, sizes: Sequence[int] = _BATCHES
 ) -> list[Trial]:
     """Trials of the tokens of texts. sizes: rows of the batches, or questions of multiple choice, by turns."""
     tokenizer = tokenizer_of(network.model)
     choices = CHOICES if isinstance(network.model.head, ChoiceHead) else 0
     ids, types = tokenizer.encode_ids(list(texts), max_length)
     count = len(ids) // max(choices, 1) * max(choices, 1)
-    return _batches(ids[:count], types[:count] if TYPES in network.inputs else None, choices, sizes)
+    trials = _batches(ids[:count], types[:count] if TYPES in network.inputs else None, choices, sizes)
+    return _with_targets(network.model, trials)
+
+
+def _with_targets(model: Model, trials: list[Trial]) -> list[Trial]:
+    """Adds to each text of an encoder-decoder its greedy translation by the library, up to a few tokens."""
+    if not isinstance(model, EncoderDecoder):
+        return trials
+    start, most = start_token(model), min(TARGET_TOKENS, model.config.max_position_embeddings)
+    found = []
+    for trial in trials:
+        sources = [np.asarray(row) for row in trial.ids]
+        texts = translate_ids(model, sources, Beams(1), end_ids=(), max_new_tokens=most)
+        found.append(replace(trial, targets=[[start, *text[0].ids[:-1]] for text in texts]))
+    return found
 
 
 def _first_words(text: Text, count: int) -> Text:

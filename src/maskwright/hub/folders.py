@@ -139,12 +139,16 @@ def _load_whole(
     if any((folder / file_name).is_file() for file_name in MAIN_FILES):
         model.tokenizer = _tokenizer(folder, stored.config.vocab_size)
     if isinstance(model, EncoderDecoder):
-        own = next((path for path in (folder / TARGET_TOKENIZER, folder / MARIAN_TARGET) if path.exists()), None)
-        if own is not None:
-            model.target_tokenizer = _tokenizer(own, stored.config.target_vocab_size)
+        model.target_tokenizer = target_tokenizer(folder, stored.config.target_vocab_size)
     model.sentence = declared if model.head_name in SENTENCE_HEADS else None
     model.task_name, model.trained_length = facts.get("task"), _trained_length(facts)
     return model.train(False), report
+
+
+def target_tokenizer(folder: Path, vocab_size: int) -> Tokenizer | None:
+    """Returns the separate tokenizer of the targets of a folder; None without one."""
+    own = next((path for path in (folder / TARGET_TOKENIZER, folder / MARIAN_TARGET) if path.exists()), None)
+    return None if own is None else _tokenizer(own, vocab_size)
 
 
 def save_model(

@@ -49,6 +49,7 @@ PRETRAINED = (
     ),
 )
 NEED_WEIGHTS = frozenset({"generate", "predict-next", "score-text", "translate", "detect-anomalies"})
+CACHED = frozenset({"generate", "translate"})  # what a graph with a cache can do nonetheless
 NEED_STATES = frozenset({"embed", "compare"})
 MAX_NAMED = 2  # kinds of models that an error message lists
 
@@ -66,7 +67,8 @@ def kind_of(model: Model) -> ModelKind:
     kind = _kind_of(model)
     if model.graph_precision is None:
         return kind
-    return replace(kind, abilities=kind.abilities - NEED_WEIGHTS - (frozenset() if model.has_states else NEED_STATES))
+    lacking = NEED_WEIGHTS - (CACHED if model.generates else frozenset())
+    return replace(kind, abilities=kind.abilities - lacking - (frozenset() if model.has_states else NEED_STATES))
 
 
 def _kind_of(model: Model) -> ModelKind:

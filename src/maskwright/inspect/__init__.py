@@ -5,6 +5,8 @@
     flow.py         attention rollout and flow        heads.py        attention head patterns
     states.py       hidden states                     predictions.py  token predictions, logit lens
     attribution.py  feature attribution               compare.py      comparison of two models
+    outputs.py      outputs that are explained        reasons.py      words that an answer depends on
+    one_word.py     near changes of the answer        differences.py  differences of two answers
     steps.py        one attention layer step by step  view.py         all content of a page
     page/           self-contained HTML page          results.py      results of `inspect` queries
     moves.py        attention changes between texts   capture.py      module inputs and outputs
@@ -19,15 +21,19 @@ from __future__ import annotations
 from .attention import SOURCES, Attention, AttentionMap, attention, attention_of
 from .attribution import Attribution, attribute, attribute_of
 from .compare import ModelComparison, compare_models, compare_readings
+from .differences import differences
 from .flow import flow, rollout
 from .heads import PATTERNS, HeadScore, PatternScores, find_heads, find_word_heads, patterns_of
 from .moves import AttentionChange, AttentionChanges, Move, head_moves
+from .one_word import WordChange, WordChanges, one_word_changes
+from .outputs import Output, output_of
 from .page import render, write_page
 from .predictions import MaskPrediction, Predictions, predictions, predictions_of
 from .probe import LayerProbe, ProbeResult, probe
 from .probe_rows import read_labeled
 from .query_key import QueryKey, query_key, query_key_of
 from .reading import TokenizedText, read
+from .reasons import Reasons, Removal, Word, explain
 from .results import attention_rows, search, through
 from .states import Neighbor, States, WordMap, hidden_states, neighbors, states_of, word_map
 from .steps import LayerSteps, Step, layer_steps, steps_of
@@ -51,14 +57,20 @@ __all__ = [
     "ModelComparison",
     "Move",
     "Neighbor",
+    "Output",
     "PatternScores",
     "Predictions",
     "ProbeResult",
     "QueryKey",
+    "Reasons",
+    "Removal",
     "States",
     "Step",
     "TokenizedText",
     "Tokens",
+    "Word",
+    "WordChange",
+    "WordChanges",
     "WordMap",
     "attention",
     "attention_of",
@@ -67,6 +79,8 @@ __all__ = [
     "attribute_of",
     "compare_models",
     "compare_readings",
+    "differences",
+    "explain",
     "find_heads",
     "find_word_heads",
     "flow",
@@ -75,6 +89,8 @@ __all__ = [
     "layer_steps",
     "look",
     "neighbors",
+    "one_word_changes",
+    "output_of",
     "patterns_of",
     "predictions",
     "predictions_of",

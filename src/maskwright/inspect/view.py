@@ -9,12 +9,13 @@ import numpy as np
 
 from ..core.plural import plural
 from ..models.heads import SequenceClassificationHead
-from ..models.model import Model, tokenizer_of
+from ..models.model import Model
 from ..text.readers.inputs import Text
 from .attention import Attention, AttentionMap, attention_of
-from .attribution import PREDICTIONS, Attribution, attribute_of
+from .attribution import Attribution, attribute_of
 from .flow import flow, rollout
 from .heads import PatternScores, patterns_of
+from .outputs import MASKED_LM_HEADS, masks_of
 from .predictions import LANGUAGE_MODEL_HEADS, Predictions, predictions_of
 from .query_key import QueryKey, query_key_of
 from .reading import TokenizedText, read
@@ -146,8 +147,8 @@ def _predictions(reading: TokenizedText) -> Predictions | None:
     model = reading.model
     if model.head_name not in LANGUAGE_MODEL_HEADS:
         return None
-    fills = model.head_name in PREDICTIONS and not model.config.pools_last_token
-    if fills and not _masks(reading):
+    fills = model.head_name in MASKED_LM_HEADS and not model.config.pools_last_token
+    if fills and not masks_of(reading):
         return None
     return predictions_of(reading, last=max(1, MAX_PROBABILITIES // len(model.scored_words)))
 
@@ -159,13 +160,8 @@ def _attributions(reading: TokenizedText) -> tuple[Attribution, ...]:
     if isinstance(model.head, SequenceClassificationHead):
         answers: list[str | None] = [*model.labels[:MAX_ANSWERS]] or [None]
         return tuple(attribute_of(reading, answer) for answer in answers)
-    places = range(min(_masks(reading), MAX_ANSWERS)) if model.head_name in PREDICTIONS else ()
+    places = range(min(len(masks_of(reading)), MAX_ANSWERS)) if model.head_name in MASKED_LM_HEADS else ()
     return tuple(attribute_of(reading, place=place, baseline="pad") for place in places)
-
-
-def _masks(reading: TokenizedText) -> int:
-    mask_id = tokenizer_of(reading.model).mask_id
-    return 0 if mask_id is None else reading.source.ids.count(mask_id)
 
 
 def _steps(reading: TokenizedText, shown: Attention) -> tuple[LayerSteps, ...]:

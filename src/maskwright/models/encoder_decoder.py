@@ -30,6 +30,7 @@ from .transformer import Encoded
 
 if TYPE_CHECKING:
     from ..text.tokenizers.tokenizer import Tokenizer
+    from .decoding.rules import StartedDecoder
 
 IGNORED = -100  # label without loss
 
@@ -115,6 +116,10 @@ class EncoderDecoder(Model):
         return self.decoder.decode(
             target, memory, source, self.compute_dtype, hidden_states=hidden_states, attentions=attentions
         )
+
+    def own_target_decoder(self, source: Batch, max_new_tokens: int) -> StartedDecoder | None:
+        """As `own_decoder`, for the targets of `source`, one per row."""
+        return None
 
     def check_target(self, target: Batch, source: Batch) -> None:
         """Raises InputError for targets that do not match the decoder or the sources."""

@@ -29,7 +29,7 @@ from .output import ModelOutput
 from .padded_call import Targets, padded_call
 from .pooling import mean_of
 from .pretraining_heads import MaskedLanguageModelHead, NextSentenceHead, PretrainingHead, ReplacedTokenHead
-from .questions import forbid, packed_question, with_segments
+from .questions import forbid_in_pack, with_segments
 from .recurrent import RecurrentEncoder
 from .transformer import Encoded, Transformer
 
@@ -77,7 +77,7 @@ class Model(nn.Module):
         trained_length: Maximum sequence length in training, or None.
         adapter: What it knows of its adapter; None for a whole model.
         graph_precision: Precision of the exported graph that computes it; None for a model with weights.
-        has_states: Whether it gives hidden states; a graph with a head gives the outputs of the head only.
+        has_states, generates: What a graph gives; True and False for a model with weights.
     """
 
     has_decoder: ClassVar[bool] = False
@@ -115,7 +115,7 @@ class Model(nn.Module):
         self.trained_length: int | None = None
         self.adapter: Adapter | None = None
         self.graph_precision: str | None = None
-        self.has_states = True
+        self.has_states, self.generates = True, False
         self.engine: Engine | None = None  # used in inference mode; set by `inference.ready.place`
         self._compute_dtype: torch.dtype | None = None
 
@@ -298,23 +298,24 @@ class Model(nn.Module):
         anomalies; [tokens, num_labels] for a token head, 2 columns (start, end) for spans; [tokens] for replaced token
         detection.
         """
-        if isinstance(self.head, SpanHead) and self.config.question_sep_token_id is not None:
-            return self._answers(batch, self.config.question_sep_token_id)
-        hidden = self.encode(batch).hidden
+        return self.head_logits(self.hidden_for_head(batch), batch)
+
+    def hidden_for_head(self, batch: Batch) -> Tensor:
+        """The hidden states that `head_logits` takes: float [tokens, hidden]."""
+        return self.encode(batch if (sep := self._question_sep) is None else with_segments(batch, sep)).hidden
+
+    def head_logits(self, hidden: Tensor, batch: Batch) -> Tensor:
+        """As `logits`, from the hidden states of the pack in any layer: float [tokens, hidden]."""
         if isinstance(self.head, TokenClassificationHead | SpanHead | ReplacedTokenHead):
             scores: Tensor = self.head(hidden)
-            return scores
+            return scores if self._question_sep is None else forbid_in_pack(scores, batch, self._question_sep)
         head = require(self.head, (*get_args(VectorHead), NextSentenceHead), "classify whole sequences")
-        logits: Tensor = head(self.first(hidden, batch))
-        return logits
+        return cast("Tensor", head(self.first(hidden, batch)))
 
-    def _answers(self, batch: Batch, sep_token_id: int) -> Tensor:
-        """Span logits [tokens, 2] with the question's tokens excluded."""
-        hidden = self.encode(with_segments(batch, sep_token_id)).hidden
-        is_first = torch.zeros_like(batch.input_ids, dtype=torch.bool)
-        is_first[batch.first_tokens[torch.tensor(batch.lengths) > 0]] = True
-        assert isinstance(self.head, SpanHead)
-        return forbid(self.head(hidden), packed_question(batch, sep_token_id), is_first)
+    @property
+    def _question_sep(self) -> int | None:
+        """The token that ends a question, if answers must be kept out of the question by it."""
+        return self.config.question_sep_token_id if isinstance(self.head, SpanHead) else None
 
     def check(self, batch: Batch) -> None:
         """Raises InputError for ids, positions, token types or lengths out of range."""

@@ -46,3 +46,10 @@ def forbid(logits: Tensor, question: Tensor, is_first: Tensor) -> Tensor:
     logits: float [..., 2]; question, is_first: bool [...].
     """
     return logits - (question & ~is_first).unsqueeze(-1).to(logits.dtype) * FORBIDDEN
+
+
+def forbid_in_pack(logits: Tensor, batch: Batch, sep_token_id: int) -> Tensor:
+    """The same for a pack: float [tokens, 2]."""
+    is_first = torch.zeros_like(batch.input_ids, dtype=torch.bool)
+    is_first[batch.first_tokens[torch.tensor(batch.lengths) > 0]] = True
+    return forbid(logits, packed_question(batch, sep_token_id), is_first)

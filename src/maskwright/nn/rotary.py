@@ -40,10 +40,11 @@ def rotary_angles(
 def rotate(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     """Rotates the pairs (i, i + head_dim / 2) of `x` by the given angles.
 
-    x: float [tokens, ..., head_dim]; cosine, sine: [tokens, head_dim / 2]. Returns the shape and dtype of `x`; the
-    arithmetic keeps the precision of the angles.
+    x: float [tokens, ..., head_dim]; cosine, sine: [tokens, head_dim / 2]; or [batch, tokens, ...], with angles
+    [batch or 1, tokens, head_dim / 2]. Returns the shape and dtype of `x`; the arithmetic keeps the precision of the
+    angles.
     """
-    shape = (cosine.shape[0], *(1,) * (x.ndim - 2), cosine.shape[1])
+    shape = (*cosine.shape[:-1], *(1,) * (x.ndim - cosine.ndim), cosine.shape[-1])
     cosine, sine = cosine.view(shape), sine.view(shape)
     first, second = x.to(cosine.dtype).chunk(2, dim=-1)
     turned = torch.cat((first * cosine - second * sine, second * cosine + first * sine), dim=-1)

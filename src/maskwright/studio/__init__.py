@@ -9,7 +9,9 @@
     jobs.py            training runs, each in a separate process
     run_folders.py     run directories: settings, metrics, results
     uploads.py         uploaded data files
+    labeled_files.py   rows of labeled files with their predictions
     views/             JSON endpoints of each page
+    samples/           small labeled files that pages open on
     static/            HTML, CSS, ES modules
 
 All numbers come from the functions that the commands and the Python API use.

@@ -15,6 +15,7 @@ from .model_registry import Studio
 from .pages import PAGES, models_of, offered
 from .requests import Here, Json, register_error_handlers
 
+PARTS = ("why",)  # modules of `views` that several pages use
 TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
@@ -22,7 +23,7 @@ def make_app(studio: Studio) -> FastAPI:
     """Builds the application with all routes. The server wraps it in `Guard`."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, default_response_class=Json)
     app.state.studio = studio
-    for routes in dict.fromkeys(page.routes for page in PAGES):
+    for routes in dict.fromkeys([*(page.routes for page in PAGES), *PARTS]):
         app.include_router(import_module(f".views.{routes}", __package__).router)
     app.get("/")(home)
     app.get("/api/studio")(about)

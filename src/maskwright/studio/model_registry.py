@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..api import open_model
 from ..core.errors import InputError, MissingFileError
 from ..core.sealed import is_model_folder
 from ..http.model_registry import LoadedModel, load_models
+from ..hub.published import ENGLISH
 from .jobs import Jobs
+from .labeled_files import LabeledFiles
 from .run_folders import find_run
 from .uploads import Uploads
+
+if TYPE_CHECKING:
+    from ..models.model import Model
 
 __all__ = ["LoadedModel", "Studio", "load_models"]
 
@@ -37,15 +42,28 @@ class Studio:
         self.runs = runs
         self.jobs = Jobs()
         self.uploads = Uploads(runs / OWN / "uploads")
+        self.labeled = LabeledFiles(self.uploads)
         self.computing = RLock()
         self.lessons: dict[str, Any] = {}  # results by lesson name
         self.device, self.precision = device, precision
+        self._english: LoadedModel | None = None  # loaded when words are proposed for a model that cannot fill masks
 
     def model(self, name: str) -> LoadedModel:
         """Returns the model with this name. Raises MissingFileError if there is none."""
         if name not in self.models:
             raise MissingFileError("No model of this name is loaded: select one from the list.")
         return self.models[name]
+
+    def proposer_for(self, name: str) -> Model:
+        """Returns the masked language model that proposes words: the model itself if it can, else `english`."""
+        found = self.model(name)
+        if found.kind.can("fill-mask"):
+            return found.model
+        if self._english is None:
+            self._english = self.models.get(ENGLISH) or LoadedModel(
+                ENGLISH, ENGLISH, open_model(ENGLISH, (), self.device, self.precision)
+            )
+        return self._english.model
 
     def load_run_model(self, name: str) -> LoadedModel:
         """Loads the model of a finished run under the run's name. Raises MissingFileError if it has none."""
@@ -57,9 +75,9 @@ class Studio:
             self.models = {**self.models, name: own}
         return own
 
-    def model_with(self, name: str, ability: str) -> LoadedModel:
-        """Returns the model with this name. Raises InputError if it does not have the ability."""
+    def model_with(self, name: str, *abilities: str) -> LoadedModel:
+        """Returns the model with this name. Raises InputError if it has none of the abilities."""
         found = self.model(name)
-        if not found.kind.can(ability):
+        if not found.kind.can(*abilities):
             raise InputError(f"{found.name} is {found.kind.description}, which does not do this.")
         return found

@@ -20,7 +20,7 @@ class Page:
         title: Menu entry.
         group: Menu group.
         about: One-sentence description.
-        ability: What a model must be able to do; "" for every model.
+        ability: What a model must be able to do, or several abilities of which one suffices; "" for every model.
         needs_model: Whether it requires a loaded model.
         of_attention: Whether it requires a model with attention weights.
         shared_routes: Module of `views` with its routes if it shares one; "" for the module of its name.
@@ -42,7 +42,8 @@ class Page:
 
     def fits(self, model: LoadedModel) -> bool:
         """Returns whether the page supports this model."""
-        return (not self.ability or model.kind.can(self.ability)) and (attends(model.model) or not self.of_attention)
+        is_able = not self.ability or model.kind.can(*self.ability.split())
+        return is_able and (attends(model.model) or not self.of_attention)
 
 
 PAGES = (
@@ -101,6 +102,13 @@ PAGES = (
         "Answers",
         "Translations of each line, with their cross-attention weights.",
         "translate",
+    ),
+    Page(
+        "data",
+        "Data set",
+        "Data",
+        "A labeled file with predictions: errors, slices, confusions; wrong labels fixed and saved.",
+        "classify tag",
     ),
     Page("meaning", "Meaning", "Inside", "Semantic similarity of texts, or of one word in several contexts."),
     Page("layers", "Layers", "Inside", "Token representations layer by layer."),

@@ -1,7 +1,6 @@
 """Base class of fine-tuning tasks: examples, model head, loss, decoding and metrics.
 
-The training loop, the commands and the reports use tasks through this interface. A new task is one subclass and one
-line in the registry.
+The training loop, commands and reports use this interface. A new task is one subclass and one line in the registry.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ from .rows.special_tokens import with_special_tokens
 if TYPE_CHECKING:
     from ..models.model import Model
     from ..text.tokenizers.tokenizer import Tokenizer
-
 
 Result = TypeVar("Result")
 
@@ -325,6 +323,10 @@ class Task(ABC):
     def confusion(self, logits: Tensor, targets: Tensor) -> list[list[int]] | None:
         """Number of rows by gold class (first index) and predicted class; None for tasks without single classes."""
         return None
+
+    def class_pairs(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> list[tuple[str, str]]:
+        """Gold and predicted class of a row, or of each of its words; [] for tasks without single classes."""
+        return []
 
     @abstractmethod
     def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:

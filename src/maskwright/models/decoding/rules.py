@@ -35,6 +35,12 @@ class Decoder(Protocol):
         """
 
 
+class StartedDecoder(Decoder, Protocol):
+    """Decoder whose rows all begin with the same token."""
+
+    start_id: int
+
+
 @dataclass(frozen=True)
 class Rules:
     """Sampling settings. Raises ConfigError for values out of range.

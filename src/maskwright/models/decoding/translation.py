@@ -20,7 +20,7 @@ from .allowed import Allows, of_texts
 from .beam import Beams, search_beams
 from .causal import first_difference
 from .recurrent_translation import RecurrentTranslationDecoder
-from .rules import Rules
+from .rules import Rules, StartedDecoder
 from .search import GeneratedText, grow
 from .steps import TargetDecoder, cache_dtype, steps_of
 
@@ -92,8 +92,11 @@ class TranslationDecoder(TargetDecoder):
 
 def target_decoder(
     model: EncoderDecoder, source: Batch, max_new_tokens: int, *, use_cache: bool = True
-) -> TranslationDecoder | RecurrentTranslationDecoder:
+) -> StartedDecoder:
     """Returns the decoder for a model; arguments as in `TranslationDecoder`."""
+    own = model.own_target_decoder(source, max_new_tokens)
+    if own is not None:
+        return own
     kind = TranslationDecoder if model.config.recurrent is None else RecurrentTranslationDecoder
     return kind(model, source, max_new_tokens, use_cache=use_cache)
 

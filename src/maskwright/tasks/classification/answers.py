@@ -199,6 +199,10 @@ class ClassAnswers(SequenceTask):
         table: list[list[int]] = torch.bincount(cells, minlength=self.num_labels**2).view(self.num_labels, -1).tolist()
         return table
 
+    def class_pairs(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> list[tuple[str, str]]:
+        """Gold and predicted class of a row; [] if multi-label."""
+        return [] if self.multi_label else [(self.labels[int(labeled(examples)[row])], answer["label"])]
+
     def metrics(self, logits: Tensor, targets: Tensor, cuts: np.ndarray | None = None) -> dict[str, float]:
         """Computes accuracy, macro_f1, matthews and the calibration errors ece and ece_equal_mass.
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from ...text.readers.tagged import Sentence
 from ...text.tokenizers.encoding import Encoding, TextCounts
 from ...text.words import Span
 from ..rows.examples import TOKENIZE_ROWS, Examples
+from .schemes import spans
 
 if TYPE_CHECKING:
     from ...text.tokenizers.tokenizer import Tokenizer
@@ -197,3 +198,13 @@ def _best_windows(windows: Sequence[Encoding], tokens: np.ndarray) -> np.ndarray
         better = own[around > most[start:end]]
         most[better], owner[better] = around[better - start], number
     return owner[tokens]
+
+
+def entities_of(row: Sentence, tags: Sequence[str], confidences: Sequence[float]) -> list[dict[str, Any]]:
+    """The entities of a sentence, with the mean confidence of their tags; see `Tagging.answers`."""
+    found = []
+    for type, first, end in spans(tags):
+        start, stop = row.spans[first][0], row.spans[end - 1][1]
+        score = sum(confidences[first:end]) / (end - first)
+        found.append({"type": type, "text": row.text[start:stop], "start": start, "end": stop, "score": score})
+    return found

@@ -34,7 +34,7 @@ from ..evaluation.unscored import Unscored, named
 from ..rows.examples import Examples, as_logits
 from ..rows.forward import Forward, TokenLogits
 from .baseline import most_frequent_tags
-from .examples import TaggedExamples, window_sentences
+from .examples import TaggedExamples, entities_of, window_sentences
 from .schemes import OUTSIDE, SCHEMES, agreement, find_scheme, repair, scheme_tags, spans, split_tag, strict_spans
 
 if TYPE_CHECKING:
@@ -301,7 +301,7 @@ class Tagging(Task):
             own = confidences[start : start + len(tags)]
             answer: dict[str, Any] = {"tokens": list(row.words), "tags": tags}
             words = {"spans": [list(span) for span in row.spans], "scores": own}
-            found.append(answer | (words if self.scheme is None else {"entities": _entities(row, tags, own)}))
+            found.append(answer | (words if self.scheme is None else {"entities": entities_of(row, tags, own)}))
         return found
 
     def combine_predictions(self, logits: Sequence[Tensor], examples: Sequence[Examples]) -> Tensor:
@@ -365,9 +365,14 @@ class Tagging(Task):
 
     def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
         """Whether all tags of a sentence are correct."""
+        return all(gold == predicted for gold, predicted in self.class_pairs(examples, row, answer))
+
+    def class_pairs(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> list[tuple[str, str]]:
+        """Gold and predicted tag of each word of a sentence."""
         assert isinstance(examples, TaggedExamples) and examples.targets is not None
         start, end = examples.starts[row : row + 2].tolist()
-        return answer["tags"] == [self.labels[number] for number in examples.targets[start:end].tolist()]
+        gold = [self.labels[number] for number in examples.targets[start:end].tolist()]
+        return list(zip(gold, answer["tags"], strict=True))
 
     # -- files -----------------------------------------------------------------------------------------------
 
@@ -389,12 +394,3 @@ class Tagging(Task):
         if facts.get("temperature") is not None:
             task.temperature = Temperature.from_json(facts["temperature"])
         return task
-
-
-def _entities(row: Sentence, tags: Sequence[str], confidences: Sequence[float]) -> list[dict[str, Any]]:
-    found = []
-    for type, first, end in spans(tags):
-        start, stop = row.spans[first][0], row.spans[end - 1][1]
-        score = sum(confidences[first:end]) / (end - first)
-        found.append({"type": type, "text": row.text[start:stop], "start": start, "end": stop, "score": score})
-    return found

@@ -9,12 +9,14 @@ const MOST_ROWS = 1000; // rows drawn: more would make the page slow
  * A table. columns: [{ name, kind }], kind "number", "code", "word" or none; `update(rows)` fills it, a row being values
  * or { cells, class }; a value may be { text, value, class, node }: what is shown, what CSV gets, how it looks, and
  * an element to show instead of the text.
- * Of very many rows the first are shown; CSV has all.
+ * Of very many rows the first are shown (`most`); CSV has all. onsort(index): called when the head of a
+ * column that is not `isFixed` is clicked; `order(index, isDown)` marks it.
  */
-export function table(title, columns, { file = "table", scroll = true, level = "h3" } = {}) {
+export function table(title, columns, { file = "table", scroll = true, level = "h3", most = MOST_ROWS, onsort = null } = {}) {
   let rows = [];
   const body = make("tbody");
-  const heads = columns.map((column) => make("th", { scope: "col", class: column.kind === "number" ? "number" : null, text: column.name }));
+  const headOf = (column, index) => (onsort && !column.isFixed ? make("button", { type: "button", class: "sort", text: column.name, on: { click: () => onsort(index) } }) : column.name);
+  const heads = columns.map((column, index) => make("th", { scope: "col", class: column.kind === "number" ? "number" : null }, headOf(column, index)));
   const save = () => download(`${file}.csv`, csvText(columns.map((column) => column.name), rows.map((row) => row.map(plain))), "text/csv");
   const tools = make("span", { class: "tools" }, button("CSV", `Save the table ${title} as CSV`, save));
   const above = make("div", { class: "above" }, make(level, { text: title }), tools);
@@ -24,11 +26,15 @@ export function table(title, columns, { file = "table", scroll = true, level = "
   const whole = make("div", { class: "result" }, above, box);
   whole.update = (given) => {
     rows = given.map((row) => row.cells ?? row);
-    more.textContent = `The first ${grouped(MOST_ROWS)} of ${grouped(rows.length)} rows; the CSV has all.`;
-    if (rows.length > MOST_ROWS) box.after(more);
+    more.textContent = `The first ${grouped(most)} of ${grouped(rows.length)} rows; the CSV has all.`;
+    if (rows.length > most) box.after(more);
     else more.remove();
-    refill(body, given.slice(0, MOST_ROWS).map((row) => make("tr", { class: row.class ?? null }, (row.cells ?? row).map((value, index) => cellOf(value, columns[index])))));
+    refill(body, given.slice(0, most).map((row) => make("tr", { class: row.class ?? null }, (row.cells ?? row).map((value, index) => cellOf(value, columns[index])))));
   };
+  whole.order = (chosen, isDown) => heads.forEach((head, index) => {
+    if (index === chosen) head.setAttribute("aria-sort", isDown ? "descending" : "ascending");
+    else head.removeAttribute("aria-sort");
+  });
   return whole;
 }
 
@@ -74,6 +80,8 @@ export function picture(title, { file = "picture", level = "h3" } = {}) {
     made.setAttribute("role", "img");
     if (!made.hasAttribute("aria-label")) made.setAttribute("aria-label", heading.textContent);
     refill(canvas, made);
+    if (canvas.scrollWidth > canvas.clientWidth) canvas.tabIndex = 0; // scrolled by keyboard, too
+    else canvas.removeAttribute("tabindex");
   };
   whole.update = (draw) => {
     drawing = draw;

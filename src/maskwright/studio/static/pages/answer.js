@@ -7,6 +7,7 @@ import { examplesField, firstExample, modelField, page } from "../lib/page.js";
 import { section, table } from "../lib/show.js";
 import { marked } from "../lib/spans.js";
 import { writeState } from "../lib/state.js";
+import { why, WHY } from "../lib/why.js";
 
 const CONTEXT = "The Loire is the longest river of France. It rises in the mountains of the Massif Central and flows for a thousand kilometres to the Atlantic.";
 
@@ -14,20 +15,23 @@ const NAMES = { text: "question", text_pair: "text" };
 
 page(({ root, models }) => {
   let update = () => {};
-  const form = new Form({ model: models[0].name, ...firstExample(models, { question: "Where does the Loire rise?", text: CONTEXT }, NAMES), top_k: "5" }, () => update());
+  const form = new Form({ model: models[0].name, ...firstExample(models, { question: "Where does the Loire rise?", text: CONTEXT }, NAMES), top_k: "5", ...WHY }, () => update());
   const figures = make("dl", { class: "figures", "aria-live": "polite" });
   const reading = make("div");
   const best = table("Best answer spans", [
     { name: "piece" }, { name: "from", kind: "number" }, { name: "to", kind: "number" }, { name: "probability", kind: "number" },
   ], { file: "answers" });
+  const reasons = why(form, models);
   const shown = make("div", { class: "result" }, figures, reading, best);
   root.append(
     section("Question", modelField(form, models), form.area("question", "Question"), form.area("text", "Context"), examplesField(form, models, NAMES), make("div", { class: "fields few" }, form.number("top_k", "Number of answers", { min: 1, max: 20 }))),
     section("Answer", shown),
+    reasons,
   );
 
   update = live(async (signal) => {
     const { model, question, text, top_k: count } = form.state;
+    if (!question.trim() || !text.trim()) reasons.update(null);
     if (!question.trim() || !text.trim()) throw new Missing("The answer appears here as soon as there are a question and a text.");
     const asked = Math.min(Math.max(Number(count) || 5, 1), 20);
     const { answer, candidates } = await ask("/api/answer", { model, question, context: text, top_k: Math.trunc(asked) }, signal);
@@ -38,6 +42,7 @@ page(({ root, models }) => {
       cells: [one.answer, one.start, one.end, { text: fixed(one.score, 6), value: one.score }],
       class: one.start === answer.start && one.end === answer.end ? "chosen" : null,
     })));
+    reasons.update({ model, text: question, pair: text });
   }, shown);
   writeState(form.state);
   update();

@@ -7,12 +7,15 @@ import { modelField, page } from "../lib/page.js";
 import { bars } from "../lib/charts/bars.js";
 import { picture, section, table } from "../lib/show.js";
 import { writeState } from "../lib/state.js";
+import { why, WHY } from "../lib/why.js";
 
 page(({ root, models }) => {
   const maskOf = () => models.find((model) => model.name === form.state.model)?.mask ?? "[MASK]";
   let update = () => {};
-  const form = new Form({ model: models[0].name, text: `She drank a cup of ${models[0].mask} .`, top_k: "8", words: "" }, () => update());
+  const form = new Form({ model: models[0].name, text: `She drank a cup of ${models[0].mask} .`, top_k: "8", words: "", place: "0", ...WHY }, () => update());
   const words = make("ol", { class: "pieces", "aria-label": "Words; arrow keys move among them, Enter masks one or restores it" });
+  const which = form.choice("place", "Mask to explain", [[form.state.place, ""]]);
+  const reasons = why(form, models, { field: which });
   const shown = make("div", { class: "result" });
   const insert = make("button", { type: "button", text: "Insert a mask", on: { click: () => insertMask(form, maskOf()) } });
   const before = []; // the original words of the masks
@@ -29,11 +32,12 @@ page(({ root, models }) => {
     "Predictions",
     make("div", { class: "fields few" }, form.number("top_k", "Predictions per mask", { min: 1, max: 1000 }), form.line("words", "Score these words", { placeholder: "clear cold deep" })),
     shown,
-  ));
+  ), reasons);
 
   const run = live(async (signal) => {
     const { model, text, top_k: count, words: asked } = form.state;
     if (!text.includes(maskOf())) {
+      reasons.update(null);
       refill(shown, make("p", { class: "note", text: `The text has no mask: put ${maskOf()} in the place of the word to predict.` }));
       return;
     }
@@ -41,6 +45,7 @@ page(({ root, models }) => {
     const found = await ask("/api/fill-mask", { model, text, top_k: Number(count), words: asked.split(/\s+/).filter(Boolean) }, signal);
     refill(shown, filled(found), found.masks.map((mask, index) => gap(mask, index, found)));
     shown.dispatchEvent(new CustomEvent("drawn", { bubbles: true }));
+    reasons.update({ model, text, place: maskNumber(form, which, found.masks.length) });
   }, shown);
 
   update = () => {
@@ -50,6 +55,15 @@ page(({ root, models }) => {
   writeState(form.state);
   update();
 });
+
+/** The number of the mask to explain; with several, they become options. */
+function maskNumber(form, field, count) {
+  field.hidden = count < 2;
+  refill(form.controls.place, Array.from({ length: count }, (_, index) => make("option", { value: String(index), text: `mask ${index + 1}` })));
+  const place = Math.min(Number(form.state.place) || 0, count - 1);
+  form.controls.place.value = String(place);
+  return place;
+}
 
 function insertMask(form, mask) {
   const area = form.controls.text;

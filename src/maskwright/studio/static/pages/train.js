@@ -2,6 +2,7 @@
 
 import { ask, Rejection } from "../lib/ask.js";
 import { grouped, make, refill, say } from "../lib/dom.js";
+import { chooser, refused } from "../lib/files.js";
 import { Form } from "../lib/form.js";
 import { modelField, page } from "../lib/page.js";
 import { curveOf, measures, reportOf, shortNumber, wordsOf } from "../lib/runs.js";
@@ -94,32 +95,6 @@ function valueOf(text, { kind, choices }) {
   return kind === "integer" || kind === "number" ? Number(text) : text;
 }
 
-/** A file input; the file is uploaded immediately. */
-function chooser(form, name, label) {
-  const control = make("input", { type: "file", accept: ".csv,.tsv,.jsonl,.json,.conll,.txt", name });
-  const told = make("span", { class: "note", text: form.state[name] ? "already uploaded" : "" });
-  control.addEventListener("change", async () => {
-    const [file] = control.files;
-    if (!file) return;
-    form.set(name, ""); // the rows of the file before are not those of this one
-    told.textContent = `uploading ${file.name} …`;
-    try {
-      const ending = /\.[^.]*$/.exec(file.name)?.[0] ?? "";
-      const answer = await fetch(`/api/train/upload?ending=${encodeURIComponent(ending)}`, { method: "POST", body: file, credentials: "same-origin" });
-      const found = await answer.json();
-      if (!answer.ok) throw new Rejection(found.error, found);
-      told.textContent = `${file.name}, ${grouped(file.size)} bytes`;
-      say("");
-      form.set(name, found.file);
-    } catch (error) {
-      told.textContent = "";
-      control.value = "";
-      say(error instanceof Rejection ? error.message : "The upload failed: the file is too large, or the studio has ended.");
-    }
-  });
-  return make("div", {}, form.field(label, control), told);
-}
-
 /** A preview of the file, or all of its bad rows. */
 function checking(form, settled) {
   const place = make("div", { class: "result", "aria-live": "polite" });
@@ -148,14 +123,6 @@ function seen(found) {
   const skipped = found.skipped ? `, ${grouped(found.skipped)} bad rows skipped` : "";
   const labels = found.labels.length ? ` ${grouped(found.num_labels)} labels: ${found.labels.map(([label, count]) => `${label} ${grouped(count)}`).join(", ")}${found.num_labels > found.labels.length ? ", …" : ""}.` : "";
   return [make("p", { class: "reading", text: `${grouped(found.rows)} rows${skipped}.${labels}` }), first];
-}
-
-function refused(error) {
-  const sentence = make("p", { class: "warning", text: error.message });
-  if (!error.details.rows) return [sentence];
-  const bad = table("Bad rows", [{ name: "line", kind: "number" }, { name: "column", kind: "word" }, { name: "reason" }], { file: "bad-rows" });
-  bad.update(error.details.rows.map((row) => [row.line, row.column ?? "", row.reason]));
-  return [sentence, bad];
 }
 
 async function begin(form, tasks, go) {

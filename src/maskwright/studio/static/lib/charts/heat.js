@@ -7,9 +7,9 @@ const LEGEND = 30; // height of the scale of colors
 
 /**
  * rows, columns: names; values[row][column]: numbers or null; from, to: the values drawn empty and full; shown(value): its
- * text; onpick(row, column): called when a cell is selected. Negative values have another color if `from` is 0 or less.
+ * text, or label(row, column) that of a cell; onpick(row, column): called when a cell is selected. Negative values have another color if `from` is 0 or less.
  */
-export const heat = (rows, columns, values, { from = 0, to = 1, shown = (value) => value.toFixed(2), name = "Matrix", square = true, onpick = null, chosen = null } = {}) => (width) => {
+export const heat = (rows, columns, values, { from = 0, to = 1, shown = (value) => value.toFixed(2), name = "Matrix", square = true, onpick = null, chosen = null, label: labelOf = null } = {}) => (width) => {
   const left = Math.ceil(Math.min(Math.max(...rows.map((row) => measure(row))) + 10, 0.38 * width));
   const room = (width - left) / columns.length;
   const cell = Math.max(Math.floor(Math.min(room, square ? 72 : 60)), 17);
@@ -17,7 +17,8 @@ export const heat = (rows, columns, values, { from = 0, to = 1, shown = (value) 
   const slanted = Math.max(...columns.map((column) => measure(column, 12))) > cell - 6;
   const longest = Math.min(Math.max(...columns.map((column) => measure(column, 12))), 120);
   const top = slanted ? Math.ceil(longest) + 10 : 22;
-  const full = Math.max(left + cell * columns.length + 2, Math.min(width, 200));
+  const scale = Math.min(cell * columns.length, 160); // the width of the legend
+  const full = Math.max(left + cell * columns.length + 2, left + scale + measure(shown(to), 12) + 8);
   const height = top + tall * rows.length + 2 + LEGEND;
   const svg = draw("svg", { width: full, height, viewBox: `0 0 ${full} ${height}`, "aria-label": name });
   const wide = measure(shown(from < 0 ? -1 : to)) < cell - 4;
@@ -37,23 +38,24 @@ export const heat = (rows, columns, values, { from = 0, to = 1, shown = (value) 
     columns.forEach((column, columnIndex) => {
       const value = values[rowIndex][columnIndex];
       if (value === null || value === undefined) return;
+      const words = labelOf ? labelOf(rowIndex, columnIndex) : shown(value);
       const { fill, share, opacity } = colorOf(value, from, to);
       const box = draw("rect", {
         x: left + columnIndex * cell, y, width: cell, height: tall, class: "cell",
         fill, "fill-opacity": opacity,
         on: onpick ? { click: () => onpick(rowIndex, columnIndex) } : {},
       });
-      box.append(draw("title", { text: `${row} · ${column}: ${shown(value)}` }));
+      box.append(draw("title", { text: `${row} · ${column}: ${words}` }));
       svg.append(box);
       if (wide) {
         const ink = share > 0.55 ? "var(--paper)" : "var(--ink)";
-        const text = draw("text", { x: left + (columnIndex + 0.5) * cell, y: y + tall / 2 + 4, "text-anchor": "middle", "pointer-events": "none", text: shown(value) });
+        const text = draw("text", { x: left + (columnIndex + 0.5) * cell, y: y + tall / 2 + 4, "text-anchor": "middle", "pointer-events": "none", text: words });
         text.style.fill = ink;
         svg.append(text);
       }
     });
   });
-  svg.append(...legend(left, height - LEGEND + 12, Math.min(cell * columns.length, 160), from, to, shown));
+  svg.append(...legend(left, height - LEGEND + 12, scale, from, to, shown));
   return svg;
 };
 

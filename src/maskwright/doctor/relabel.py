@@ -1,0 +1,118 @@
+"""Changes labels in a file; everything else is copied byte for byte."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..core import storage
+from ..core.errors import InputError
+from ..text.formats.cells import number_error
+from ..text.formats.files import MAX_LINE_BYTES, file_format
+from ..text.formats.records import parse_object
+from ..text.readers.tables import scan_texts
+
+MOST_BYTES = 1 << 30
+Place = tuple[int, int | None]  # line from 1; word from 0 in a sentence of JSON lines, else None
+
+
+def relabel(path: Path, columns: Mapping[str, str], labels: Mapping[Place, str]) -> bytes:
+    """Returns the content of a labeled file with other labels.
+
+    columns: column mapping of the readers; labels: the new ones; in CoNLL columns the line is that of the word. Raises
+    InputError for a format without lines, and for a line without a label.
+    """
+    kind = file_format(path, default="conll")
+    if kind == "parquet":
+        raise InputError("Labels of a Parquet file cannot be changed: convert it to .jsonl first.")
+    lines = storage.read_bytes(path, MOST_BYTES).decode("utf-8", "surrogateescape").split("\n")
+    is_tagged = kind in ("conll", "txt") or any(word is not None for _, word in labels)
+    column = None if is_tagged else _label_column(path, columns)
+    removed: set[int] = set()
+    for (line, word), label in sorted(labels.items()):
+        if not 1 <= line <= len(lines):
+            raise InputError(f"The file has no line {line}.")
+        text, end = re.fullmatch(r"(.*?)(\r?)", lines[line - 1], re.DOTALL).groups()  # type: ignore[union-attr]  # matches any text
+        if kind in ("conll", "txt"):
+            lines[line - 1] = _tag_replaced(text, int(columns.get("tag", "-1")), label) + end
+        elif kind == "jsonl":
+            key = columns.get("tag", "tags") if column is None else column[0]
+            lines[line - 1] = _json_replaced(text, key, word, label) + end
+        elif kind == "tsv":
+            assert column is not None
+            lines[line - 1] = _cell_replaced(text.split("\t"), column[1], label, "\t") + end
+        else:
+            assert column is not None
+            cells, count = _csv_row(lines, line)
+            last = line + count - 2  # index of its last line
+            lines[last] = _cell_replaced(cells, column[1], label, ",") + ("\r" if lines[last].endswith("\r") else "")
+            removed |= set(range(line - 1, last))
+    kept = [text for index, text in enumerate(lines) if index not in removed]
+    return "\n".join(kept).encode("utf-8", "surrogateescape")
+
+
+def _label_column(path: Path, columns: Mapping[str, str]) -> tuple[str, int]:
+    """Returns the name of the label column, and its position from 0 (-1 for named cells)."""
+    found, _ = scan_texts(path, columns, [])
+    name = found.names.get("label")
+    if name is None:
+        raise InputError("The file has no column for the label.")
+    return name, found.positions.get(name, -1)
+
+
+def _tag_replaced(text: str, place: int, tag: str) -> str:
+    """Replaces one column of a CoNLL line; the space between columns stays."""
+    parts = text.split("\t") if "\t" in text else re.split(r"(\s+)", text)
+    cells = range(0, len(parts), 1 if "\t" in text else 2)
+    parts[cells[place]] = tag
+    return ("\t" if "\t" in text else "").join(parts)
+
+
+def _json_replaced(text: str, key: str, word: int | None, label: str) -> str:
+    mark = "\ufeff" if text.startswith("\ufeff") else ""
+    row, fault = parse_object(text.removeprefix(mark))
+    if fault is not None:
+        raise InputError(f"A line to change is {fault}.")
+    if word is not None:
+        row[key] = [*row[key][:word], label, *row[key][word + 1 :]]
+    else:
+        row[key] = _like(row.get(key), label)
+    return mark + json.dumps(row, ensure_ascii=False)
+
+
+def _like(old: Any, label: str) -> Any:
+    """Returns the label as a number or a list, if the old one is."""
+    if isinstance(old, list):
+        return [one for one in label.split("|") if one]
+    if not isinstance(old, (int, float)) or isinstance(old, bool):
+        return label
+    if number_error(label) is not None:
+        raise InputError(f"'{label}' is not a number, as the labels of this file are.")
+    return int(label) if label.lstrip("-").isdecimal() else float(label)
+
+
+def _cell_replaced(cells: list[str], place: int, label: str, separator: str) -> str:
+    cells = [*cells[:place], label, *cells[place + 1 :]]
+    if separator == "\t":
+        return "\t".join(cells)
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\r\n").writerow(cells)  # it quotes fields with one of these characters
+    return written.getvalue().removesuffix("\r\n")
+
+
+def _csv_row(lines: list[str], first: int) -> tuple[list[str], int]:
+    """Returns the cells of the row that begins in line `first`, and the number of its lines."""
+    reader = csv.reader((f"{line}\n" for line in lines[first - 1 :]), strict=True)
+    limit = csv.field_size_limit(MAX_LINE_BYTES)  # a global of the module
+    try:
+        cells = next(reader)
+    except csv.Error as error:
+        raise InputError(f"Line {first} cannot be changed: {error}.") from None
+    finally:
+        csv.field_size_limit(limit)
+    return cells, reader.line_num

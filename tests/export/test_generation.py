@@ -1,0 +1,156 @@
+"""Exported graphs that generate: causal language models and encoder-decoders, with cached keys and values."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+import maskwright as mw
+from export.small_models import small, small_translator, specification_of
+from maskwright.core.errors import ModelFolderError
+from maskwright.data.batch import Batch
+from maskwright.export.agreement import TorchRuntime
+from maskwright.export.cached import networks_of
+from maskwright.export.graph_model import GraphModel, GraphTranslator
+from maskwright.inference.generate import Generation, TextGenerator
+from maskwright.inference.translate import TextTranslator, TranslationSettings
+from maskwright.models.decoding.rules import Rules
+from maskwright.serve.models import ServedModel
+
+PROMPTS = ["the cat sat on the mat .", "dogs chase cats", "a"]
+DYNAMIC = {"quantization": {"activations": "dynamic"}}
+GREEDY = Generation(max_new_tokens=60, rules=Rules(greedy=True))  # beyond the 40 positions of the model
+BEAMS = Generation(max_new_tokens=10, beams=3, num_results=2)
+
+
+def graph_of(model, **changes):
+    """The graphs of a model, run by torch."""
+    networks = networks_of(model)
+    spec = specification_of(model, networks, 40) | changes
+    runtimes = {network.name: TorchRuntime(network) for network in networks}
+    if model.has_decoder:
+        graph = GraphTranslator(model.config, spec, runtimes)
+    else:
+        graph = GraphModel(model.config, "clm", None, None, spec, runtimes["model"])
+    graph.tokenizer = model.tokenizer
+    return graph.train(False)
+
+
+@pytest.mark.parametrize("changes", [{}, DYNAMIC])
+@pytest.mark.parametrize("settings", [GREEDY, BEAMS, Generation(max_new_tokens=6, num_results=2)])
+def test_a_causal_graph_continues_as_the_library(settings, changes):
+    model = small("gpt2", "clm")
+    found = TextGenerator(graph_of(model, **changes)).generate(PROMPTS, settings)
+    expected = TextGenerator(model).generate(PROMPTS, settings)
+    for one, other in zip(found, expected, strict=True):
+        assert [text.text for text in one] == [text.text for text in other]
+        assert [text.score for text in one] == pytest.approx([text.score for text in other], abs=1e-3)
+
+
+def test_completions_and_scores_are_those_of_the_library():
+    model = small("gpt2", "clm")
+    graph = graph_of(model)
+    completed = [[one.text for one in TextGenerator(either).complete("the cat")] for either in (graph, model)]
+    assert completed[0] == completed[1]
+    ids, _ = model.tokenizer.encode_ids(PROMPTS, 24)
+    batch = Batch.from_sequences(ids)
+    with torch.inference_mode():
+        expected = model.token_logits(batch, batch.last_tokens)
+    torch.testing.assert_close(graph.token_logits(batch, batch.last_tokens), expected, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("changes", [{}, DYNAMIC])
+@pytest.mark.parametrize("beams", [1, 4])
+def test_the_graphs_of_an_encoder_decoder_translate_as_the_library(beams, changes):
+    model = small_translator()
+    settings = TranslationSettings(beams=beams, num_results=min(beams, 2), max_new_tokens=20)
+    found = TextTranslator(graph_of(model, **changes)).translate(PROMPTS, settings)
+    expected = TextTranslator(model).translate(PROMPTS, settings)
+    assert [[one.text for one in texts] for texts in found] == [[one.text for one in texts] for texts in expected]
+
+
+def test_the_states_of_the_sources_are_those_of_the_library():
+    model = small_translator("bart-base")
+    ids, _ = model.tokenizer.encode_ids(PROMPTS, 24)
+    batch, graph = Batch.from_sequences(ids), graph_of(model)
+    with torch.inference_mode():
+        expected = model.encode(batch).hidden
+    torch.testing.assert_close(graph.encode(batch).hidden, expected, atol=1e-5, rtol=1e-4)
+    for refused in (lambda: graph.encode(batch, attentions=True), lambda: graph(torch.ones(1, 3, dtype=torch.long))):
+        with pytest.raises(ModelFolderError, match="use the model that it was exported from"):
+            refused()
+
+
+# -- real graphs -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_an_exported_causal_model_has_the_names_of_transformers_js_and_generates(maskwright, generators):
+    exported = generators[1]
+    spec = json.loads((exported / "maskwright.json").read_text(encoding="utf-8"))["export"]
+    inputs = {one["name"]: one["axes"] for one in spec["graphs"]["model"]["inputs"]}
+    assert list(inputs)[:3] == ["input_ids", "attention_mask", "position_ids"]
+    assert inputs["past_key_values.0.value"] == ["batch_size", 2, "past_sequence", 8]
+    assert spec["agreement"]["outputs"]["logits"]["largest_difference"] < 1e-4
+    onnx = pytest.importorskip("onnx")
+    graph = onnx.load(exported / "onnx" / "model.onnx").graph
+    assert [one.name for one in graph.input] == list(inputs)
+    shapes = {
+        one.name: [dim.dim_param or dim.dim_value for dim in one.type.tensor_type.shape.dim] for one in graph.input
+    }
+    assert shapes["past_key_values.0.key"] == ["batch_size", 2, "past_sequence", 8]
+    texts = []
+    for folder in generators:
+        code, out, err = maskwright("generate", folder, "the cat", "--greedy", "--max-new-tokens", "50", "--quiet")
+        assert code == 0, err
+        texts.append(out)
+    assert texts[0] == texts[1]
+    served = ServedModel("generator", str(exported), mw.load(exported))
+    assert served.kind.can("generate") and not served.kind.can("embed")
+
+
+@pytest.mark.slow
+def test_an_exported_encoder_decoder_translates(maskwright, translators):
+    names = {path.name for path in (translators[1] / "onnx").iterdir()}
+    assert names == {"encoder_model.onnx", "decoder_model_merged.onnx"}
+    texts = []
+    for folder in translators:
+        code, out, err = maskwright("translate", folder, *PROMPTS, "--quiet")
+        assert code == 0, err
+        texts.append(out)
+    assert texts[0] == texts[1]
+    page = (translators[1] / "README.md").read_text(encoding="utf-8")
+    assert "decoder_model_merged.onnx" in page and "`past_key_values.N.decoder.key` float32" in page
+
+
+@pytest.mark.slow
+def test_a_changed_decoder_is_not_opened(translators, tmp_path):
+    shutil.copytree(translators[1], tmp_path / "changed")
+    graph = tmp_path / "changed" / "onnx" / "decoder_model_merged.onnx"
+    data = np.frombuffer(graph.read_bytes(), np.uint8).copy()
+    data[-100] ^= 1
+    graph.write_bytes(data.tobytes())
+    with pytest.raises(mw.MaskwrightError, match=r"decoder_model_merged\.onnx"):
+        mw.load(tmp_path / "changed")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--to", "torch"], "no graph with a cache"),
+        (
+            ["--to", "openvino", "--precision", "int8", "--calibrate-on", "texts.txt"],
+            "no int8 graph for text generation",
+        ),
+    ],
+)
+def test_what_a_format_does_not_have_is_a_sentence(maskwright, tmp_path, words, said, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    small("gpt2", "clm").save(tmp_path / "model")
+    (tmp_path / "texts.txt").write_text("a text\n" * 64, encoding="utf-8")
+    code, _, err = maskwright("export", tmp_path / "model", "-o", tmp_path / "out", "--quiet", *words)
+    assert code == 2 and said in err and err.count("\n") == 1 and not (tmp_path / "out").exists()

@@ -1,0 +1,113 @@
+"""Reasons of an answer: what the forward passes say, for every kind of output, with the check against random words."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import maskwright as mw
+from inference.samples import tiny
+from maskwright.core.errors import InputError
+from maskwright.inspect.differences import differences
+from maskwright.inspect.one_word import one_word_changes
+from maskwright.inspect.outputs import output_of, predict
+from maskwright.inspect.reading import read
+from maskwright.inspect.reasons import explain
+
+LABELS = ["no", "maybe", "yes"]
+TEXT = "the cat sat on the mat"
+TAGS = ["O", "B-PER", "I-PER"]
+SPAM = "Congratulations! You have won a free prize, call now to claim your cash."
+
+
+OUTPUTS = {
+    "classification": ({"labels": LABELS}, TEXT),
+    "regression": ({}, TEXT),
+    "tagging": ({"labels": TAGS}, TEXT),
+    "qa": ({}, ("where sat the cat", TEXT)),
+    "mlm": ({}, "the cat [MASK] on the mat"),
+}
+
+
+@pytest.mark.parametrize("kind", OUTPUTS)
+def test_every_kind_of_output_is_explained(kind):
+    options, text = OUTPUTS[kind]
+    output = output_of(read(tiny(kind, **options), text), start=4)
+    found = explain(output)
+    json = found.to_json()
+    assert found.attribution.is_complete
+    assert found.layers[-1][1] == pytest.approx(found.score, abs=1e-5)  # the last layer is the model
+    assert found.answers[0] == pytest.approx((found.answer, found.score)) or kind == "regression"
+    assert float(predict([output])[0].max()) == pytest.approx(found.attribution.at_text, abs=1e-4)
+    assert {one["word"] for one in json["words"]} >= {"the", "cat", "on", "mat"}
+    assert found.attention.sum(axis=1) == pytest.approx(1, abs=1e-5)
+    assert json["removal"]["scores"]["occlusion"][0] == pytest.approx(found.score)
+    assert "MASK" not in {one["word"] for one in json["words"]}
+
+
+def test_occlusion_is_the_score_of_the_text_with_a_masked_word():
+    model = tiny("classification", labels=LABELS)
+    found = explain(output_of(read(model, TEXT)))
+    with torch.no_grad():
+        ids = [read(model, text).source.ids for text in (TEXT, "the [MASK] sat on the mat")]
+        scores = [model(input_ids=torch.tensor([one])).logits[0].double().softmax(-1) for one in ids]
+    index = LABELS.index(found.answer)
+    assert found.attributions["occlusion"][1] == pytest.approx(float((scores[0] - scores[1])[index]), abs=1e-6)
+    everything = found.removal.scores["gradients"][-1]  # all words removed, in any order
+    assert found.removal.random[:, -1] == pytest.approx(everything)
+
+
+def test_the_words_that_the_built_in_model_depends_on_beat_random_ones():
+    output = output_of(read(mw.load("english-spam"), SPAM))
+    found = explain(output)
+    best = {found.words[place].word for place in np.argsort(-found.attributions["occlusion"])[:2]}
+    assert found.answer == "spam" and best == {"free", "won"}
+    assert found.removal.beats("occlusion") >= 0.9 and found.removal.effect("occlusion") > 0.5
+    assert found.layers[0][0][0][0] == "ham"  # the embeddings alone do not tell
+
+
+@pytest.mark.slow
+def test_one_other_word_changes_the_answer_and_the_text_says_so():
+    model = mw.load("english-spam")
+    found = one_word_changes(output_of(read(model, SPAM)), mw.load("english"))
+    assert found.flips and found.num_tried > 100
+    near = found.flips[0]
+    assert near.similarity == max(one.similarity for one in found.flips)
+    assert near.changed == SPAM[: near.start] + near.replacement + SPAM[near.end :]
+    answer = explain(output_of(read(model, near.changed)))
+    assert (answer.answer, answer.score) == (near.answer, pytest.approx(near.score, abs=1e-4)) and near.answer == "ham"
+
+
+@pytest.mark.slow
+def test_the_tagged_word_stays_and_the_tag_follows_it():
+    model = mw.load("english-names")
+    text = "I met Anna in Paris ."
+    output = output_of(read(model, text), start=text.index("Paris"))
+    assert explain(output).answer == "B-location"
+    found = one_word_changes(output, mw.load("english"))
+    assert "Paris" not in {one.word for one in (*found.flips, found.closest)}
+    assert found.closest.before < explain(output).score
+
+
+def test_differences_of_two_texts_are_those_of_their_answers():
+    model = tiny("classification", labels=LABELS)
+    first, second = (explain(output_of(read(model, text))) for text in (TEXT, "the dog sat on"))
+    found = differences(first, second)
+    assert {row["answer"] for row in found["answers"]} == set(LABELS)
+    for row in found["answers"]:
+        assert row["first"] == pytest.approx(first.score_of(row["answer"]))
+        assert row["second"] == pytest.approx(second.score_of(row["answer"]))
+    assert [row["word"] for row in found["words"]] == ["the", "cat / dog", "sat", "on", "the", "mat"]
+    assert found["words"][-1]["second"] is None
+
+
+def test_what_cannot_be_explained_is_refused():
+    with pytest.raises(InputError, match="more than 160"):
+        explain(output_of(read(mw.load("english-spam"), "cat " * 200)))
+    with pytest.raises(InputError, match="jointly"):
+        output_of(read(tiny("tagging-crf", labels=TAGS), TEXT))
+    with pytest.raises(InputError, match="no word at character"):
+        output_of(read(tiny("tagging", labels=TAGS), TEXT), start=500)
+    with pytest.raises(InputError, match="question and a context"):
+        output_of(read(tiny("qa"), TEXT))
