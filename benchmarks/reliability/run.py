@@ -1,13 +1,13 @@
 """Count what the promises of reliability are worth, and write docs/results/reliability.md.
 
-python benchmarks/reliability/run.py [--quick | --share 0.1]      (what `make reliability` runs)
+python benchmarks/reliability/run.py [--quick | --share 0.1] [V1 V4 ...]      (what `make reliability` runs)
 
 promises.toml has a row for every promise: its code, its tests, and what is counted for it. The full counts are 200
 kills of each kind of training, 20 repeats, 10,000 damaged folders, 5,000 configurations and headers, 1,000,000 texts,
 10,000 tables, and in the tests of the server 100 stops under load, 10,000 requests from the schema, 6,000 mutations and
 100,000 requests for the memory. --share takes a fraction of each, but for counts of tests that the environment sets;
---quick skips the slow tests and takes 0.02 unless --share says otherwise. results.json keeps what was counted: after a
-change of promises.toml, --page writes the page again from it.
+--quick skips the slow tests and takes 0.02 unless --share says otherwise. Rows that are named are counted alone; the
+others keep their figures in results.json. After a change of promises.toml, --page writes the page again from it.
 """
 
 from __future__ import annotations
@@ -60,30 +60,51 @@ uninterrupted run. Dropout and gradient accumulation are on, and bfloat16 is use
 def main() -> None:
     """Count, test, write the page. Exit code 1 where a promise is not kept."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="rows to count, such as V1 (default: all)")
     parser.add_argument("--share", type=float, help="fraction of the full counts (default: 1)")
     parser.add_argument("--quick", action="store_true", help=f"skip the slow tests; default of --share: {QUICK}")
     parser.add_argument("--seed", type=int, default=0, help="of all random trials (default: 0)")
     parser.add_argument("--page", action="store_true", help="count nothing: write the page again from results.json")
     options = parser.parse_args()
-    if options.page:
-        write_text(PAGE, page(promises_now(), json.loads(RESULTS.read_text(encoding="utf-8"))))
-        return
+    promises, results = promises_now(), earlier_results()
+    if unknown := sorted(set(options.rows) - set(promises)):
+        parser.error(f"there is no row {', '.join(unknown)}; there are {', '.join(promises)}")
+    chosen = {name: row for name, row in promises.items() if name in (options.rows or promises)}
     share = options.share or (QUICK if options.quick else 1.0)
-    promises = promises_now()
-    counted = {name: TRIALS[name][0](part(TRIALS[name][1], share), random.Random(options.seed)) for name in TRIALS}
-    for name, found in counted.items():
-        print(f"{name}: {found['figure']}", flush=True)
-    kills = [kill(kind, share, options.seed) for kind in KILLED]
-    counted |= of_kills(kills)
-    cases = run_tests(sorted({test for row in promises.values() for test in row["tests"]}), share, options.quick)
-    times = {} if options.quick else counts_of_tests(share)
-    results = {"measured": measured_on(share), "counted": counted, "kills": kills, "cases": cases, "times": times}
-    write_json(RESULTS, results)
+    failed = [] if options.page else count(chosen, results, share, options)
     write_text(PAGE, page(promises, results))
-    failed = [f"{name}: {one}" for name, found in counted.items() for one in found["failures"]]
-    failed += [f"{name}: {found['failed']} cases failed" for name, found in cases.items() if found["failed"]]
     print("\n".join(failed))
     sys.exit(1 if failed else 0)
+
+
+def earlier_results() -> dict[str, Any]:
+    """What results.json has: the figures that are not counted now stay."""
+    empty: dict[str, Any] = {"measured": {}, "counted": {}, "kills": [], "cases": {}, "times": {}}
+    return empty | (json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {})
+
+
+def count(chosen: dict[str, Any], results: dict[str, Any], share: float, options: argparse.Namespace) -> list[str]:
+    """Count and test for the chosen rows, and write results.json; returns the failures."""
+    measures = {one for row in chosen.values() for one in row.get("measure", "").split(", ") if one}
+    counted = {
+        name: TRIALS[name][0](part(TRIALS[name][1], share), random.Random(options.seed))
+        for name in TRIALS
+        if name in measures
+    }
+    for name, found in counted.items():
+        print(f"{name}: {found['figure']}", flush=True)
+    if measures & {"kills", "repeats"}:
+        results["kills"] = [kill(kind, share, options.seed) for kind in KILLED]
+        counted |= of_kills(results["kills"])
+    cases = run_tests(sorted({test for row in chosen.values() for test in row["tests"]}), share, options.quick)
+    named = {row["counts"] for row in chosen.values() if "counts" in row and not options.quick}
+    results["times"] |= {name: number for name, number in counts_of_tests(share).items() if name in named}
+    results["counted"] |= counted
+    results["cases"] |= cases
+    results["measured"] |= dict.fromkeys(chosen, measured_on(share))
+    write_json(RESULTS, results)
+    failed = [f"{name}: {one}" for name, found in counted.items() for one in found["failures"]]
+    return failed + [f"{name}: {found['failed']} cases failed" for name, found in cases.items() if found["failed"]]
 
 
 def promises_now() -> dict[str, Any]:
@@ -156,14 +177,17 @@ def page(promises: dict[str, Any], results: dict[str, Any]) -> str:
     """The page of what `main` wrote to results.json."""
     counted, kills, cases = results["counted"], results["kills"], results["cases"]
     lines = ["| # | guarantee | code | tests | figure |", "| --- | --- | --- | --- | --- |"]
-    times = results.get("times", {})
-    lines += [row_of(name, promise, counted, cases, times) for name, promise in promises.items()]
+    lines += [row_of(name, promise, counted, cases, results["times"]) for name, promise in promises.items()]
     names = ("kind", "kills", "runs", "identical", "repeats", "repeated", "disk_operations")
     table = ["| " + " | ".join(("run", *names[1:-1], "disk operations of one run")) + " |", "| --- " * len(names) + "|"]
     table += ["| " + " | ".join(str(row[name]) for name in names) + " |" for row in kills]
     failures = [f"- {one}" for found in counted.values() for one in found["failures"]]
     failed = ["", "## Failures", "", *failures] if failures else []
-    return "\n".join([HEAD, results["measured"], "", *lines, *failed, KILL_NOTE, *table]) + "\n"
+    runs = {
+        run: [name for name in promises if results["measured"].get(name) == run] for run in results["measured"].values()
+    }
+    measured = [f"- {', '.join(rows)}: {run}" for run, rows in runs.items()]
+    return "\n".join([HEAD, *measured, "", *lines, *failed, KILL_NOTE, *table]) + "\n"
 
 
 def row_of(

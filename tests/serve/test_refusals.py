@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -167,6 +168,35 @@ def test_a_hung_worker_is_unhealthy_until_it_goes_on(models, monkeypatch):
         while server.get("/health").status != 200 and time.monotonic() - start < 20:
             time.sleep(0.02)
         assert server.post("/embed", {"inputs": "a"}).status == 200
+
+
+def test_requests_whose_client_left_the_queue_are_not_computed(models, monkeypatch):
+    """40 clients leave 10 ms after their request, while the worker is busy: at most 2 of them are computed."""
+    body = json.dumps({"inputs": "the cat sat"})
+    head = f"POST /embed HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    with serving(model=(f"vectors={models['vectors']}",), access_log=False) as server:
+        go_on, packs = threading.Event(), []
+        monkeypatch.setattr(server.service.worker, "on_pack", lambda done: packs.append(done) or go_on.wait(30))
+        busy = threading.Thread(target=lambda: server.post("/embed", {"inputs": "a"}), daemon=True)
+        busy.start()
+        until(lambda: packs)
+        for _ in range(40):
+            with server.connect() as one:
+                one.sendall(f"{head}\r\n\r\n{body}".encode())
+                time.sleep(0.01)
+        until(lambda: server.metric("maskwright_abandoned_total") >= 38)
+        go_on.set()
+        busy.join(30)
+        until(lambda: server.metric("maskwright_queued_requests") == 0)
+        assert sum(done.num_sequences for done in packs) <= 1 + 2
+
+
+def until(happens: Callable[[], object]) -> None:
+    """Wait up to 30 s for a condition."""
+    deadline = time.monotonic() + 30
+    while not happens():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("named", [False, True])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import random
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from maskwright.models.decoding.rules import Rules
 TEXTS = ["the cat sat on the mat .", "dogs chase cats", "Ünïcödé — naïve café 🙂", "a"]
 HERE = {"device": "cpu", "precision": "fp32"}
 CLOSE = 1e-5
+WORDS = ["the", "cat", "sat", "on", "a", "mat", "while", "dogs", "ran", "far", "away"]
 
 
 def vectors(models, **options):
@@ -35,6 +38,18 @@ def test_embed_cuts_dimensions_and_scales_again(served, models):
     found = np.array(served.post("/embed", {"inputs": TEXTS, "dimensions": 5}).json())
     expected = vectors(models, normalize=True)[:, :5]
     assert np.abs(found - expected / np.linalg.norm(expected, axis=1, keepdims=True)).max() < CLOSE
+
+
+def test_answers_do_not_depend_on_the_other_requests(served, models):
+    """300 requests of random texts, 8 at a time, so that packs differ; each as if it were alone."""
+    rng = random.Random(0)
+    texts = [" ".join(rng.choices(WORDS, k=rng.choice([1, 3, 12, 60]))) for _ in range(300)]
+    alone = api.open_embedder(models["vectors"], normalize=False, **HERE)
+    expected = np.concatenate([alone.vectors([text]) for text in texts])
+    with ThreadPoolExecutor(8) as pool:
+        asked = pool.map(lambda text: served.post("/embed", {"inputs": text, "normalize": False}).json()[0], texts)
+        found = np.array(list(asked))
+    assert np.abs(found - expected).max() < CLOSE
 
 
 def test_embed_all(served, models):

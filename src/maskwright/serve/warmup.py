@@ -19,6 +19,7 @@ from ..tasks.rows.forward import Forward
 
 SMALLEST, LARGEST_CPU, LARGEST_GPU = 256, 2048, 65536
 GAIN = 1.05  # a larger pack must be this much faster per token
+LONGEST_SECONDS = 0.15  # a new request may have to wait for a whole pack
 SECONDS = 1.5  # for one model
 TEXT_TOKENS = 32
 
@@ -52,6 +53,8 @@ def measure(model: Model, batch_tokens: int | None = None) -> Speed:
     best = Speed(SMALLEST / _seconds(forward, SMALLEST, length), SMALLEST)
     while best.batch_tokens < largest and time.monotonic() - start < SECONDS:
         size = 2 * best.batch_tokens
+        if size > LONGEST_SECONDS * best.tokens_per_second:
+            break
         speed = size / _seconds(forward, size, length)
         if speed < GAIN * best.tokens_per_second:
             break
