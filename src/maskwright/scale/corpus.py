@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -62,14 +61,15 @@ class FileWorker(Worker):
 
     def make_part(self, name: str, item: dict[str, Any]) -> dict[str, Any]:
         """Write the part of a file. Returns its facts."""
+        from pyarrow import fs
+
         uri = item["uri"]
         system, path = file_system(item["path"])
         with tempfile.TemporaryDirectory(prefix="maskwright-") as folder:
             local = Path(path)
             if system.type_name != "local":
                 local = Path(folder, local.name)  # the name has the format
-                with system.open_input_stream(path, compression=None) as source, local.open("wb") as copy:
-                    shutil.copyfileobj(source, copy, 1 << 20)
+                fs.copy_files(path, str(local), source_filesystem=system, destination_filesystem=fs.LocalFileSystem())
             try:
                 return self._tokenize(name, local, uri)
             except InputError as error:
