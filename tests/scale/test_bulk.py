@@ -24,7 +24,7 @@ from maskwright import api
 from maskwright.core.errors import InputError, MissingFileError, RowErrors, RunError
 from maskwright.scale import blocks, job, run
 from maskwright.scale.blocks import blocks_of, read_block
-from maskwright.scale.job import BlockWorker, Job
+from maskwright.scale.job import Job
 from maskwright.scale.paths import row_files
 
 WORDS = "the man went to store and bought gallon of milk while river was high é".split()  # noqa: SIM905
@@ -65,22 +65,6 @@ def model(tmp_path: Path) -> Path:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 20)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 500)
-    monkeypatch.setattr(job, "PAUSE_SECONDS", 0.0)
-
-
-@pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Compute in this process, without Ray. Returns the names of the parts that are computed."""
-    computed: list[str] = []
-
-    def compute(given: Job, items: list[dict[str, Any]], workers: Any, device: str) -> dict[str, Any]:
-        worker = BlockWorker(vars(given), "cpu", 1)
-        computed.extend(item["name"] for item in items)
-        batch = {"item": np.array([json.dumps(item) for item in items], dtype=object)}
-        return {one["name"]: one for one in map(json.loads, worker(batch)["facts"])}
-
-    monkeypatch.setattr(run, "_compute", compute)
-    return computed
 
 
 def make_job(model: Path, output: Path | str, **changes: Any) -> Job:

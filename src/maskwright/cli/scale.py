@@ -1,15 +1,17 @@
-"""`maskwright scale`: bulk inference on many files and machines, with Ray Data."""
+"""`maskwright scale`: corpus preparation and bulk inference on many files and machines, with Ray Data."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from ..core.config import check
+from ..core import registry
+from ..core.config import check, check_name
 from ..core.hardware import DEVICE, Device
 from ..core.options import HARDWARE, Setting, option
 from ..core.plural import plural
-from ..train.settings import SKIP_BAD_ROWS
+from ..train.settings import KEEP_DUPLICATES, SKIP_BAD_ROWS
 from .common import JsonFlag, print_json, print_text
 from .groups import make_group
 from .settings import takes_settings
@@ -62,6 +64,65 @@ class ScalePredictSettings(BulkSettings):
     COMMAND: ClassVar[str] = "scale predict"
 
     format: Form = option("jsonl", FORMAT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScalePrepareSettings:
+    """Settings of `maskwright scale prepare`."""
+
+    COMMAND: ClassVar[str] = "scale prepare"
+
+    inputs: tuple[str, ...] = option(
+        help=Setting(
+            "Text, Parquet, .jsonl or .csv files, folders or patterns: local paths, s3://, gs://, abfs://, hdfs://.",
+            is_argument=True,
+        )
+    )
+    tokenizer: Path = option(help="Folder of the tokenizer, at the same path on all machines.")
+    output: str = option(help="Output folder, a path or an address.", short="-o")
+    objective: str = option("mlm", "Objective of the pre-training; it decides whether lines are joined.")
+    column: str = option("text", "Column of the texts.")
+    keep_duplicates: bool = option(False, KEEP_DUPLICATES)
+    skip_bad_rows: bool = option(False, SKIP_BAD_ROWS)
+    workers: int | None = option(None, "Number of workers.", default_help="one per CPU", panel=HARDWARE, minimum=1)
+
+    def __post_init__(self) -> None:
+        check(bool(self.inputs), "Pass at least one input file, folder or pattern.")
+        check_name("objective", "objective", self.objective, registry.names("objective"))
+
+
+@takes_settings(ScalePrepareSettings)
+def prepare(settings: ScalePrepareSettings, json: JsonFlag = False) -> None:
+    """Prepare a corpus for `pretrain` from many files, which a rerun does not tokenize again. Needs the extra 'scale'.
+
+    The result is that of a preparation by `pretrain`, byte for byte, for any number of workers.
+
+    Examples:
+
+        maskwright scale prepare texts/*.parquet --tokenizer tok/ -o corpus/
+
+        maskwright scale prepare s3://bucket/texts/ --tokenizer tok/ -o s3://bucket/corpus/
+    """
+    from ..scale.prepare import prepare as run
+
+    facts = run(
+        settings.inputs,
+        str(settings.tokenizer),
+        settings.output,
+        objective=settings.objective,
+        text_field=settings.column,
+        keep_duplicates=settings.keep_duplicates,
+        skip_bad_rows=settings.skip_bad_rows,
+        workers=settings.workers,
+    )
+    if json:
+        print_json(facts)
+        return
+    counts = facts["counts"]
+    print_text(
+        f"{plural(counts['documents'], 'document')}, {counts['tokens']:,} tokens, {counts['duplicates']:,} duplicates "
+        f"removed: {settings.output}"
+    )
 
 
 @takes_settings(ScaleEmbedSettings)
@@ -119,4 +180,7 @@ def _run(kind: str, settings: Any, json: bool) -> None:
     print_text(f"{plural(found['rows'], 'row')} in {plural(len(found['parts']), 'part')} in {settings.output}{skipped}")
 
 
-app = make_group("Bulk inference on many files and machines, with Ray Data.", {"embed": embed, "predict": predict})
+app = make_group(
+    "Corpora and bulk inference of many files and machines, with Ray Data.",
+    {"prepare": prepare, "embed": embed, "predict": predict},
+)

@@ -8,7 +8,9 @@ produces the same bytes as an uninterrupted one. `shards.json` is written last: 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,9 +21,9 @@ from ..core import storage
 from ..core.config import differences
 from ..core.cores import usable_cores
 from ..core.errors import CorruptFileError, InputError, RunError
-from ..core.progress import Track, note, track
+from ..core.progress import note, track
 from ..text.formats.files import HUB, STDIN
-from ..text.readers.corpus import Source, corpus_files, file_size
+from ..text.readers.corpus import Source, corpus_files
 from .duplicates import SeenDigests
 from .reading import Batch, Reader
 from .shard_writer import ShardWriter, read_state, seal
@@ -30,6 +32,8 @@ from .shards import FACTS, UNFINISHED, PlainTokenizer, TokenShards, read_facts, 
 SHARD_TOKENS = 1 << 24
 MOST_WORKERS = 8  # a single reader thread cannot feed more
 _WORK = "work"
+Encoded = tuple[Batch, np.ndarray, np.ndarray]
+"""New documents, all their tokens [tokens], and the number of tokens per sentence, int64 [sentences]."""
 
 
 def prepare(
@@ -60,28 +64,59 @@ def prepare(
     """
     names = corpus_files(sources)
     folder = Path(folder)
+    settings = settings_of(text_field, split_lines, keep_duplicates, shard_tokens, joint)
+    with storage.lock(folder):
+        recipe = recipe_of(tokenizer, settings, map(identity, names))
+        pipes = [name for name in names if name == STDIN or not (name.startswith(HUB) or Path(name).is_file())]
+        read = partial(Reader, names, text_field, split_lines)
+        return write_shards(
+            folder, tokenizer, recipe, read, _encoded, skip_bad_rows=skip_bad_rows, restart=restart, pipes=pipes
+        )
+
+
+def settings_of(
+    text_field: str, split_lines: bool, keep_duplicates: bool, shard_tokens: int, joint: str
+) -> dict[str, Any]:
+    """The settings that decide the content of the shards, as `shards.json` records them."""
     settings = {
         "text_field": text_field,
         "split_lines": split_lines,
         "keep_duplicates": keep_duplicates,
         "shard_tokens": shard_tokens,
     }
-    settings |= {"joint": joint} if joint else {}
-    with storage.lock(folder):
-        storage.remove_leftovers(folder)
-        recipe = {
-            "tokenizer_sha256": tokenizer_sha256(tokenizer),
-            "settings": settings,
-            "sources": [identity(name) for name in names],
-        }
-        if restart:
-            _discard(folder)
-        if not (folder / FACTS).is_file():
-            _begin(folder, recipe, names)
-            _Preparation(folder, names, tokenizer, recipe, skip_bad_rows).run()
-        else:
-            _check_finished(folder, recipe)
-        _clean(folder)
+    return settings | ({"joint": joint} if joint else {})
+
+
+def recipe_of(tokenizer: PlainTokenizer, settings: dict[str, Any], sources: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """What is prepared, from what and how. sources: see `identity`."""
+    return {"tokenizer_sha256": tokenizer_sha256(tokenizer), "settings": settings, "sources": list(sources)}
+
+
+def write_shards(
+    folder: Path,
+    tokenizer: PlainTokenizer,
+    recipe: dict[str, Any],
+    read: Callable[[SeenDigests | None], Reader],
+    encode: Callable[[Reader, PlainTokenizer, str, np.dtype], Iterator[Encoded]],
+    *,
+    skip_bad_rows: bool,
+    restart: bool = False,
+    pipes: Sequence[str] = (),
+) -> TokenShards:
+    """Writes the shards of a corpus into `folder`, whose lock the caller holds; resumes, or opens finished ones.
+
+    read: makes the reader; encode: yields its batches of new documents with their tokens, for a tokenizer, a separator
+    of sentences (`joint`) and a type of numbers; pipes: sources that cannot be read twice.
+    """
+    storage.remove_leftovers(folder)
+    if restart:
+        _discard(folder)
+    if not (folder / FACTS).is_file():
+        _begin(folder, recipe, pipes)
+        _Preparation(folder, tokenizer, recipe, read).run(encode, skip_bad_rows)
+    else:
+        check_finished(folder, recipe)
+    _clean(folder)
     return TokenShards.open(folder, tokenizer, verify=False)
 
 
@@ -108,7 +143,8 @@ def _difference(old: dict[str, Any], new: dict[str, Any]) -> str | None:
     return None
 
 
-def _check_finished(folder: Path, recipe: dict[str, Any]) -> None:
+def check_finished(folder: Path, recipe: dict[str, Any]) -> None:
+    """Raise RunError if the finished corpus in `folder` was prepared by another recipe."""
     difference = _difference(read_facts(folder), recipe)
     if difference is not None:
         raise RunError(
@@ -116,7 +152,7 @@ def _check_finished(folder: Path, recipe: dict[str, Any]) -> None:
         )
 
 
-def _begin(folder: Path, recipe: dict[str, Any], names: list[str]) -> None:
+def _begin(folder: Path, recipe: dict[str, Any], pipes: Sequence[str]) -> None:
     """Keeps in `folder` only the results of an interrupted preparation with the same recipe."""
     path = folder / UNFINISHED
     if path.is_file():
@@ -124,7 +160,6 @@ def _begin(folder: Path, recipe: dict[str, Any], names: list[str]) -> None:
             difference = _difference(storage.read_checked_json(path), recipe)
         except CorruptFileError as error:
             difference = str(error)
-        pipes = [name for name in names if name == STDIN or not (name.startswith(HUB) or Path(name).is_file())]
         if difference is None and pipes:
             shown = "standard input" if pipes[0] == STDIN else pipes[0]
             difference = f"{shown} cannot be read twice"
@@ -153,17 +188,16 @@ class _Preparation:
     def __init__(
         self,
         folder: Path,
-        names: list[str],
         tokenizer: PlainTokenizer,
         recipe: dict[str, Any],
-        skip_bad_rows: bool,
+        read: Callable[[SeenDigests | None], Reader],
     ) -> None:
-        self.folder, self.tokenizer, self.recipe, self.skip_bad_rows = folder, tokenizer, recipe, skip_bad_rows
+        self.folder, self.tokenizer, self.recipe = folder, tokenizer, recipe
         storage.remove_folder(folder / _WORK)
         settings = recipe["settings"]
         seen = None if settings["keep_duplicates"] else SeenDigests(folder / _WORK)
         self.writer = ShardWriter(folder, tokenizer.vocab_size, settings["shard_tokens"])
-        self.reader = Reader(names, settings["text_field"], settings["split_lines"], seen)
+        self.reader = read(seen)
         self._resume(seen)
 
     def _resume(self, seen: SeenDigests | None) -> None:
@@ -186,35 +220,46 @@ class _Preparation:
             self.reader.go_to(self.writer.finished[-1]["next"])
             note(f"Resuming the preparation after {count} finished shards.")
 
-    def run(self) -> None:
-        """Reads, tokenizes and writes the whole corpus, then finalizes the folder."""
-        megabytes = sum(map(file_size, self.reader.names)) / 1e6 or None
-        workers = min(usable_cores(), MOST_WORKERS)
-        waiting: deque[tuple[Batch, Future[tuple[np.ndarray, np.ndarray]]]] = deque()
-        with track("Preparing the corpus", megabytes, "MB") as progress, ThreadPoolExecutor(workers) as pool:
-            for batch in self.reader.batches():
-                waiting.append((batch, pool.submit(self._encode, batch)))
-                if len(waiting) > workers:  # limits the batches in memory
-                    self._write(*waiting.popleft(), progress)
-            while waiting:
-                self._write(*waiting.popleft(), progress)
-        self.reader.finish(self.skip_bad_rows)
+    def run(
+        self, encode: Callable[[Reader, PlainTokenizer, str, np.dtype], Iterator[Encoded]], skip_bad_rows: bool
+    ) -> None:
+        """Writes the whole corpus, then finalizes the folder."""
+        megabytes = sum(source.get("bytes", 0) for source in self.recipe["sources"]) / 1e6 or None
+        joint = self.recipe["settings"].get("joint", "")
+        facts = self.reader.facts
+        with track("Preparing the corpus", megabytes, "MB") as progress:
+            for batch, tokens, lengths in encode(self.reader, self.tokenizer, joint, self.writer.dtype):
+                self.writer.add(batch, tokens, lengths)
+                progress.update(
+                    facts.file_bytes / 1e6, f"{facts.documents:,} documents, {self.writer.num_tokens:,} tokens"
+                )
+        self.reader.finish(skip_bad_rows)
         self.writer.close_last()
         if not self.writer.finished:
             raise InputError("The corpus contains no text with tokens: there is nothing to prepare.")
         seal(self.folder, self.writer, self.tokenizer, self.recipe, self.reader)
 
-    def _encode(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
-        """Returns all tokens of a batch [tokens], and the number of tokens per sentence, int64 [sentences]."""
-        ids = self.tokenizer.encode_plain(joined(batch, self.recipe["settings"].get("joint", "")))
-        lengths = np.fromiter(map(len, ids), dtype=np.int64, count=len(ids))
-        tokens = np.fromiter(chain.from_iterable(ids), dtype=self.writer.dtype, count=int(lengths.sum()))
-        return tokens, lengths
 
-    def _write(self, batch: Batch, encoded: Future[tuple[np.ndarray, np.ndarray]], progress: Track) -> None:
-        self.writer.add(batch, *encoded.result())
-        facts = self.reader.facts
-        progress.update(facts.file_bytes / 1e6, f"{facts.documents:,} documents, {self.writer.num_tokens:,} tokens")
+def _encoded(reader: Reader, tokenizer: PlainTokenizer, joint: str, dtype: np.dtype) -> Iterator[Encoded]:
+    """Tokenizes the batches of a reader in threads, in order."""
+    workers = min(usable_cores(), MOST_WORKERS)
+    waiting: deque[tuple[Batch, Future[tuple[np.ndarray, np.ndarray]]]] = deque()
+    with ThreadPoolExecutor(workers) as pool:
+        for batch in reader.batches():
+            waiting.append((batch, pool.submit(encode_batch, batch, tokenizer, joint, dtype)))
+            if len(waiting) > workers:  # limits the batches in memory
+                first, tokens = waiting.popleft()
+                yield first, *tokens.result()
+        for first, tokens in waiting:
+            yield first, *tokens.result()
+
+
+def encode_batch(batch: Batch, tokenizer: PlainTokenizer, joint: str, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """Returns all tokens of a batch [tokens], and the number of tokens per sentence, int64 [sentences]."""
+    ids = tokenizer.encode_plain(joined(batch, joint))
+    lengths = np.fromiter(map(len, ids), dtype=np.int64, count=len(ids))
+    tokens = np.fromiter(chain.from_iterable(ids), dtype=dtype, count=int(lengths.sum()))
+    return tokens, lengths
 
 
 def joined(batch: Batch, joint: str) -> list[str]:

@@ -94,20 +94,34 @@ class Reader:
 
     def _batch(self, waiting: list[tuple[Document, CorpusPosition]]) -> Iterator[Batch]:
         """Yields the batch of new documents in `waiting`, if any."""
-        pairs = [digest(document.sentences) for document, _ in waiting]
-        digests = [value for value, _ in pairs]
-        fresh = [True] * len(waiting) if self.seen is None else self.seen.add(digests)
-        batch = Batch()
-        for (document, place), (value, size), is_new in zip(waiting, pairs, fresh, strict=True):
-            if not is_new:
-                self.trailing_duplicates += 1
-                continue
-            batch.sentences += document.sentences
-            batch.sizes.append(len(document.sentences))
-            batch.digests.append(value)
-            batch.text_bytes.append(size)
-            batch.duplicates.append(self.trailing_duplicates)
-            batch.places.append(place)
-            self.trailing_duplicates = 0
+        found = Batch()
+        for document, place in waiting:
+            value, size = digest(document.sentences)
+            found.sentences += document.sentences
+            found.sizes.append(len(document.sentences))
+            found.digests.append(value)
+            found.text_bytes.append(size)
+            found.places.append(place)
+        batch, _ = self.only_new(found)
         if batch.places:
             yield batch
+
+    def only_new(self, found: Batch) -> tuple[Batch, list[bool]]:
+        """Removes duplicates from consecutive documents. Returns the others, and for each document whether it is new.
+
+        found: without `duplicates`; it may have no `sentences`, if they are tokenized already.
+        """
+        fresh = [True] * len(found.sizes) if self.seen is None else self.seen.add(found.digests)
+        batch = Batch()
+        first = 0
+        for index, (is_new, size) in enumerate(zip(fresh, found.sizes, strict=True)):
+            if is_new:
+                batch.sentences += found.sentences[first : first + size]
+                batch.sizes.append(size)
+                batch.digests.append(found.digests[index])
+                batch.text_bytes.append(found.text_bytes[index])
+                batch.duplicates.append(self.trailing_duplicates)
+                batch.places.append(found.places[index])
+            self.trailing_duplicates = 0 if is_new else self.trailing_duplicates + 1
+            first += size
+        return batch, fresh

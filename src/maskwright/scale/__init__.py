@@ -1,1 +1,1 @@
-"""Bulk inference on many machines with Ray Data (extra "scale"). Nothing else imports this package."""
+"""Corpus preparation and bulk inference on many machines with Ray Data (extra "scale"). Nothing else imports this."""

@@ -1,15 +1,13 @@
-"""A bulk inference, and what a worker does with one block: read, compute, write a part, note that it is done.
+"""A bulk inference, and what a worker does with one block: read, compute, write a part.
 
-Parts are named by input file, block and a digest of everything that decides their content. A part is finished when its
-note in `_done/` exists; whoever computes it again writes the same rows.
+Parts are named by input file, block and a digest of everything that decides their content.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
@@ -17,15 +15,14 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..core.errors import InputError, MissingFileError, RowError, RowErrors
+from ..core.errors import RowError, RowErrors
 from ..text.formats.cells import read_text
 from ..text.readers.tables import Row
 from .blocks import Block, NamedRow, read_block
 from .engines import ENGINES, Engine
-from .paths import file_system, sha256, write, write_stream
+from .parts import Worker
+from .paths import file_system, sha256, write_stream
 
-DONE = "_done"
-ATTEMPTS, PAUSE_SECONDS = 4, 2.0  # of a block whose reading or writing fails, as on a busy object store
 MAX_ROWS_KEPT = 1000  # bad rows of a block that are reported
 _WRITTEN_ROWS = 4096
 
@@ -61,52 +58,28 @@ class Job:
         return [self.column, *([self.pair] if self.pair else []), *self.keep]
 
 
-def note_of(job: Job, name: str) -> str:
-    """Where the note is that a part is finished."""
-    return f"{job.output}/{DONE}/{name}.json"
-
-
-class BlockWorker:
-    """Computes blocks; made once in each worker process, with its model. threads: of this worker."""
+class BlockWorker(Worker):
+    """Computes blocks, with its model. threads: of this worker."""
 
     def __init__(self, job: dict[str, Any], device: str, threads: int) -> None:
         import torch
 
         torch.set_num_threads(threads)
         self.job = Job(**{**job, "keep": tuple(job["keep"])})
+        super().__init__(self.job.output)
         make = ENGINES[self.job.kind]
         self.engine: Engine = make(self.job.model, device, self.job.precision, self.job.max_length)
 
-    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Ray Data's function of a batch: blocks as JSON in the column "item"; facts as JSON in "facts"."""
-        return {"facts": np.array([json.dumps(self.compute(json.loads(item))) for item in batch["item"]], dtype=object)}
-
-    def compute(self, item: dict[str, Any]) -> dict[str, Any]:
-        """Compute one block. Returns its facts, or its bad rows ("bad_rows"), or why it failed ("error")."""
-        name, block = item["name"], Block(**item["block"])
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                return self._part(name, block)
-            except RowErrors as error:
-                return {"name": name, "bad_rows": [asdict(row) for row in error.rows], "rows": error.num_good}
-            except (InputError, MissingFileError) as error:
-                return {"name": name, "error": str(error)}
-            except OSError as error:
-                if attempt == ATTEMPTS:
-                    return {"name": name, "error": f"{block.uri} failed {ATTEMPTS} times: {error}"}
-                time.sleep(PAUSE_SECONDS * attempt)
-        raise AssertionError("every attempt returns or fails")
-
-    def _part(self, name: str, block: Block) -> dict[str, Any]:
+    def make_part(self, name: str, item: dict[str, Any]) -> dict[str, Any]:
+        """See Worker."""
+        block = Block(**item["block"])
         counts = {"rows": 0, "skipped": 0}
         found = self.engine.results(self._valid(block, counts))
         lines = ({**self._kept(row), **values} for row, values in found)
         fill = _fill_parquet if self.job.form == "parquet" else _fill_lines
         system, path = file_system(f"{self.job.output}/{name}")
         write_stream(system, path, lambda sink: fill(sink, lines))
-        facts = {"name": name, "source": block.uri, **counts, "sha256": sha256(system, path)}
-        write(note_of(self.job, name), json.dumps(facts).encode())
-        return facts
+        return {"name": name, "source": block.uri, **counts, "sha256": sha256(system, path)}
 
     def _kept(self, row: NamedRow) -> dict[str, Any]:
         """The columns that are copied; without any, where the row is in its file."""
@@ -167,13 +140,3 @@ def _table(rows: list[dict[str, Any]]) -> Any:
         else:
             columns[name] = pyarrow.array([json.dumps(one) if isinstance(one, (dict, list)) else one for one in values])
     return pyarrow.table(columns)
-
-
-def raise_errors(facts: Iterable[dict[str, Any]]) -> None:
-    """Raise RowErrors for all bad rows, or InputError for failed blocks; nothing if there are none."""
-    facts = list(facts)
-    if failed := [one["error"] for one in facts if "error" in one]:
-        more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-        raise InputError(f"{failed[0]}{more}")
-    if bad := [RowError(**row) for one in facts for row in one.get("bad_rows", ())]:
-        raise RowErrors(bad, sum(one["rows"] for one in facts))

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
+import json
 import os
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..core.errors import InputError, MissingExtraError, MissingFileError
+from ..core.errors import InputError, MissingExtraError, MissingFileError, StorageError
+from ..text.formats.files import FORMATS, bare_suffix
+from ..text.readers.corpus import FOLDER_FORMATS, corpus_files
 
 ROWS = {".parquet": "parquet", ".jsonl": "jsonl", ".jsonl.gz": "jsonl", ".jsonl.zst": "jsonl"}
 
@@ -29,6 +34,32 @@ class RowFile:
         return self.uri.endswith((".gz", ".zst"))
 
 
+@dataclass(frozen=True)
+class CorpusFile:
+    """A file of a corpus. uri: as it was named; modified: nanoseconds since 1970."""
+
+    uri: str
+    size: int
+    modified: int | None
+
+
+def is_remote(uri: str) -> bool:
+    """Whether this is an address, not a local path."""
+    return "://" in uri
+
+
+@contextmanager
+def storage_errors(uri: str) -> Iterator[None]:
+    """Turn an error of an object store, such as missing rights, into StorageError."""
+    try:
+        yield
+    except (StorageError, FileNotFoundError):
+        raise
+    except OSError as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise StorageError(f"{uri}: {reason}. Check the address, the credentials and their rights.") from None
+
+
 def file_system(uri: str) -> tuple[Any, str]:
     """The pyarrow file system of an address or a local path, and the path there.
 
@@ -41,6 +72,9 @@ def file_system(uri: str) -> tuple[Any, str]:
     scheme, separator, rest = uri.partition("://")
     if not separator:
         return fs.LocalFileSystem(), os.fspath(Path(uri).absolute())
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    if scheme == "s3" and endpoint:  # another store than Amazon's, such as MinIO; pyarrow reads no such variable
+        return fs.S3FileSystem(endpoint_override=endpoint), rest
     try:
         found: tuple[Any, str] = fs.FileSystem.from_uri(uri)
         return found
@@ -62,16 +96,65 @@ def row_files(names: Sequence[str]) -> list[RowFile]:
     They are in the given order, those of a folder or pattern by name. Raises InputError for another kind of file, and
     MissingFileError where nothing is found.
     """
-    found = [one for name in names for one in _expanded(name)]
+    found = []
+    for name in names:
+        with storage_errors(name):
+            found += _expanded(name)
     if not found:
         raise MissingFileError(f"{', '.join(names)} has no .parquet and no .jsonl files.")
     return found
 
 
+def corpus_inputs(names: Sequence[str]) -> list[CorpusFile]:
+    """The files of a corpus in reading order, as `corpus_files` orders them, also those of object stores.
+
+    Raises InputError and MissingFileError for what cannot be read.
+    """
+    found: dict[str, CorpusFile] = {}
+    for name in names:
+        if name == "-" or name.startswith("hub:"):
+            raise InputError(f"{name} cannot be read by several workers: save it to a file first.")
+        if is_remote(name):
+            with storage_errors(name):
+                new = _remote_corpus(name)
+        else:
+            facts = ((file, Path(file).stat()) for file in corpus_files(name))
+            new = [CorpusFile(file, one.st_size, one.st_mtime_ns) for file, one in facts]
+        for file in new:
+            found.setdefault(file.uri if is_remote(file.uri) else os.path.realpath(file.uri), file)
+    return list(found.values())
+
+
+def upload(folder: Path, uri: str, last: str) -> None:
+    """Copy the files below a folder to an address, the file `last` at the end."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+    for path in sorted(files, key=lambda path: path.name == last):
+        target = f"{uri}/{path.relative_to(folder).as_posix()}"
+        system, place = file_system(target)
+        with storage_errors(target), path.open("rb") as source:
+            write_stream(system, place, lambda sink, source=source: shutil.copyfileobj(source, sink, 1 << 20))
+
+
+def remove(uri: str) -> None:
+    """Remove a file."""
+    system, path = file_system(uri)
+    with storage_errors(uri):
+        system.delete_file(path)
+
+
 def write(uri: str, data: bytes) -> None:
     """Write a small file at once: under another name first on a disk, in one request on an object store."""
     system, path = file_system(uri)
-    write_stream(system, path, lambda sink: sink.write(data))
+    with storage_errors(uri):
+        write_stream(system, path, lambda sink: sink.write(data))
+
+
+def read_json(uri: str) -> dict[str, Any]:
+    """Read a small file."""
+    system, path = file_system(uri)
+    with storage_errors(uri), system.open_input_stream(path) as source:
+        found: dict[str, Any] = json.loads(source.read())
+    return found
 
 
 def write_stream(system: Any, path: str, fill: Any) -> None:
@@ -105,7 +188,8 @@ def names_in(uri: str) -> list[str]:
 
     system, path = file_system(uri)
     selector = fs.FileSelector(path, allow_not_found=True)
-    return sorted(one.base_name for one in system.get_file_info(selector) if one.type == fs.FileType.File)
+    with storage_errors(uri):
+        return sorted(one.base_name for one in system.get_file_info(selector) if one.type == fs.FileType.File)
 
 
 def _expanded(name: str) -> list[RowFile]:
@@ -137,3 +221,25 @@ def _expanded(name: str) -> list[RowFile]:
 
 def _kind(name: str) -> str | None:
     return next((kind for ending, kind in ROWS.items() if name.lower().endswith(ending)), None)
+
+
+def _remote_corpus(name: str) -> list[CorpusFile]:
+    from pyarrow import fs
+
+    system, path = file_system(name)
+    info = system.get_file_info(path)
+    if info.type == fs.FileType.File:
+        return [CorpusFile(name, info.size or 0, info.mtime_ns)]
+    if info.type == fs.FileType.NotFound:
+        raise MissingFileError(f"{name} does not exist.")
+    infos = system.get_file_info(fs.FileSelector(path, recursive=True))
+    names = {one.path[len(path) :].lstrip("/"): one for one in infos if one.type == fs.FileType.File}
+    files = [
+        CorpusFile(f"{name.rstrip('/')}/{inner}", one.size or 0, one.mtime_ns)
+        for inner, one in sorted(names.items())
+        if FORMATS.get(bare_suffix(inner)) in FOLDER_FORMATS
+        and not any(part.startswith(".") for part in inner.split("/"))
+    ]
+    if not files:
+        raise InputError(f"{name} has no files of text ({', '.join(FOLDER_FORMATS)}).")
+    return files

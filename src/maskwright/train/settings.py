@@ -31,6 +31,7 @@ COLUMNS = Setting(
     "Column mapping, as in text=body,label=y.", metavar="ROLE=NAME,…", panel=DATA, default_help="by column name"
 )
 SKIP_BAD_ROWS = Setting("Skip invalid rows; they are counted and reported.", panel=DATA)
+KEEP_DUPLICATES = Setting("Keep duplicate documents.", panel=DATA)
 EVAL = Setting("Held-out text. Repeatable.", panel=DATA, default_help="--holdout of the documents")
 HOLDOUT = Setting("Fraction of the documents held out where --eval names no text.", panel=DATA)
 

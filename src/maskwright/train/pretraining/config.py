@@ -112,7 +112,7 @@ class PretrainConfig:
     log_every: int = option(10, settings.LOG_EVERY)
     keep: int = option(2, settings.KEEP)
     skip_bad_rows: bool = option(False, settings.SKIP_BAD_ROWS)
-    keep_duplicates: bool = option(False, "Keep duplicate documents.", panel=DATA)
+    keep_duplicates: bool = option(False, settings.KEEP_DUPLICATES)
     log: tuple[str, ...] = option((), settings.LOG)
     tensorboard: bool = option(False, settings.TENSORBOARD)
     seed: int = option(0, settings.SEED)
