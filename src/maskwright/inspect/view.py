@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -50,8 +51,8 @@ class Inspection:
     """Inspection of one text with one model.
 
     name, facts: model name and description; states: hidden states of the source; predictions: None without a language
-    model head or without a mask; attributions: of each class, or of the top prediction of each mask; steps: of each
-    shown layer, empty for a long text.
+    model head or without a mask; attributions: of each class, or of the top prediction of each mask, None if not
+    computed; steps: of each shown layer, empty for a long text.
     """
 
     name: str
@@ -60,7 +61,7 @@ class Inspection:
     maps: tuple[AttentionMapView, ...]
     states: States
     predictions: Predictions | None = None
-    attributions: tuple[Attribution, ...] = ()
+    attributions: tuple[Attribution, ...] | None = ()
     steps: tuple[LayerSteps, ...] = ()
 
 
@@ -75,12 +76,13 @@ def look(
     layers: Sequence[int] | None = None,
     heads: Sequence[int] | None = None,
     brief: bool = False,
+    with_attributions: bool = True,
 ) -> Inspection:
     """Inspect a text with a model.
 
     name: shown name; layers, heads: numbers from 1 (None: all); brief: skip queries and keys, steps, rollout and flow,
-    which only a page shows. Rollout and flow use all layers and heads. Other arguments as in `read`. Raises InputError
-    and ConfigError as `read` and `Attention.select`.
+    which only a page shows; with_attributions: compute attributions, which takes longest. Rollout and flow use all
+    layers and heads. Other arguments as in `read`. Raises InputError and ConfigError as `read` and `Attention.select`.
     """
     reading = read(model, text, target=target, max_length=max_length, beams=beams)
     whole = attention_of(reading)
@@ -101,7 +103,7 @@ def look(
         maps,
         states_of(reading),
         _predictions(reading),
-        _attributions(reading),
+        _attributions(reading, with_attributions),
         _steps(reading, chosen) if heads is None and not brief else (),
     )
 
@@ -153,15 +155,19 @@ def _predictions(reading: TokenizedText) -> Predictions | None:
     return predictions_of(reading, last=max(1, MAX_PROBABILITIES // len(model.scored_words)))
 
 
-def _attributions(reading: TokenizedText) -> tuple[Attribution, ...]:
+def _attributions(reading: TokenizedText, is_computed: bool) -> tuple[Attribution, ...] | None:
+    """Return the attributions; None if there are some but they are not computed."""
     model = reading.model
+    asked: list[dict[str, Any]] = []
     if len(reading.source) > MAX_EXPLAINED_TOKENS:
         return ()
     if isinstance(model.head, SequenceClassificationHead):
-        answers: list[str | None] = [*model.labels[:MAX_ANSWERS]] or [None]
-        return tuple(attribute_of(reading, answer) for answer in answers)
-    places = range(min(len(masks_of(reading)), MAX_ANSWERS)) if model.head_name in MASKED_LM_HEADS else ()
-    return tuple(attribute_of(reading, place=place, baseline="pad") for place in places)
+        asked = [{"answer": label} for label in model.labels[:MAX_ANSWERS]] if model.num_labels > 1 else [{}]
+    elif model.head_name in MASKED_LM_HEADS:
+        asked = [{"place": place, "baseline": "pad"} for place in range(min(len(masks_of(reading)), MAX_ANSWERS))]
+    if asked and not is_computed:
+        return None
+    return tuple(attribute_of(reading, **one) for one in asked)
 
 
 def _steps(reading: TokenizedText, shown: Attention) -> tuple[LayerSteps, ...]:

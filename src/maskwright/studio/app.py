@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from ..core.errors import MissingFileError
+from ..inspect import page as inspect_page
 from .model_registry import Studio
 from .pages import PAGES, models_of, offered
 from .requests import Here, Json, register_error_handlers
@@ -91,4 +92,7 @@ def static_files() -> dict[str, bytes]:
                 found[prefix + entry.name] = entry.read_bytes()
 
     visit(resources.files(__package__).joinpath("static"), "")
+    # The page that `inspect` writes as a file: the studio shows the same modules.
+    found["inspect/page.js"] = inspect_page.module().encode()
+    found["inspect/page.css"] = inspect_page.style().encode()
     return found

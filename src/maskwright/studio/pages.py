@@ -119,6 +119,13 @@ PAGES = (
         "The attention pattern of every head, and what produces each weight.",
         of_attention=True,
     ),
+    Page(
+        "inspect",
+        "Inspect",
+        "Inside",
+        "Everything at once: heads, steps, flow, layers, predictions; two texts or two models; saved as one HTML file.",
+        of_attention=True,
+    ),
     Page("runs", "Runs", "Training", "Runs side by side: curves, settings, results, reports.", needs_model=False),
     Page("train", "Train", "Training", "Fine-tune a model on your data and follow its training curves."),
     Page("lessons", "Lessons", "Learning", "The numbers of the lectures, recomputed.", needs_model=False),

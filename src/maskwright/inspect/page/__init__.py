@@ -1,7 +1,7 @@
 """One HTML file that shows what a model does with a text: our own script and style inside, nothing from outside.
 
     data.py     what is shown, as JSON          style.css   light and dark, 375 to 1600 pixels
-    *.js        one file for each view, joined in the order of SCRIPTS
+    *.js        one file for each view, joined in the order of SCRIPTS; the studio shows the same as a part of its page
 
 Texts reach the page as JSON and are set as text nodes alone. The policy in its head lets this one script and this one
 style run, by their hashes, and nothing be fetched.
@@ -26,9 +26,23 @@ from ..view import Inspection
 from .data import page_data
 
 SCRIPTS = (
-    "tools", "picture", "data", "state", "tokens", "overview", "lines", "matrix", "neurons", "steps", "heads", "flow",
-    "layers", "predictions", "attributions", "main",
-)  # fmt: skip
+    "tools",
+    "picture",
+    "data",
+    "state",
+    "tokens",
+    "overview",
+    "lines",
+    "matrix",
+    "neurons",
+    "steps",
+    "heads",
+    "flow",
+    "layers",
+    "predictions",
+    "attributions",
+    "main",
+)  # fmt: skip; then `file` for a file of its own, or `part` for a part of another page
 
 
 def render(
@@ -84,15 +98,28 @@ def _without_script(looks: Sequence[Inspection]) -> str:
     return f"This page draws the attention of {looks[0].name} over {tokens}. It needs the script that is inside it."
 
 
+def style() -> str:
+    """The style sheet of the page."""
+    return _file("style.css")
+
+
+def module() -> str:
+    """The page as a JavaScript module, for a page that shows it as a part."""
+    return _joined("part")
+
+
 @cache
 def _style() -> Markup:
-    return Markup(_file("style.css"))
+    return Markup(style())
 
 
 @cache
 def _script() -> Markup:
-    parts = "\n".join(_file(f"{name}.js") for name in SCRIPTS)
-    return Markup(f'"use strict";\n(() => {{\n{parts}\n}})();\n')
+    return Markup(f'"use strict";\n(() => {{\n{_joined("file")}\n}})();\n')
+
+
+def _joined(last: str) -> str:
+    return "\n".join(_file(f"{name}.js") for name in (*SCRIPTS, last))
 
 
 def _file(name: str) -> str:

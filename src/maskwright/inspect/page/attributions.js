@@ -2,11 +2,17 @@
 
 function attributions(reading, map, panel) {
   const all = reading.attributions;
+  if (!all) {
+    panel.append(h("p", { class: "note" }, "The attributions are being computed."));
+    return;
+  }
   if (!all.length) {
     panel.append(h("p", { class: "note" }, "No attributions: they exist for classifiers, regression models and masks, in shorter texts."));
     return;
   }
-  const index = clamp(state.answer, 0, all.length - 1);
+  // Of classes the predicted one, of masks the first.
+  const first = reading.predictions ? 0 : best(all.map((one) => one.at_text), 1)[0];
+  const index = state.answer < 0 ? first : clamp(state.answer, 0, all.length - 1);
   const own = all[index];
   const full = Math.max(1e-9, ...own.values.map(Math.abs));
   const colors = theme();

@@ -54,8 +54,8 @@ class Table {
   }
 }
 
-async function load() {
-  const data = JSON.parse(document.getElementById("data").textContent);
+// Unpack the numbers of a page in place.
+async function load(data) {
   const table = async (packed) => (packed ? new Table(await unpack(packed)) : null);
   for (const reading of data.readings) {
     for (const map of reading.maps) {

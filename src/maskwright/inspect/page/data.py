@@ -73,7 +73,7 @@ def _reading(look: Inspection, is_exact: bool) -> dict[str, Any]:
         "maps": [_map(one, is_exact) for one in look.maps],
         "states": _states(look.states),
         "predictions": None if look.predictions is None else _predictions(look.predictions),
-        "attributions": [_attribution(one) for one in look.attributions],
+        "attributions": None if look.attributions is None else [_attribution(one) for one in look.attributions],
         "steps": _steps(look.steps),
     }
 

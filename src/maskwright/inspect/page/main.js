@@ -14,7 +14,7 @@ const VIEWS = [
   ["predictions", "Predictions", predictions, "Predicted tokens."],
   ["attributions", "Attributions", attributions, "Feature attributions of the prediction."],
 ];
-const HAS = { predictions: (reading) => reading.predictions, attributions: (reading) => reading.attributions.length };
+const HAS = { predictions: (reading) => reading.predictions, attributions: (reading) => !reading.attributions || reading.attributions.length };
 
 function header() {
   const [first, second] = data.readings;
@@ -40,7 +40,7 @@ function toolbar() {
         if (!by) return;
         const next = known[(index + by + known.length) % known.length][0];
         change({ view: next });
-        document.getElementById(`tab-${next}`).focus();
+        home.tree.getElementById(`tab-${next}`).focus();
       },
     }, label))),
     !HAS[state.view] && h("div", { class: "fields" },
@@ -62,11 +62,12 @@ function kindSelect(maps) {
 }
 
 function draw(keepFocus = true) {
-  const kept = keepFocus && document.activeElement ? document.activeElement.dataset.key : null;
+  const kept = keepFocus && home.tree.activeElement ? home.tree.activeElement.dataset.key : null;
   const scroll = [window.scrollX, window.scrollY];
   const [name, , view, said] = VIEWS.find(([own]) => own === state.view) || VIEWS[0];
-  const panel = h("main", { id: "panel", role: "tabpanel", "aria-labelledby": `tab-${name}`, class: `view ${name}${data.readings.length > 1 ? " two" : ""}` });
-  document.getElementById("app").replaceChildren(header(), toolbar(), h("p", { class: "lead" }, said), panel, h("footer", {}, h("p", {}, data.exactness)));
+  const panel = h(home.isPart ? "div" : "main", { id: "panel", role: "tabpanel", "aria-labelledby": `tab-${name}`, class: `view ${name}${data.readings.length > 1 ? " two" : ""}` });
+  const frame = home.isPart ? [] : [header(), h("footer", {}, h("p", {}, data.exactness))];
+  home.root.replaceChildren(...frame.slice(0, 1), toolbar(), h("p", { class: "lead" }, said), panel, ...frame.slice(1));
   if (name === "heads" && data.moves) moved(panel.appendChild(h("div", { class: "moves" })));
   if (name === "heads" && data.comparison) compared(panel.appendChild(h("div", { class: "moves" })));
   const readings = data.readings.map((reading, index) => {
@@ -80,10 +81,10 @@ function draw(keepFocus = true) {
     if (name === "lines") part.append(saves("attention", () => pictureOfLines(part, map)));
   }
   if (kept) {
-    const again = document.querySelector(`[data-key="${CSS.escape(kept)}"]`);
+    const again = home.tree.querySelector(`[data-key="${CSS.escape(kept)}"]`);
     if (again) again.focus({ preventScroll: true });
   }
-  document.getElementById(`tab-${name}`).scrollIntoView({ block: "nearest", inline: "nearest" });
+  home.tree.getElementById(`tab-${name}`).scrollIntoView({ block: "nearest", inline: "nearest" });
   window.scrollTo(...scroll);
 }
 
@@ -101,18 +102,20 @@ function pictureOfLines(part, map) {
   return picture;
 }
 
-async function start() {
-  data = await load();
+// Show what was unpacked.
+async function show(given) {
+  data = await load(given);
   readAddress();
-  if (!VIEWS.some(([name]) => name === state.view)) state.view = "overview";
-  redraw = draw;
-  draw(false);
-  window.addEventListener("hashchange", () => { readAddress(); draw(); });
-  let width = window.innerWidth;
-  window.addEventListener("resize", () => {
-    if (window.innerWidth !== width) { width = window.innerWidth; draw(); }
-  });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());
+  draw();
 }
 
-start();
+// Draw in `home` from now on, again where the width or the theme changes.
+function settle(options) {
+  Object.assign(home, options);
+  redraw = draw;
+  let width = window.innerWidth;
+  window.addEventListener("resize", () => {
+    if (window.innerWidth !== width && data) { width = window.innerWidth; draw(); }
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => data && draw());
+}

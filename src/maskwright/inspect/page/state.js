@@ -1,5 +1,16 @@
 // The state of the view, in the address of the page: a link restores it.
 
+// Where the page is drawn: a file of its own, or a part of another page, which then keeps the address.
+const home = {
+  root: null, // the element that is filled
+  tree: document, // the document, or the shadow root around it
+  isPart: false,
+  address: {
+    read: () => new URLSearchParams(location.hash.slice(1)),
+    write: (own) => history.replaceState(null, "", `#${own}`),
+  },
+};
+
 const state = {
   view: "overview",
   kind: 0, // of attention
@@ -35,7 +46,7 @@ function writeAddress() {
   for (const name of PLACES) if (state[name] >= 0) own.set(name, state[name]);
   if (state.part) own.set("part", state.part);
   if (state.root) own.set("shade", "root");
-  history.replaceState(null, "", `#${own}`);
+  home.address.write(own);
 }
 
 // A page of two texts opens with the largest attention change, and the requested word.
@@ -63,13 +74,13 @@ function focus(map) {
 }
 
 function readAddress() {
-  const own = new URLSearchParams(location.hash.slice(1));
+  const own = home.address.read();
   const maps = data.readings[0].maps;
   const kind = maps.findIndex((map) => map.kind === own.get("kind"));
   state.kind = kind >= 0 ? kind : 0;
   const map = maps[state.kind];
-  if (!location.hash && data.moves) return openMoved(maps[maps.length - 1], maps.length - 1);
-  state.view = own.get("view") || "overview";
+  if (!own.size && data.moves) return openMoved(maps[maps.length - 1], maps.length - 1);
+  state.view = VIEWS.some(([name]) => name === own.get("view")) ? own.get("view") : "overview";
   state.layer = Math.max(0, map.layers.indexOf(Number(own.get("layer"))));
   state.heads = (own.get("heads") || "").split(".").map((head) => map.heads.indexOf(Number(head))).filter((head) => head >= 0);
   if (!state.heads.length) state.heads = [0];

@@ -40,16 +40,20 @@ function best(values, count) {
   return Array.from(values.keys()).sort((a, b) => values[b] - values[a] || a - b).slice(0, count);
 }
 
-// The current colors of the page, [red, green, blue].
+// The current colors of the page: [red, green, blue] of the shades, and those of text.
 function theme() {
-  const style = getComputedStyle(document.documentElement);
-  const read = (name) => style.getPropertyValue(name).trim();
-  const rgb = (name) => read(name).split(/[\s,]+/).map(Number);
-  return {
-    paper: rgb("--c-paper"), warm: rgb("--c-warm"), cold: rgb("--c-cold"), ink: read("--ink"), soft: read("--soft"),
-    hair: read("--hair"), mark: read("--accent"), font: read("--sans"), isDark: read("--is-dark") === "1",
+  const probe = home.root.appendChild(h("span", { hidden: true })); // resolves light and dark
+  const read = (name) => {
+    probe.style.color = `var(${name})`;
+    return getComputedStyle(probe).color;
   };
+  const rgb = (name) => read(name).match(/[\d.]+/g).slice(0, 3).map(Number);
+  const found = { paper: rgb("--c-paper"), warm: rgb("--c-warm"), cold: rgb("--c-cold"), ink: read("--ink"), soft: read("--soft"), font: sans() };
+  probe.remove();
+  return { ...found, isDark: found.paper[0] < 128 };
 }
+
+const sans = () => getComputedStyle(home.root).getPropertyValue("--sans");
 
 const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
 
@@ -103,7 +107,7 @@ function fileOf(picture) {
     element.removeAttribute("class");
   });
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-  copy.style.background = getComputedStyle(document.documentElement).getPropertyValue("--paper");
+  copy.style.background = css(theme().paper);
   return new Blob([new XMLSerializer().serializeToString(copy)], { type: "image/svg+xml" });
 }
 
@@ -141,7 +145,7 @@ function button(label, onclick, more = {}) {
 // The width of a label at 13 px, in the font of the page.
 const ruler = document.createElement("canvas").getContext("2d");
 function widthOf(label, size = 13) {
-  ruler.font = `${size}px ${getComputedStyle(document.documentElement).getPropertyValue("--sans")}`;
+  ruler.font = `${size}px ${sans()}`;
   return ruler.measureText(label).width;
 }
 

@@ -1,0 +1,3 @@
+// The page as a part of another one, which gives the data and keeps the address.
+
+export { draw, readAddress, settle, show };
