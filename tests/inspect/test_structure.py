@@ -55,7 +55,8 @@ def test_flops_are_those_of_the_formulas(load):
     assert found.flops == sum(layers) + count * flops.word_head_flops(config)
     parts = {part.name: part for block in found.blocks for part in block.parts}
     assert parts["encoder.layers.0.attention"].flops == 4 * config.hidden_size * count * count
-    assert (parts["encoder.layers.0.ffn.up"].input, parts["encoder.layers.0.ffn.up"].output) == ((count, 32), (count, 64))
+    up = parts["encoder.layers.0.ffn.up"]
+    assert (up.input, up.output) == ((count, 32), (count, 64))
 
 
 def test_a_weight_is_described_by_its_numbers(load):

@@ -205,7 +205,7 @@ def _shape(value: Any) -> tuple[int, ...]:
 
 
 def _block_names(model: Model) -> list[str]:
-    """The modules that are blocks: each layer, and what stands beside the layers."""
+    """The modules that are blocks: each layer, and the modules around the layers."""
     found = []
     for name, child in model.named_children():
         if name == "head" or not any(True for _ in child.children()):
@@ -232,7 +232,7 @@ def _last(parts: Iterable[Part]) -> tuple[int, ...]:
 
 
 def _parts(block: nn.Module, block_name: str, run: _Run) -> list[Part]:
-    """Modules with parameters of their own, and what a module computes besides its children."""
+    """Modules with parameters of their own, and what a module computes outside of its children."""
     found: list[Part] = []
     for inner, module in block.named_modules():
         if isinstance(module, LowRank):
@@ -252,7 +252,7 @@ def _parts(block: nn.Module, block_name: str, run: _Run) -> list[Part]:
 
 
 def _ordered(parts: list[Part]) -> list[Part]:
-    """A module comes before its children; what it computes itself comes before its last child, or in a head at the end."""
+    """Moves what a module computes itself behind its children, in attention before the last of them."""
     result = list(parts)
     for part in parts:
         inside = [one for one in result if one.name.startswith(f"{part.name}.")]
@@ -268,7 +268,7 @@ def _own_weights(module: nn.Module, name: str) -> tuple[Weight, ...]:
     """Parameters of a module and of its low-rank updates."""
     pairs = list(module.named_parameters(recurse=False))
     if "lora" in dict(module.named_children()):
-        pairs += [(f"lora.{inner}", one) for inner, one in module.lora.named_parameters()]  # type: ignore[union-attr,operator]  # a ModuleDict
+        pairs += [(f"lora.{inner}", one) for inner, one in module.lora.named_parameters()]  # type: ignore[union-attr]  # a ModuleDict
     return tuple(Weight(f"{name}.{inner}", tuple(one.shape), one.numel()) for inner, one in pairs)
 
 

@@ -1,4 +1,4 @@
-"""Weights of a model: distribution and singular values of a parameter, and differences to another model's parameters."""
+"""Weights of a model: distribution and singular values of a parameter, differences from another model."""
 
 from __future__ import annotations
 

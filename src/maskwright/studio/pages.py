@@ -133,7 +133,7 @@ PAGES = (
         "model",
         "Model",
         "Inside",
-        "The blocks of a model: shapes, parameters and FLOPs, the distribution of every weight, and what training changed.",
+        "The blocks of a model: shapes, parameters, FLOPs, every weight, and what training changed.",
         of_weights=True,
     ),
     Page("runs", "Runs", "Training", "Runs side by side: curves, settings, results, reports.", needs_model=False),
