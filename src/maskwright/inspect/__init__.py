@@ -12,6 +12,7 @@
     moves.py        attention changes between texts   capture.py      module inputs and outputs
     gradients.py    gradient decay by distance        cells.py, rules.py, text.py   units of recurrent networks
     lengths.py      translation scores by length      probe.py, probe_rows.py       layer-wise probing
+    structure.py    blocks, shapes and FLOPs          weights.py      weights and their differences
 
 Functions take a model from `maskwright.load` and a text or text pair. Arrays are numpy, on the CPU.
 """

@@ -23,6 +23,7 @@ class Page:
         ability: What a model must be able to do, or several abilities of which one suffices; "" for every model.
         needs_model: Whether it requires a loaded model.
         of_attention: Whether it requires a model with attention weights.
+        of_weights: Whether it requires a model with weights, not an exported graph.
         shared_routes: Module of `views` with its routes if it shares one; "" for the module of its name.
     """
 
@@ -33,6 +34,7 @@ class Page:
     ability: str = ""
     needs_model: bool = True
     of_attention: bool = False
+    of_weights: bool = False
     shared_routes: str = ""
 
     @property
@@ -43,7 +45,8 @@ class Page:
     def fits(self, model: LoadedModel) -> bool:
         """Returns whether the page supports this model."""
         is_able = not self.ability or model.kind.can(*self.ability.split())
-        return is_able and (attends(model.model) or not self.of_attention)
+        has_weights = model.model.graph_precision is None or not self.of_weights
+        return is_able and has_weights and (attends(model.model) or not self.of_attention)
 
 
 PAGES = (
@@ -125,6 +128,13 @@ PAGES = (
         "Inside",
         "Everything at once: heads, steps, flow, layers, predictions; two texts or two models; saved as one HTML file.",
         of_attention=True,
+    ),
+    Page(
+        "model",
+        "Model",
+        "Inside",
+        "The blocks of a model: shapes, parameters, FLOPs, every weight, and what training changed.",
+        of_weights=True,
     ),
     Page("runs", "Runs", "Training", "Runs side by side: curves, settings, results, reports.", needs_model=False),
     Page("train", "Train", "Training", "Fine-tune a model on your data and follow its training curves."),
