@@ -83,6 +83,39 @@ def test_every_view_is_quiet_fits_and_can_be_read(open_look: Any, name: str, wid
     assert opened.complaints == [] and opened.requests == []
 
 
+def test_two_texts_are_shown_with_their_differences(open_look: Any):
+    opened = open_look("two texts")
+    [one, other], _, _ = pages()["two texts"]
+    first, second = one.attention.main, other.attention.main
+    view(opened, "overview")
+    squares = opened.page.locator(".moves .square")
+    labels = squares.evaluate_all("all => all.map(one => one.ariaLabel.split(': ')[1])")
+    expected = 100 * head_moves(first, second).distances.ravel()
+    assert [float(label.removesuffix(" %")) for label in labels] == pytest.approx(expected.tolist(), abs=0.51)
+    squares.nth(5).click()
+    opened.page.wait_for_selector("main.matrix")
+    layer, head = divmod(5, len(first.heads))
+    picture = opened.page.locator(".moves canvas")
+    assert f"layer {layer + 1}, head {head + 1}" in picture.get_attribute("aria-label")
+    picture.focus()
+    opened.page.keyboard.press("ArrowRight")
+    change = (second.weights - first.weights)[layer, head, 0, 1]
+    told = opened.page.locator(".moves .readout").inner_text()
+    assert float(told.split()[-1]) == pytest.approx(float(change), abs=1e-3)
+    view(opened, "layers")
+    assert opened.page.locator(".moves canvas").count() == 1
+    assert opened.complaints == []
+
+
+def test_the_answer_that_is_predicted_is_explained_first(open_look: Any):
+    opened = open_look("pair")
+    view(opened, "attributions")
+    best = max(pages()["pair"][0][0].attributions, key=lambda one: one.at_text)
+    assert (
+        opened.page.get_by_label("answer").locator("option:checked").inner_text().startswith(best.answer[:20].strip())
+    )
+
+
 def test_a_small_screen_of_320_and_a_wide_one_of_1600_fit_too(open_look: Any):
     for width in (320, 1600):
         opened = open_look("translation", width)

@@ -26,23 +26,10 @@ from ..view import Inspection
 from .data import page_data
 
 SCRIPTS = (
-    "tools",
-    "picture",
-    "data",
-    "state",
-    "tokens",
-    "overview",
-    "lines",
-    "matrix",
-    "neurons",
-    "steps",
-    "heads",
-    "flow",
-    "layers",
-    "predictions",
-    "attributions",
-    "main",
-)  # fmt: skip; then `file` for a file of its own, or `part` for a part of another page
+    "tools", "picture", "data", "state", "tokens", "overview", "lines", "matrix", "neurons", "steps", "heads", "flow",
+    "layers", "predictions", "attributions", "differences", "main",
+)  # fmt: skip
+# Then `file` for a file of its own, or `part` for a part of another page.
 
 
 def render(

@@ -10,9 +10,7 @@ function attributions(reading, map, panel) {
     panel.append(h("p", { class: "note" }, "No attributions: they exist for classifiers, regression models and masks, in shorter texts."));
     return;
   }
-  // Of classes the predicted one, of masks the first.
-  const first = reading.predictions ? 0 : best(all.map((one) => one.at_text), 1)[0];
-  const index = state.answer < 0 ? first : clamp(state.answer, 0, all.length - 1);
+  const index = shownAnswer(reading);
   const own = all[index];
   const full = Math.max(1e-9, ...own.values.map(Math.abs));
   const colors = theme();
@@ -32,6 +30,17 @@ function attributions(reading, map, panel) {
       h("tbody", {}, order.slice(0, 20).map((token) => h("tr", {}, h("th", { scope: "row", dir: "auto" }, own.tokens.labels[token]),
         h("td", { class: own.values[token] < 0 ? "other" : null }, barOf(Math.abs(own.values[token]) / full), h("span", { class: "value" }, signed(own.values[token])))))))),
     button("Save CSV", () => saveCsv("attributions.csv", [["token", "adds"], ...own.tokens.labels.map((label, i) => [label, own.values[i]])]), { class: "quiet" })));
+}
+
+// The selected answer; else of masks the first, of classes the one that is predicted for the first text.
+function shownAnswer(reading) {
+  const all = reading.attributions;
+  if (state.answer >= 0) return clamp(state.answer, 0, all.length - 1);
+  if (reading.predictions) return 0;
+  const predicted = (own) => best(own.map((one) => one.at_text), 1)[0];
+  const [first] = data.readings;
+  const same = first.attributions?.length ? all.findIndex((one) => one.answer === first.attributions[predicted(first.attributions)].answer) : -1;
+  return same >= 0 ? same : predicted(all);
 }
 
 // Black or white, whichever has more contrast (WCAG 2.2, relative luminance).

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..attribution import Attribution
 from ..compare import ModelComparison
-from ..moves import AttentionChanges
+from ..moves import AttentionChanges, align
 from ..predictions import Predictions
 from ..states import States
 from ..steps import LayerSteps
@@ -41,6 +41,7 @@ def page_data(
         "readings": [_reading(own, is_exact) for own in looks],
         "moves": None if moves is None else moves.to_json(SHOWN_MOVES),
         "comparison": None if comparison is None else comparison.to_json(),
+        "aligned": None if len(looks) == 1 else align(*(look.states.tokens for look in looks)),
         "exactness": (
             "Weights are kept to 0.05 % of themselves."
             if is_exact

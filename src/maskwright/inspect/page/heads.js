@@ -53,14 +53,14 @@ function wordToWord(map) {
 }
 
 // A square for each head, layers as rows.
-function headGrid(map, scores, full) {
+function headGrid(map, scores, full, view = "lines") {
   const colors = theme();
   const box = h("div", { class: "squares" });
   box.style.setProperty("--heads", map.heads.length);
   map.layers.forEach((layer, row) => {
     box.append(h("span", { class: "layer" }, layer));
     map.heads.forEach((head, column) => {
-      const one = h("button", { type: "button", class: "square", tabindex: -1, title: `layer ${layer}, head ${head}: ${percent(scores[row][column])}`, "aria-label": `layer ${layer}, head ${head}: ${percent(scores[row][column])}`, onclick: () => change({ view: "lines", layer: row, heads: [column] }) });
+      const one = h("button", { type: "button", class: "square", tabindex: -1, title: `layer ${layer}, head ${head}: ${percent(scores[row][column])}`, "aria-label": `layer ${layer}, head ${head}: ${percent(scores[row][column])}`, onclick: () => change({ view, layer: row, heads: [column] }) });
       one.style.background = css(shade(colors, scores[row][column] / full));
       box.append(one);
     });

@@ -70,6 +70,7 @@ function draw(keepFocus = true) {
   home.root.replaceChildren(...frame.slice(0, 1), toolbar(), h("p", { class: "lead" }, said), panel, ...frame.slice(1));
   if (name === "heads" && data.moves) moved(panel.appendChild(h("div", { class: "moves" })));
   if (name === "heads" && data.comparison) compared(panel.appendChild(h("div", { class: "moves" })));
+  if (data.readings.length > 1) differ(name, panel);
   const readings = data.readings.map((reading, index) => {
     const part = panel.appendChild(h("section", { class: "reading", "aria-label": data.readings.length > 1 ? `${index + 1}: ${reading.text}` : null }));
     if (data.readings.length > 1) part.append(h("h2", { dir: "auto" }, data.readings[0].text === data.readings[1].text ? reading.name : reading.text));

@@ -12,8 +12,9 @@ function matrix(reading, map, panel) {
   );
 }
 
-// A matrix of numbers from 0 to 1 with its axes. rows: arrays; down, across: sides; pick: called with the selected row.
-function heat(panel, { rows, down, across, name, chosen = -1, pick = null, full = 1, format = number }) {
+// A matrix of numbers from 0 to 1, or from −1 if signed, with its axes. rows: arrays; down, across: sides; pick: called
+// with the selected row.
+function heat(panel, { rows, down, across, name, chosen = -1, pick = null, full = 1, format = number, isSigned = false }) {
   const colors = theme();
   const room = Math.min(panel.clientWidth || 340, 1100);
   const labels = [...down.labels, ...across.labels].map((label) => cut(label, LETTERS));
@@ -26,7 +27,7 @@ function heat(panel, { rows, down, across, name, chosen = -1, pick = null, full 
   const height = top + cell * down.labels.length + 1;
   const [picture, context] = canvas(width, height, `${name}: a matrix of ${down.labels.length} by ${across.labels.length} weights`);
   const size = { left, top, cell, isLabelled };
-  const tone = (value) => (state.root ? Math.sqrt(value / full) : value / full);
+  const tone = (value) => (state.root ? Math.sign(value) * Math.sqrt(Math.abs(value) / full) : value / full);
   const readout = h("p", { class: "readout", "aria-live": "polite" });
   let cursor = [Math.max(chosen, 0), 0];
   const point = (query, key) => {
@@ -56,7 +57,7 @@ function heat(panel, { rows, down, across, name, chosen = -1, pick = null, full 
   drawHeat(context, rows, down, across, colors, size, tone, chosen, [width, height]);
   return h("div", { class: "heat" },
     h("div", { class: "holder" }, picture, frame), readout,
-    h("div", { class: "below" }, scaleOf(colors, full, format), rootSwitch(),
+    h("div", { class: "below" }, scaleOf(colors, full, format, isSigned), rootSwitch(),
       button("Save PNG", () => savePng(`${name.replaceAll(/[^a-z0-9]+/gi, "-")}.png`, picture), { class: "quiet" }),
       button("Save CSV", () => saveCsv(`${name.replaceAll(/[^a-z0-9]+/gi, "-")}.csv`, [["", ...across.labels], ...rows.map((row, i) => [down.labels[i], ...row])]), { class: "quiet" })));
 }
@@ -108,12 +109,12 @@ function drawDense(context, rows, colors, cell, tone) {
 }
 
 // Legend of the shades.
-function scaleOf(colors, full, format = number) {
-  const steps = [0, 0.25, 0.5, 0.75, 1];
-  return h("span", { class: "scale", role: "img", "aria-label": `Shades from 0 to ${format(full)}${state.root ? ", of the roots" : ""}` },
+function scaleOf(colors, full, format = number, isSigned = false) {
+  const steps = isSigned ? [-1, -0.5, 0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1];
+  return h("span", { class: "scale", role: "img", "aria-label": `Shades from ${isSigned ? format(-full) : 0} to ${format(full)}${state.root ? ", of the roots" : ""}` },
     steps.map((step) => {
       const one = h("i", {});
-      one.style.background = css(shade(colors, state.root ? Math.sqrt(step) : step));
+      one.style.background = css(shade(colors, state.root ? Math.sign(step) * Math.sqrt(Math.abs(step)) : step));
       return h("span", {}, one, format(step * full, 2));
     }));
 }
