@@ -8,20 +8,28 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...core.errors import InputError, TrainingError
 from ...data.batch import Batch
 from ...data.deal import Deal, everything
+from ...models.device import DTYPES
+from ...objectives.outcome import LossSums
+from ..checkpoint import moments_of
 from ..optimizer import RowGradients
+from ..settings import ReducePrecision
 from ..signals import StopRequest
 from .group import Group, ProcessGroup
 from .reduction import GradientSum
+
+if TYPE_CHECKING:
+    from .sharding import ShardedNetwork
 
 ADVICE = "training stopped; the last checkpoint is unchanged. Use a smaller --lr or more --warmup, then --restart."
 
@@ -55,9 +63,33 @@ class LocalSteps:
     def before_last(self) -> None:
         """Before the last backward pass of a step."""
 
+    def outcome(self, job: Any, batch: Batch) -> LossSums:
+        """What the job computes for a batch."""
+        found: LossSums = job.outcome(batch)
+        return found
+
+    def backward(self, loss: Tensor, number: int) -> None:
+        """The backward pass of a micro-batch."""
+        loss.backward()
+
     def finish(self) -> None:
         """After the last backward pass of a step: complete the gradients."""
         self.rows.spread()
+
+    def clip(self, trained: Sequence[Tensor], most: float) -> float:
+        """Limit the norm of the gradient; returns what it was."""
+        return float(nn.utils.clip_grad_norm_(trained, most))
+
+    def whole(self) -> AbstractContextManager[None]:
+        """Inside the block, the job's network has its weights in the first process."""
+        return nullcontext()
+
+    def end(self) -> None:
+        """After the last step: give the job's network its weights."""
+
+    def moments(self, job: Any, optimizer: torch.optim.Optimizer) -> Callable[[], Mapping[str, Tensor]]:
+        """Returns a function of the optimizer state (see `checkpoint.moments_of`), for the first process."""
+        return partial(moments_of, job.model, optimizer)
 
     def clear(self) -> None:
         """After the update."""
@@ -84,9 +116,9 @@ class LocalSteps:
 
 
 class SharedSteps(LocalSteps):
-    """The steps of one of several processes."""
+    """The steps of one of several processes. gradients: None if another way adds them up."""
 
-    def __init__(self, group: ProcessGroup, gradients: GradientSum, stop: StopRequest) -> None:
+    def __init__(self, group: ProcessGroup, gradients: GradientSum | None, stop: StopRequest) -> None:
         super().__init__(RowGradients([]))
         self.group, self.gradients, self.stop = group, gradients, stop
         self._seconds: defaultdict[str, float] = defaultdict(float)
@@ -114,14 +146,16 @@ class SharedSteps(LocalSteps):
 
     def before_last(self) -> None:
         """Before the last backward pass of a step: send gradients as they are completed."""
-        self.gradients.expect_last()
+        if self.gradients is not None:
+            self.gradients.expect_last()
 
     def finish(self) -> None:
         """Add up the gradients of all processes."""
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             torch.cuda.current_stream().synchronize()  # so that computing is not counted as waiting
         self.group.watch.longest_step = max(self.group.watch.longest_step, self._lap("compute"))
-        self.gradients.finish()
+        if self.gradients is not None:
+            self.gradients.finish()
         self._lap("communication")
 
     def clear(self) -> None:
@@ -161,22 +195,83 @@ class SharedSteps(LocalSteps):
         return passed
 
 
+class ShardedSteps(SharedSteps):
+    """The steps of one of several processes, each of which stores a part of the network.
+
+    Gathering weights and adding up gradients are part of the time of computing.
+    """
+
+    def __init__(self, group: ProcessGroup, network: ShardedNetwork, stop: StopRequest) -> None:
+        super().__init__(group, None, stop)
+        self.network = network
+        self._losses: list[Tensor] = []  # of this process in this step
+
+    def outcome(self, job: Any, batch: Batch) -> LossSums:
+        """What the job computes for a batch with the sharded network."""
+        return self.network.outcome(batch)
+
+    def backward(self, loss: Tensor, number: int) -> None:
+        """The backward pass. FSDP averages over the processes; a repeated micro-batch has no effect."""
+        self._losses.append(loss.detach())
+        with self.group.watch.blocked():
+            (loss * (self.group.world if number >= 0 else 0)).backward()
+
+    def clip(self, trained: Sequence[Tensor], most: float) -> float:
+        """Limit the norm of the whole gradient, of which each process has a part."""
+        with self.group.watch.blocked():
+            norm: Any = nn.utils.clip_grad_norm_(trained, most)
+            return float(norm.full_tensor())
+
+    def clear(self) -> None:
+        """After the update."""
+        super().clear()
+        self._losses.clear()
+
+    def explain(self, step: int, repeat: Callable[[], float]) -> TrainingError:
+        """The error in the process whose own loss is not finite, without a repetition, which needs all processes."""
+        own = float(torch.stack(self._losses).sum())
+        return super().explain(step, lambda: own)
+
+    def whole(self) -> AbstractContextManager[None]:
+        """Inside the block, the job's network has its weights in the first process."""
+        return self.network.whole()
+
+    def end(self) -> None:
+        """After the last step: give the job's network its weights in all processes."""
+        self.network.gather()
+
+    def moments(self, job: Any, optimizer: torch.optim.Optimizer) -> Callable[[], Mapping[str, Tensor]]:
+        """Returns a function of the optimizer state, gathered in the first process."""
+        found = self.network.moments(optimizer)
+        return lambda: found
+
+
 @contextmanager
-def steps_of(job: Any, group: Group, stop: StopRequest) -> Iterator[LocalSteps]:
-    """The steps of `job` in this process. Raises InputError for a job that only one process can train."""
+def steps_of(
+    job: Any, group: Group, stop: StopRequest, reduced: torch.dtype | None = None, network: ShardedNetwork | None = None
+) -> Iterator[LocalSteps]:
+    """The steps of `job` in this process. reduced: see Bucket; network: of sharded training.
+
+    Raises InputError for a job that only one process can train.
+    """
     model: nn.Module = job.model
     if not isinstance(group, ProcessGroup):
         with RowGradients.of(model) as rows:
             yield LocalSteps(rows)
         return
-    job.deal = group.deal
+    job.deal = group.deal if network is None else group.deal_equally_many
     try:
-        with GradientSum.of(model, group.watch) as gradients:
-            steps = SharedSteps(group, gradients, stop)
+        with nullcontext() if network is not None else GradientSum.of(model, group.watch, reduced) as gradients:
+            steps = SharedSteps(group, gradients, stop) if network is None else ShardedSteps(group, network, stop)
             steps.after_evaluation(job.should_stop)  # a resumed run may have ended early
             yield steps
     finally:
         job.deal = everything
+
+
+def reduced_type(name: ReducePrecision | None) -> torch.dtype | None:
+    """The type in which gradients are added up; None for that of the weights."""
+    return None if name is None else DTYPES[name]
 
 
 def check_dealt(job: Any) -> None:
