@@ -36,6 +36,7 @@ from .run import RunFolder
 from .schedules import Schedule, learning_rate, warmup_steps
 from .settings import ReducePrecision
 from .signals import Interrupted, StopRequest, stop_on_signals
+from .step_flops import batch_flops
 
 if TYPE_CHECKING:
     from .distributed.sharding import ShardedNetwork
@@ -173,7 +174,8 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
             if step % settings.log_every == 0 or step == settings.steps:
                 summed = Window.merged(group.gather(dict(window.sums)))
                 record |= {"step": step, **summed.means(), "lr": _rate(settings, step - 1), "grad_norm": norm}
-                record |= {"tokens": int(summed.sums["tokens"]), **clock.read(), **steps.read_times()}
+                record |= {"tokens": int(summed.sums["tokens"]), **(speed := clock.read())}
+                record |= steps.times.read(speed["seconds"])
                 window = Window()
                 progress.update(step, _describe(record))
                 if run is not None:
@@ -191,6 +193,8 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
                 clock.skip()
             _stop_if_requested(stop, run, step, settings.steps)
         steps.end()
+        if summary := steps.times.summary():
+            note(summary)
     return step
 
 
@@ -229,7 +233,9 @@ def _one_step(
     counts: defaultdict[str, int] = defaultdict(int)
     counted = [batch for number, batch in batches if number >= 0]
     for batch in counted:
-        for part, count in job.counts(batch).items():
+        labels = job.counts(batch)
+        steps.times.flops += batch_flops(job.model, batch, labels)
+        for part, count in labels.items():
             counts[part] += count
     totals, tokens = steps.add_up(counts, sum(batch.num_all_tokens for batch in counted))
     outcomes = _backward(job, batches, totals, settings.seed, step, steps)

@@ -42,7 +42,7 @@ from maskwright.train.pretraining.config import PretrainConfig
 from maskwright.train.pretraining.pretrain import pretrain
 from train.runs import TINY, corpus, labeled
 
-TIMES = ("tokens_per_second", "time")
+TIMES = ("tokens_per_second", "tflops_per_second", "memory_mb", "slowest_process", "time")
 FAILED = 99  # exit code of a process that did not come to an end in time
 Command = Callable[[Path], object]
 Hook = Callable[[], None]
@@ -202,8 +202,6 @@ def fingerprint(folder: Path) -> dict[str, Any]:
         for path in sorted(folder.rglob("metrics.jsonl"))
         for line in path.read_text(encoding="utf-8").splitlines()
     ]
-    for record in log:
-        record.pop("slowest_process", None)
     return {"weights": storage.sha256(folder / "model" / "model.safetensors"), "log": log}
 
 

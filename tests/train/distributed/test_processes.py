@@ -80,6 +80,9 @@ def test_the_log_of_several_processes_has_times_of_a_step(fast: dict[str, Any]):
     record = fast["equal"]["record"]
     assert all(record[f"{kind}_seconds"] >= 0 for kind in ("data", "compute", "communication"))
     assert record["slowest_process"] in (0, 1) and record["tokens_per_second"] > 0
+    assert len(record["memory_mb"]) == 2 and min(record["memory_mb"]) > 10 and record["tflops_per_second"] > 0
+    (line,) = [line for line in "".join(fast["equal"]["messages"]).splitlines() if line.startswith("2 processes: ")]
+    assert "communication" in line and "MB of memory each" in line and "longer than the others" in line
 
 
 def test_a_killed_process_ends_the_job_and_the_same_command_resumes(fast: dict[str, Any]):
