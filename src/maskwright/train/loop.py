@@ -7,7 +7,6 @@ checkpoint gives the same results as an uninterrupted one.
 from __future__ import annotations
 
 import math
-import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -27,6 +26,7 @@ from ..objectives.outcome import LossSums
 from ..objectives.scores import mean_scores
 from .callbacks import CheckpointFacts, EvaluationFacts, StepFacts, read_only
 from .checkpoint import list_checkpoints, load_latest, restore_moments, save_checkpoint
+from .clock import Clock
 from .distributed.agreement import check_same
 from .distributed.group import Group, ProcessGroup
 from .distributed.resume import share_moments, share_weights
@@ -165,7 +165,7 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
         steps_of(job, group, stop, reduced_type(settings.reduce_precision), sharded) as steps,
         track(name, settings.steps, "steps", step) as progress,
     ):
-        clock = _Clock()
+        clock = Clock()
         while step < settings.steps and not steps.is_done(job):
             norm, tokens = _one_step(job, optimizer, steps, settings, step, window)
             clock.add(tokens)
@@ -363,31 +363,6 @@ def _describe(record: dict[str, float]) -> str:
     shown = {key: value for key, value in record.items() if key == "loss" or key.endswith("_accuracy")}
     words = [f"{key.replace('_accuracy', '')} {value:.3f}" for key, value in shown.items()]
     return ", ".join([*words, f"{record['tokens_per_second']:,.0f} tokens/s"])
-
-
-class _Clock:
-    """Tokens per second of training, excluding evaluation and saving."""
-
-    def __init__(self) -> None:
-        self.tokens, self.seconds, self.since = 0, 0.0, time.monotonic()
-
-    def add(self, tokens: int) -> None:
-        """Count a step's tokens and its time."""
-        now = time.monotonic()
-        self.tokens += tokens
-        self.seconds += now - self.since
-        self.since = now
-
-    def skip(self) -> None:
-        """Exclude the time since the last step."""
-        self.since = time.monotonic()
-
-    def read(self) -> dict[str, float]:
-        """Tokens per second and seconds since the last call."""
-        rate = self.tokens / max(self.seconds, 1e-9)
-        result = {"tokens_per_second": round(rate, 1), "seconds": round(self.seconds, 3)}
-        self.tokens, self.seconds = 0, 0.0
-        return result
 
 
 @contextmanager
