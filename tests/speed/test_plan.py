@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from maskwright.core.errors import ConfigError, InputError
+from maskwright.core.gpus import GPUS, gpu_named
 from maskwright.models.build import build
 from maskwright.models.presets import PRESETS, preset
 from maskwright.speed import published
 from maskwright.speed.communication import communication, link_of
 from maskwright.speed.fits import USABLE_MEMORY, Hardware, micro_batches
-from maskwright.speed.gpus import GPUS, gpu_named
 from maskwright.speed.plan import make_plan
 from maskwright.speed.plan_config import PlanConfig
 from maskwright.speed.probe import RandomText, probe

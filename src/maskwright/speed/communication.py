@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..core.config import check
-from .gpus import GB
+from ..core.gpus import GB
 
 if TYPE_CHECKING:
     from ..models.memory import TrainingMemory

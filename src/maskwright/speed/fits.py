@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ..core.errors import InputError
+from ..core.gpus import GB, GPUS, Gpu
 from ..models.memory import TrainingMemory
 from ..models.presets import PRESETS
 from .communication import sharded_total
-from .gpus import GB, GPUS, Gpu
 from .plan_config import PlanConfig
 from .workload import Workload, workload_of
 

@@ -13,13 +13,13 @@ from typing import Any
 import torch
 
 from ..core.config import check
+from ..core.gpus import GB, TERA, Gpu, gpu_named
 from ..doctor.machine import memory_bytes
 from ..models.describe import parameter_count
 from ..models.device import resolve_device, resolve_precision
 from ..models.memory import TrainingMemory
 from .communication import Communication, communication, link_of, sharded_total
 from .fits import Hardware, hardware_of, micro_batches
-from .gpus import GB, TERA, Gpu, gpu_named
 from .plan_config import STEPS, PlanConfig
 from .probe import probe
 from .workload import Flops, Workload, workload_of

@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 from ..core import registry
 from ..core.config import check, check_above_zero, check_at_least, check_below_one, check_name, fit_types
+from ..core.gpus import gpu_named
 from ..core.options import HARDWARE, option
 from ..objectives.fitting import GENERAL, usual_objective
 from ..train import settings
 from ..train.pretraining.config import GENERATOR_SHARE, MASK_RATE, OBJECTIVE_OF
 from .communication import link_of
-from .gpus import gpu_named
 
 BATCH_HERE, BATCH_ON_GPUS = 4096, 131_072  # tokens per step: default of `pretrain`; batch of BERT (256 x 512)
 STEPS = 2000  # default of `pretrain`
@@ -26,7 +26,7 @@ class PlanConfig:
     PretrainConfig; vocab_size None for that of the preset.
     tokens: of the whole run, instead of `steps` (None: 2,000); batch_tokens: per step over all devices, None for 4,096
     on this machine and 131,072 on named GPUs; accumulation: gradient accumulation steps, None for as few as fit.
-    gpu: a name of gpus.GPUS, None for this machine; gpus: their number; interconnect: see `communication.link_of`;
+    gpu: a name of core.gpus.GPUS, None for this machine; gpus: their number; interconnect: see `communication.link_of`;
     utilization: assumed fraction of the peak, without communication;
     price_per_hour: of one device, in any currency; probe_seconds: duration of the measurement on this machine.
     """

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ..core.gpus import TERA, gpu_named
 from ..models.flops import TRAINING_PASSES, attention_flops, layer_entries, linear_flops, word_head_flops
 from ..models.presets import preset
-from .gpus import TERA, gpu_named
 from .plan_config import PlanConfig
 from .workload import Workload, workload_of
 
