@@ -15,6 +15,7 @@ from typing import Any
 from ..core import config, storage
 from ..core.errors import MaskwrightError, MissingFileError, StorageError
 from ..core.sealed import is_model_folder
+from ..train.checkpoint import list_checkpoints
 from ..train.run import RunFolder, kind_of
 from .jobs import Jobs
 
@@ -51,7 +52,7 @@ def find_run(root: Path, name: str) -> RunFolder:
 
 
 def describe_run(root: Path, name: str, jobs: Jobs) -> dict[str, Any]:
-    """Returns settings, curves by series (one per seed), results, and the last output lines."""
+    """Returns settings, curves by series (one per seed), results, steps of checkpoints, and the last output lines."""
     run = find_run(root, name)
     curves = {}
     if run.metrics_path.is_file():
@@ -64,9 +65,16 @@ def describe_run(root: Path, name: str, jobs: Jobs) -> dict[str, Any]:
         "settings": {key: value for key, value in _as_json(run.recipe).items() if key != "output"},
         "curves": {series: _thinned(records) for series, records in curves.items()},
         "result": _plain(result if isinstance(result := run.result, dict) else {}),
+        "checkpoints": [step for step, _ in list_checkpoints(checkpoints_of(run.path))],
         "lines": list(job.lines)[-12:] if job is not None else [],
         "exit": None if job is None or job.is_running else job.process.returncode,
     }
+
+
+def checkpoints_of(run: Path) -> Path:
+    """Returns the folder of a run's checkpoints: of a fine-tuning run, those of its first seed."""
+    seeds = [path for path in sorted(run.glob("seed-*")) if not path.is_symlink()]
+    return (seeds[0] if seeds else run) / "checkpoints"
 
 
 def report_of(root: Path, name: str) -> bytes:

@@ -2,6 +2,7 @@
 
 import { ask, live, Missing } from "../lib/ask.js";
 import { make, refill } from "../lib/dom.js";
+import { COMPARED, modelsOfRuns } from "../lib/checkpoints.js";
 import { Form } from "../lib/form.js";
 import { page } from "../lib/page.js";
 import { curveOf, measures, reportOf, shortNumber, wordsOf } from "../lib/runs.js";
@@ -14,7 +15,7 @@ page(async ({ root }) => {
   let update = () => {};
   const { runs: listedRuns, folder } = await ask("/api/runs");
   const runs = listedRuns.filter((run) => !run.error);
-  const form = new Form({ runs: runs.slice(0, 2).map((run) => run.name).join(","), measure: "" }, () => update());
+  const form = new Form({ runs: runs.slice(0, 2).map((run) => run.name).join(","), measure: "", ...COMPARED }, () => update());
   if (!listedRuns.length) {
     root.append(make("p", { class: "reading" }, "There are no runs in ", make("code", { text: folder }), " yet. The commands pretrain, finetune and distill, and the page Train, create runs."));
     return;
@@ -26,7 +27,8 @@ page(async ({ root }) => {
   const choice = form.choice("measure", "Curve", [[form.state.measure, wordsOf(form.state.measure)]]);
   const place = make("div");
   const shown = make("div", { class: "result" }, make("div", { class: "fields few" }, choice), drawn, place);
-  root.append(section(`${listedRuns.length} ${listedRuns.length === 1 ? "run" : "runs"} in ${folder}`, list), section("Side by side", shown));
+  const models = modelsOfRuns(form);
+  root.append(section(`${listedRuns.length} ${listedRuns.length === 1 ? "run" : "runs"} in ${folder}`, list), section("Side by side", shown), models);
 
   const chosen = () => form.state.runs.split(",").filter((name) => runs.some((run) => run.name === name)).slice(0, MOST);
   const toggle = (name) => {
@@ -37,9 +39,11 @@ page(async ({ root }) => {
 
   update = live(async (signal) => {
     const names = chosen();
+    if (!names.length) models.update([]);
     for (const box of list.querySelectorAll("input")) box.checked = names.includes(box.value);
     if (!names.length) throw new Missing("Select a run above to see its curves, results and settings.");
     const found = (await ask("/api/runs", { names }, signal)).runs;
+    models.update(found);
     const known = measures(found);
     const measure = known.includes(form.state.measure) ? form.state.measure : (known[0] ?? "");
     refill(form.controls.measure, known.map((name) => make("option", { value: name, text: wordsOf(name) })));
