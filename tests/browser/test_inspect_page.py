@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from browser.reading import BARRIERS
 from browser.test_report_page import CONTRASTS, ENOUGH
 from inference.samples import tiny
 from looked_at import TEXT, network, translator
@@ -80,6 +81,7 @@ def test_every_view_is_quiet_fits_and_can_be_read(open_look: Any, name: str, wid
         assert opened.ask("document.documentElement.scrollWidth") == width, one
         contrasts = opened.ask(CONTRASTS)
         assert [entry for entry in contrasts if entry[0] < ENOUGH] == [], one
+        assert opened.ask(BARRIERS) == [], one
     assert opened.complaints == [] and opened.requests == []
 
 
