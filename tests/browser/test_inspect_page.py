@@ -328,7 +328,7 @@ def test_every_view_with_tables_or_pictures_can_save_them(open_look: Any):
 
 def test_a_picture_of_strips_has_every_strip_line_and_color(open_look: Any):
     opened = open_look("masked")
-    for name, part in (("steps", ".way"), ("neurons", ".neurons")):
+    for name, part in (("steps", ".way"), ("neurons", "table.neurons")):
         view(opened, name)
         with opened.page.expect_download() as download:
             opened.page.locator("main button", has_text="Save SVG").click()
