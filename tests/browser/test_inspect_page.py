@@ -103,7 +103,7 @@ def test_two_texts_are_shown_with_their_differences(open_look: Any):
     opened.page.keyboard.press("ArrowRight")
     change = (second.weights - first.weights)[layer, head, 0, 1]
     told = opened.page.locator(".moves .readout").inner_text()
-    assert float(told.split()[-1]) == pytest.approx(float(change), abs=1e-3)
+    assert float(told.split()[-1].replace("−", "-")) == pytest.approx(float(change), abs=1e-3)
     view(opened, "layers")
     assert opened.page.locator(".moves canvas").count() == 1
     assert opened.complaints == []
