@@ -1,7 +1,7 @@
 // Meaning: similarity of one word in several sentences, or of whole sentences, as a matrix and as a map.
 
 import { ask, live, Missing, Rejection } from "../lib/ask.js";
-import { heat } from "../lib/charts/heat.js";
+import { closeScale, heat } from "../lib/charts/heat.js";
 import { scatter } from "../lib/charts/scatter.js";
 import { fixed, make } from "../lib/dom.js";
 import { Form } from "../lib/form.js";
@@ -49,7 +49,7 @@ page(({ root, models }) => {
     const isStatic = form.state.table === "yes" && found.static_matrix;
     const values = isStatic ? found.static_matrix : found.matrix;
     const low = Math.min(...values.flat());
-    const from = low < -0.05 ? -1 : Math.max(Math.floor(10 * low) / 10, 0); // similar values differ in color, too
+    const from = low < -0.05 ? -1 : closeScale(low);
     const names = found.places.map((place) => `${place.name}. ${around(place)}`);
     const short = found.places.map((place) => place.name);
     summary.textContent = [summarize(found), found.note].join(" ").trim();
@@ -77,13 +77,12 @@ function around(place) {
 
 function summarize(found) {
   const count = found.places.length;
-  const skipped = found.skipped ? ` ${found.skipped} of the sentences do not contain the word.` : "";
-  if (count < 2) return `Only one occurrence: add another sentence for the comparison.${skipped}`;
+  if (count < 2) return "Only one text: add another sentence for the comparison.";
   const list = found.matrix.flatMap((row, index) => row.slice(index + 1).map((value, other) => [value, index, index + 1 + other]));
   const near = list.reduce((best, one) => (one[0] > best[0] ? one : best));
   const far = list.reduce((best, one) => (one[0] < best[0] ? one : best));
   const name = (one) => `${found.places[one[1]].name} and ${found.places[one[2]].name} (${fixed(one[0], 2)})`;
-  return `Most similar: ${name(near)}. Least similar: ${name(far)}.${skipped}`;
+  return `Most similar: ${name(near)}. Least similar: ${name(far)}.`;
 }
 
 const pairs = (found) => found.matrix.flatMap((row, index) =>
