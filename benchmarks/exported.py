@@ -64,8 +64,8 @@ PACKAGES = ("torch", "onnx", "onnxruntime", "openvino", "nncf")
 
 PAGE_TEXT = """# Exported graphs, measured
 
-Written by `python benchmarks/exported.py` in {minutes:.0f} minutes ({packages}; {machine},
-{threads}). Agreement is the smallest cosine of a sentence embedding, the correlation of a single number, or the
+Written by `python benchmarks/exported.py` in {minutes:.0f} minutes ({packages}; {machine}, {threads}, load average
+{load:.1f}). Agreement is the smallest cosine of a sentence embedding, the correlation of a single number, or the
 fraction of equal highest-scoring classes (of tokens for `mlm` and `tagging`, of positions for `qa`); for fp32 the
 largest difference, as a fraction of the largest number. "Not written" is an export that ended with exit code 2, because
 the agreement was below its limit.
@@ -117,6 +117,7 @@ def main() -> None:
         minutes=(time.monotonic() - start) / 60,
         packages=", ".join(f"{name} {metadata.version(name)}" for name in PACKAGES),
         machine=f"{cpu_name()}, {os.cpu_count()} cores",
+        load=os.getloadavg()[2],  # of the last 15 minutes
         threads=f"OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', 'unset')}",
         rows="\n".join(rows),
         columns=" | ".join(f"{to} {precision}" for to, precision in COLUMNS),
