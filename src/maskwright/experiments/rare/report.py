@@ -199,7 +199,7 @@ def _precisions(data: ComparisonData) -> Table:
 
 def mean_errors(by_seed: Sequence[SeedPredictions]) -> np.ndarray:
     """Mean error of the autoencoder over seeds for each test row: float64 [rows]."""
-    return np.mean([judged.values for judged in by_seed], axis=0)  # type: ignore[no-any-return]
+    return np.mean([judged.values for judged in by_seed], axis=0)
 
 
 def errors_by_length(data: ComparisonData) -> dict[str, Any]:
