@@ -77,4 +77,6 @@ def test_a_file_of_its_own_and_its_bad_rows(served, visit):
     settled(page)
     page.get_by_label("Show", exact=True).select_option("all")
     settled(page)
+    assert [row[0] for row in cells(page, "Slices")] == ["all rows"]
+    assert "at least three distinct texts" in page.locator("p.note", has_text="Clustering").text_content()
     assert [row[1] for row in cells(page, "Rows")] == ["<b>A cat sleeps.</b>An animal sleeps."]

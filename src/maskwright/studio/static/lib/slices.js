@@ -25,7 +25,7 @@ export function partsBy(slice, rows) {
     const name = slice === "label" ? "gold" : "predicted";
     return (row) => Object.entries(Object.groupBy(unitsOf(row), (unit) => unit[name]));
   }
-  if (slice === "cluster") return (row) => [[row.cluster ?? "", unitsOf(row)]];
+  if (slice === "cluster") return (row) => [[row.cluster ?? "all rows", unitsOf(row)]];
   if (slice === "vocabulary") return (row) => [[VOCABULARY.find(([most]) => row.split <= most + 1e-9)[1], unitsOf(row)]];
   const lengths = rows.map((row) => row.tokens).sort((one, other) => one - other);
   const bounds = [...new Set([0.25, 0.5, 0.75, 1].map((share) => lengths[Math.ceil(share * lengths.length) - 1]))];

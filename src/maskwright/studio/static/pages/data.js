@@ -104,7 +104,14 @@ page(({ root, models, studio }) => {
       rowsPart.hidden = true;
       throw new Missing("The errors appear here as soon as the file can be read.");
     }
-    if (form.state.slice === "cluster") await loadClusters(signal);
+    if (form.state.slice === "cluster") {
+      try {
+        await loadClusters(signal);
+      } catch (error) {
+        if (!(error instanceof Rejection)) throw error;
+        refill(bad, make("p", { class: "note", text: error.message })); // too few texts: everything else is shown
+      }
+    }
     display();
   }, shown);
 
