@@ -15,6 +15,7 @@ from ..hub.published import ENGLISH
 from .jobs import Jobs
 from .labeled_files import LabeledFiles
 from .run_folders import checkpoints_of, find_run
+from .text_files import TextFiles
 from .uploads import Uploads
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Studio:
         self.jobs = Jobs()
         self.uploads = Uploads(runs / OWN / "uploads")
         self.labeled = LabeledFiles(self.uploads)
+        self.texts = TextFiles(self.uploads)
         self.computing = RLock()
         self.lessons: dict[str, Any] = {}  # results by lesson name
         self.device, self.precision = device, precision

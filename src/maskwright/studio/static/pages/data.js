@@ -80,6 +80,19 @@ page(({ root, models, studio }) => {
     }
   }
 
+  /** The cluster of every row, by the embeddings of the model: also computed part by part. */
+  async function loadClusters(signal) {
+    if (loaded.rows[0]?.cluster) return;
+    const { model, file, columns, skip } = form.state;
+    const rows = loaded.rows;
+    for (let found = { groups: null }; !found.groups;) {
+      found = await ask("/api/data/clusters", { model, file, columns, skip_bad_rows: skip === "yes" }, signal);
+      bar.hidden = Boolean(found.groups);
+      bar.value = found.done / rows.length;
+      found.groups?.forEach((group, index) => (rows[index].cluster = found.names[group]));
+    }
+  }
+
   update = live(async (signal) => {
     refill(bad);
     try {
@@ -90,6 +103,14 @@ page(({ root, models, studio }) => {
       refill(bad, refused(error));
       rowsPart.hidden = true;
       throw new Missing("The errors appear here as soon as the file can be read.");
+    }
+    if (form.state.slice === "cluster") {
+      try {
+        await loadClusters(signal);
+      } catch (error) {
+        if (!(error instanceof Rejection)) throw error;
+        refill(bad, make("p", { class: "note", text: error.message })); // too few texts: everything else is shown
+      }
     }
     display();
   }, shown);
