@@ -42,13 +42,12 @@ def lock(folder: Path | str) -> Iterator[None]:
     except OSError as error:
         raise StorageError(f"Cannot write {folder}: {explain_os_error(error)}.") from error
     with handle:
-        if fcntl is not None:
+        if fcntl is not None and not _take(handle.fileno()):
+            time.sleep(WAIT_SECONDS)  # `is_locked` of another process takes the lock for a moment
             if not _take(handle.fileno()):
-                time.sleep(WAIT_SECONDS)  # `is_locked` of another process takes the lock for a moment
-                if not _take(handle.fileno()):
-                    handle.seek(0)
-                    holder = handle.read().strip() or "another process"
-                    raise RunError(f"{folder} is in use by {holder}: wait for it, or choose another folder.")
+                handle.seek(0)
+                holder = handle.read().strip() or "another process"
+                raise RunError(f"{folder} is in use by {holder}: wait for it, or choose another folder.")
         handle.seek(0)
         handle.truncate()
         handle.write(f"process {os.getpid()} on {socket.gethostname()} since {time.strftime('%Y-%m-%d %H:%M:%S')}")

@@ -54,7 +54,7 @@ def some_runs(studio: Here, asked: Annotated[RunsRequest, body(RunsRequest)]) ->
 
 @router.post("/api/runs/curves")
 def curves(studio: Here, asked: Annotated[CurvesRequest, body(CurvesRequest)]) -> Json:
-    """Returns the lines of the chart, as reports draw them: smoothed over raw values, and the mean of seeds over each."""
+    """Returns the lines of the chart, as reports draw them: smoothed over raw values, means over seeds."""
     runs = [describe_run(studio.runs, name, studio.jobs) for name in asked.names]
     series = [_series(run["name"], records, asked) for run in runs for records in run["curves"].values()]
     found, dropped = traces(series, asked.is_log)
