@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from browser.reading import cells, saved, settled
+from browser.reading import BARRIERS, cells, saved, settled
 from maskwright.api import open_checkpoint, open_model, predictor_of
+from maskwright.core.locking import lock
 from maskwright.studio.run_folders import checkpoints_of
 from maskwright.train.checkpoint import list_checkpoints
 from maskwright.train.finetuning.finetune import finetune
@@ -100,6 +101,39 @@ def test_two_checkpoints_of_a_run_are_compared(served, visit):
     refused = served.post("/api/train/open", {"name": "quick", "step": 999})
     assert refused.status == 404 and "no checkpoint of step 999" in refused.json()["error"]
     assert opened.complaints == []
+
+
+def test_a_run_of_another_process_is_followed(served, visit):
+    run = served.studio.runs / "now"
+    run.mkdir()
+    try:
+        (run / "config.toml").write_text('objective = "mlm"\nsteps = 500\n', encoding="utf-8")
+        (run / "run.json").write_text('{"started": "2099-01-01"}', encoding="utf-8")
+        log = RunFolder(run, {})
+        for step in range(1, 101):
+            log.log({"step": step, "loss": 100.0 / step})
+        with lock(run):
+            opened = visit(served, "/runs")
+            page = opened.page
+            settled(page)
+            state = page.locator("tr", has_text="now").locator("td").nth(2)
+            assert state.text_content() == "training, step 100 of 500"
+            assert page.locator("table input:checked").evaluate_all("all => all.map((one) => one.value)") == ["now"]
+            page.get_by_label("Smooth long curves").uncheck()
+            page.get_by_label("Logarithmic axis").check()
+            settled(page)
+            box = page.locator("figure svg").bounding_box()
+            page.mouse.move(box["x"] + box["width"] - 15, box["y"] + 80)
+            told = page.locator(".pointed text")
+            assert told.is_visible() and told.text_content() == "step 1001"
+            assert "log=yes" in page.evaluate("location.hash")
+            log.log({"step": 250, "loss": 0.5})
+            page.wait_for_function("() => document.querySelector('tbody').textContent.includes('step 250 of 500')")
+            settled(page)
+            assert "ends at 0.5000" in page.locator("figure svg").get_attribute("aria-label")
+        assert opened.ask(BARRIERS) == [] and opened.complaints == []
+    finally:
+        shutil.rmtree(run)
 
 
 def test_a_folder_that_cannot_be_read_is_a_row_with_its_error(served, visit):
