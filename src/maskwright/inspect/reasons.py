@@ -28,6 +28,7 @@ SHARE = 0.2  # of the words that the check removes, at most CHECKED
 CHECKED = 5
 LIKELY = 0.9  # fraction of random sets that the named words must exceed
 ROUNDING = 1e-6  # the same words in another batch are no smaller change
+SAME_NAME = 4  # spans that may have the same words
 SHOWN_ANSWERS = 3
 
 
@@ -259,5 +260,9 @@ def _inside(output: Output, index: int) -> tuple[np.ndarray | None, Any]:
 
 def _best(output: Output, logits: torch.Tensor, count: int) -> tuple[tuple[str, float], ...]:
     scores = output.scores(logits)
-    order = scores.argsort(descending=True, stable=True)[:count].tolist()
-    return tuple((output.name(index), float(scores[index])) for index in order)
+    order = scores.argsort(descending=True, stable=True)
+    found: dict[str, float] = {}
+    valid = int(logits.isfinite().sum())
+    for index in order[: min(SAME_NAME * count, valid)].tolist():  # spans over the same words are one answer
+        found.setdefault(output.name(index), float(scores[index]))
+    return tuple(found.items())[:count]

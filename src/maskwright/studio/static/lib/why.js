@@ -1,7 +1,7 @@
 // The part "Why" of a page: the words that its answer depends on, the attention of the answering token, the answer of
 // every layer, near changes of the text, and differences to another text or model.
 
-import { ask, live, Missing } from "./ask.js";
+import { ask, live, Missing, Rejection } from "./ask.js";
 import { diverging } from "./charts/diverging.js";
 import { heat } from "./charts/heat.js";
 import { lines } from "./charts/lines.js";
@@ -82,7 +82,9 @@ export function why(form, models, { field = null } = {}) {
   const explain = live(async (signal) => {
     if (!asked) throw new Missing("The reasons appear here as soon as there is an answer.");
     if (nearest.dataset.of !== JSON.stringify(asked)) refill(nearest);
-    const found = await ask("/api/why", asked, signal);
+    const found = await ask("/api/why", asked, signal).catch((error) => {
+      throw error instanceof Rejection ? new Missing(error.message) : error; // instead of the reasons
+    });
     const method = form.state.method;
     finding.textContent = findingOf(found, method);
     checked.textContent = checkOf(found, method);
