@@ -22,7 +22,7 @@ STEPS = 2000  # default of `pretrain`
 class PlanConfig:
     """A pre-training run to estimate. Validated on construction: ConfigError names the setting.
 
-    preset, model, vocab_size, objective, max_length, mask_rate, generator_share, activation_checkpointing: as in
+    preset, model, vocab_size, objective, max_length, mask_rate, generator_share, activation_checkpointing, shard: as in
     PretrainConfig; vocab_size None for that of the preset.
     tokens: of the whole run, instead of `steps` (None: 2,000); batch_tokens: per step over all devices, None for 4,096
     on this machine and 131,072 on named GPUs; accumulation: gradient accumulation steps, None for as few as fit.
@@ -47,6 +47,7 @@ class PlanConfig:
     max_length: int = option(128, settings.MAX_LENGTH)
     accumulation: int | None = option(None, settings.ACCUMULATION, default_help="as few as fit into memory")
     activation_checkpointing: bool = option(False, settings.ACTIVATION_CHECKPOINTING)
+    shard: bool = option(False, settings.SHARD)
     mask_rate: float = option(0.15, MASK_RATE)
     generator_share: float | None = option(None, GENERATOR_SHARE)
     gpu: str | None = option(None, "GPU to plan for, such as h100 or a100-40.", default_help="this machine")
@@ -96,6 +97,7 @@ class PlanConfig:
             f"Setting 'generator_share' is {self.generator_share}; it must be above 0 and at most 1.",
         )
         check(self.gpu is not None or self.gpus == 1, "--gpus requires --gpu, such as --gpu h100.")
+        check(self.gpus > 1 or not self.shard, "--shard requires several GPUs, as in --gpus 8.")
         if self.gpu is not None:
             gpu_named(self.gpu)
         link_of(self.interconnect, self.gpus)

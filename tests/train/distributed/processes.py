@@ -10,12 +10,15 @@ import argparse
 import hashlib
 import json
 import os
+import random
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -387,6 +390,30 @@ def interrupted(
     return result
 
 
+def random_kills(folder: Path, trials: int = 35) -> dict[str, Any]:
+    """Kill a random process at a random moment; the same command then resumes. Three kinds of training by turns."""
+    draw = random.Random(26)
+    kinds: list[tuple[Callable[..., Command], dict[str, Any]]] = [
+        (pretraining, {}), (finetuning, {}), (pretraining, {"shard": True}),
+    ]  # fmt: skip
+    commands = [make(folder, **changes) for make, changes in kinds]
+    wholes = [run_job(command, folder / f"whole-{number}") for number, command in enumerate(commands)]
+    result = {"trials": trials, "killed": 0, "same": 0, "clean": 0}
+    for trial in range(trials):
+        number = trial % len(kinds)
+        delay, output = draw.random() * wholes[number].seconds, folder / f"trial-{trial}"
+        hooks: dict[int, Hook] = {draw.randrange(2): partial(_kill_later, delay)}
+        result["killed"] += any(run_job(commands[number], output, hooks=hooks).codes)
+        result["clean"] += clean(output)
+        ended = run_job(commands[number], output)
+        result["same"] += not any(ended.codes) and fingerprint(output) == fingerprint(wholes[number].folder)
+    return result
+
+
+def _kill_later(seconds: float) -> None:
+    threading.Timer(seconds, os.kill, [os.getpid(), signal.SIGKILL]).start()
+
+
 def rejected(folder: Path, commands: Sequence[Command]) -> dict[str, Any]:
     """A job whose processes run these commands."""
 
@@ -446,6 +473,7 @@ SCENARIOS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "shard-nan": lambda folder: interrupted(folder, {1: before_step(4, poison)}, shard=True),
     "long-shard": lambda folder: equal(folder, pretraining, shard=True, steps=200, checkpoint_every=100),
     "bf16": lambda folder: equal(folder, pretraining, reduce_precision="bf16"),
+    "random-kills": random_kills,
     "few-micro-batches": lambda folder: rejected(folder, [pretraining(folder, accumulation=2)] * 3),
     "bad-input": lambda folder: rejected(folder, [pretraining(folder, corpus=("missing.txt",))] * 2),
 }  # fmt: skip

@@ -24,7 +24,7 @@ KILLED = {
     "shard-kill": "process 1 of 2 ended unexpectedly",
 }
 TERMINATED = ("terminate", "terminate-one")
-EQUAL = ("equal-finetune", "equal-distill")  # the scenarios "long…" take minutes: run by hand
+EQUAL = ("equal-finetune", "equal-distill")  # "long…" and "random-kills" take minutes: run by hand
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks the processes, which this system cannot")
 
 
