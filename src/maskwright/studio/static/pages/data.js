@@ -35,9 +35,9 @@ page(({ root, models, studio }) => {
   const bar = make("progress", { max: 1, "aria-label": "Rows predicted", hidden: true });
   const origin = make("p", { class: "note" });
   const bad = make("div", { "aria-live": "polite" });
-  const slices = table("Slices", [{ name: "part" }, { name: "rows", kind: "number" }, { name: "right", kind: "number" }, { name: "fraction" }, { name: "mean loss", kind: "number" }], { file: "slices" });
+  const slices = table("Slices", [{ name: "part", kind: "part" }, { name: "rows", kind: "number" }, { name: "right", kind: "number" }, { name: "fraction" }, { name: "mean loss", kind: "number" }], { file: "slices" });
   const matrix = picture("Confusion matrix", { file: "confusion" });
-  const pairs = table("Confusions", [{ name: "label, prediction" }, { name: "count", kind: "number" }], { file: "confusions" });
+  const pairs = table("Confusions", [{ name: "label, prediction", kind: "part" }, { name: "count", kind: "number" }], { file: "confusions" });
   const filters = make("div", { class: "buttons", role: "group", "aria-label": "Filters" });
   const fixing = make("div", { class: "buttons" });
   const list = table("Rows", [...COLUMNS, { name: "open", kind: "word", isFixed: true }], { file: "predictions", scroll: false, most: SHOWN_ROWS, onsort: (index) => {
