@@ -38,13 +38,13 @@ import torch  # noqa: E402
 from inputs import prepare_inputs  # noqa: E402
 from table import write_tables  # noqa: E402
 
+from maskwright.core.gpus import gpu_from_driver_name  # noqa: E402
 from maskwright.core.progress import note, set_quiet  # noqa: E402
 from maskwright.core.storage import write_json  # noqa: E402
 from maskwright.models.device import resolve_device, resolve_precision  # noqa: E402
 from maskwright.models.presets import preset  # noqa: E402
 from maskwright.speed.backend_process import BackendError, BackendProcess  # noqa: E402
 from maskwright.speed.ceiling import matrix_ceiling  # noqa: E402
-from maskwright.speed.gpus import gpu_from_driver_name  # noqa: E402
 
 OURS, PEER = "maskwright", "transformers"
 SIZES = {"base": "bert-base", "large": "bert-large", "tiny": "bert-tiny"}

@@ -251,7 +251,7 @@ def train_theirs(config: PretrainConfig) -> Path:
 
 def score(model: Model, data: Path, max_length: int) -> dict[str, float]:
     """Loss and perplexity of a token of each dev text."""
-    found = {}
+    found: dict[str, float] = {}
     for path in sorted(data.glob("dev-*.txt")):
         perplexity = score_text(model, path, max_length=max_length).metrics["perplexity"]
         name = path.stem.removeprefix("dev-")

@@ -2,11 +2,12 @@
 
     MASKWRIGHT_DATA=path python recipes/seq2seq.py -o runs/seq2seq                       German to English, 3 seeds
     MASKWRIGHT_DATA=path python recipes/seq2seq.py --score dot --no-feeding --seeds 1 -o runs/dot
+    MASKWRIGHT_DATA=path python recipes/seq2seq.py --score mlp,bilinear,dot -o runs/kinds     kinds of attention
     MASKWRIGHT_DATA=path python recipes/seq2seq.py --epochs 1 --rows 400 --hidden 32 --seeds 1 -o runs/try
 
-Both have the same number of parameters within 1% (the one without attention is wider), the same rows in the same order
+All have the same number of parameters within 1% (the one without attention is wider), the same rows in the same order
 for the same number of steps, and the seeds 0 to N - 1. Half of the training captions are single, the others are
-concatenated in twos to fours, so that both learn from long sources too. The epoch is selected on 1,000 held-out
+concatenated in twos to fours, so that all learn from long sources too. The epoch is selected on 1,000 held-out
 captions of train.
 
 Then it computes BLEU with beam size five on the official dev split, caption by caption; BLEU, the number of generated
@@ -52,6 +53,8 @@ from maskwright.train.finetuning.finetune import finetune
 from maskwright.train.finetuning.from_scratch import network_from_scratch
 
 HELD_BACK, MOST_JOINED, DRAWN = 1000, 4, 8
+FIRST = "attention"  # the folder of the first kind
+SCORES = ("dot", "bilinear", "mlp", "additive")
 MAX_LENGTH = 160  # tokens of a side: four captions
 
 
@@ -65,7 +68,7 @@ class Variant:
 
 
 def main() -> None:
-    """Train both, score both, draw."""
+    """Train all, score all, draw."""
     chosen = _options()
     if chosen.threads:
         torch.set_num_threads(chosen.threads)
@@ -79,7 +82,7 @@ def main() -> None:
             scores, by_words = score(chosen, data, variant, model)
             found.setdefault(variant.name, []).append({"seed": seed, "dev": result.mean} | scores)
             curves.append(by_words)
-            if seed == 0 and model.config.attention_score != "none":
+            if seed == 0 and variant.folder == FIRST:
                 draw(chosen, data, model)
     write_lengths(chosen.output / "lengths.html", curves)
     storage.write_json(chosen.output / "table.json", {"runs": found, "by_length": [one.to_json() for one in curves]})
@@ -95,7 +98,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("--cell", choices=["rnn", "gru", "lstm"], default="lstm")
     options.add_argument("--hidden", type=int, default=256, help="of the network with attention")
     options.add_argument("--layers", type=int, default=1, help="of each side")
-    options.add_argument("--score", choices=["dot", "bilinear", "mlp", "additive"], default="mlp")
+    options.add_argument("--score", default="mlp", help=f"of {', '.join(SCORES)}; several separated by commas")
     options.add_argument("--no-feeding", action="store_true", help="without input feeding")
     options.add_argument("--vocab-size", type=int, default=8000)
     options.add_argument("--batch-tokens", type=int, default=4096)
@@ -107,6 +110,9 @@ def _options() -> argparse.Namespace:
     chosen = options.parse_args()
     if chosen.seeds < 1:
         options.error("--seeds must be 1 or more")
+    chosen.scores = list(dict.fromkeys(chosen.score.split(",")))
+    if unknown := [score for score in chosen.scores if score not in SCORES]:
+        options.error(f"--score has no '{unknown[0]}': use {', '.join(SCORES)}")
     return chosen
 
 
@@ -165,7 +171,7 @@ def rows_of(chosen: argparse.Namespace, data: Path, part: str) -> list[Row]:
 
 
 def variants(chosen: argparse.Namespace, data: Path) -> list[Variant]:
-    """With attention, and without it but as many parameters."""
+    """With each kind of attention, and without it but as many parameters as with the first."""
     tokenizer = Tokenizer.load(data / "tokenizer")
     both = {
         "recurrent": chosen.cell,
@@ -175,7 +181,7 @@ def variants(chosen: argparse.Namespace, data: Path) -> list[Variant]:
     }
     looking = both | {
         "hidden_size": chosen.hidden,
-        "attention_score": chosen.score,
+        "attention_score": chosen.scores[0],
         "input_feeding": not chosen.no_feeding,
     }
     plain = both | {"attention_score": "none", "input_feeding": False}
@@ -186,10 +192,14 @@ def variants(chosen: argparse.Namespace, data: Path) -> list[Variant]:
     )
     plain |= {"hidden_size": width}
     note(
-        f"{chosen.score} attention, {chosen.hidden} wide: {wanted:,} parameters; without, {width} wide: "
+        f"{chosen.scores[0]} attention, {chosen.hidden} wide: {wanted:,} parameters; without, {width} wide: "
         f"{parameters(plain, tokenizer):,}."
     )
-    return [Variant(f"{chosen.score} attention", "attention", looking), Variant("no attention", "plain", plain)]
+    kinds = [
+        Variant(f"{score} attention", f"{FIRST}-{score}" if number else FIRST, looking | {"attention_score": score})
+        for number, score in enumerate(chosen.scores)
+    ]
+    return [*kinds, Variant("no attention", "plain", plain)]
 
 
 def parameters(network: dict[str, Any], tokenizer: Tokenizer) -> int:
@@ -243,7 +253,9 @@ def draw(chosen: argparse.Namespace, data: Path, model: Model) -> None:
     written = [answer["translation"] for answer in task.predict(model, examples, beams=Beams(BEAMS))]
     maps = alignments(model, task, list(zip([row.text for row in rows], written, strict=True)), MAX_LENGTH)
     for ending in ("html", "svg"):
-        write_alignments(chosen.output / f"alignments.{ending}", maps, f"{chosen.source}-en, {chosen.score} attention")
+        write_alignments(
+            chosen.output / f"alignments.{ending}", maps, f"{chosen.source}-en, {chosen.scores[0]} attention"
+        )
 
 
 def show(chosen: argparse.Namespace, found: dict[str, list[dict[str, Any]]], curves: list[ByLength]) -> None:

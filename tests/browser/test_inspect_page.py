@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from browser.reading import BARRIERS
 from browser.test_report_page import CONTRASTS, ENOUGH
 from inference.samples import tiny
 from looked_at import TEXT, network, translator
@@ -80,6 +81,7 @@ def test_every_view_is_quiet_fits_and_can_be_read(open_look: Any, name: str, wid
         assert opened.ask("document.documentElement.scrollWidth") == width, one
         contrasts = opened.ask(CONTRASTS)
         assert [entry for entry in contrasts if entry[0] < ENOUGH] == [], one
+        assert opened.ask(BARRIERS) == [], one
     assert opened.complaints == [] and opened.requests == []
 
 
@@ -101,7 +103,7 @@ def test_two_texts_are_shown_with_their_differences(open_look: Any):
     opened.page.keyboard.press("ArrowRight")
     change = (second.weights - first.weights)[layer, head, 0, 1]
     told = opened.page.locator(".moves .readout").inner_text()
-    assert float(told.split()[-1]) == pytest.approx(float(change), abs=1e-3)
+    assert float(told.split()[-1].replace("−", "-")) == pytest.approx(float(change), abs=1e-3)
     view(opened, "layers")
     assert opened.page.locator(".moves canvas").count() == 1
     assert opened.complaints == []
@@ -326,7 +328,7 @@ def test_every_view_with_tables_or_pictures_can_save_them(open_look: Any):
 
 def test_a_picture_of_strips_has_every_strip_line_and_color(open_look: Any):
     opened = open_look("masked")
-    for name, part in (("steps", ".way"), ("neurons", ".neurons")):
+    for name, part in (("steps", ".way"), ("neurons", "table.neurons")):
         view(opened, name)
         with opened.page.expect_download() as download:
             opened.page.locator("main button", has_text="Save SVG").click()

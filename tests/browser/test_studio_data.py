@@ -60,6 +60,11 @@ def test_a_file_of_its_own_and_its_bad_rows(served, visit):
     page = visit(served, "/data#slice=length").page
     settled(page)
     assert cells(page, "Slices")[0][0].endswith("tokens")
+    page.get_by_label("Slices by").select_option("cluster")
+    settled(page)
+    parts = cells(page, "Slices")
+    assert sum(int(row[1]) for row in parts) == 24
+    assert all(row[0].partition(":")[0].isdecimal() for row in parts)
     rows = (
         b"text\ttext_pair\tlabel\n<b>A cat sleeps.</b>\tAn animal sleeps.\tentailment\nA cat sleeps.\tIt runs.\t=1+1\n"
     )
@@ -72,4 +77,6 @@ def test_a_file_of_its_own_and_its_bad_rows(served, visit):
     settled(page)
     page.get_by_label("Show", exact=True).select_option("all")
     settled(page)
+    assert [row[0] for row in cells(page, "Slices")] == ["all rows"]
+    assert "at least three distinct texts" in page.locator("p.note", has_text="Clustering").text_content()
     assert [row[1] for row in cells(page, "Rows")] == ["<b>A cat sleeps.</b>An animal sleeps."]

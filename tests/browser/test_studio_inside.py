@@ -8,6 +8,7 @@ from browser.reading import cells, saved, settled
 from maskwright.api import open_model, similarity
 from maskwright.inference.layer_states import layer_states
 from minilm import minilm_folder
+from studio.models import write_masked
 from studio.serving import serving
 
 SENTENCES = ["He sat on the bank of the river.", "The bank raised its rates.", "A 🙂 bank by the river bank."]
@@ -16,7 +17,8 @@ HERE = {"device": "cpu", "precision": "fp32"}
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("runs"), minilm_folder()) as found:
+    other = write_masked(tmp_path_factory.mktemp("models") / "masked")
+    with serving(tmp_path_factory.mktemp("runs"), minilm_folder(), other) as found:
         yield found
 
 
@@ -52,6 +54,19 @@ def test_whole_sentences_and_another_layer(served, visit):
     svg = saved(page, "Save the picture Cosine similarities as SVG").decode()
     assert "<title>" in svg and "var(" not in svg
     assert opened.complaints == [] and opened.requests == []
+
+
+def test_the_difference_to_another_model_is_drawn(served, visit):
+    opened = visit(served, "/meaning#word=&beside=masked")
+    page = opened.page
+    page.get_by_label("Sentences, one per line").fill("\n".join(SENTENCES))
+    settled(page)
+    found = [similarity(served.studio.model(name).source, SENTENCES, **HERE).matrix for name in served.studio.models]
+    figure = page.locator("figure", has_text="Difference of the similarities: masked minus")
+    shown = figure.locator("rect.cell title").all_text_contents()
+    expected = (found[1] - found[0]).ravel()
+    assert [float(one.split(": ")[-1]) for one in shown] == pytest.approx(expected.tolist(), abs=0.006)
+    assert opened.complaints == []
 
 
 @pytest.mark.parametrize("what", ["changes", "nearness", "norms"])

@@ -35,8 +35,10 @@ def ready(page):
     page.wait_for_selector("#panel")
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(375, "dark"), (1400, "light")])
-@pytest.mark.parametrize("name", ["masked", "classifier", "translator"])
+@pytest.mark.parametrize(
+    ("name", "width", "scheme"),
+    [("masked", 375, "dark"), ("classifier", 1400, "light"), ("translator", 375, "light")],
+)
 def test_every_view_of_the_file_is_a_view_of_the_page(served, visit, name, width, scheme):
     opened = visit(served, f"/inspect#model={name}&text={quote(TEXT)}", width=width, scheme=scheme)
     page = opened.page

@@ -53,6 +53,9 @@ def test_a_whole_model_is_compared_with_another(served, visit):
     settled(page)
     assert page.get_by_label("Compare with").input_value() == "english-spam"
     assert "Only this model has head.bias" in page.locator("p.reading").text_content()
+    page.get_by_label("Text that flows through the model").fill("cat " * 5000)
+    settled(page)
+    assert "4,490 tokens were truncated" in page.locator("p.note", has_text="Shapes").text_content()
     page.locator(".flow .block", has_text="head").click()
     settled(page)
     assert "product with the word embeddings" in page.locator(".flow .parts").text_content()

@@ -52,11 +52,13 @@ def test_what_a_refusal_leaves_is_dimmed(served, visit):
     page = visit(served, "/meaning").page
     settled(page)
     shown = page.locator("section").nth(1).locator(".result").first
-    page.get_by_label("Word to compare").fill("xylophone")
+    sentences = page.get_by_label("Sentences, one per line", exact=True)
+    usual = sentences.input_value()
+    sentences.fill("a bank\n" * 61)
     settled(page)
-    assert "xylophone" in page.locator("#status").text_content()
+    assert "At most sixty sentences" in page.locator("#status").text_content()
     assert "stale" in shown.get_attribute("class")
-    page.get_by_label("Word to compare").fill("bank")
+    sentences.fill(usual)
     settled(page)
     assert page.locator("#status").text_content() == "" and "stale" not in shown.get_attribute("class")
 
@@ -109,7 +111,9 @@ def test_a_text_beyond_the_picture_is_said_to_be_cut(served, visit):
     page = visit(served, f"/attention#model=write_classifier&text={quote('cat ' * 300)}").page
     settled(page)
     most = page.locator(".pieces button").count()
-    assert f"The first {most} tokens are shown." in page.locator("main").inner_text()
+    assert f"{most} of 302 tokens are read, {302 - most} truncated: the model reads at most {most}." in (
+        page.locator("main").inner_text()
+    )
 
 
 def test_a_studio_that_ended_or_restarted_is_reported(visit, tmp_path):

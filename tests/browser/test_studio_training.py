@@ -8,12 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from browser.reading import cells, saved, settled
+from browser.reading import BARRIERS, cells, saved, settled
+from maskwright.api import open_checkpoint, open_model, predictor_of
+from maskwright.core.locking import lock
+from maskwright.studio.run_folders import checkpoints_of
+from maskwright.train.checkpoint import list_checkpoints
 from maskwright.train.finetuning.finetune import finetune
 from maskwright.train.run import RunFolder
 from studio.models import tokenizer, write_masked
 from studio.serving import serving
 from train.runs import finetuning, labeled
+
+TEXT = "the cat sat on the mat ."
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +70,70 @@ def test_runs_are_listed_and_compared(served, visit):
     assert report.value.url.endswith(("/report/slow", "/report/quick"))
     assert report.value.locator("h1").count() == 1
     assert opened.complaints == [] and opened.requests == []
+
+
+def test_two_checkpoints_of_a_run_are_compared(served, visit):
+    opened = visit(served, "/runs#runs=quick")
+    page = opened.page
+    settled(page)
+    steps = [step for step, _ in list_checkpoints(checkpoints_of(served.studio.runs / "quick"))]
+    names = page.get_by_label("Model", exact=True).locator("option").evaluate_all("all => all.map((one) => one.value)")
+    assert steps and names == [*(f"quick@{step}" for step in steps), "quick"]
+    page.get_by_role("button", name="Compare answers").click()
+    page.wait_for_url("**/classify*")
+    page.wait_for_selector("body[data-ready]")
+    settled(page)
+    assert page.get_by_label("Model", exact=True).input_value() == f"quick@{steps[0]}"
+    assert "beside=quick" in page.evaluate("location.hash")
+    shares = [
+        predictor_of(model, served.studio.runs / "quick" / "model").predict([TEXT])[0]["probabilities"]
+        for model in (
+            open_checkpoint(checkpoints_of(served.studio.runs / "quick") / f"step-{steps[0]}", device="cpu"),
+            open_model(served.studio.runs / "quick" / "model", (), "cpu"),
+        )
+    ]
+    page.get_by_label("Text", exact=True).fill(TEXT)
+    settled(page)
+    for label, first, second, _ in cells(page, "Both answers"):
+        assert [float(first), float(second)] == pytest.approx([one[label] for one in shares], abs=2e-4)
+    page.goto(f"{served.origin}/inspect#model=quick@{steps[0]}&beside=quick&text=the%20cat%20sat")
+    page.wait_for_selector("#panel.overview .moves .square")
+    refused = served.post("/api/train/open", {"name": "quick", "step": 999})
+    assert refused.status == 404 and "no checkpoint of step 999" in refused.json()["error"]
+    assert opened.complaints == []
+
+
+def test_a_run_of_another_process_is_followed(served, visit):
+    run = served.studio.runs / "now"
+    run.mkdir()
+    try:
+        (run / "config.toml").write_text('objective = "mlm"\nsteps = 500\n', encoding="utf-8")
+        (run / "run.json").write_text('{"started": "2099-01-01"}', encoding="utf-8")
+        log = RunFolder(run, {})
+        for step in range(1, 101):
+            log.log({"step": step, "loss": 100.0 / step})
+        with lock(run):
+            opened = visit(served, "/runs")
+            page = opened.page
+            settled(page)
+            state = page.locator("tr", has_text="now").locator("td").nth(2)
+            assert state.text_content() == "training, step 100 of 500"
+            assert page.locator("table input:checked").evaluate_all("all => all.map((one) => one.value)") == ["now"]
+            page.get_by_label("Smooth long curves").uncheck()
+            page.get_by_label("Logarithmic axis").check()
+            settled(page)
+            box = page.locator("figure svg").bounding_box()
+            page.mouse.move(box["x"] + box["width"] - 15, box["y"] + 80)
+            told = page.locator(".pointed text")
+            assert told.is_visible() and told.text_content() == "step 1001"
+            assert "log=yes" in page.evaluate("location.hash")
+            log.log({"step": 250, "loss": 0.5})
+            page.wait_for_function("() => document.querySelector('tbody').textContent.includes('step 250 of 500')")
+            settled(page)
+            assert "ends at 0.5000" in page.locator("figure svg").get_attribute("aria-label")
+        assert opened.ask(BARRIERS) == [] and opened.complaints == []
+    finally:
+        shutil.rmtree(run)
 
 
 def test_a_folder_that_cannot_be_read_is_a_row_with_its_error(served, visit):

@@ -91,7 +91,7 @@ def test_masks_show_what_the_filler_gives(served, masked, visit):
     filler = open_mask_filler(masked, device="cpu", precision="fp32")
     expected = filler.fill([text], 8)[0]
     page.wait_for_selector('[role="region"][aria-label^="Your words"] >> nth=1')
-    tables = page.locator('[role="region"][aria-label="As a table"]')
+    tables = page.locator('[role="region"][aria-label$="as a table"]')
     for index, mask in enumerate(expected.masks):
         shown = tables.nth(index).locator("tbody tr").evaluate_all(ROWS)
         assert [row[1] for row in shown] == [one.token_str for one in mask.candidates]

@@ -23,6 +23,7 @@ FOR_USERS = {
     "scale",
     "hub",
     "plot",
+    "umap",
     "wandb",
     "mlflow",
     "traces",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -15,6 +17,8 @@ from maskwright.core.errors import ModelFolderError
 from maskwright.data.batch import Batch
 from maskwright.export.agreement import TorchRuntime
 from maskwright.export.cached import networks_of
+from maskwright.export.config import ExportConfig
+from maskwright.export.export import export_model
 from maskwright.export.graph_model import GraphModel, GraphTranslator
 from maskwright.inference.generate import Generation, TextGenerator
 from maskwright.inference.translate import TextTranslator, TranslationSettings
@@ -111,6 +115,25 @@ def test_an_exported_causal_model_has_the_names_of_transformers_js_and_generates
     assert texts[0] == texts[1]
     served = ServedModel("generator", str(exported), mw.load(exported))
     assert served.kind.can("generate") and not served.kind.can("embed")
+
+
+@pytest.mark.slow
+def test_the_script_in_the_readme_continues_a_text(generators):
+    model, exported = generators
+    script = (exported / "README.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+    done = subprocess.run([sys.executable, "-c", script], cwd=exported, capture_output=True, text=True, check=True)
+    settings = Generation(max_new_tokens=20, rules=Rules(greedy=True))
+    expected = TextGenerator(mw.load(model)).generate(["a text"], settings)[0][0].text
+    assert "".join(done.stdout.split()).endswith("".join(expected.split())) and len(expected) > 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", ["generators", "translators"])
+def test_an_openvino_model_agrees(source, request, tmp_path):
+    pytest.importorskip("openvino", reason="openvino is not installed")
+    config = ExportConfig(model=str(request.getfixturevalue(source)[0]), output=tmp_path / "out", to="openvino")
+    found = export_model(config)
+    assert found.agreement.runtime.startswith("OpenVINO") and mw.load(found.folder).generates
 
 
 @pytest.mark.slow

@@ -102,6 +102,18 @@ def test_differences_of_two_texts_are_those_of_their_answers():
     assert found["words"][-1]["second"] is None
 
 
+def test_an_answer_is_whole_words_and_found_by_them():
+    output = output_of(read(tiny("qa"), ("where sat the cat", TEXT)))
+    found = explain(output)
+    names = [name for name, _ in found.answers]
+    assert len(set(names)) == len(names) and all(name in TEXT or name == "no answer" for name in names)
+    assert {word for name in names for word in name.split()} <= {*TEXT.split(), "no", "answer"}
+    assert output.name(output.index("sat on the")) == "sat on the" and not output.knows("at on")
+    second = explain(output_of(read(tiny("qa"), ("what sat", TEXT))), answer="the cat")
+    rows = {row["answer"]: row for row in differences(found, second)["answers"]}
+    assert all(row["first"] is not None and row["second"] is not None for row in rows.values())
+
+
 def test_what_cannot_be_explained_is_refused():
     with pytest.raises(InputError, match="more than 160"):
         explain(output_of(read(mw.load("english-spam"), "cat " * 200)))

@@ -38,15 +38,21 @@ def test_with_and_without_attention_are_compared_at_equal_size(tmp_path: Path):
     (data / "train.tsv.xz").write_bytes(lzma.compress(captions(data, 1300, 1).encode()))
     (data / "dev.tsv").write_text(captions(data, 60, 2), encoding="utf-8")
     sizes = ["--epochs", 1, "--rows", 200, "--hidden", 32, "--vocab-size", 300, "--seeds", 2, "--batch-tokens", 600]
-    how = [*sizes, "--device", "cpu", "-o", tmp_path / "out"]
+    how = [*sizes, "--score", "mlp,dot", "--device", "cpu", "-o", tmp_path / "out"]
     for _ in range(2):  # the second time everything is there
         found = run("seq2seq.py", *how, MASKWRIGHT_DATA=str(tmp_path / "shared"))
         assert found.returncode == 0, found.stderr
     assert "mlp attention" in found.stdout and "no attention" in found.stdout
     table = json.loads((tmp_path / "out/table.json").read_text(encoding="utf-8"))
-    one, other = (runs[0]["parameters"] for runs in table["runs"].values())
+    assert list(table["runs"]) == ["mlp attention", "dot attention", "no attention"]
+    one, _, other = (runs[0]["parameters"] for runs in table["runs"].values())
     assert abs(one - other) / one < 0.06  # a width of two more is much in a network so small
-    logs = [tmp_path / f"out/{name}-0/seed-0/metrics.jsonl" for name in ("attention", "plain")]
+    logs = [tmp_path / f"out/{name}-0/seed-0/metrics.jsonl" for name in ("attention", "attention-dot", "plain")]
     assert len({log.read_text(encoding="utf-8").count("\n") for log in logs}) == 1
     for name in ("lengths.html", "alignments.html", "alignments.svg"):
         assert (tmp_path / "out" / name).stat().st_size > 1000
+
+
+def test_an_unknown_kind_of_attention_is_refused(tmp_path: Path):
+    found = run("seq2seq.py", "--score", "mlp,dots", "-o", tmp_path / "out")
+    assert found.returncode == 2 and "--score has no 'dots'" in found.stderr

@@ -36,7 +36,7 @@ from maskwright.train.pretraining.config import PretrainConfig
 from maskwright.train.pretraining.pretrain import pretrain
 
 TINY = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 128}
-TIMES = ("tokens_per_second", "seconds", "time")
+TIMES = ("tokens_per_second", "tflops_per_second", "memory_mb", "seconds", "time")
 
 
 class KillingFileSystem(storage.FileSystem):

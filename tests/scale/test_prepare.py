@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 from data.test_prepare import contents
 from data.toy_tokenizer import write_corpus
-from maskwright.core.errors import InputError, MaskwrightError, MissingFileError, RowErrors, RunError
+from maskwright.core.errors import InputError, MaskwrightError, MissingExtraError, MissingFileError, RowErrors, RunError
 from maskwright.data import prepare as local
 from maskwright.data import reading
 from maskwright.data.shard_writer import ShardWriter
@@ -142,6 +142,12 @@ def test_a_store_without_rights_is_one_sentence(monkeypatch):
     monkeypatch.setattr(paths, "file_system", lambda uri: (Denied(), "bucket/texts"))
     with pytest.raises(MaskwrightError, match=r"^s3://bucket/texts: When .*HeadObject\. Check the address, the cred"):
         paths.corpus_inputs(["s3://bucket/texts"])
+
+
+def test_ray_that_is_not_installed_is_one_sentence(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'maskwright\[scale\]'"), session._session():
+        pass
 
 
 def test_ray_that_cannot_start_is_one_sentence(monkeypatch):

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from maskwright.core.errors import ConfigError, InputError
+from maskwright.core.gpus import GPUS, gpu_named
 from maskwright.models.build import build
 from maskwright.models.presets import PRESETS, preset
 from maskwright.speed import published
-from maskwright.speed.communication import communication, link_of
+from maskwright.speed.communication import AGREEMENT_SECONDS, communication, link_of
 from maskwright.speed.fits import USABLE_MEMORY, Hardware, micro_batches
-from maskwright.speed.gpus import GPUS, gpu_named
 from maskwright.speed.plan import make_plan
 from maskwright.speed.plan_config import PlanConfig
 from maskwright.speed.probe import RandomText, probe
@@ -81,8 +81,8 @@ def test_no_price_is_invented():
 def test_twice_the_tokens_or_half_the_gpus_take_twice_the_time():
     one = make_plan(H100).seconds
     assert make_plan(replace(H100, tokens=6.6e9)).seconds == pytest.approx(2 * one)
-    assert make_plan(replace(H100, gpus=4)).seconds == pytest.approx(2 * one, rel=0.02)
-    assert make_plan(replace(H100, utilization=0.6)).seconds == pytest.approx(one / 2, rel=0.02)
+    assert make_plan(replace(H100, gpus=4)).seconds == pytest.approx(2 * one, rel=0.05)
+    assert make_plan(replace(H100, utilization=0.6)).seconds == pytest.approx(one / 2, rel=0.05)
 
 
 def test_as_few_micro_batches_as_fit_are_taken():
@@ -199,9 +199,9 @@ def test_communication_by_hand():
     slow = communication(8, parameters, link_of("12.5", 8), compute=0.03, accumulation=1, tokens=131_072)
     assert slow.reduction == pytest.approx(0.0616)
     last = factor * 25 * 2**20 / 12.5e9
-    assert slow.exposed == pytest.approx(0.0616 - 0.02) and slow.step == pytest.approx(0.0716)
+    assert slow.exposed == pytest.approx(0.0616 - 0.02) and slow.step == pytest.approx(0.0716 + 7 * AGREEMENT_SECONDS)
     fast = communication(8, parameters, link_of("nvlink", 8), compute=0.03, accumulation=1, tokens=131_072)
-    assert fast.exposed == pytest.approx(last * 12.5 / 300) and fast.efficiency > 0.99
+    assert fast.exposed == pytest.approx(last * 12.5 / 300) and fast.compute / (fast.compute + fast.exposed) > 0.99
     more = communication(
         8, parameters, slow.link, compute=0.03 * slow.deciding_tokens / 131_072, accumulation=1, tokens=1
     )
@@ -217,12 +217,29 @@ def test_a_slow_network_costs_and_a_larger_batch_hides_it():
     assert larger.communication is not None and larger.communication.efficiency > 0.9
 
 
-def test_the_sharded_alternative_is_told_and_not_proposed():
+def test_a_network_that_does_not_fit_is_sharded():
     plan = make_plan(replace(H100, gpus=8))
     assert plan.sharded_memory is not None and plan.sharded_memory < plan.memory.total
+    shards = make_plan(replace(H100, gpus=8, shard=True))
+    assert shards.memory.optimizer == plan.memory.optimizer // 8 and shards.communication is not None
+    assert plan.communication is not None
+    assert shards.communication.reduction == pytest.approx(1.5 * plan.communication.reduction)
     huge = {"hidden_size": 4096, "num_attention_heads": 32, "intermediate_size": 16_384, "num_hidden_layers": 48}
-    with pytest.raises(InputError, match=r"sharded over the 8 GPUs \(FSDP\), each would need .* does not shard"):
-        make_plan(PlanConfig(preset="bert-large", model=huge, gpu="h100", gpus=8))
+    large = PlanConfig(preset="bert-large", model=huge, gpu="h100", gpus=8)
+    with pytest.raises(InputError, match=r"What fits:\n  --shard --accumulation (\d+).*: [\d.]+ GB"):
+        make_plan(large)
+    assert make_plan(replace(large, shard=True)).memory.total < 0.9 * 80e9
+    with pytest.raises(ConfigError, match="--shard requires several GPUs"):
+        replace(H100, gpus=1, shard=True)
+
+
+def test_more_gpus_for_the_same_batch_stop_helping():
+    """The small messages of a step grow with the GPUs, the computing shrinks: the optimum is in between."""
+    times = {
+        gpus: communication(gpus, 110_000_000, link_of("400gb", gpus), 8.0 / gpus, 1, 1 << 20).step
+        for gpus in (8, 64, 512, 4096)
+    }
+    assert times[8] > times[64] > times[512] and times[4096] > times[512]
 
 
 @pytest.mark.parametrize("run", published.timed_runs(), ids=lambda run: run.run)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from maskwright.core.gpus import GPUS, gpu_from_driver_name
 from maskwright.models import flops
 from maskwright.models.presets import preset
-from maskwright.speed.gpus import GPUS, gpu_from_driver_name
 from maskwright.speed.utilization import forward_flops, training_flops
 
 

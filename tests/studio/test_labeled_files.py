@@ -10,7 +10,8 @@ pytest.importorskip("fastapi", reason="the extra 'studio' is not installed")
 
 from maskwright.api import open_predictor
 from maskwright.hub.manifests import MANIFESTS
-from maskwright.studio import labeled_files
+from maskwright.inference.cluster import cluster_vectors
+from maskwright.studio import labeled_files, text_files
 from maskwright.studio.model_registry import load_models
 from maskwright.studio.uploads import Uploads
 from studio.models import write_classifier, write_masked, write_tagger
@@ -53,6 +54,18 @@ def test_rows_are_scored_as_in_python(served, tmp_path, monkeypatch):
     assert [row["right"] for row in rows] == [row["gold"] == row["predicted"] for row in rows]
     assert sum(row["loss"] for row in rows) / 3 == pytest.approx(evaluation.loss, abs=1e-5)
     assert rows[0]["split"] == pytest.approx(1 / 4)  # of the, cat, the comma and again only the last is several tokens
+
+
+def test_clusters_are_those_of_the_embeddings(served, monkeypatch):
+    rows = ROWS + b"".join(b"the cat number %d,animal\n" % number for number in range(9))
+    file = uploaded(served, rows, ".csv")
+    monkeypatch.setattr(text_files, "PART_SECONDS", 0)
+    monkeypatch.setattr(text_files, "BLOCK_TEXTS", 5)
+    parts = [served.post("/api/data/clusters", {"model": "classes", "file": file}).json() for _ in range(3)]
+    assert [part["done"] for part in parts] == [5, 10, 12] and parts[1]["groups"] is None
+    texts = [row.text for row in served.studio.labeled.rows(served.studio.models["classes"], file, {})]
+    expected = cluster_vectors(served.studio.models["classes"].encoder().vectors(texts), texts)
+    assert parts[2]["groups"] == expected.groups.tolist() and len(parts[2]["names"]) == len(expected.clusters)
 
 
 def test_words_are_pairs_of_gold_and_predicted_tags(served):

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
+import numpy as np
 import pytest
 
+from maskwright.core.locking import lock
+from maskwright.report.charts.traces import Line, smooth
 from studio.serving import serving
 
 RECIPE = 'task = "classification"\n'
@@ -95,3 +100,73 @@ def test_a_folder_that_may_not_be_listed_is_one_row(served, monkeypatch, tmp_pat
     monkeypatch.setattr(served.studio, "runs", tmp_path)
     rows = {run["name"]: run.get("error", "") for run in served.get("/api/runs").json()["runs"]}
     assert rows["good"] == "" and "Permission denied" in rows["locked"]
+
+
+def write_run(path, recipe, records, result=None):
+    path.mkdir(parents=True)
+    (path / "config.toml").write_text(recipe, encoding="utf-8")
+    (path / "metrics.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf-8")
+    if result is not None:
+        (path / "result.json").write_text(json.dumps(result), encoding="utf-8")
+
+
+def test_a_run_of_another_process_is_training_with_its_step(served, monkeypatch, tmp_path):
+    write_run(tmp_path / "own", 'objective = "mlm"\nsteps = 90\n', [{"step": step, "loss": 1.0} for step in (1, 2, 3)])
+    with (tmp_path / "own" / "metrics.jsonl").open("a", encoding="utf-8") as log:
+        log.write('{"step": 4, "lo')  # a record that is being written
+    monkeypatch.setattr(served.studio, "runs", tmp_path)
+
+    def state():
+        run = served.get("/api/runs").json()["runs"][0]
+        return run["state"], run["step"], run["steps"]
+
+    assert state() == ("unfinished", 3, 90)
+    with lock(tmp_path / "own"):
+        assert state() == ("training", 3, 90)
+        assert served.post("/api/train/watch", {"name": "own"}).json()["run"]["state"] == "training"
+    assert state() == ("unfinished", 3, 90)
+
+
+def test_a_pretraining_run_has_its_held_out_accuracy_as_result(served, monkeypatch, tmp_path):
+    for name, scores in (
+        ("masked", {"loss": 4.5, "mlm_loss": 4.5, "mlm_accuracy": 0.3}),
+        ("replaced", {"loss": 9.0, "mlm_accuracy": 0.1, "rtd_accuracy": 0.9}),
+        ("other", {"loss": 2.0}),
+    ):
+        write_run(tmp_path / name, 'objective = "mlm"\n', [], {"steps": 6, "scores": scores})
+    monkeypatch.setattr(served.studio, "runs", tmp_path)
+    found = {run["name"]: run["main"] for run in served.get("/api/runs").json()["runs"]}
+    assert found == {
+        "masked": {"name": "mlm_accuracy", "value": 0.3},
+        "replaced": {"name": "rtd_accuracy", "value": 0.9},
+        "other": {"name": "loss", "value": 2.0},
+    }
+
+
+def test_curves_are_those_of_reports(served, monkeypatch, tmp_path):
+    values = np.random.default_rng(0).normal(3, 1, 60)
+    values[7] = -1.0
+    records = [{"step": step, "loss": value, "time": 1e9 + 2 * step} for step, value in enumerate(values, start=1)]
+    write_run(tmp_path / "long", RECIPE, records)
+    for seed, value in enumerate((1.0, 3.0)):
+        write_run(tmp_path / "seeds" / f"seed-{seed}", RECIPE, [{"step": step, "loss": value} for step in (1, 2)])
+    (tmp_path / "seeds" / "config.toml").write_text(RECIPE, encoding="utf-8")
+    monkeypatch.setattr(served.studio, "runs", tmp_path)
+
+    def curves(**options):
+        asked = {"names": ["long", "seeds"], "measure": "loss", **options}
+        return served.post("/api/runs/curves", asked).json()
+
+    long, seeds = curves()["lines"]
+    smoothed = smooth(Line(np.arange(1.0, 61.0), values))
+    assert long["ys"] == pytest.approx(smoothed.y.tolist()) and long["behind"][0]["ys"] == pytest.approx(
+        values.tolist()
+    )
+    assert (seeds["ys"], seeds["seeds"], seeds["run"]) == ([2.0, 2.0], 2, 1)
+    assert [line["ys"] for line in seeds["behind"]] == [[1.0, 1.0], [3.0, 3.0]]
+    raw = curves(is_smooth=False)["lines"][0]
+    assert raw["ys"] == pytest.approx(values.tolist()) and raw["behind"] == []
+    positive = curves(is_smooth=False, is_log=True)
+    assert positive["dropped"] == int((values <= 0).sum()) > 0
+    by_time = curves(axis="time", is_smooth=False)["lines"]
+    assert [line["name"] for line in by_time] == ["long"] and by_time[0]["xs"] == [2.0 * step for step in range(60)]

@@ -10,6 +10,7 @@ from typing import Any
 from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.pretraining.config import PretrainConfig
 
+TIMES = ("tokens_per_second", "tflops_per_second", "memory_mb", "seconds", "time")  # of the log: differ in every run
 TINY = {"num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
 
 

@@ -19,7 +19,7 @@ from maskwright.train.distillation.distill import distill
 from maskwright.train.finetuning.finetune import finetune
 from maskwright.train.pretraining.pretrain import pretrain
 from maskwright.train.signals import Interrupted, StopRequest
-from train.runs import TINY, corpus, finetuning, labeled, pretraining
+from train.runs import TIMES, TINY, corpus, finetuning, labeled, pretraining
 
 DEEP = TINY | {"num_hidden_layers": 2}
 
@@ -89,7 +89,7 @@ def on_rows(folder: Path, teacher: Path, **changes: Any) -> DistillConfig:
 
 def records(run: Path) -> list[dict[str, float]]:
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [{key: line[key] for key in line if key not in ("tokens_per_second", "seconds", "time")} for line in lines]
+    return [{key: line[key] for key in line if key not in TIMES} for line in lines]
 
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, after: int) -> Any:

@@ -27,7 +27,7 @@ from maskwright.train.distillation.distill import distill
 from maskwright.train.distillation.sentences import fill_word_table
 from maskwright.train.distillation.texts import make_texts, read_texts
 from maskwright.train.signals import Interrupted, StopRequest
-from train.runs import TINY, corpus, sentence_teacher
+from train.runs import TIMES, TINY, corpus, sentence_teacher
 
 STILL = {"steps": 1, "warmup": 0, "lr": 1e-30, "weight_decay": 0.0}  # a run that changes no weight
 
@@ -59,7 +59,7 @@ def recipe(folder: Path, teacher: Path, **changes: Any) -> DistillConfig:
 
 def records(run: Path) -> list[dict[str, float]]:
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [{key: line[key] for key in line if key not in ("tokens_per_second", "seconds", "time")} for line in lines]
+    return [{key: line[key] for key in line if key not in TIMES} for line in lines]
 
 
 def weights(run: Path) -> str:

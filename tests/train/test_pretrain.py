@@ -19,7 +19,7 @@ from maskwright.train.finetuning.finetune import finetune
 from maskwright.train.pretraining import report as pretrain_report
 from maskwright.train.pretraining.pretrain import first_batch, pretrain
 from maskwright.train.signals import Interrupted, StopRequest
-from train.runs import corpus, finetuning, pretraining
+from train.runs import TIMES, corpus, finetuning, pretraining
 
 
 def records(run: Path) -> list[dict[str, float]]:
@@ -102,8 +102,7 @@ def test_an_interrupted_run_saves_and_goes_on_to_the_same_bits(tmp_path: Path, m
     monkeypatch.setattr(loop, "_stop_if_requested", original)
     resumed = pretrain(config)
     assert storage.sha256(resumed.model / "model.safetensors") == storage.sha256(whole.model / "model.safetensors")
-    times = ("tokens_per_second", "seconds", "time")
-    keep = lambda record: {k: v for k, v in record.items() if k not in times}  # noqa: E731
+    keep = lambda record: {k: v for k, v in record.items() if k not in TIMES}  # noqa: E731
     assert [*map(keep, records(tmp_path / "run"))] == [*map(keep, records(tmp_path / "whole"))]
 
 

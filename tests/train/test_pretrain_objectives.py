@@ -17,7 +17,7 @@ from maskwright.train import loop
 from maskwright.train.pretraining.dry_run import pretraining_plan
 from maskwright.train.pretraining.pretrain import first_batch, pretrain
 from maskwright.train.signals import Interrupted, StopRequest
-from train.runs import corpus, pretraining
+from train.runs import TIMES, corpus, pretraining
 
 FAMILY = {"mlm+sop": "albert-base", "rtd": "electra-small"}
 SMALL = {
@@ -32,7 +32,7 @@ WEIGHTS = {"mlm+sop": ["model"], "rtd": ["model", "model/generator"]}
 
 def records(run: Path) -> list[dict[str, float]]:
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [{key: line[key] for key in line if key not in ("tokens_per_second", "seconds", "time")} for line in lines]
+    return [{key: line[key] for key in line if key not in TIMES} for line in lines]
 
 
 def configured(folder: Path, objective: str, **changes: object):  # type: ignore[no-untyped-def]

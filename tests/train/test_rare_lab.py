@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,6 +17,7 @@ from maskwright.core.randomness import generator
 from maskwright.experiments.rare import run as lab_module
 from maskwright.experiments.rare.config import RareLabConfig
 from maskwright.experiments.rare.methods import METHODS
+from maskwright.experiments.rare.report import errors_by_length, length_sentence
 from maskwright.experiments.rare.run import rare_lab
 from maskwright.hub.folders import read_facts
 from maskwright.tasks.evaluation.rare_scores import METRICS
@@ -63,6 +67,25 @@ def test_every_method_has_its_scores_with_intervals(done):
     assert list(kept["curves"]) == [name for name in METHODS if name != "threshold"]
     assert kept["curves"]["tfidf"]["precision"][0] > 0.9
     assert {name: len(errors) for name, errors in kept["errors"].items()} == {"ham": 18, "news": 16, "spam": 3}
+    by_length = kept["errors_by_length"]
+    rest, rare = (np.array([*kept["errors"]["ham"], *kept["errors"]["news"]]), np.array(kept["errors"]["spam"]))
+    assert by_length["auc"] == pytest.approx((rare[:, None] > rest).mean())
+    assert by_length["correlation"] is None and by_length["long_auc"] is None  # all texts are equally long
+
+
+def test_an_error_that_follows_the_length_is_reported():
+    words = np.arange(5, 65)
+    gold = words >= 50  # the rare texts are long, and longer texts have smaller errors
+    errors = 1.0 / words + 0.001 * (words % 3)
+    data: Any = SimpleNamespace(
+        words=words, gold=gold, errors=errors, config=SimpleNamespace(rare_class="spam"), classes=gold
+    )
+    found = errors_by_length(data)
+    assert found["correlation"] < -0.9 and (found["rare_words"], found["rest_words"]) == (57.0, 27.0)
+    assert found["auc"] < 0.05 and found["long_words"] == 51 and found["long_auc"] is None
+    assert length_sentence(data).endswith("'spam' has 57 words, the rest 27 (medians).")
+    data.errors = np.random.default_rng(0).normal(size=len(words))
+    assert length_sentence(data) == ""
 
 
 def test_the_page_has_the_table_the_curves_and_the_errors_by_class(done):

@@ -107,6 +107,7 @@ def machine(context: typer.Context, json: JsonFlag = False, quiet: QuietFlag = F
         ("--device auto", f"{picked['device']}: {picked['why_device']}"),
         ("--precision auto", f"{picked['precision']}: {picked['why_precision']}"),
         *[(f"inference in {name}", f"{one['products']}: {one['why']}") for name, one in facts["engine"].items()],
+        *[(f"--executor {name}", said) for name, said in facts["executors"].items()],
         *[(f"training: {name}", f"{one['picked']}: {one['why']}") for name, one in facts["training"].items()],
         *[(name, value or "missing") for name, value in facts["versions"].items()],
         *[(f"extra [{name}]", _extra(name, missing)) for name, missing in facts["extras"].items()],

@@ -21,10 +21,11 @@ from .using import (
     LAYERS,
     MAX_LENGTH,
     MODEL,
-    InferenceHardware,
+    ExecutorHardware,
     Rows,
     calibration_texts,
     check_one_source,
+    model_of,
     refuse_same_file,
     stream_rows,
     tell_int8_loss,
@@ -42,7 +43,7 @@ SHOWN = 6  # dimensions shown on a terminal
 
 
 @dataclass(frozen=True, kw_only=True)
-class EmbedSettings(InferenceHardware, Rows):
+class EmbedSettings(ExecutorHardware, Rows):
     """Settings of `maskwright embed`. Raises ConfigError for options that exclude each other."""
 
     COMMAND: ClassVar[str] = "embed"
@@ -120,8 +121,9 @@ def embed(settings: EmbedSettings, json: JsonFlag = False) -> None:
 def _open(settings: EmbedSettings, calibrate_on: list[Text] | None) -> TextEncoder:
     from ..api import open_embedder
 
+    model, precision = model_of(settings, settings.model, "none")
     return open_embedder(
-        settings.model,
+        model,
         layers=settings.layers,
         pooling=settings.pooling,
         normalize=settings.normalize,
@@ -129,7 +131,7 @@ def _open(settings: EmbedSettings, calibrate_on: list[Text] | None) -> TextEncod
         long=settings.long,
         stride=settings.stride,
         device=settings.device,
-        precision=settings.precision,
+        precision=precision,
         calibrate_on=calibrate_on,
     )
 

@@ -20,10 +20,11 @@ from .using import (
     BATCH_TOKENS,
     INPUT,
     MAX_LENGTH,
-    InferenceHardware,
+    ExecutorHardware,
     Rows,
     calibration_texts,
     check_one_source,
+    model_of,
     read_any_rows,
     refuse_same_file,
     tell_int8_loss,
@@ -43,7 +44,7 @@ TABLE_ROWS = 10_000  # answers shown as one table; more come as several, so that
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictSettings(InferenceHardware, Rows):
+class PredictSettings(ExecutorHardware, Rows):
     """Settings of `maskwright predict`. Raises ConfigError for options that exclude each other."""
 
     COMMAND: ClassVar[str] = "predict"
@@ -166,22 +167,23 @@ def _open(settings: PredictSettings, rows: Sequence[AnyRow] | RowStream) -> Pred
     typical = calibration_texts(settings, None if settings.input is None else rows)
     from ..api import open_predictor, open_zero_shot
 
+    model, precision = model_of(settings, settings.model)
     if settings.labels is not None:
         return open_zero_shot(
-            settings.model,
+            model,
             settings.labels.split(","),
             template=settings.template or TEMPLATE,
             max_length=settings.max_length,
             device=settings.device,
-            precision=settings.precision,
+            precision=precision,
             calibrate_on=typical,
         )
     predictor = open_predictor(
-        settings.model,
+        model,
         max_length=settings.max_length,
         min_confidence=settings.min_confidence,
         device=settings.device,
-        precision=settings.precision,
+        precision=precision,
         calibrate_on=typical,
     )
     tell_int8_loss(predictor.model)

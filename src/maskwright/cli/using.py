@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ..core.config import check
 from ..core.errors import ConfigError
-from ..core.hardware import DEVICE, PRECISION, THREADS, Device, Precision
+from ..core.hardware import DEVICE, EXECUTOR, OWN, PRECISION, THREADS, Device, Executor, Precision
 from ..core.options import HARDWARE, Setting, option
 from ..core.plural import plural
 from ..core.progress import note, warn
@@ -57,6 +57,22 @@ class InferenceHardware(Hardware):
         "auto", PRECISION, help=f"{PRECISION.help.removesuffix('.')}; int8 is calibrated on texts."
     )
     calibrate_on: Path | None = option(None, CALIBRATE_ON, default_help="first rows of --input")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutorHardware(InferenceHardware):
+    """The same with the program that computes."""
+
+    executor: Executor = option("own", EXECUTOR)
+
+
+def model_of(settings: ExecutorHardware, model: str, head: Literal["stored", "none"] = "stored") -> tuple[str, str]:
+    """What to open for the executor of the settings, and in which precision; see `export.executors.executed`."""
+    if settings.executor == OWN:
+        return model, settings.precision
+    from ..export.executors import executed
+
+    return executed(model, settings.executor, settings.precision, settings.device, head)
 
 
 @dataclass(frozen=True, kw_only=True)

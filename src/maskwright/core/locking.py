@@ -23,6 +23,8 @@ try:
 except ImportError:  # Windows: the lock file is then advisory only
     fcntl = None  # type: ignore[assignment]  # checked before use
 
+WAIT_SECONDS = 0.05  # before a second attempt to lock
+
 # `.NAME.tmp-...` is being written or deleted; `.NAME.old-...` is being replaced by a new version.
 _UNFINISHED = re.compile(r"(tmp|old)-\d+(-\d+)?", re.ASCII)
 
@@ -40,18 +42,36 @@ def lock(folder: Path | str) -> Iterator[None]:
     except OSError as error:
         raise StorageError(f"Cannot write {folder}: {explain_os_error(error)}.") from error
     with handle:
-        if fcntl is not None:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+        if fcntl is not None and not _take(handle.fileno()):
+            time.sleep(WAIT_SECONDS)  # `is_locked` of another process takes the lock for a moment
+            if not _take(handle.fileno()):
                 handle.seek(0)
                 holder = handle.read().strip() or "another process"
-                raise RunError(f"{folder} is in use by {holder}: wait for it, or choose another folder.") from None
+                raise RunError(f"{folder} is in use by {holder}: wait for it, or choose another folder.")
         handle.seek(0)
         handle.truncate()
         handle.write(f"process {os.getpid()} on {socket.gethostname()} since {time.strftime('%Y-%m-%d %H:%M:%S')}")
         handle.flush()
         yield
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a process has locked `folder`. False where the lock cannot be read, as on Windows."""
+    if fcntl is None:
+        return False
+    try:
+        descriptor = os.open(folder / ".lock", os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # a file system without locks
+        return False
+    finally:
+        os.close(descriptor)
+    return False
 
 
 @contextmanager

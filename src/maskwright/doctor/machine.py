@@ -11,6 +11,8 @@ from typing import Any
 import torch
 
 from ..core.cores import usable_cores
+from ..core.hardware import AUTO, OWN
+from ..export.executors import FORMATS, fastest, installed, measurements
 from ..inference.engine.choice import choose
 from ..models.device import DTYPES, resolve_device, resolve_precision
 from ..nn.varlen import missing
@@ -33,6 +35,7 @@ def machine_facts() -> dict[str, Any]:
         "devices": devices(),
         "engine": engine_choices(device),
         "training": training_choices(device),
+        "executors": executors(),
         "picked": {"device": str(device), "why_device": _why_device(device), **_precisions(device)},
         "versions": {name: _version(name) for name in ("maskwright", *_CORE)},
         "extras": extras(),
@@ -66,6 +69,19 @@ def devices() -> list[dict[str, Any]]:
 def engine_choices(device: torch.device) -> dict[str, dict[str, str]]:
     """Return the inference kernels and the reason, per precision, for the device that `auto` selects."""
     return {name: vars(choose(name, device)) for name in ("fp32", "bf16", "int8")}
+
+
+def executors() -> dict[str, str]:
+    """Return the programs that can compute a model (`--executor`), each with what is known of it here."""
+    found = {OWN: "the default: no export, every device and precision"}
+    ready = installed()
+    for name in FORMATS:
+        found[name] = "installed: a graph, exported at the first use" if name in ready else "needs the extra 'export'"
+    for one in measurements():
+        times = {name: float(value) for name, value in one["milliseconds"].items()}
+        shown = ", ".join(f"{name} {value:.2f}" for name, value in times.items())
+        found[f"{AUTO} for {one['model']}, {one['precision']}"] = f"{fastest(times)}: ms for a short text: {shown}"
+    return found
 
 
 def training_choices(device: torch.device) -> dict[str, dict[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..core.plural import plural
 from ..report import (
     Bar,
     Bars,
@@ -58,9 +59,9 @@ def headline(diagnosis: Diagnosis, files: str) -> str:
     kinds = len(diagnosis.findings)
     problems = diagnosis.num_problems
     found = (
-        f"{problems} of {kinds} findings would harm training or scores"
+        f"{problems} of {plural(kinds, 'finding')} would harm training or scores"
         if problems
-        else f"{kinds} findings, none severe"
+        else f"{plural(kinds, 'finding')}, none severe"
     )
     return f"{files}: {found if kinds else 'no findings'}."
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from ..core import registry
 from ..models.model import Model
+from .cached import CLM
 from .format import Format
-from .padding import IDS, MASK, TYPES
+from .padding import IDS, MASK, PAST, POSITIONS, TYPES
 from .runtimes import compute_hint
 
 FIELDS = {IDS: "ids", MASK: "attention_mask", TYPES: "type_ids"}  # of an encoding of `tokenizers`, by input
@@ -35,8 +36,11 @@ def export_card(model: Model, spec: Mapping[str, Any]) -> str:
     lines += _agreement(spec["agreement"])
     form: Format = registry.resolve("export_format", spec["format"])
     is_single = all(one["name"] in FIELDS and len(one["axes"]) == 2 for one in graph["inputs"])
-    if form.script is not None and spec["preprocessing"]["tokenizer"] and is_single:
-        lines += _script(spec, form.script)
+    if form.script is not None and spec["preprocessing"]["tokenizer"]:
+        if is_single:
+            lines += _script(spec, form.script)
+        elif model.head_name == CLM:
+            lines += _generation_script(model, spec, form.script)
     if form.loading:
         lines += ["## With torch", "", "```python", "import torch", form.loading.format(file=graph["file"]), "```", ""]
     return "\n".join(lines)
@@ -86,3 +90,28 @@ def _script(spec: Mapping[str, Any], script: tuple[str, str, str]) -> list[str]:
     lines += ["}", opened, *run.replace("inputs", "arrays").split("\n")]
     lines += ["print({name: one.shape for name, one in zip(" + str(names) + ", outputs)})", "```", ""]
     return lines
+
+
+def _generation_script(model: Model, spec: Mapping[str, Any], script: tuple[str, str, str]) -> list[str]:
+    """A program that continues a text greedily, token by token."""
+    graph, config = spec["graphs"]["model"], model.config
+    names = [one["name"] for one in graph["outputs"]]
+    values = {"file": graph["file"], "names": "names", "compute": compute_hint(spec["precision"])}
+    imports, opened, run = (line.format(**values) for line in script)
+    opening = [] if model.tokenizer is None else list(model.tokenizer.opening_ids)
+    lines = ["## Without maskwright", "", "```python", "import numpy", imports, "from tokenizers import Tokenizer", ""]
+    lines += ['tokenizer = Tokenizer.from_file("tokenizer.json")', opened, f"names = {names}"]
+    lines += [f'ids = {opening} + tokenizer.encode("a text", add_special_tokens=False).ids']
+    shape = [1, config.num_attention_heads, 0, config.head_dim]
+    lines += [f'cache = {{name.replace("present", "{PAST}"): numpy.zeros({shape}, "float32") for name in names[1:]}}']
+    lines += ["new = ids", "for _ in range(20):", "    arrays = {"]
+    lines += [f'        "{IDS}": numpy.array([new]),']
+    lines += [f'        "{MASK}": numpy.ones((1, len(ids)), "int64"),']
+    lines += [f'        "{POSITIONS}": numpy.arange(len(ids) - len(new), len(ids))[None],', "        **cache,", "    }"]
+    lines += [f"    {line}" for line in run.replace("inputs", "arrays").split("\n")]
+    lines += [
+        "    cache = dict(zip(cache, outputs[1:]))",
+        "    new = [int(outputs[0][0, -1].argmax())]",
+        "    ids = ids + new",
+    ]
+    return [*lines, "print(tokenizer.decode(ids))", "```", ""]

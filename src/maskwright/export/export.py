@@ -68,7 +68,7 @@ def export_model(config: ExportConfig, note: Callable[[str], None] = lambda _: N
     form: Format = registry.resolve("export_format", config.to)
     _check_precision(config, form)
     typical = None if config.calibrate_on is None else _typical_texts(config.calibrate_on)
-    model, facts = _load(config)
+    model, facts = load_for_export(config.model, config.head)
     longest = most_tokens(model.config)
     networks = networks_of(model, _pooling(model))
     _check_generating(config, form, model)
@@ -218,18 +218,21 @@ def _check_output(config: ExportConfig) -> None:
     storage.refuse_existing(config.output, replace=config.replace)
 
 
-def _load(config: ExportConfig) -> tuple[Model, dict[str, Any]]:
-    """The model in float32 on the CPU, with its adapter merged, and the facts of its folder to keep."""
-    folder = find_folder(config.model)[0]
+def load_for_export(name: str, head: str = "stored") -> tuple[Model, dict[str, Any]]:
+    """The model in float32 on the CPU, with its adapter merged, and the facts of its folder to keep.
+
+    head: "stored" or "none". Raises InputError for an exported graph, and for a head without weights.
+    """
+    folder = find_folder(name)[0]
     facts = dict(read_facts(folder))
-    model, report = load_model(config.model, None if config.head == "none" else STORED)
-    report.log_weight_mismatch(config.model)
+    model, report = load_model(name, None if head == "none" else STORED)
+    report.log_weight_mismatch(name)
     if model.graph_precision is not None:
-        raise InputError(f"{config.model} is an exported graph already: export the model that it was exported from.")
-    if config.head == "stored" and report.new:
-        raise InputError(f"{config.model} has no weights for {', '.join(report.new[:3])}: nothing useful is exported.")
-    for name in ("format", "version", "versions", "manifest", ADAPTER, *(_TASK_FACTS if config.head == "none" else ())):
-        facts.pop(name, None)
+        raise InputError(f"{name} is an exported graph already: export the model that it was exported from.")
+    if head == "stored" and report.new:
+        raise InputError(f"{name} has no weights for {', '.join(report.new[:3])}: nothing useful is exported.")
+    for entry in ("format", "version", "versions", "manifest", ADAPTER, *(_TASK_FACTS if head == "none" else ())):
+        facts.pop(entry, None)
     return place(merged(copy.deepcopy(model)), "cpu", "fp32"), facts | {"head": model.head_name}
 
 

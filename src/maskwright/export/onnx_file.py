@@ -17,6 +17,7 @@ from .cached import Network
 from .config import ExportConfig
 from .format import Conversion, Format
 from .program import quiet
+from .runtimes import import_onnxruntime
 
 # As transformers.js and optimum name them, after the name of the graph.
 FILE, HALF, QUANTIZED = "onnx/{name}.onnx", "_fp16", "_quantized"
@@ -58,6 +59,8 @@ def to_half(
 ) -> list[str]:
     """Weights and computation in float16, inputs and outputs as before. A CPU computes in float32 with them."""
     import onnx
+
+    import_onnxruntime("float16 with ONNX")
     from onnxruntime.transformers.float16 import convert_float_to_float16
 
     with quiet():
@@ -70,10 +73,14 @@ def to_int8(
 ) -> list[str]:
     """Dynamic quantization by ONNX Runtime: weights by channel, the range of activations from each batch."""
     import onnx
+
+    import_onnxruntime("int8 with ONNX")
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     model = onnx.load(source / files[0])
     kept = [node.name for node in model.graph.node if any(name in node.name for name in left_out)]
+    # The quantizer infers shapes itself, and fails where it finds a broadcast axis to be larger than torch traced it.
+    del model.graph.value_info[:]
     target = folder / _named(files, QUANTIZED)
     target.parent.mkdir(parents=True, exist_ok=True)
     with quiet():

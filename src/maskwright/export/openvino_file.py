@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import logging
-import os
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -18,8 +17,8 @@ from .config import ExportConfig
 from .format import Conversion, Format
 from .onnx_file import write_onnx
 from .program import quiet
+from .runtimes import without_reports
 
-_NO_REPORTS = "NNCF_CI"  # environment variable that nncf reads when it is imported
 FILE = "openvino_{name}.xml"  # after the name of the graph; its weights are in a .bin of the same name
 
 
@@ -74,31 +73,32 @@ def _nncf() -> Any:
 
     Raises MissingExtraError without the extra.
     """
-    before = os.environ.get(_NO_REPORTS)
-    os.environ[_NO_REPORTS] = "1"
     try:
-        import nncf
+        with without_reports("NNCF_CI"):
+            import nncf
     except ImportError:
         raise MissingExtraError("int8 with OpenVINO", "export") from None
-    finally:
-        if before is None:
-            del os.environ[_NO_REPORTS]
-        else:
-            os.environ[_NO_REPORTS] = before
     nncf.set_log_level(logging.ERROR)
     return nncf
 
 
 def write_openvino(program: Any, network: Network, folder: Path, config: ExportConfig) -> list[str]:
     """Writes an OpenVINO model in float32, converted from an ONNX graph. Returns the files written."""
+    openvino_core()  # fails before the work
+    return from_onnx(folder, write_onnx(program, network, folder, config))
+
+
+def from_onnx(folder: Path, files: Sequence[str]) -> list[str]:
+    """Replaces the files of an ONNX graph in `folder` by an OpenVINO model in float32. Returns the files written."""
     openvino = openvino_core()
-    graph, *others = (folder / name for name in write_onnx(program, network, folder, config))
+    graph, *others = (folder / name for name in files)
     # Not convert_model, which reports its use over the network.
-    name = FILE.format(name=network.name)
+    name = FILE.format(name=graph.stem)
     openvino.save_model(openvino.Core().read_model(graph), folder / name, compress_to_fp16=False)
     for path in (graph, *others):
         path.unlink()
-    graph.parent.rmdir()
+    if not any(graph.parent.iterdir()):
+        graph.parent.rmdir()
     return [name, str(Path(name).with_suffix(".bin"))]
 
 

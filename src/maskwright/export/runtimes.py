@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,6 +17,30 @@ from ..core.storage import inside
 from .graph_checks import FIX, check_onnx, check_openvino
 
 Arrays = Mapping[str, np.ndarray]
+
+
+@contextmanager
+def without_reports(variable: str) -> Iterator[None]:
+    """For the import of a package that would report its use over the network; it reads the variable then."""
+    before = os.environ.get(variable)
+    os.environ[variable] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[variable]
+        else:
+            os.environ[variable] = before
+
+
+def import_onnxruntime(what: str = "Opening an exported ONNX model") -> Any:
+    """Returns the package. what: for MissingExtraError, without the extra."""
+    try:
+        with without_reports("ORT_DISABLE_TELEMETRY"):
+            import onnxruntime
+    except ImportError:
+        raise MissingExtraError(what, "export") from None
+    return onnxruntime
 
 
 class Runtime(Protocol):
@@ -32,10 +58,7 @@ class OnnxRuntime:
     """An ONNX graph in ONNX Runtime, on the CPU. The graph itself has its precision."""
 
     def __init__(self, path: Path, threads: int | None, precision: str) -> None:
-        try:
-            import onnxruntime
-        except ImportError:
-            raise MissingExtraError("Opening an exported ONNX model", "export") from None
+        onnxruntime = import_onnxruntime()
         check_onnx(path)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads or 0

@@ -17,13 +17,14 @@ class LayerStates:
     """Hidden states of a text.
 
     tokens: subword tokens; words, spans: word of each token and its character offsets ("" and (0, 0) for special
-    tokens); states: embeddings first, float32 [layers + 1, tokens, hidden].
+    tokens); states: embeddings first, float32 [layers + 1, tokens, hidden]; num_truncated: tokens beyond the maximum.
     """
 
     tokens: list[str]
     words: list[str]
     spans: list[tuple[int, int]]
     states: np.ndarray
+    num_truncated: int = 0
 
     def norms(self) -> np.ndarray:
         """Return the L2 norms: float64 [layers + 1, tokens]."""
@@ -60,4 +61,4 @@ def layer_states(model: Model, text: Text, max_length: int | None = None) -> Lay
     encoder = TextEncoder(model, list(range(count)), pooling="none", max_length=max_length)
     found = next(encoder.token_vectors([text]))
     states = found.vectors.reshape(len(found.tokens), count, -1).transpose(1, 0, 2)  # [layers + 1, tokens, hidden]
-    return LayerStates(found.tokens, found.words, found.spans, states)
+    return LayerStates(found.tokens, found.words, found.spans, states, encoder.counts.cut_tokens)

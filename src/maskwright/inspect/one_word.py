@@ -129,7 +129,7 @@ def _predicted(
     for (word, new, changed, similarity), other, logits in zip(made, others, predict(others), strict=True):
         scores, best = other.scores(logits), int(logits.argmax())
         name, score = other.name(best), float(scores[best])
-        before = float(scores[index]) if not isinstance(other, SpanOutput) else score if name == old else 0.0
+        before = float(scores[other.index(old)]) if other.knows(old) else 0.0
         found.append(
             WordChange(word.word, word.text, word.start, word.end, new, changed, similarity, name, score, before)
         )

@@ -9,7 +9,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,6 +19,7 @@ from ..core.errors import InputError
 from ..data.batch import Batch
 from ..models.heads import SequenceClassificationHead, SpanHead, TokenClassificationHead, TokenCrfHead
 from ..models.model import tokenizer_of
+from ..text.word_boundaries import whole_words, word_edges
 from .reading import TokenizedText
 
 MASKED_LM_HEADS = ("mlm", "pretraining")
@@ -201,20 +204,29 @@ class SpanOutput(Output):
         return spans.masked_fill(~allowed, -torch.inf).flatten(1)
 
     def name(self, index: int) -> str:
-        """Return the characters of a span."""
-        if index == 0:
-            return NO_ANSWER
-        start, end = self._ends(index)
-        return (self.reading.source.text_pair or "")[start:end]
+        """Return the words of a span: whole ones, as in answers."""
+        return NO_ANSWER if index == 0 else self._words[divmod(index, len(self.reading.source))]
 
     def index(self, name: str) -> int:
-        """Spans have no names of their own: raises InputError."""
-        raise InputError("The answer to a question cannot be chosen: only the predicted one is explained.")
+        """Return the index of the first span of these words, as wide as they are."""
+        if name == NO_ANSWER:
+            return 0
+        found = next((span for span, words in self._words.items() if words == name), None)
+        if found is None:
+            raise InputError(f"'{name}' is no answer in this context: pass whole words of it.")
+        return found[0] * len(self.reading.source) + found[1]
 
-    def _ends(self, index: int) -> tuple[int, int]:
-        source = self.reading.source
-        first, last = divmod(index, len(source))
-        return source.offsets[first][0], source.offsets[last][1]
+    @cached_property
+    def _words(self) -> dict[tuple[int, int], str]:
+        """The words of each span by first and last token, the widest span first of those that begin with a token."""
+        source, context = self.reading.source, self.reading.source.text_pair or ""
+        tokens = [index for index, number in enumerate(source.texts) if number == 1]
+        edges = whole_words(word_edges(context), np.array([source.offsets[index] for index in tokens], dtype=np.int64))
+        return {
+            (first, tokens[last]): context[edges[place][0] : edges[last][1]]
+            for place, first in enumerate(tokens)
+            for last in range(min(place + MAX_ANSWER_TOKENS, len(tokens)) - 1, place - 1, -1)
+        }
 
     def at(self, index: int) -> SpanOutput:
         """Return this output with the tokens of an answer as its places."""

@@ -23,11 +23,12 @@ from .outputs import MASKED_LM_HEADS, Output, SpanOutput
 
 MAX_TOKENS = 160  # of an explained text
 DRAWS = 20  # random sets of words for each number of removed words
-LEVELS = 5  # maximum numbers of removed words
+LEVELS = 4  # maximum numbers of removed words
 SHARE = 0.2  # of the words that the check removes, at most CHECKED
 CHECKED = 5
 LIKELY = 0.9  # fraction of random sets that the named words must exceed
 ROUNDING = 1e-6  # the same words in another batch are no smaller change
+SAME_NAME = 4  # spans that may have the same words
 SHOWN_ANSWERS = 3
 
 
@@ -226,8 +227,11 @@ def _removal(
         for name, values in attributions.items()
     }
     every = [*named.values(), *orders]
-    sets = [[words[place] for place in order[:removed]] for order in every for removed in counts]
-    rows = scores_without(output, index, sets).reshape(len(every), -1)  # [orders, counts]
+    sets = [frozenset(order[:removed].tolist()) for order in every for removed in counts]
+    known = list(dict.fromkeys(sets))  # without any word and without all words, the orders agree
+    scored = scores_without(output, index, [[words[place] for place in one] for one in known])
+    number = {one: place for place, one in enumerate(known)}
+    rows = scored[[number[one] for one in sets]].reshape(len(every), -1)  # [orders, counts]
     scores = {name: rows[index] for index, name in enumerate(named)}
     return Removal(tuple(counts), scores, rows[len(named) :], counts.index(checked))
 
@@ -256,5 +260,9 @@ def _inside(output: Output, index: int) -> tuple[np.ndarray | None, Any]:
 
 def _best(output: Output, logits: torch.Tensor, count: int) -> tuple[tuple[str, float], ...]:
     scores = output.scores(logits)
-    order = scores.argsort(descending=True, stable=True)[:count].tolist()
-    return tuple((output.name(index), float(scores[index])) for index in order)
+    order = scores.argsort(descending=True, stable=True)
+    found: dict[str, float] = {}
+    valid = int(logits.isfinite().sum())
+    for index in order[: min(SAME_NAME * count, valid)].tolist():  # spans over the same words are one answer
+        found.setdefault(output.name(index), float(scores[index]))
+    return tuple(found.items())[:count]

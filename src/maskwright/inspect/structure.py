@@ -92,9 +92,13 @@ class Block:
 
 @dataclass(frozen=True)
 class Structure:
-    """Blocks of a model and the tokens whose shapes they have. counts_flops: False for fused recurrent kernels."""
+    """Blocks of a model and the tokens whose shapes they have.
+
+    num_truncated: tokens of the text beyond the maximum length; counts_flops: False for fused recurrent kernels.
+    """
 
     tokens: tuple[str, ...]
+    num_truncated: int
     blocks: tuple[Block, ...]
     counts_flops: bool
 
@@ -156,7 +160,7 @@ def model_structure(model: Model, text: str, max_length: int | None = None) -> S
     encoding = tokenizer(text, max_length=max_length or model.config.max_position_embeddings)
     run = _run(model, torch.tensor([encoding.ids]), torch.tensor([encoding.type_ids]))
     blocks = [_block(model, name, run) for name in _block_names(model)]
-    return Structure(tuple(encoding.tokens), tuple(blocks), model.config.recurrent is None)
+    return Structure(tuple(encoding.tokens), encoding.num_truncated, tuple(blocks), model.config.recurrent is None)
 
 
 def _run(model: Model, ids: Tensor, types: Tensor) -> _Run:

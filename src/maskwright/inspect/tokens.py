@@ -24,7 +24,8 @@ class Tokens:
 
     text, text_pair: the texts; subwords: vocabulary entries; labels: readable form; offsets: start and end character in
     their text (0, 0 for special tokens); texts: 0 or 1, the text of a pair, None for special tokens; types: token type
-    IDs; words: word index, None for special tokens; writes: for a decoder, the label of the next token.
+    IDs; words: word index, None for special tokens; writes: for a decoder, the label of the next token; num_truncated:
+    tokens beyond the maximum length, which are not in the lists.
     """
 
     text: str
@@ -37,6 +38,7 @@ class Tokens:
     types: tuple[int, ...]
     words: tuple[int | None, ...]
     writes: tuple[str, ...] = ()
+    num_truncated: int = 0
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -92,7 +94,7 @@ def tokens_of(model: Model, tokenizer: Tokenizer, text: Text, max_length: int | 
         warn(f"The text is truncated to {most} tokens ({plural(encoding.num_truncated, 'token')} removed).")
     if not len(encoding):
         raise InputError("The text has no tokens: pass some text.")
-    return _framed(encoding, tokenizer, text)
+    return replace(_framed(encoding, tokenizer, text), num_truncated=encoding.num_truncated)
 
 
 def source_tokens(tokenizer: Tokenizer, text: str, end: int, most: int) -> Tokens:
@@ -102,14 +104,15 @@ def source_tokens(tokenizer: Tokenizer, text: str, end: int, most: int) -> Token
     if len(closed) <= most:
         return closed
     warn(f"The text is truncated to {most} tokens ({plural(len(closed) - most, 'token')} removed).")
-    return _with_special(_first(closed, most - 1), tokenizer, end, at_end=True)
+    kept = _with_special(_first(closed, most - 1), tokenizer, end, at_end=True)
+    return replace(kept, num_truncated=len(closed) - most)
 
 
 def target_tokens(tokenizer: Tokenizer, side: Tokens, start: int) -> Tokens:
     """Shift a target from `source_tokens` to decoder inputs and outputs."""
     own = _first(side, len(side), 1) if len(side) > 1 and side.ids[0] == start else side
     given = _with_special(_first(own, len(own) - 1), tokenizer, start, at_end=False)
-    return replace(given, writes=own.labels)
+    return replace(given, writes=own.labels, num_truncated=side.num_truncated)
 
 
 def written_tokens(tokenizer: Tokenizer, ids: Sequence[int], start: int, end: int, is_ended: bool) -> Tokens:

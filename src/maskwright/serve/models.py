@@ -8,6 +8,7 @@ from typing import Any
 
 from ..api import make_int8, open_model, predictor_of
 from ..core.errors import InputError
+from ..core.hardware import OWN
 from ..core.storage import sha256
 from ..http.model_registry import LoadedModel
 from ..hub.adapters import FILE as ADAPTER_FILE
@@ -184,8 +185,14 @@ def load_served(settings: ServeSettings) -> ServedModels:
         rows = read_texts(settings.calibrate_on).rows[:CALIBRATION_ROWS]
         texts = [row.text if row.text_pair is None else (row.text, row.text_pair) for row in rows]
     for name, folder in settings.named_models:
-        model = open_model(folder, (), settings.device, settings.precision)
-        served = ServedModel(name, folder, model, settings.max_length.get(name))
+        source: str = folder
+        precision: str = settings.precision
+        if settings.executor != OWN:
+            from ..export.executors import executed
+
+            source, precision = executed(folder, settings.executor, precision, settings.device)
+        model = open_model(source, (), settings.device, precision)
+        served = ServedModel(name, source, model, settings.max_length.get(name))
         length, _ = served.max_length, served.digest  # reports a wrong one now; the first request must not wait
         if is_int8(model):
             if texts is None:

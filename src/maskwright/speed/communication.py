@@ -2,16 +2,19 @@
 
 Ring all-reduce of N GPUs moves 2 (N - 1) / N times the float32 gradients over the slowest link (Patarasuk and Yuan
 2009). It runs while the last micro-batch is in its backward pass, except for the last bucket. Sharded weights (FSDP)
-are gathered for both passes and their gradients are reduced and scattered: half as much again.
+are gathered for both passes and their gradients are reduced and scattered, in every micro-batch: half as much again.
+
+In every step the processes also exchange their numbers of labels, by a ring of small messages between CPUs. It takes a
+fixed time per process, so it limits how many processes help: see `docs/results/scaling.md`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..core.config import check
-from .gpus import GB
+from ..core.gpus import GB
 
 if TYPE_CHECKING:
     from ..models.memory import TrainingMemory
@@ -22,27 +25,29 @@ GPUS_OF_MACHINE = 8
 BACKWARD = 2 / 3  # of the time of a step's passes
 BUCKET_BYTES = 25 << 20  # of train.distributed.reduction
 GRADIENT_BYTES = 4
+AGREEMENT_SECONDS = 1e-4  # of the small messages of a step, per process: measured over loopback, benchmarks/scaling.py
 
 
 @dataclass(frozen=True)
 class Communication:
     """Seconds of one step.
 
-    link: bytes per second; compute: without communication; reduction: of all gradients, of which `exposed` is not
-    hidden by computation; deciding_tokens: tokens per optimizer step, without accumulation, from which all but the last
-    bucket is hidden.
+    link: bytes per second; compute: without communication; reduction: of all gradients (and weights, if they are
+    sharded), of which `exposed` is not hidden by computation; agreement: of the small messages; deciding_tokens: tokens
+    per optimizer step, without accumulation, from which all but the last bucket is hidden.
     """
 
     link: float
     compute: float
     reduction: float
     exposed: float
+    agreement: float
     deciding_tokens: float
 
     @property
     def step(self) -> float:
         """The whole step."""
-        return self.compute + self.exposed
+        return self.compute + self.exposed + self.agreement
 
     @property
     def efficiency(self) -> float:
@@ -68,19 +73,22 @@ def link_of(name: str | None, gpus: int) -> float:
 
 
 def communication(
-    gpus: int, parameters: int, link: float, compute: float, accumulation: int, tokens: float
+    gpus: int, parameters: int, link: float, compute: float, accumulation: int, tokens: float, *, shard: bool = False
 ) -> Communication:
     """The communication of one step. compute: its seconds on each GPU; tokens: of the step over all GPUs."""
     factor = 2 * (gpus - 1) / gpus
     reduction = factor * GRADIENT_BYTES * parameters / link
     last = factor * min(BUCKET_BYTES, GRADIENT_BYTES * parameters) / link
-    hidden = BACKWARD * compute / accumulation
-    exposed = max(0.0, reduction - last - hidden) + last
-    return Communication(link, compute, reduction, exposed, (reduction - last) / (BACKWARD * compute / tokens))
+    window = BACKWARD / accumulation  # the part of the computing that can hide it
+    if shard:
+        reduction, window = 1.5 * reduction * accumulation, 1.0
+    exposed = max(0.0, reduction - last - window * compute) + last
+    deciding = (reduction - last) / (window * accumulation * compute / tokens)
+    return Communication(link, compute, reduction, exposed, AGREEMENT_SECONDS * (gpus - 1), deciding)
 
 
-def sharded_total(memory: TrainingMemory, gpus: int, layers: int) -> float:
-    """Bytes on each GPU if weights, gradients and optimizer were sharded, and gathered layer by layer."""
-    gathered = 2 * (memory.cast_weights or memory.weights) / max(layers, 1)  # the layer in use, and the next
-    kept = (memory.weights + memory.gradients + memory.optimizer) / gpus
-    return kept + gathered + memory.activations + memory.logits
+def sharded(memory: TrainingMemory, gpus: int, layers: int) -> TrainingMemory:
+    """The memory of each GPU if weights, gradients and optimizer are sharded, and gathered layer by layer."""
+    gathered = 2 * (memory.cast_weights or memory.weights) // max(layers, 1)  # the layer in use, and the next
+    parts = {name: getattr(memory, name) // gpus for name in ("weights", "gradients", "optimizer")}
+    return replace(memory, **parts, cast_weights=gathered)

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ..core.errors import InputError
+from ..core.gpus import GB, GPUS, Gpu
 from ..models.memory import TrainingMemory
 from ..models.presets import PRESETS
-from .communication import sharded_total
-from .gpus import GB, GPUS, Gpu
+from .communication import sharded
 from .plan_config import PlanConfig
 from .workload import Workload, workload_of
 
@@ -44,7 +44,8 @@ def micro_batches(config: PlanConfig, work: Workload, hardware: Hardware) -> tup
 def memory_of(config: PlanConfig, work: Workload, hardware: Hardware, accumulation: int) -> TrainingMemory:
     """Return the memory of one micro-batch on one device with `accumulation` micro-batches per step."""
     sequences = -(-config.sequences // accumulation)
-    return work.memory(sequences, hardware.precision, hardware.is_cpu, config.activation_checkpointing)
+    memory = work.memory(sequences, hardware.precision, hardware.is_cpu, config.activation_checkpointing)
+    return sharded(memory, config.gpus, work.config.num_hidden_layers) if config.shard else memory
 
 
 def fits(memory: TrainingMemory, hardware: Hardware) -> bool:
@@ -63,12 +64,6 @@ def memory_error(config: PlanConfig, work: Workload, hardware: Hardware, memory:
         if proposals
         else " No smaller preset of this family fits: use a device with more memory."
     )
-    if config.gpus > 1:
-        sharded = sharded_total(memory, config.gpus, work.config.num_hidden_layers)
-        ending += (
-            f"\nWith weights sharded over the {config.gpus} GPUs (FSDP), each would need {sharded / GB:,.1f} GB; "
-            "`pretrain` does not shard."
-        )
     return (
         f"{config.preset} does not fit: {sequences:,} x {work.length:,} tokens per micro-batch need "
         f"{memory.total / GB:,.1f} GB, and {hardware.title} has {hardware.memory / GB:,.1f} GB, "
@@ -89,6 +84,8 @@ def _proposals(config: PlanConfig, work: Workload, hardware: Hardware) -> Iterat
         memory = memory_of(less, work, hardware, config.accumulation or config.sequences)
         if fits(memory, hardware):
             yield "--activation-checkpointing", memory.total
+    if config.gpus > 1 and not config.shard:
+        yield from _sharded(config, work, hardware)
     for count in _counts(config.sequences):
         memory = memory_of(config, work, hardware, count)
         if fits(memory, hardware):
@@ -98,6 +95,19 @@ def _proposals(config: PlanConfig, work: Workload, hardware: Hardware) -> Iterat
         yield from _shorter(config, work, hardware)
     yield from _smaller_preset(config, work, hardware)
     yield from _larger_gpu(config, work, hardware)
+
+
+def _sharded(config: PlanConfig, work: Workload, hardware: Hardware) -> Iterator[tuple[str, int]]:
+    """Yield --shard with what else is needed: less in a micro-batch, then activation checkpointing."""
+    counts = [config.accumulation] if config.accumulation else _counts(config.sequences)
+    for recomputes in dict.fromkeys([config.activation_checkpointing, True]):
+        less = replace(config, shard=True, activation_checkpointing=recomputes)
+        for count in counts:
+            memory = memory_of(less, work, hardware, count)
+            if fits(memory, hardware):
+                more = " --activation-checkpointing" if recomputes else ""
+                yield f"--shard --accumulation {count}{more}", memory.total
+                return
 
 
 def _shorter(config: PlanConfig, work: Workload, hardware: Hardware) -> Iterator[tuple[str, int]]:

@@ -13,13 +13,13 @@ from typing import Any
 import torch
 
 from ..core.config import check
+from ..core.gpus import GB, TERA, Gpu, gpu_named
 from ..doctor.machine import memory_bytes
 from ..models.describe import parameter_count
 from ..models.device import resolve_device, resolve_precision
 from ..models.memory import TrainingMemory
-from .communication import Communication, communication, link_of, sharded_total
+from .communication import Communication, communication, link_of, sharded
 from .fits import Hardware, hardware_of, micro_batches
-from .gpus import GB, TERA, Gpu, gpu_named
 from .plan_config import STEPS, PlanConfig
 from .probe import probe
 from .workload import Flops, Workload, workload_of
@@ -32,7 +32,7 @@ class Plan:
     encoder_parameters: encoder with pooler; parameters: all trained networks and heads; sequences: per micro-batch and
     device; flops: per token; total_flops: of the run; memory: per device; tokens_per_second: over all devices; cost:
     None without a price; communication: of a step; sharded_memory: per device if weights, gradients and optimizer were
-    sharded (both None for one GPU); assumptions: sentences.
+    sharded (both None for one GPU, and the latter if they are); assumptions: sentences.
     """
 
     config: PlanConfig
@@ -92,7 +92,9 @@ def make_plan(config: PlanConfig) -> Plan:
     if config.gpus > 1:
         size = _tokens_of_step(config)
         speed = link_of(config.interconnect, config.gpus)
-        link = communication(config.gpus, work.num_parameters, speed, size / rate, accumulation, size)
+        link = communication(
+            config.gpus, work.num_parameters, speed, size / rate, accumulation, size, shard=config.shard
+        )
         rate = size / link.step
     tokens = config.tokens or float((config.steps or STEPS) * _tokens_of_step(config))
     seconds = tokens / rate
@@ -116,7 +118,9 @@ def make_plan(config: PlanConfig) -> Plan:
         share_of_peak=timing.share_of_peak,
         cost=None if price is None else seconds / 3600 * config.gpus * price,
         communication=link,
-        sharded_memory=None if link is None else sharded_total(memory, config.gpus, work.config.num_hidden_layers),
+        sharded_memory=None
+        if link is None or config.shard
+        else sharded(memory, config.gpus, work.config.num_hidden_layers).total,
         assumptions=[timing.assumption, *_other_assumptions(config)],
     )
 
@@ -169,9 +173,14 @@ def _other_assumptions(config: PlanConfig) -> list[str]:
         f"{_whose(config)} memory is reserved."
     ]
     if config.gpus > 1:
+        how = (
+            "weights sharded (--shard), so that each stores a part of the model"
+            if config.shard
+            else "one copy of the model per GPU, which needs less communication than sharded weights (--shard) and fits"
+        )
         found.append(
-            f"{config.gpus} GPUs: data parallel, as torchrun runs `pretrain`: one copy of the model per GPU, which "
-            "needs less communication than sharded weights (FSDP) and fits. Vendors' link speeds; real ones are lower."
+            f"{config.gpus} GPUs: data parallel, as torchrun runs `pretrain`: {how}. Vendors' link speeds; real ones "
+            "are lower."
         )
     if config.price_per_hour is None:
         found.append("Cost: unknown without --price-per-hour.")

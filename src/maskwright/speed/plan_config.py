@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 from ..core import registry
 from ..core.config import check, check_above_zero, check_at_least, check_below_one, check_name, fit_types
+from ..core.gpus import gpu_named
 from ..core.options import HARDWARE, option
 from ..objectives.fitting import GENERAL, usual_objective
 from ..train import settings
 from ..train.pretraining.config import GENERATOR_SHARE, MASK_RATE, OBJECTIVE_OF
 from .communication import link_of
-from .gpus import gpu_named
 
 BATCH_HERE, BATCH_ON_GPUS = 4096, 131_072  # tokens per step: default of `pretrain`; batch of BERT (256 x 512)
 STEPS = 2000  # default of `pretrain`
@@ -22,11 +22,11 @@ STEPS = 2000  # default of `pretrain`
 class PlanConfig:
     """A pre-training run to estimate. Validated on construction: ConfigError names the setting.
 
-    preset, model, vocab_size, objective, max_length, mask_rate, generator_share, activation_checkpointing: as in
+    preset, model, vocab_size, objective, max_length, mask_rate, generator_share, activation_checkpointing, shard: as in
     PretrainConfig; vocab_size None for that of the preset.
     tokens: of the whole run, instead of `steps` (None: 2,000); batch_tokens: per step over all devices, None for 4,096
     on this machine and 131,072 on named GPUs; accumulation: gradient accumulation steps, None for as few as fit.
-    gpu: a name of gpus.GPUS, None for this machine; gpus: their number; interconnect: see `communication.link_of`;
+    gpu: a name of core.gpus.GPUS, None for this machine; gpus: their number; interconnect: see `communication.link_of`;
     utilization: assumed fraction of the peak, without communication;
     price_per_hour: of one device, in any currency; probe_seconds: duration of the measurement on this machine.
     """
@@ -47,6 +47,7 @@ class PlanConfig:
     max_length: int = option(128, settings.MAX_LENGTH)
     accumulation: int | None = option(None, settings.ACCUMULATION, default_help="as few as fit into memory")
     activation_checkpointing: bool = option(False, settings.ACTIVATION_CHECKPOINTING)
+    shard: bool = option(False, settings.SHARD)
     mask_rate: float = option(0.15, MASK_RATE)
     generator_share: float | None = option(None, GENERATOR_SHARE)
     gpu: str | None = option(None, "GPU to plan for, such as h100 or a100-40.", default_help="this machine")
@@ -96,6 +97,7 @@ class PlanConfig:
             f"Setting 'generator_share' is {self.generator_share}; it must be above 0 and at most 1.",
         )
         check(self.gpu is not None or self.gpus == 1, "--gpus requires --gpu, such as --gpu h100.")
+        check(self.gpus > 1 or not self.shard, "--shard requires several GPUs, as in --gpus 8.")
         if self.gpu is not None:
             gpu_named(self.gpu)
         link_of(self.interconnect, self.gpus)

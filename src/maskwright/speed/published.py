@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ..core.gpus import TERA, gpu_named
 from ..models.flops import TRAINING_PASSES, attention_flops, layer_entries, linear_flops, word_head_flops
 from ..models.presets import preset
-from .gpus import TERA, gpu_named
 from .plan_config import PlanConfig
 from .workload import Workload, workload_of
 
@@ -131,6 +131,7 @@ def reached() -> list[ReportedUtilization]:
     devlin = "Devlin et al. 2019, section A.2"
     vaswani = "Vaswani et al. 2017, section 5.2"
     modern = "Warner et al. 2024, sections 2.2 and A, table 3"
+    nemo = "NVIDIA NeMo Framework user guide, BERT, training performance results"
     return [
         ReportedUtilization("Transformer (base)", transformer_count(512, 2048, 1e5),
                 budget(8, P100_SUSTAINED, 12 * HOUR),
@@ -147,6 +148,9 @@ def reached() -> list[ReportedUtilization]:
         ReportedUtilization("ModernBERT-large, first phase", 1.72e12 * _modern("modernbert-large").flops().total,
                 budget(8, _bf16("h100"), 425.3 * HOUR), "1.72e12 tokens at length 1,024; 8 H100, 425.3 hours",
                 modern, NOT_VERIFIED),
+        *(ReportedUtilization(f"BERT of 4e9 parameters, {gpus} A100", rate * 6 * 4e9, budget(gpus, _bf16("a100"), 1),
+                f"{rate:,} tokens/s, 6 operations for each parameter and token", nemo)
+          for gpus, rate in ((8, 57_287), (128, 728_178))),
     ]  # fmt: skip
 
 

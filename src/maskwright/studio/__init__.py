@@ -10,6 +10,7 @@
     run_folders.py     run directories: settings, metrics, results
     uploads.py         uploaded data files
     labeled_files.py   rows of labeled files with their predictions
+    text_files.py      texts of files with their embeddings
     views/             JSON endpoints of each page
     samples/           small labeled files that pages open on
     static/            HTML, CSS, ES modules

@@ -7,14 +7,15 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from ..api import open_model
+from ..api import open_checkpoint, open_model
 from ..core.errors import InputError, MissingFileError
 from ..core.sealed import is_model_folder
 from ..http.model_registry import LoadedModel, load_models
 from ..hub.published import ENGLISH
 from .jobs import Jobs
 from .labeled_files import LabeledFiles
-from .run_folders import find_run
+from .run_folders import checkpoints_of, find_run
+from .text_files import TextFiles
 from .uploads import Uploads
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Studio:
         self.jobs = Jobs()
         self.uploads = Uploads(runs / OWN / "uploads")
         self.labeled = LabeledFiles(self.uploads)
+        self.texts = TextFiles(self.uploads)
         self.computing = RLock()
         self.lessons: dict[str, Any] = {}  # results by lesson name
         self.device, self.precision = device, precision
@@ -65,14 +67,25 @@ class Studio:
             )
         return self._english.model
 
-    def load_run_model(self, name: str) -> LoadedModel:
-        """Loads the model of a finished run under the run's name. Raises MissingFileError if it has none."""
-        folder = find_run(self.runs, name).path / "model"
+    def load_run_model(self, name: str, step: int | None = None) -> LoadedModel:
+        """Loads the model of a finished run under the run's name, or that of a checkpoint as `run@step`.
+
+        Raises MissingFileError if there is none.
+        """
+        run = find_run(self.runs, name).path
+        folder = run / "model"
         if not is_model_folder(folder) or folder.is_symlink():
             raise MissingFileError("This run has no model yet: it is saved at the end.")
         with self.computing:
-            own = LoadedModel(name, str(folder), open_model(folder, (), self.device, self.precision))
-            self.models = {**self.models, name: own}
+            if step is None:
+                own = LoadedModel(name, str(folder), open_model(folder, (), self.device, self.precision))
+            else:
+                checkpoint = checkpoints_of(run) / f"step-{step}"
+                if not checkpoint.is_dir() or checkpoint.is_symlink():
+                    raise MissingFileError(f"{name} has no checkpoint of step {step}: select one from the list.")
+                opened = open_checkpoint(checkpoint, device=self.device, precision=self.precision)
+                own = LoadedModel(f"{name}@{step}", str(folder), opened)
+            self.models = {**self.models, own.name: own}
         return own
 
     def model_with(self, name: str, *abilities: str) -> LoadedModel:

@@ -113,6 +113,12 @@ PAGES = (
         "A labeled file with predictions: errors, slices, confusions; wrong labels fixed and saved.",
         "classify tag",
     ),
+    Page(
+        "projector",
+        "Projector",
+        "Data",
+        "A map of the texts of a file by their embeddings: labels, clusters, neighbors.",
+    ),
     Page("meaning", "Meaning", "Inside", "Semantic similarity of texts, or of one word in several contexts."),
     Page("layers", "Layers", "Inside", "Token representations layer by layer."),
     Page(

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ..core import config, storage
+from ..core import config, locking, storage
 from ..core.errors import MaskwrightError, MissingFileError, StorageError
 from ..core.sealed import is_model_folder
-from ..train.run import RunFolder, kind_of
+from ..train.checkpoint import list_checkpoints
+from ..train.run import METRICS, RunFolder, kind_of
 from .jobs import Jobs
 
 DEPTH = 3  # folders below the folder of runs that are looked through
 MOST_RUNS = 500
 MOST_RECORDS = 1500  # of a curve; more points than a screen has tell nothing
+LAST_BYTES = 1 << 14  # of a log that is searched for its last step
 HIDDEN = ("model", "checkpoints", "best", "last")
 
 
@@ -51,7 +54,7 @@ def find_run(root: Path, name: str) -> RunFolder:
 
 
 def describe_run(root: Path, name: str, jobs: Jobs) -> dict[str, Any]:
-    """Returns settings, curves by series (one per seed), results, and the last output lines."""
+    """Returns settings, curves by series (one per seed), results, steps of checkpoints, and the last output lines."""
     run = find_run(root, name)
     curves = {}
     if run.metrics_path.is_file():
@@ -64,9 +67,16 @@ def describe_run(root: Path, name: str, jobs: Jobs) -> dict[str, Any]:
         "settings": {key: value for key, value in _as_json(run.recipe).items() if key != "output"},
         "curves": {series: _thinned(records) for series, records in curves.items()},
         "result": _plain(result if isinstance(result := run.result, dict) else {}),
+        "checkpoints": [step for step, _ in list_checkpoints(checkpoints_of(run.path))],
         "lines": list(job.lines)[-12:] if job is not None else [],
         "exit": None if job is None or job.is_running else job.process.returncode,
     }
+
+
+def checkpoints_of(run: Path) -> Path:
+    """Returns the folder of a run's checkpoints: of a fine-tuning run, those of its first seed."""
+    seeds = [path for path in sorted(run.glob("seed-*")) if not path.is_symlink()]
+    return (seeds[0] if seeds else run) / "checkpoints"
 
 
 def report_of(root: Path, name: str) -> bytes:
@@ -118,12 +128,19 @@ def _summary(root: Path, path: Path, jobs: Jobs) -> dict[str, Any]:
     facts = storage.read_json(path / "run.json") if (path / "run.json").is_file() else {}
     result = storage.read_json(path / "result.json") if (path / "result.json").is_file() else None
     recipe = config.read_toml(path / "config.toml")
-    is_running = job is not None and job.is_running
+    if job is not None and job.is_running:
+        state = "running"
+    elif locking.is_locked(path):
+        state = "training"  # in a process that the studio did not start
+    else:
+        state = "unfinished" if result is None else "finished"
     return {
         "name": name,
         "kind": kind_of(recipe).partition(" ")[2],
         "task": _text(recipe.get("task")) or _text(recipe.get("objective")) or "",
-        "state": "running" if is_running else "finished" if result is not None else "unfinished",
+        "state": state,
+        "step": None if state == "finished" else _last_step(path),
+        "steps": recipe["steps"] if isinstance(recipe.get("steps"), int) else None,
         "started": _text(facts.get("started")) if isinstance(facts, dict) else None,
         "main": _main_result(result) if isinstance(result, dict) else None,
         "has_report": (path / "report.html").is_file(),
@@ -132,10 +149,30 @@ def _summary(root: Path, path: Path, jobs: Jobs) -> dict[str, Any]:
 
 
 def _main_result(result: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Returns the main metric with its name."""
-    mean, name = result.get("mean"), _text(result.get("main_metric"))
-    value = mean.get(name) if isinstance(mean, Mapping) and name else None
+    """Returns the main metric with its name; of pre-training the accuracy on held-out text."""
+    scores, name = result.get("mean"), _text(result.get("main_metric"))
+    if name is None and isinstance(result.get("scores"), Mapping):
+        scores = result["scores"]
+        accuracies = ["rtd_accuracy", *(key for key in scores if key.endswith("_accuracy")), "loss"]
+        name = next((key for key in accuracies if key in scores), None)
+    value = scores.get(name) if isinstance(scores, Mapping) and name else None
     return {"name": name, "value": value} if isinstance(value, (int, float)) else None
+
+
+def _last_step(path: Path) -> int | None:
+    """Returns the last logged step of an unfinished run, of its last seed."""
+    logs = [log for log in (path / METRICS, *path.glob(f"seed-*/{METRICS}")) if log.is_file() and not log.is_symlink()]
+    if not logs:
+        return None
+    with max(logs, key=lambda log: log.stat().st_mtime).open("rb") as file:
+        file.seek(max(0, file.seek(0, 2) - LAST_BYTES))
+        lines = file.read().split(b"\n")
+    for line in reversed(lines):
+        with suppress(ValueError, RecursionError):
+            record = json.loads(line)
+            if isinstance(record, dict) and isinstance(record.get("step"), int):
+                return int(record["step"])
+    return None
 
 
 def _text(value: Any) -> str | None:

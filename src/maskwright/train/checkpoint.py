@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ..core import storage
 from ..core.errors import CorruptFileError
 from ..core.progress import warn
-from ..models.adapters import load_trained_state, trained_state
+from ..models.adapters import trained_state
 
 _STEP = re.compile(r"step-(\d+)")
 
@@ -30,32 +30,35 @@ class Checkpoint:
     optimizer: dict[str, Tensor]
     state: dict[str, Any]
 
-    def restore(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-        """Restore the weights and the optimizer moments."""
-        load_trained_state(model, self.weights)
-        names = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
-        for key, value in self.optimizer.items():
-            moment, _, name = key.partition("/")
-            # The step counter stays on the CPU unless the optimizer is fused on a GPU; torch moves it there itself.
-            parameter = names[name]
-            target = value if moment == "step" else value.to(parameter.device)
-            optimizer.state[parameter][moment] = target
+
+def restore_moments(model: nn.Module, optimizer: torch.optim.Optimizer, moments: Mapping[str, Tensor]) -> None:
+    """Set the optimizer state to what `moments_of` returned."""
+    names = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    for key, value in moments.items():
+        moment, _, name = key.partition("/")
+        # The step counter stays on the CPU unless the optimizer is fused on a GPU; torch moves it there itself.
+        parameter = names[name]
+        target = value if moment == "step" else value.to(parameter.device)
+        optimizer.state[parameter][moment] = target
 
 
 def save_checkpoint(
     folder: Path,
     step: int,
     model: nn.Module,
-    optimizer: torch.optim.Optimizer,
+    moments: Mapping[str, Tensor],
     state: dict[str, Any],
     keep: int,
 ) -> Path:
-    """Write `folder/step-N` (complete or absent) and remove all but the newest `keep`. Returns its path."""
+    """Write `folder/step-N` (complete or absent) and remove all but the newest `keep`. Returns its path.
+
+    moments: see `moments_of`.
+    """
     target = folder / f"step-{step}"
     if not target.exists():
         with storage.new_folder(target) as new:
             storage.write_bytes(new / "model.safetensors", safetensors.torch.save(_own(trained_state(model))))
-            storage.write_bytes(new / "optimizer.safetensors", safetensors.torch.save(_moments(model, optimizer)))
+            storage.write_bytes(new / "optimizer.safetensors", safetensors.torch.save(dict(moments)))
             storage.write_json(new / "state.json", {"step": step, **state})
     for _, old in list_checkpoints(folder)[:-keep]:
         storage.remove_folder(old)
@@ -118,7 +121,7 @@ def _own(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return own
 
 
-def _moments(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+def moments_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """Adam's moments by parameter name: "exp_avg/NAME", "exp_avg_sq/NAME", "step/NAME"."""
     return {
         f"{moment}/{name}": value.detach().cpu().contiguous()

@@ -7,39 +7,46 @@ checkpoint gives the same results as an uninterrupted one.
 from __future__ import annotations
 
 import math
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ..core.progress import note, track
 from ..core.randomness import derive_seed
 from ..data.batch import Batch
+from ..models.adapters import load_trained_state
 from ..nn.generators import preserve_generators, seed_generators
 from ..objectives.outcome import LossSums
 from ..objectives.scores import mean_scores
 from .callbacks import CheckpointFacts, EvaluationFacts, StepFacts, read_only
-from .checkpoint import list_checkpoints, load_latest, save_checkpoint
+from .checkpoint import list_checkpoints, load_latest, restore_moments, save_checkpoint
+from .clock import Clock
 from .distributed.agreement import check_same
-from .distributed.group import Group
-from .distributed.resume import share_training_state
-from .distributed.steps import LocalSteps, check_dealt, steps_of
-from .optimizer import ADAM, adamw, set_learning_rate
+from .distributed.group import Group, ProcessGroup
+from .distributed.resume import share_moments, share_weights
+from .distributed.steps import LocalSteps, check_dealt, reduced_type, steps_of
+from .optimizer import ADAM, RowGradients, adamw, set_learning_rate
 from .run import RunFolder
 from .schedules import Schedule, learning_rate, warmup_steps
+from .settings import ReducePrecision
 from .signals import Interrupted, StopRequest, stop_on_signals
+from .step_flops import batch_flops
+
+if TYPE_CHECKING:
+    from .distributed.sharding import ShardedNetwork
 
 
 @dataclass(frozen=True)
 class LoopSettings:
     """Settings of the loop. warmup: see `warmup_steps`; `*_every`: in steps; keep: number of checkpoints to keep;
-    adam: beta2 and epsilon.
+    adam: beta2 and epsilon; shard: each of several processes stores a part of the weights and of the optimizer state;
+    reduce_precision: in which gradients of several processes are added up, None for that of the weights.
     """
 
     steps: int
@@ -54,6 +61,8 @@ class LoopSettings:
     evaluate_every: int
     keep: int = 2
     adam: tuple[float, float] = ADAM
+    shard: bool = False
+    reduce_precision: ReducePrecision | None = None
 
 
 class Job(Protocol):
@@ -135,20 +144,28 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
     Without a `run` nothing is written. Raises Interrupted after a signal (a checkpoint is saved first), and
     TrainingError when the gradient is not finite (the last checkpoint is unchanged).
     """
-    optimizer = adamw(job.model, settings.lr, settings.weight_decay, settings.adam)
     group = Group() if run is None else run.group
     _check_processes(group, job, settings)
-    step, window = _resume(job, optimizer, run)
-    share_training_state(group, job.model, optimizer)
+    step, window, moments = _resume(job, run)
+    share_weights(group, job.model)
     job.model.train()
+    sharded = _sharded(job, group, settings)
+    optimizer = adamw(
+        job.model if sharded is None else sharded.sharded, settings.lr, settings.weight_decay, settings.adam
+    )
+    if sharded is None:
+        restore_moments(job.model, optimizer, moments)
+        share_moments(group, job.model, optimizer)
+    else:
+        sharded.restore(optimizer, moments)
     with (
         preserve_generators(next(job.model.parameters()).device),
         _deterministic(job.model),
         _stop_request(run) as stop,
-        steps_of(job, group, stop) as steps,
+        steps_of(job, group, stop, reduced_type(settings.reduce_precision), sharded) as steps,
         track(name, settings.steps, "steps", step) as progress,
     ):
-        clock = _Clock()
+        clock = Clock()
         while step < settings.steps and not steps.is_done(job):
             norm, tokens = _one_step(job, optimizer, steps, settings, step, window)
             clock.add(tokens)
@@ -157,7 +174,8 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
             if step % settings.log_every == 0 or step == settings.steps:
                 summed = Window.merged(group.gather(dict(window.sums)))
                 record |= {"step": step, **summed.means(), "lr": _rate(settings, step - 1), "grad_norm": norm}
-                record |= {"tokens": int(summed.sums["tokens"]), **clock.read(), **steps.read_times()}
+                record |= {"tokens": int(summed.sums["tokens"]), **(speed := clock.read())}
+                record |= steps.times.read(speed["seconds"])
                 window = Window()
                 progress.update(step, _describe(record))
                 if run is not None:
@@ -167,13 +185,26 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
                 run.callbacks.call("on_step", job.model, StepFacts(run.path, step, settings.steps, *facts))
                 clock.skip()
             if step % settings.evaluate_every == 0 or step == settings.steps:
-                steps.after_evaluation(partial(_evaluate, job, step, settings.steps, run))
+                with steps.whole():
+                    steps.after_evaluation(partial(_evaluate, job, step, settings.steps, run))
                 clock.skip()
             if run is not None and (step % settings.checkpoint_every == 0 or step == settings.steps or stop.is_due):
-                _save(job, optimizer, run, settings, step, window)
+                _save(job, optimizer, run, steps, settings, step, window)
                 clock.skip()
             _stop_if_requested(stop, run, step, settings.steps)
+        steps.end()
+        if summary := steps.times.summary():
+            note(summary)
     return step
+
+
+def _sharded(job: Job, group: Group, settings: LoopSettings) -> ShardedNetwork | None:
+    """The network in parts, if several processes each store one."""
+    if not settings.shard or not isinstance(group, ProcessGroup):
+        return None
+    from .distributed.sharding import ShardedNetwork  # imports parts of torch that few trainings need
+
+    return ShardedNetwork(job, group, reduced_type(settings.reduce_precision))
 
 
 def _stop_request(run: RunFolder | None) -> AbstractContextManager[StopRequest]:
@@ -200,27 +231,31 @@ def _one_step(
     """Forward, backward and update over the micro-batches of one step. Returns the gradient norm and the tokens."""
     batches = steps.batches(job, step)
     counts: defaultdict[str, int] = defaultdict(int)
-    for _, batch in batches:
-        for part, count in job.counts(batch).items():
+    counted = [batch for number, batch in batches if number >= 0]
+    for batch in counted:
+        labels = job.counts(batch)
+        steps.times.flops += batch_flops(job.model, batch, labels)
+        for part, count in labels.items():
             counts[part] += count
-    totals, tokens = steps.add_up(counts, sum(batch.num_all_tokens for _, batch in batches))
-    outcomes = _backward(job, batches, totals, settings.seed, step, steps.before_last)
+    totals, tokens = steps.add_up(counts, sum(batch.num_all_tokens for batch in counted))
+    outcomes = _backward(job, batches, totals, settings.seed, step, steps)
     steps.finish()
     trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    norm = float(nn.utils.clip_grad_norm_(trained, settings.clip_norm))
+    norm = steps.clip(trained, settings.clip_norm)
     if not math.isfinite(norm):
 
         def repeat() -> float:
             optimizer.zero_grad(set_to_none=True)
-            _backward(job, batches, totals, settings.seed, step)
+            _backward(job, batches, totals, settings.seed, step, LocalSteps(RowGradients([])))
             return float(nn.utils.get_total_norm([one.grad for one in trained if one.grad is not None]))
 
         raise steps.explain(step, repeat)
     set_learning_rate(optimizer, _rate(settings, step))
     optimizer.step()
     # The norm is the only synchronization with a GPU per step: these values are available without waiting.
-    for outcome, (_, batch) in zip(outcomes, batches, strict=True):
-        window.add(outcome, batch.num_all_tokens)
+    for outcome, (number, batch) in zip(outcomes, batches, strict=True):
+        if number >= 0:
+            window.add(outcome, batch.num_all_tokens)
     steps.clear()
     optimizer.zero_grad(set_to_none=True)
     return norm, tokens
@@ -232,7 +267,7 @@ def _backward(
     totals: Mapping[str, int],
     seed: int,
     step: int,
-    before_last: Callable[[], None] = lambda: None,
+    steps: LocalSteps,
 ) -> list[LossSums]:
     """Forward and backward passes of a step. totals: number of labels of each part in the whole step."""
     outcomes: list[LossSums] = []
@@ -240,41 +275,42 @@ def _backward(
     for place, (number, batch) in enumerate(batches, 1):
         # Dropout uses torch's default generator, so it is seeded here; `train` restores it.
         seed_generators(derive_seed(seed, "dropout", step, number), device)
-        outcome = job.outcome(batch)
+        outcome = steps.outcome(job, batch)
         # Each part is a mean over the whole step, even if its labels are unevenly distributed over the micro-batches.
         parts = [outcome.weights.get(part, 1.0) * loss / max(totals[part], 1) for part, loss in outcome.losses.items()]
         if place == len(batches):
-            before_last()
-        torch.stack(parts).sum().backward()
+            steps.before_last()
+        steps.backward(torch.stack(parts).sum(), number)
         outcomes.append(outcome)
     return outcomes
 
 
-def _resume(job: Job, optimizer: torch.optim.Optimizer, run: RunFolder | None) -> tuple[int, Window]:
-    """Restore the newest checkpoint, which the first process reads. Returns its step and sums."""
+def _resume(job: Job, run: RunFolder | None) -> tuple[int, Window, Mapping[str, Tensor]]:
+    """Restore the newest checkpoint, which the first process reads. Returns its step, sums and optimizer state."""
     if run is None:
-        return 0, Window()
+        return 0, Window(), {}
     group = run.group
     checkpoint = load_latest(run.checkpoints) if group.is_main else None
     if checkpoint is not None:
-        checkpoint.restore(job.model, optimizer)
+        load_trained_state(job.model, checkpoint.weights)
     found = group.from_main(lambda: checkpoint and {"step": checkpoint.step, **checkpoint.state})
     if found is None:
         run.rewind(0)
-        return 0, Window()
+        return 0, Window(), {}
     job.restore(found["job"])
     run.rewind(found["step"])
     note(f"Resuming from step {found['step']:,}.")
     windows = found.get("windows", [found["window"]])
     if len(windows) != group.world:
         windows = [found["window"], *[{}] * group.world]
-    return found["step"], Window(windows[group.rank])
+    return found["step"], Window(windows[group.rank]), {} if checkpoint is None else checkpoint.optimizer
 
 
 def _save(
     job: Job,
     optimizer: torch.optim.Optimizer,
     run: RunFolder,
+    steps: LocalSteps,
     settings: LoopSettings,
     step: int,
     window: Window,
@@ -286,10 +322,12 @@ def _save(
 
     def write() -> None:
         run.checkpoints.mkdir(exist_ok=True)
-        path = save_checkpoint(run.checkpoints, step, job.model, optimizer, state, settings.keep)
+        path = save_checkpoint(run.checkpoints, step, job.model, moments(), state, settings.keep)
         run.callbacks.call("on_checkpoint", job.model, CheckpointFacts(run.path, step, settings.steps, path))
 
-    run.group.from_main(write)
+    moments = steps.moments(job, optimizer)
+    with steps.whole():
+        run.group.from_main(write)
 
 
 def _evaluate(job: Job, step: int, steps: int, run: RunFolder | None) -> bool:
@@ -325,31 +363,6 @@ def _describe(record: dict[str, float]) -> str:
     shown = {key: value for key, value in record.items() if key == "loss" or key.endswith("_accuracy")}
     words = [f"{key.replace('_accuracy', '')} {value:.3f}" for key, value in shown.items()]
     return ", ".join([*words, f"{record['tokens_per_second']:,.0f} tokens/s"])
-
-
-class _Clock:
-    """Tokens per second of training, excluding evaluation and saving."""
-
-    def __init__(self) -> None:
-        self.tokens, self.seconds, self.since = 0, 0.0, time.monotonic()
-
-    def add(self, tokens: int) -> None:
-        """Count a step's tokens and its time."""
-        now = time.monotonic()
-        self.tokens += tokens
-        self.seconds += now - self.since
-        self.since = now
-
-    def skip(self) -> None:
-        """Exclude the time since the last step."""
-        self.since = time.monotonic()
-
-    def read(self) -> dict[str, float]:
-        """Tokens per second and seconds since the last call."""
-        rate = self.tokens / max(self.seconds, 1e-9)
-        result = {"tokens_per_second": round(rate, 1), "seconds": round(self.seconds, 3)}
-        self.tokens, self.seconds = 0, 0.0
-        return result
 
 
 @contextmanager

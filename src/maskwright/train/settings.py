@@ -17,6 +17,7 @@ from ..models.lora_config import ALL_LINEAR, LoraConfig
 from ..models.lora_config import TARGETS as LORA_TARGETS
 
 Adapter = Literal["lora"]
+ReducePrecision = Literal["bf16"]
 
 OUTPUT = Setting("Run folder.", short="-o")
 MODEL = Setting("Model folder, or Hugging Face Hub model ID, to start from.")
@@ -53,6 +54,14 @@ WEIGHT_DECAY = Setting("AdamW weight decay of matrices; biases and norms have no
 CLIP_NORM = Setting("Maximum gradient norm.", panel=OPTIMIZATION)
 ACTIVATION_CHECKPOINTING = Setting(
     "Activation checkpointing: less memory, about a third more computation.", panel=OPTIMIZATION
+)
+
+SHARD = Setting(
+    "Under torchrun, each process stores a part of weights, gradients and optimizer state (FSDP).",
+    panel=OPTIMIZATION,
+)
+REDUCE_PRECISION = Setting(
+    "Precision in which the gradients of several processes are added up.", panel=OPTIMIZATION, default_help="fp32"
 )
 
 ADAPTER_LR = 2e-3  # Hu et al. 2021 (table 9) use 5e-4 for larger models and many more steps
@@ -123,6 +132,7 @@ def lora_of(config: Any) -> LoraConfig:
 
 def check_adapter(config: Any) -> None:
     """Raises ConfigError for wrong settings of an adapter, and for such settings without an adapter."""
+    check(config.adapter is None or not getattr(config, "shard", False), "--shard and --adapter exclude each other.")
     for name in (*_OF_ADAPTERS.values(), "merge"):
         check(
             config.adapter is not None or getattr(config, name) in (None, False),

@@ -10,12 +10,15 @@ import argparse
 import hashlib
 import json
 import os
+import random
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +45,7 @@ from maskwright.train.pretraining.config import PretrainConfig
 from maskwright.train.pretraining.pretrain import pretrain
 from train.runs import TINY, corpus, labeled
 
-TIMES = ("tokens_per_second", "time")
+TIMES = ("tokens_per_second", "tflops_per_second", "memory_mb", "slowest_process", "time")
 FAILED = 99  # exit code of a process that did not come to an end in time
 Command = Callable[[Path], object]
 Hook = Callable[[], None]
@@ -202,8 +205,6 @@ def fingerprint(folder: Path) -> dict[str, Any]:
         for path in sorted(folder.rglob("metrics.jsonl"))
         for line in path.read_text(encoding="utf-8").splitlines()
     ]
-    for record in log:
-        record.pop("slowest_process", None)
     return {"weights": storage.sha256(folder / "model" / "model.safetensors"), "log": log}
 
 
@@ -252,6 +253,8 @@ def _recording(plain: Callable[..., Any], path: Path) -> Callable[..., Any]:
         found = plain(steps, job, step)
         with path.open("a", encoding="utf-8") as log:
             for number, batch in found:
+                if number < 0:  # a repeated one, which has no effect
+                    continue
                 digest = hashlib.sha256()
                 for tensor in (batch.input_ids, *(batch.labels[name] for name in sorted(batch.labels))):
                     digest.update(tensor.numpy().tobytes())
@@ -367,13 +370,14 @@ def interrupted(
     again: int = 2,
     make: Callable[..., Command] | None = None,
     environment: Mapping[str, str] | None = None,
+    **changes: Any,
 ) -> dict[str, Any]:
     """A job of two processes that something ends; the same command then resumes with `again` processes.
 
-    make: `pretraining` by default.
+    make: `pretraining` by default; changes: of its settings, then the uninterrupted run is in the folder.
     """
     make = make or pretraining
-    command, whole = make(folder.parent), uninterrupted(folder, make)
+    command, whole = make(folder.parent, **changes), folder / "whole" if changes else uninterrupted(folder, make)
     if not whole.exists():
         run_job(command, whole)
     broken = folder / "broken"
@@ -384,6 +388,30 @@ def interrupted(
     if not any(last.codes):
         result |= {"same": fingerprint(broken) == fingerprint(whole), "distance": distance(broken, whole)}
     return result
+
+
+def random_kills(folder: Path, trials: int = 35) -> dict[str, Any]:
+    """Kill a random process at a random moment; the same command then resumes. Three kinds of training by turns."""
+    draw = random.Random(26)
+    kinds: list[tuple[Callable[..., Command], dict[str, Any]]] = [
+        (pretraining, {}), (finetuning, {}), (pretraining, {"shard": True}),
+    ]  # fmt: skip
+    commands = [make(folder, **changes) for make, changes in kinds]
+    wholes = [run_job(command, folder / f"whole-{number}") for number, command in enumerate(commands)]
+    result = {"trials": trials, "killed": 0, "same": 0, "clean": 0}
+    for trial in range(trials):
+        number = trial % len(kinds)
+        delay, output = draw.random() * wholes[number].seconds, folder / f"trial-{trial}"
+        hooks: dict[int, Hook] = {draw.randrange(2): partial(_kill_later, delay)}
+        result["killed"] += any(run_job(commands[number], output, hooks=hooks).codes)
+        result["clean"] += clean(output)
+        ended = run_job(commands[number], output)
+        result["same"] += not any(ended.codes) and fingerprint(output) == fingerprint(wholes[number].folder)
+    return result
+
+
+def _kill_later(seconds: float) -> None:
+    threading.Timer(seconds, os.kill, [os.getpid(), signal.SIGKILL]).start()
 
 
 def rejected(folder: Path, commands: Sequence[Command]) -> dict[str, Any]:
@@ -438,6 +466,14 @@ SCENARIOS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "full-disk": lambda folder: interrupted(folder, {0: before_step(4, fill_disk)}),
     "other-settings": lambda folder: rejected(folder, [pretraining(folder), pretraining(folder, lr=1e-4)]),
     "other-labels": lambda folder: rejected(folder, [with_other_labels(folder)] * 2),
+    "shard": lambda folder: equal(folder, pretraining, shard=True, accumulation=3, steps=20),
+    "shard-finetune": lambda folder: equal(folder, finetuning, shard=True),
+    "shard-kill": lambda folder: interrupted(folder, {1: before_step(4, kill_self)}, shard=True),
+    "shard-resume-in-one": lambda folder: interrupted(folder, {0: before_step(4, kill_self)}, again=1, shard=True),
+    "shard-nan": lambda folder: interrupted(folder, {1: before_step(4, poison)}, shard=True),
+    "long-shard": lambda folder: equal(folder, pretraining, shard=True, steps=200, checkpoint_every=100),
+    "bf16": lambda folder: equal(folder, pretraining, reduce_precision="bf16"),
+    "random-kills": random_kills,
     "few-micro-batches": lambda folder: rejected(folder, [pretraining(folder, accumulation=2)] * 3),
     "bad-input": lambda folder: rejected(folder, [pretraining(folder, corpus=("missing.txt",))] * 2),
 }  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 HARNESS = Path(__file__).with_name("processes.py")
-FAST = ("equal", "kill-1", "other-settings", "few-micro-batches", "bad-input")
+FAST = ("equal", "shard", "kill-1", "other-settings", "few-micro-batches", "bad-input")
 KILLED = {
     "kill-0": "process 0 of 2 ended unexpectedly",
     "kill-in-save": "process 0 of 2 ended unexpectedly",
@@ -21,9 +21,10 @@ KILLED = {
     "full-disk": "process 0 of 2: Cannot write",
     "nan": "process 1 of 2: The gradient is not finite at step 5",
     "hang": "process 1 of 2 hangs",
+    "shard-kill": "process 1 of 2 ended unexpectedly",
 }
 TERMINATED = ("terminate", "terminate-one")
-EQUAL = ("equal-finetune", "equal-distill")  # "long", "long-finetune" and "long-distill" take minutes: run by hand
+EQUAL = ("equal-finetune", "equal-distill")  # "long…" and "random-kills" take minutes: run by hand
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks the processes, which this system cannot")
 
 
@@ -71,10 +72,17 @@ def test_two_processes_see_the_samples_of_one_and_train_its_weights(fast: dict[s
     check_equal(fast["equal"])
 
 
+def test_sharded_training_equals_one_process(fast: dict[str, Any]):
+    check_equal(fast["shard"])
+
+
 def test_the_log_of_several_processes_has_times_of_a_step(fast: dict[str, Any]):
     record = fast["equal"]["record"]
     assert all(record[f"{kind}_seconds"] >= 0 for kind in ("data", "compute", "communication"))
     assert record["slowest_process"] in (0, 1) and record["tokens_per_second"] > 0
+    assert len(record["memory_mb"]) == 2 and min(record["memory_mb"]) > 10 and record["tflops_per_second"] > 0
+    (line,) = [line for line in "".join(fast["equal"]["messages"]).splitlines() if line.startswith("2 processes: ")]
+    assert "communication" in line and "MB of memory each" in line and "longer than the others" in line
 
 
 def test_a_killed_process_ends_the_job_and_the_same_command_resumes(fast: dict[str, Any]):
@@ -124,10 +132,19 @@ def test_a_signal_saves_once_and_exits_with_130(tmp_path: Path, scenario: str):
 
 
 @pytest.mark.slow
-def test_another_number_of_processes_resumes_with_the_same_samples(tmp_path: Path):
-    found = ended(tmp_path, "resume-in-one")
+@pytest.mark.parametrize("scenario", ["resume-in-one", "shard-resume-in-one"])
+def test_another_number_of_processes_resumes_with_the_same_samples(tmp_path: Path, scenario: str):
+    found = ended(tmp_path, scenario)
     assert found["resumed"] == [0] and found["distance"] < 1e-4
     assert "began with 2 processes and resumes with 1" in found["resumed_messages"][0]
+
+
+@pytest.mark.slow
+def test_gradients_added_up_in_bfloat16_are_rounded(tmp_path: Path):
+    found = ended(tmp_path, "bf16")
+    assert found["codes"] == [[0], [0, 0]] and 1e-6 < found["distance"] < 1e-3
+    one, two = found["samples"]
+    assert one == two and one
 
 
 @pytest.mark.slow

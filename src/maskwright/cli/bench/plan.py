@@ -71,8 +71,10 @@ def _show(plan: Plan) -> None:
     ]  # fmt: skip
     if (link := plan.communication) is not None:
         rows[-2:-2] = [
-            ("strategy", f"data parallel; sharded (FSDP): {gigabytes(plan.sharded_memory or 0)} on each GPU"),
-            ("step time", f"{link.compute * 1e3:,.1f} ms, and {link.exposed * 1e3:,.1f} ms of communication"),
+            ("strategy", "sharded (FSDP)" if plan.sharded_memory is None else
+                         f"data parallel; with --shard {gigabytes(plan.sharded_memory)} on each GPU"),
+            ("step time", f"{link.compute * 1e3:,.1f} ms, and {(link.exposed + link.agreement) * 1e3:,.1f} ms of "
+                          "communication"),
             ("gradients", f"{link.reduction * 1e3:,.1f} ms over {gigabytes(link.link)}/s, partly in the backward pass"),
             ("efficiency", f"{link.efficiency:.0%} of {config.gpus} single GPUs; the GPUs decide from "
                            f"{link.deciding_tokens:,.0f} tokens per step"),

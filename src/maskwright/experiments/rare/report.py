@@ -34,6 +34,7 @@ from .config import RareLabConfig
 from .methods import METHODS
 
 RECALLS = (0.25, 0.5, 0.75)
+FOLLOWS_LENGTH = 0.3  # correlation from which the report mentions it
 # Settings of `finetune` by method.
 SETTINGS: dict[str, Callable[[RareLabConfig], dict[str, Any]]] = {
     "class-weights": lambda config: {"class_weight": "balanced"},
@@ -49,7 +50,8 @@ class ComparisonData:
     """The test rows of a comparison and what the methods found.
 
     gold: bool [rows], rare or not; classes: the original label of each test row; sizes: number of rows and of rare rows
-    of train, dev and test; num_repeated: removed duplicates; curves: by method; errors: `mean_errors`.
+    of train, dev and test; num_repeated: removed duplicates; curves: by method; errors: `mean_errors`; words: length of
+    each test row, int [rows].
     """
 
     config: RareLabConfig
@@ -59,7 +61,14 @@ class ComparisonData:
     num_repeated: int
     num_seeds: int
     curves: Mapping[str, Curve]
-    errors: Mapping[str, np.ndarray]
+    errors: np.ndarray
+    words: np.ndarray
+
+    @property
+    def rows_by_class(self) -> dict[str, np.ndarray]:
+        """Which test rows have each original class, bool [rows]; the rare class last."""
+        names = sorted(set(self.classes), key=lambda name: (name == self.config.rare_class, name))
+        return {str(name): self.classes == name for name in names}
 
 
 def write_rare_lab_report(run: RunFolder, data: ComparisonData, rows: list[dict[str, Any]]) -> None:
@@ -73,9 +82,9 @@ def write_rare_lab_report(run: RunFolder, data: ComparisonData, rows: list[dict[
         _precisions(data),
         Section(
             "Errors of the autoencoder, by class",
-            error_histograms(data.errors, title="Test rows"),
+            error_histograms({name: data.errors[rows] for name, rows in data.rows_by_class.items()}, title="Test rows"),
             lead=f"It is trained without rows of '{config.rare_class}'. Where the histograms overlap, the error does "
-            "not separate the classes; the last bar contains the largest 1%.",
+            f"not separate the classes; the last bar contains the largest 1%. {length_sentence(data)}",
         ),
         Facts(
             {
@@ -188,11 +197,44 @@ def _precisions(data: ComparisonData) -> Table:
     return Table(["method", *names], shown, title="Precision by recall", right=names, note=note)
 
 
-def mean_errors(rare_class: str, classes: np.ndarray, by_seed: Sequence[SeedPredictions]) -> dict[str, np.ndarray]:
-    """Mean error of the autoencoder over seeds for each test row, by its original class; the rare class last."""
-    values = np.mean([judged.values for judged in by_seed], axis=0)
-    names = sorted(set(classes), key=lambda name: (name == rare_class, name))
-    return {str(name): values[classes == name] for name in names}
+def mean_errors(by_seed: Sequence[SeedPredictions]) -> np.ndarray:
+    """Mean error of the autoencoder over seeds for each test row: float64 [rows]."""
+    return np.mean([judged.values for judged in by_seed], axis=0)
+
+
+def errors_by_length(data: ComparisonData) -> dict[str, Any]:
+    """Whether the error of the autoencoder follows the length of a text instead of its class.
+
+    Returns {"correlation": Spearman correlation of error and number of words in the rest, "rare_words", "rest_words":
+    median number of words, "auc": ROC-AUC of the error, "long_words", "long_auc": of the texts of at least so many
+    words, which nine of ten rare rows have}; None where undefined.
+    """
+    from scipy.stats import spearmanr
+    from sklearn.metrics import roc_auc_score
+
+    words, rare = data.words, data.gold
+    longest = int(np.quantile(words[rare], 0.1))
+    long = words >= longest
+    varies = len(set(words[~rare])) > 1 and len(set(data.errors[~rare])) > 1
+    return {
+        "correlation": float(spearmanr(data.errors[~rare], words[~rare]).statistic) if varies else None,
+        "rare_words": float(np.median(words[rare])),
+        "rest_words": float(np.median(words[~rare])),
+        "auc": float(roc_auc_score(rare, data.errors)),
+        "long_words": longest,
+        "long_auc": float(roc_auc_score(rare[long], data.errors[long])) if not rare[long].all() else None,
+    }
+
+
+def length_sentence(data: ComparisonData) -> str:
+    """A warning that the error follows the length of a text, or nothing."""
+    found = errors_by_length(data)
+    if found["correlation"] is None or abs(found["correlation"]) < FOLLOWS_LENGTH:
+        return ""
+    return (
+        f"The error follows the length of a text (Spearman correlation {found['correlation']:.2f} in the rest), and "
+        f"'{data.config.rare_class}' has {found['rare_words']:.0f} words, the rest {found['rest_words']:.0f} (medians)."
+    )
 
 
 def _with_interval(score: dict[str, Any], sign: str = "") -> str:

@@ -34,7 +34,7 @@ from ...text.readers.tables import read_table
 from ...train.run import RunFolder, open_run
 from .config import RareLabConfig
 from .methods import METHODS, MethodPredictions, MethodRunner
-from .report import ComparisonData, mean_errors, write_rare_lab_report
+from .report import ComparisonData, errors_by_length, mean_errors, write_rare_lab_report
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,7 @@ class RareLab:
         test = self.pool.parts(config.seed)
         self.gold = np.array([row.label == RARE for row in test.test])
         self.classes = np.array(test.test_classes, dtype=object)
+        self.words = np.array([len(row.text.split()) + len((row.text_pair or "").split()) for row in test.test])
         self.sizes = {
             name: {"rows": rare + rest, "rare": rare}
             for name, (rare, rest) in zip(("train", "dev", "test"), self.pool.sizes, strict=True)
@@ -135,14 +136,16 @@ class RareLab:
             self.pool.num_repeated,
             len(self.seeds),
             curves,
-            mean_errors(self.config.rare_class, self.classes, predictions["autoencoder"]),
+            mean_errors(predictions["autoencoder"]),
+            self.words,
         )
         write_rare_lab_report(self.run, data, rows)
         return {
             "rows": rows,
             "parts": self.sizes,
             "curves": {method: curve.to_json() for method, curve in curves.items()},
-            "errors": {name: values.tolist() for name, values in data.errors.items()},
+            "errors": {name: data.errors[rows].tolist() for name, rows in data.rows_by_class.items()},
+            "errors_by_length": errors_by_length(data),
         }
 
     def predictions_of(self, method: str) -> list[SeedPredictions]:

@@ -47,6 +47,7 @@ def render(
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
+    names = " and ".join(dict.fromkeys(one.name for one in looks))
     shown = title or looks[0].attention.maps[0].keys.text
     head = element(
         "head",
@@ -55,7 +56,7 @@ def render(
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
         element("meta", name="referrer", content="no-referrer"),
-        element("title", clean(f"{' '.join(shown.split())[:80]} · attention")),
+        element("title", clean(f"{' '.join(shown.split())[:80]} · {names} · attention")),
         element("link", rel="icon", href=ICON),
         element("style", style),
     )

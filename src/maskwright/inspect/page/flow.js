@@ -16,14 +16,13 @@ function flow(reading, map, panel) {
   const token = focus(map);
   const share = map.rollout.row(depth - 1, token);
   const pipes = map.flow ? map.flow.row(token) : null;
-  const most = Math.max(...share, ...(pipes || [0]));
   panel.append(h("section", {}, h("h3", {}, "Where ", h("q", { dir: "auto" }, map.queries.labels[token]), " at the top comes from"),
     h("div", { class: "wide" }, h("table", { class: "flows" },
       h("thead", {}, h("tr", {}, ["input", "rollout", pipes ? "flow" : null].filter(Boolean).map((title) => h("th", { scope: "col" }, title)))),
       h("tbody", {}, map.keys.labels.map((label, key) => (!map.causal || key <= token) && h("tr", {},
         h("th", { scope: "row", dir: "auto", class: map.keys.texts[key] < 0 ? "special" : null }, label),
-        h("td", {}, barOf(share[key] / most), h("span", { class: "value" }, percent(share[key]))),
-        pipes ? h("td", { class: "other" }, barOf(pipes[key] / most), h("span", { class: "value" }, percent(pipes[key]))) : null,
+        h("td", {}, barOf(share[key]), h("span", { class: "value" }, percent(share[key]))),
+        pipes ? h("td", { class: "other" }, barOf(pipes[key]), h("span", { class: "value" }, percent(pipes[key]))) : null,
       ))))),
     h("p", { class: "note" }, pipes
       ? "Flow is the maximum flow from the selected token to an input token, with the weights as capacities; over several inputs it need not sum to 1."

@@ -33,9 +33,15 @@ function ranked(map, scores, view = "lines") {
   }));
 }
 
+// A head of a table of the whole model: selects it if the page has it.
+function headOf(map, { layer, head }) {
+  const [row, column] = [map.layers.indexOf(layer), map.heads.indexOf(head)];
+  return row < 0 || column < 0 ? `${layer}·${head}` : headButton(map, row, column, "");
+}
+
 function headButton(map, row, column, text, view = "lines") {
-  return h("button", { type: "button", class: "pick", onclick: () => change({ view, layer: row, heads: [column] }), "aria-label": `layer ${map.layers[row]}, head ${map.heads[column]}: ${text}` },
-    h("b", {}, `${map.layers[row]}·${map.heads[column]}`), ` ${text}`);
+  return h("button", { type: "button", class: "pick", onclick: () => change({ view, layer: row, heads: [column] }) },
+    h("b", {}, `${map.layers[row]}·${map.heads[column]}`), text && ` ${text}`, h("span", { class: "unseen" }, ` (layer ${map.layers[row]}, head ${map.heads[column]})`));
 }
 
 function wordToWord(map) {
@@ -76,7 +82,7 @@ function moved(panel) {
     h("div", { class: "wide" }, h("table", {},
       h("thead", {}, h("tr", {}, ["head", "moved", "largest changes"].map((name, i) => h("th", { scope: "col", class: i === 1 ? "number" : null }, name)))),
       h("tbody", {}, found.heads.slice(0, 10).map((one) => h("tr", {},
-        h("td", {}, headButton(map, map.layers.indexOf(one.layer), map.heads.indexOf(one.head), "")),
+        h("td", {}, headOf(map, one)),
         h("td", { class: "number" }, percent(one.distance)),
         h("td", {}, h("ul", { class: "shifts" }, one.shifts.filter((shift) => Math.abs(shift.after - shift.before) >= 0.005).map((shift) => h("li", {},
           h("span", { dir: "auto" }, shift.token), ` ${percent(shift.before)} → ${percent(shift.after)}`)))),
@@ -100,7 +106,7 @@ function compared(panel) {
     h("div", { class: "wide" }, h("table", {},
       h("thead", {}, h("tr", {}, [`head of ${first.name}`, `nearest of ${second.name}`, "apart", "same number"].map((name, i) => h("th", { scope: "col", class: i > 1 ? "number" : null }, name)))),
       h("tbody", {}, heads.map((one) => h("tr", {},
-        h("td", {}, map.layers.includes(one.layer) && map.heads.includes(one.head) ? headButton(map, map.layers.indexOf(one.layer), map.heads.indexOf(one.head), "") : `${one.layer}·${one.head}`),
+        h("td", {}, headOf(map, one)),
         h("td", {}, `${one.nearest.layer}·${one.nearest.head}`),
         h("td", { class: "number" }, percent(one.nearest.distance)),
         h("td", { class: "number" }, one.same_place === undefined ? "" : percent(one.same_place))))))),

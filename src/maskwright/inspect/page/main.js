@@ -64,10 +64,10 @@ function kindSelect(maps) {
 function draw(keepFocus = true) {
   const kept = keepFocus && home.tree.activeElement ? home.tree.activeElement.dataset.key : null;
   const scroll = [window.scrollX, window.scrollY];
-  const [name, , view, said] = VIEWS.find(([own]) => own === state.view) || VIEWS[0];
-  const panel = h(home.isPart ? "div" : "main", { id: "panel", role: "tabpanel", "aria-labelledby": `tab-${name}`, class: `view ${name}${data.readings.length > 1 ? " two" : ""}` });
-  const frame = home.isPart ? [] : [header(), h("footer", {}, h("p", {}, data.exactness))];
-  home.root.replaceChildren(...frame.slice(0, 1), toolbar(), h("p", { class: "lead" }, said), panel, ...frame.slice(1));
+  const [name, label, view, said] = VIEWS.find(([own]) => own === state.view) || VIEWS[0];
+  const panel = h("div", { id: "panel", role: "tabpanel", "aria-labelledby": `tab-${name}`, class: `view ${name}${data.readings.length > 1 ? " two" : ""}` });
+  const shown = [toolbar(), h("h2", { class: "unseen" }, label), h("p", { class: "lead" }, said), panel];
+  home.root.replaceChildren(...(home.isPart ? shown : [header(), h("main", { class: name }, shown), h("footer", {}, h("p", {}, data.exactness))]));
   if (name === "heads" && data.moves) moved(panel.appendChild(h("div", { class: "moves" })));
   if (name === "heads" && data.comparison) compared(panel.appendChild(h("div", { class: "moves" })));
   if (data.readings.length > 1) differ(name, panel);
@@ -81,6 +81,7 @@ function draw(keepFocus = true) {
     view(reading, map, part.appendChild(h("div", { class: "content" })));
     if (name === "lines") part.append(saves("attention", () => pictureOfLines(part, map)));
   }
+  for (const box of panel.querySelectorAll(".wide, .tall")) if (isScrolled(box)) Object.entries({ tabindex: 0, role: "region", "aria-label": titleOf(box) }).forEach(([key, value]) => box.setAttribute(key, value));
   if (kept) {
     const again = home.tree.querySelector(`[data-key="${CSS.escape(kept)}"]`);
     if (again) again.focus({ preventScroll: true });
@@ -88,6 +89,10 @@ function draw(keepFocus = true) {
   home.tree.getElementById(`tab-${name}`).scrollIntoView({ block: "nearest", inline: "nearest" });
   window.scrollTo(...scroll);
 }
+
+// A box with more content than space is scrolled by keyboard, too, and has the name of its heading.
+const isScrolled = (box) => box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight;
+const titleOf = (box) => (box.closest("section").querySelector("h3, h2") || home.root.querySelector("h2")).textContent;
 
 // The head view as one picture: the lines with their tokens at both sides.
 function pictureOfLines(part, map) {

@@ -25,7 +25,7 @@ function predictions(reading, map, panel) {
     const found = wanted ? order.filter((id) => own.vocabulary[id].toLowerCase().includes(wanted)) : order;
     list.replaceChildren(...found.slice(0, wanted ? 60 : SHOWN_GUESSES).map((id) => h("tr", {},
       h("td", { class: "number" }, rank[id].toLocaleString("en")), h("th", { scope: "row", dir: "auto" }, own.vocabulary[id] || `id ${id}`),
-      h("td", {}, barOf(row[id] / row[order[0]]), h("span", { class: "value" }, percent(row[id]))))));
+      h("td", {}, barOf(row[id]), h("span", { class: "value" }, percent(row[id]))))));
     const sum = found.reduce((total, id) => total + row[id], 0);
     said.textContent = wanted ? `${found.length.toLocaleString("en")} of ${order.length.toLocaleString("en")} tokens contain “${state.part}”, ${percent(sum)} in total.` : `All ${order.length.toLocaleString("en")} tokens of the vocabulary can be searched.`;
   };
@@ -35,7 +35,7 @@ function predictions(reading, map, panel) {
     h("div", { class: "wide" }, h("table", { class: "found" }, h("thead", {}, h("tr", {}, ["rank", "token", "probability"].map((name, i) => h("th", { scope: "col", class: i ? null : "number" }, name)))), list)),
     button("Save CSV", () => saveCsv("predictions.csv", [["rank", "token", "probability"], ...order.map((id, i) => [i + 1, own.vocabulary[id], row[id]])]), { class: "quiet" })));
   if (own.by_layer[place].length) panel.append(h("section", {}, h("h3", {}, "Predictions from each layer"),
-    h("div", { class: "wide" }, h("table", {}, h("tbody", {}, own.by_layer[place].map((found, layer) => h("tr", {}, h("th", { scope: "row" }, layer === 0 ? "embeddings" : `layer ${layer}`),
+    h("div", { class: "wide" }, h("table", { class: "by-layer" }, h("tbody", {}, own.by_layer[place].map((found, layer) => h("tr", {}, h("th", { scope: "row" }, layer === 0 ? "embeddings" : `layer ${layer}`),
       h("td", {}, h("ul", { class: "shifts" }, found.map(([token, part]) => h("li", {}, h("span", { dir: "auto" }, token), ` ${percent(part)}`))))))))),
     h("p", { class: "note" }, "The hidden states of each layer, through the head trained on the last one."),
     button("Save CSV", () => saveCsv("layers.csv", [["layer", "rank", "token", "probability"], ...own.by_layer[place].flatMap((found, layer) => found.map(([token, part], i) => [layer, i + 1, token, part]))]), { class: "quiet" })));

@@ -26,8 +26,8 @@ function fill(element, attributes, children) {
 function number(value, digits = 3) {
   if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size < 0.0005) return value.toExponential(1);
-  return value.toFixed(size >= 100 ? 0 : size >= 10 ? 1 : digits);
+  if (size < 0.0005) return value.toExponential(1).replaceAll("-", "−");
+  return value.toFixed(size >= 100 ? 0 : size >= 10 ? 1 : digits).replace("-", "−");
 }
 
 function percent(value) {

@@ -106,7 +106,8 @@ def _probes(chart: Chart, drawn: list[Trace], x: Scale, y: Scale) -> list[Markup
 
 def _values(chart: Chart, drawn: list[Trace]) -> Markup:
     """The values as a table, for screen readers and print."""
-    head = element("tr", [element("th", name) for name in (chart.x_label, *(trace.name for trace in drawn))])
+    names = (chart.x_label, *(trace.name for trace in drawn))
+    head = element("tr", [element("th", name, scope="col", dir="auto") for name in names])
     rows = []
     for value in _samples(drawn, ROWS):
         found = dict(_heights(drawn, value))

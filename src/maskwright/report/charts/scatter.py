@@ -38,6 +38,7 @@ def scatter(
             cx=round(x, 1),
             cy=round(y, 1),
             r=3.5 if len(at) < 1000 else 2,
+            class_=_class(group),
             fill=_color(group),
             fill_opacity=0.65,
         )
@@ -46,8 +47,8 @@ def scatter(
     height = LINE + HEIGHT + LINE * len(names) + 12
     return element(
         "svg",
-        element("rect", width=WIDTH, height=height, fill="#ffffff"),
-        data_text(title, "text", x=12, y=16, fill="#222222", font_weight="600"),
+        element("rect", class_="ground", width=WIDTH, height=height, fill="#ffffff"),
+        data_text(title, "text", class_="words", x=12, y=16, fill="#222222", font_weight="600"),
         dots,
         [_number(at, groups, group) for group in sorted(set(groups))],
         [_legend(group, name) for group, name in enumerate(names)],
@@ -57,6 +58,7 @@ def scatter(
         font_family="system-ui, sans-serif",
         font_size=12,
         role="img",
+        class_="scatter",
         aria_label=f"{title}: {len(at)} points in {len(set(groups))} groups",
     )
 
@@ -66,7 +68,7 @@ def _number(at: Sequence[tuple[float, float]], groups: Sequence[int], group: int
     x, y = (sum(place[axis] for place in own) / len(own) for axis in (0, 1))
     return element(
         "text", str(group + 1), x=round(x, 1), y=round(y + 6, 1), text_anchor="middle", font_size=18, font_weight="700",
-        fill=_color(group), stroke="#ffffff", stroke_width=4, paint_order="stroke",
+        class_=f"center {_class(group)}", fill=_color(group), stroke="#ffffff", stroke_width=4, paint_order="stroke",
     )  # fmt: skip
 
 
@@ -75,9 +77,14 @@ def _legend(group: int, name: str) -> Markup:
     shown = name if len(name) <= NAME_LETTERS else name[: NAME_LETTERS - 1] + "…"
     return element(
         "g",
-        element("circle", cx=18, cy=y - 4, r=5, fill=_color(group)),
-        data_text(f"{group + 1}  {shown}", "text", x=30, y=y, fill="#222222"),
+        element("circle", class_=_class(group), cx=18, cy=y - 4, r=5, fill=_color(group)),
+        data_text(f"{group + 1}  {shown}", "text", class_="words", x=30, y=y, fill="#222222"),
     )
+
+
+def _class(group: int) -> str:
+    """The class that gives the color in a report, where dark mode has lighter ones; a saved file is always light."""
+    return f"p{group % len(COLORS)}"
 
 
 def _color(group: int) -> str:

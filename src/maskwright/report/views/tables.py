@@ -43,7 +43,7 @@ def checkpoints(block: Checkpoints) -> Markup:
     scores = list(dict.fromkeys(name for one in block.checkpoints for name in one.scores))
     has_size = any(one.size_bytes is not None for one in block.checkpoints)
     has_path = any(one.path for one in block.checkpoints)
-    columns = ["Step", *scores, *["Size"] * has_size, *["Folder"] * has_path, ""]
+    columns = ["Step", *scores, *["Size"] * has_size, *["Folder"] * has_path, "State"]
     rows: list[list[Value]] = []
     for one in block.checkpoints:
         row: list[Value] = [one.step, *(one.scores.get(name) for name in scores)]
@@ -81,7 +81,9 @@ def _right_columns(block: Table, cells: list[list[str]]) -> set[int]:
 
 
 def head_cell(name: str, is_right: bool = False) -> Markup:
-    """A column's heading."""
+    """A column's heading; an empty one is no heading."""
+    if not name:
+        return element("td")
     return element("th", name, class_="number" if is_right else None, scope="col", dir="auto")
 
 

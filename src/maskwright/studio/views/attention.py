@@ -16,7 +16,7 @@ from ...inspect.attention import attention as attention_in
 from ...inspect.heads import PatternScores, clearest_head, describe_head, patterns_of
 from ...inspect.query_key import query_key
 from ...models.model import Model
-from ..requests import Here, Json, LongText, Name, RequestModel, body
+from ..requests import Here, Json, LongText, Name, RequestModel, body, tokens_read
 
 MOST_TOKENS = 96  # of a side: more are no picture
 SHOWN_HEADS = 5
@@ -72,7 +72,7 @@ def attention(studio: Here, asked: Annotated[AttentionRequest, body(AttentionReq
             "all": b64encode(steps.tobytes()).decode("ascii"),
             "finding": describe_head(patterns, layer, head),
             "patterns": [one.to_json(SHOWN_HEADS) for one in patterns],
-            "most": options["max_length"],
+            "read": _read(model, shown),
         }
     )
 
@@ -112,6 +112,13 @@ def _head(
     if not asked.layer or not asked.head:
         return clearest_head(patterns_of(map) if patterns is None else patterns)
     return min(asked.layer, map.layers[-1]), min(asked.head, map.heads[-1])
+
+
+def _read(model: Model, map: AttentionMap) -> str:
+    """Returns how many tokens of the text are read; of two different sides, of each."""
+    most = model.config.max_position_embeddings
+    key, query = (tokens_read(len(side), side.num_truncated, MOST_TOKENS, most) for side in (map.keys, map.queries))
+    return key if map.keys == map.queries else f"Source: {key} Target: {query}"
 
 
 def _text(model: Model, asked: AttentionRequest) -> str | tuple[str, str]:

@@ -65,6 +65,21 @@ def predictions(studio: Here, asked: Annotated[PredictionsRequest, body(Predicti
     )
 
 
+@router.post("/api/data/clusters")
+def clusters(studio: Here, asked: Annotated[DataRequest, body(DataRequest)]) -> Json:
+    """Embeds the next rows; when all are, returns the cluster of each row and the typical words of each cluster."""
+    found = studio.model_with(asked.model, "classify", "tag")
+    with studio.computing:
+        rows = studio.labeled.rows(found, asked.file, columns_of(asked.columns), skip_bad_rows=asked.skip_bad_rows)
+        embedded = studio.texts.of_rows(found, rows)
+        embedded.embed_more(found)
+    if embedded.num_done < len(rows):
+        return Json({"done": embedded.num_done, "groups": None, "names": []})
+    grouped = embedded.clusters()
+    names = [f"{number}: {', '.join(one.words[:3])}" for number, one in enumerate(grouped.clusters, start=1)]
+    return Json({"done": len(rows), "groups": grouped.groups.tolist(), "names": names})
+
+
 @router.post("/api/data/corrected")
 def corrected(studio: Here, asked: Annotated[CorrectionsRequest, body(CorrectionsRequest)]) -> Response:
     """Returns the file with other labels; everything else is unchanged."""

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from ...inference.layer_states import layer_states
-from ..requests import Here, Json, LongText, Name, RequestModel, body
+from ..requests import Here, Json, LongText, Name, RequestModel, body, tokens_read
 
 MOST_TOKENS = 128  # columns that a picture can show
 
@@ -29,8 +29,8 @@ def layers(studio: Here, asked: Annotated[LayersRequest, body(LayersRequest)]) -
     """Returns one number per layer and token: `LayerStates.norms`, `changes` or `similarities`."""
     found = studio.model(asked.model)
     with studio.computing:
-        room = min(found.model.config.max_position_embeddings, MOST_TOKENS)
-        states = layer_states(found.model, asked.text, room)
+        most = found.model.config.max_position_embeddings
+        states = layer_states(found.model, asked.text, min(most, MOST_TOKENS))
     token = min(asked.token, len(states.tokens) - 1)
     values = states.similarities(token) if asked.what == "nearness" else getattr(states, asked.what)()
     first = 1 if asked.what == "changes" else 0
@@ -41,6 +41,6 @@ def layers(studio: Here, asked: Annotated[LayersRequest, body(LayersRequest)]) -
             "token": token,
             "layers": list(range(first, first + len(values))),
             "values": values.tolist(),
-            "most": room,
+            "read": tokens_read(len(states.tokens), states.num_truncated, MOST_TOKENS, most),
         }
     )

@@ -7,7 +7,10 @@ from typing import Annotated
 from fastapi import APIRouter
 from pydantic import Field
 
-from ...inference.similarity import text_similarities, word_similarities
+from ...core.errors import RowErrors
+from ...core.plural import plural
+from ...http.model_registry import LoadedModel
+from ...inference.similarity import Similarities, text_similarities, word_similarities
 from ...tasks.rows.examples import rows_of
 from ..requests import Here, Json, Name, RequestModel, ShortText, body, in_part
 
@@ -25,16 +28,29 @@ class SimilarityRequest(RequestModel):
 
 @router.post("/api/meaning")
 def meaning(studio: Here, asked: Annotated[SimilarityRequest, body(SimilarityRequest)]) -> Json:
-    """Returns the output of `similarity --json` plus a 2-D map of the vectors; skips texts without the word."""
+    """Returns the output of `similarity --json` plus a 2-D map of the vectors.
+
+    Whole texts are compared without a word, and with a word that is not in all of them.
+    """
     found = studio.model(asked.model)
-    layers = "last" if asked.layer is None else asked.layer
+    word = asked.word.strip()
     with studio.computing:
-        encoder = found.encoder(layers, "none" if asked.word.strip() else None)
-        before = encoder.counts.cut_tokens
-        if asked.word.strip():
-            near = word_similarities(encoder, rows_of(asked.texts), asked.word, skip_missing=True)
-        else:
-            near = text_similarities(encoder, asked.texts)
-        note = in_part(encoder.counts.cut_tokens - before, encoder.max_length)
+        try:
+            near, note = _compared(found, asked, word)
+        except RowErrors as error:
+            near, note = _compared(found, asked, "")
+            missing = plural(len(error.rows), "sentence does", "sentences do")
+            note = f"{missing} not contain the word “{word}”: whole sentences are compared. {note}".strip()
     places, shares = near.plane()
     return Json(near.to_json() | {"plane": places.tolist(), "shares": list(shares), "note": note})
+
+
+def _compared(found: LoadedModel, asked: SimilarityRequest, word: str) -> tuple[Similarities, str]:
+    """Returns the similarities of `word` or, if it is "", of whole texts, and how much was truncated."""
+    encoder = found.encoder("last" if asked.layer is None else asked.layer, "none" if word else None)
+    before = encoder.counts.cut_tokens
+    if word:
+        near = word_similarities(encoder, rows_of(asked.texts), word)
+    else:
+        near = text_similarities(encoder, asked.texts)
+    return near, in_part(encoder.counts.cut_tokens - before, encoder.max_length)

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 
 from ...inspect.structure import model_structure
 from ...inspect.weights import describe_weight, weight_differences
-from ..requests import Here, Json, Name, RequestModel, ShortText, body
+from ..requests import Here, Json, LongText, Name, RequestModel, body, in_part
 
 MOST_TOKENS = 512  # of the text that flows through the model
 
@@ -19,7 +19,7 @@ class StructureRequest(RequestModel):
     """A model, and the text that flows through it."""
 
     model: Name
-    text: ShortText
+    text: LongText
 
 
 class WeightRequest(RequestModel):
@@ -41,9 +41,11 @@ def structure(studio: Here, asked: Annotated[StructureRequest, body(StructureReq
     """Returns the blocks of a model, and whether it is an adapter on a base."""
     model = studio.model(asked.model).model
     with studio.computing:
-        found = model_structure(model, asked.text, min(MOST_TOKENS, model.config.max_position_embeddings))
+        most = min(MOST_TOKENS, model.config.max_position_embeddings)
+        found = model_structure(model, asked.text, most)
     base = None if model.adapter is None else model.adapter.base
-    return Json({**found.to_json(), "base": base, "bytes": sum(one.nbytes for one in model.parameters())})
+    facts = {"base": base, "bytes": sum(one.nbytes for one in model.parameters())}
+    return Json({**found.to_json(), **facts, "note": in_part(found.num_truncated, most)})
 
 
 @router.post("/api/model/weight")

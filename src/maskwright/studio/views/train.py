@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
+from pydantic import Field
 
 from ...core import config, registry, storage
 from ...core.errors import InputError, RunError
@@ -57,6 +58,12 @@ class RunRequest(RequestModel):
     """The name of a run."""
 
     name: Name
+
+
+class OpenRequest(RunRequest):
+    """step: the checkpoint to open, None for the final model."""
+
+    step: Annotated[int, Field(ge=0)] | None = None
 
 
 @router.post("/api/train/upload")
@@ -126,9 +133,9 @@ def resume(studio: Here, asked: Annotated[RunRequest, body(RunRequest)]) -> Json
 
 
 @router.post("/api/train/open")
-def open_run(studio: Here, asked: Annotated[RunRequest, body(RunRequest)]) -> Json:
+def open_run(studio: Here, asked: Annotated[OpenRequest, body(OpenRequest)]) -> Json:
     """Loads the model of a finished run for use in the pages."""
-    return Json({"model": studio.load_run_model(asked.name).name})
+    return Json({"model": studio.load_run_model(asked.name, asked.step).name})
 
 
 def columns_of(text: str) -> dict[str, str]:

@@ -120,6 +120,7 @@ class DistillConfig:
     batch_size: int = option(32, settings.BATCH_SIZE, help="Batch size in examples, on labeled rows.")
     max_length: int = option(128, settings.MAX_LENGTH)
     accumulation: int = option(None, settings.ACCUMULATION)
+    reduce_precision: settings.ReducePrecision | None = option(None, settings.REDUCE_PRECISION)
     lr: float | None = option(
         None, settings.LR, default_help="5e-4 on text, 5e-5 on labeled rows, 1e-3 with a sentence encoder"
     )

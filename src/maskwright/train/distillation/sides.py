@@ -181,6 +181,7 @@ class RowsSide:
             checkpoint_every=config.checkpoint_every or epoch,
             evaluate_every=epoch,
             keep=self.recipe.keep,
+            reduce_precision=config.reduce_precision,
         )
 
     def final(self, job: RowsDistillation) -> Model:

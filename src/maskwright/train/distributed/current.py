@@ -77,6 +77,8 @@ def check_processes(config: Any, group: Group) -> None:
 
     config: with `accumulation`, the number of micro-batches.
     """
+    if group.world == 1 and getattr(config, "shard", False):
+        note("--shard has no effect in a single process.")
     if config.accumulation < group.world:
         raise ConfigError(
             f"A step has {plural(config.accumulation, 'micro-batch', 'micro-batches')}, fewer than the {group.world} "

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ...core.errors import RunError
 from ...core.processes import Launch
-from ...data.deal import deal, everything
+from ...data.deal import deal, deal_equally_many, everything
 from .collectives import connect, open_collectives
 from .failure import Failure, FailureRecord, peer_error
 from .watch import Watch
@@ -114,6 +114,10 @@ class ProcessGroup(Group):
     def deal(self, tokens: Sequence[int]) -> list[int]:
         """The micro-batches of this process."""
         return deal(tokens, self.world)[self.rank]
+
+    def deal_equally_many(self, tokens: Sequence[int]) -> list[int]:
+        """The micro-batches of this process in sharded training."""
+        return deal_equally_many(tokens, self.world)[self.rank]
 
     # -- in a step -------------------------------------------------------------------------------------------------
 

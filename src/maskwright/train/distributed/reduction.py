@@ -23,9 +23,13 @@ BUCKET_BYTES = 25 << 20
 
 @dataclass
 class Bucket:
-    """Parameters of one dtype and device that are reduced together. waiting: those without a complete gradient yet."""
+    """Parameters of one dtype and device that are reduced together.
+
+    waiting: those without a complete gradient yet; reduced: the type in which they are added up, None for their own.
+    """
 
     parameters: list[nn.Parameter]
+    reduced: torch.dtype | None = None
     waiting: set[int] = field(default_factory=set)
     sent: Tensor | None = None
     work: dist.Work | None = None
@@ -34,7 +38,7 @@ class Bucket:
         """Start the reduction of the gradients; missing ones are zero."""
         first = self.parameters[0]
         sizes = [parameter.numel() for parameter in self.parameters]
-        self.sent = torch.zeros(sum(sizes) + len(sizes), dtype=first.dtype, device=first.device)
+        self.sent = torch.zeros(sum(sizes) + len(sizes), dtype=self.reduced or first.dtype, device=first.device)
         *parts, present = self.sent.split([*sizes, len(sizes)])
         for number, (parameter, part) in enumerate(zip(self.parameters, parts, strict=True)):
             if parameter.grad is not None:
@@ -49,7 +53,7 @@ class Bucket:
         sizes = [parameter.numel() for parameter in self.parameters]
         *parts, present = self.sent.split([*sizes, len(sizes)])
         for parameter, part, count in zip(self.parameters, parts, present.tolist(), strict=True):
-            parameter.grad = part.view_as(parameter) if count else None
+            parameter.grad = part.view_as(parameter).to(parameter.dtype) if count else None
         self.sent = self.work = None
 
 
@@ -63,10 +67,10 @@ class GradientSum:
 
     @classmethod
     @contextmanager
-    def of(cls, model: nn.Module, watch: Watch) -> Iterator[GradientSum]:
-        """Follow the trained parameters of `model` inside the block."""
+    def of(cls, model: nn.Module, watch: Watch, reduced: torch.dtype | None = None) -> Iterator[GradientSum]:
+        """Follow the trained parameters of `model` inside the block. reduced: see Bucket."""
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        gradients = cls(list(_buckets(parameters[::-1])), watch)
+        gradients = cls(list(_buckets(parameters[::-1], reduced)), watch)
         hooks = [parameter.register_post_accumulate_grad_hook(gradients._complete) for parameter in parameters]
         try:
             yield gradients
@@ -99,16 +103,16 @@ class GradientSum:
             self._next += 1
 
 
-def _buckets(parameters: list[nn.Parameter]) -> Iterator[Bucket]:
+def _buckets(parameters: list[nn.Parameter], reduced: torch.dtype | None) -> Iterator[Bucket]:
     """Neighboring parameters of one dtype and device, up to BUCKET_BYTES."""
     own: list[nn.Parameter] = []
     size = 0
     for parameter in parameters:
         kind = (parameter.dtype, parameter.device)
         if own and (size >= BUCKET_BYTES or kind != (own[0].dtype, own[0].device)):
-            yield Bucket(own)
+            yield Bucket(own, reduced=reduced)
             own, size = [], 0
         own.append(parameter)
         size += parameter.numel() * parameter.element_size()
     if own:
-        yield Bucket(own)
+        yield Bucket(own, reduced=reduced)

@@ -10,11 +10,16 @@ from torch import nn
 from .group import Group
 
 
-def share_training_state(group: Group, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Overwrite weights, buffers and optimizer state by those of the first process, which has read the checkpoint."""
+def share_weights(group: Group, model: nn.Module) -> None:
+    """Overwrite weights and buffers by those of the first process, which has read the checkpoint."""
+    if group.world > 1:
+        group.broadcast([*model.parameters(), *model.buffers()])
+
+
+def share_moments(group: Group, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Overwrite the optimizer state by that of the first process."""
     if group.world == 1:
         return
-    group.broadcast([*model.parameters(), *model.buffers()])
     named = {name: one for name, one in model.named_parameters() if one.requires_grad}
 
     def describe() -> list[tuple[str, str, list[int]]]:

@@ -6,22 +6,31 @@ pass, so that each loss is that of the whole step, and the gradients are added u
 
 from __future__ import annotations
 
-import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, Protocol
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...core.errors import InputError, TrainingError
 from ...data.batch import Batch
 from ...data.deal import Deal, everything
+from ...models.device import DTYPES
+from ...objectives.outcome import LossSums
+from ..checkpoint import moments_of
 from ..optimizer import RowGradients
+from ..settings import ReducePrecision
 from ..signals import StopRequest
+from ..step_flops import peak_flops
 from .group import Group, ProcessGroup
 from .reduction import GradientSum
+from .times import StepTimes
+
+if TYPE_CHECKING:
+    from .sharding import ShardedNetwork
 
 ADVICE = "training stopped; the last checkpoint is unchanged. Use a smaller --lr or more --warmup, then --restart."
 
@@ -39,10 +48,10 @@ class Dealt(Protocol):
 
 
 class LocalSteps:
-    """The steps of a single process. rows: the sparse gradients of its tables."""
+    """The steps of a single process. rows: the sparse gradients of its tables; times: of the steps."""
 
-    def __init__(self, rows: RowGradients) -> None:
-        self.rows = rows
+    def __init__(self, rows: RowGradients, times: StepTimes | None = None) -> None:
+        self.rows, self.times = rows, times or StepTimes(Group())
 
     def batches(self, job: Any, step: int) -> list[tuple[int, Batch]]:
         """The micro-batches of a step with their numbers."""
@@ -55,9 +64,33 @@ class LocalSteps:
     def before_last(self) -> None:
         """Before the last backward pass of a step."""
 
+    def outcome(self, job: Any, batch: Batch) -> LossSums:
+        """What the job computes for a batch."""
+        found: LossSums = job.outcome(batch)
+        return found
+
+    def backward(self, loss: Tensor, number: int) -> None:
+        """The backward pass of a micro-batch."""
+        loss.backward()
+
     def finish(self) -> None:
         """After the last backward pass of a step: complete the gradients."""
         self.rows.spread()
+
+    def clip(self, trained: Sequence[Tensor], most: float) -> float:
+        """Limit the norm of the gradient; returns what it was."""
+        return float(nn.utils.clip_grad_norm_(trained, most))
+
+    def whole(self) -> AbstractContextManager[None]:
+        """Inside the block, the job's network has its weights in the first process."""
+        return nullcontext()
+
+    def end(self) -> None:
+        """After the last step: give the job's network its weights."""
+
+    def moments(self, job: Any, optimizer: torch.optim.Optimizer) -> Callable[[], Mapping[str, Tensor]]:
+        """Returns a function of the optimizer state (see `checkpoint.moments_of`), for the first process."""
+        return partial(moments_of, job.model, optimizer)
 
     def clear(self) -> None:
         """After the update."""
@@ -78,28 +111,21 @@ class LocalSteps:
         """Evaluate in the first process. evaluate: returns whether training ends early."""
         evaluate()
 
-    def read_times(self) -> dict[str, float]:
-        """What the log says about the time of the steps since the last call."""
-        return {}
-
 
 class SharedSteps(LocalSteps):
-    """The steps of one of several processes."""
+    """The steps of one of several processes. gradients: None if another way adds them up."""
 
-    def __init__(self, group: ProcessGroup, gradients: GradientSum, stop: StopRequest) -> None:
-        super().__init__(RowGradients([]))
+    def __init__(self, group: ProcessGroup, gradients: GradientSum | None, stop: StopRequest, times: StepTimes) -> None:
+        super().__init__(RowGradients([]), times)
         self.group, self.gradients, self.stop = group, gradients, stop
-        self._seconds: defaultdict[str, float] = defaultdict(float)
-        self._steps = 0
-        self._last = time.monotonic()
         self._is_done = False
 
     def batches(self, job: Any, step: int) -> list[tuple[int, Batch]]:
         """The micro-batches of this process."""
         self.group.watch.step = step + 1
-        self._last = time.monotonic()
+        self.times.start()
         found: list[tuple[int, Batch]] = job.numbered(step)
-        self._lap("data")
+        self.times.lap("data")
         return found
 
     def add_up(self, counts: Mapping[str, int], tokens: int) -> tuple[Mapping[str, int], int]:
@@ -109,25 +135,27 @@ class SharedSteps(LocalSteps):
         for own, _, _ in found:
             totals.update(own)
         self.stop.is_agreed = any(wants for _, _, wants in found)
-        self._lap("communication")
+        self.times.lap("communication")
         return totals, sum(own for _, own, _ in found)
 
     def before_last(self) -> None:
         """Before the last backward pass of a step: send gradients as they are completed."""
-        self.gradients.expect_last()
+        if self.gradients is not None:
+            self.gradients.expect_last()
 
     def finish(self) -> None:
         """Add up the gradients of all processes."""
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             torch.cuda.current_stream().synchronize()  # so that computing is not counted as waiting
-        self.group.watch.longest_step = max(self.group.watch.longest_step, self._lap("compute"))
-        self.gradients.finish()
-        self._lap("communication")
+        self.group.watch.longest_step = max(self.group.watch.longest_step, self.times.lap("compute"))
+        if self.gradients is not None:
+            self.gradients.finish()
+        self.times.lap("communication")
 
     def clear(self) -> None:
         """After the update."""
-        self._lap("compute")
-        self._steps += 1
+        self.times.lap("compute")
+        self.times.end()
 
     def explain(self, step: int, repeat: Callable[[], float]) -> TrainingError:
         """The error in the process whose own gradient is not finite; the other processes end with it."""
@@ -144,39 +172,89 @@ class SharedSteps(LocalSteps):
         """Evaluate in the first process, and learn its decision."""
         self._is_done = bool(self.group.from_main(evaluate))
 
-    def read_times(self) -> dict[str, float]:
-        """Seconds per step, means over the processes; and the process that computed longest, if it is not alone."""
-        kinds = ("data", "compute", "communication")
-        found = self.group.gather([self._seconds[kind] for kind in kinds])
-        steps, self._steps = max(self._steps, 1), 0
-        self._seconds.clear()
-        means = [sum(column) / len(found) / steps for column in zip(*found, strict=True)]
-        times = {f"{kind}_seconds": round(mean, 6) for kind, mean in zip(kinds, means, strict=True)}
-        return {**times, "slowest_process": max(range(len(found)), key=lambda rank: found[rank][1])}
 
-    def _lap(self, kind: str) -> float:
-        now = time.monotonic()
-        passed, self._last = now - self._last, now
-        self._seconds[kind] += passed
-        return passed
+class ShardedSteps(SharedSteps):
+    """The steps of one of several processes, each of which stores a part of the network.
+
+    Gathering weights and adding up gradients are part of the time of computing.
+    """
+
+    def __init__(self, group: ProcessGroup, network: ShardedNetwork, stop: StopRequest, times: StepTimes) -> None:
+        super().__init__(group, None, stop, times)
+        self.network = network
+        self._losses: list[Tensor] = []  # of this process in this step
+
+    def outcome(self, job: Any, batch: Batch) -> LossSums:
+        """What the job computes for a batch with the sharded network."""
+        return self.network.outcome(batch)
+
+    def backward(self, loss: Tensor, number: int) -> None:
+        """The backward pass. FSDP averages over the processes; a repeated micro-batch has no effect."""
+        self._losses.append(loss.detach())
+        with self.group.watch.blocked():
+            (loss * (self.group.world if number >= 0 else 0)).backward()
+
+    def clip(self, trained: Sequence[Tensor], most: float) -> float:
+        """Limit the norm of the whole gradient, of which each process has a part."""
+        with self.group.watch.blocked():
+            norm: Any = nn.utils.clip_grad_norm_(trained, most)
+            return float(norm.full_tensor())
+
+    def clear(self) -> None:
+        """After the update."""
+        super().clear()
+        self._losses.clear()
+
+    def explain(self, step: int, repeat: Callable[[], float]) -> TrainingError:
+        """The error in the process whose own loss is not finite, without a repetition, which needs all processes."""
+        own = float(torch.stack(self._losses).sum())
+        return super().explain(step, lambda: own)
+
+    def whole(self) -> AbstractContextManager[None]:
+        """Inside the block, the job's network has its weights in the first process."""
+        return self.network.whole()
+
+    def end(self) -> None:
+        """After the last step: give the job's network its weights in all processes."""
+        self.network.gather()
+
+    def moments(self, job: Any, optimizer: torch.optim.Optimizer) -> Callable[[], Mapping[str, Tensor]]:
+        """Returns a function of the optimizer state, gathered in the first process."""
+        found = self.network.moments(optimizer)
+        return lambda: found
 
 
 @contextmanager
-def steps_of(job: Any, group: Group, stop: StopRequest) -> Iterator[LocalSteps]:
-    """The steps of `job` in this process. Raises InputError for a job that only one process can train."""
+def steps_of(
+    job: Any, group: Group, stop: StopRequest, reduced: torch.dtype | None = None, network: ShardedNetwork | None = None
+) -> Iterator[LocalSteps]:
+    """The steps of `job` in this process. reduced: see Bucket; network: of sharded training.
+
+    Raises InputError for a job that only one process can train.
+    """
     model: nn.Module = job.model
+    times = StepTimes(group, peak_flops(model))
     if not isinstance(group, ProcessGroup):
         with RowGradients.of(model) as rows:
-            yield LocalSteps(rows)
+            yield LocalSteps(rows, times)
         return
-    job.deal = group.deal
+    job.deal = group.deal if network is None else group.deal_equally_many
     try:
-        with GradientSum.of(model, group.watch) as gradients:
-            steps = SharedSteps(group, gradients, stop)
+        with nullcontext() if network is not None else GradientSum.of(model, group.watch, reduced) as gradients:
+            steps = (
+                SharedSteps(group, gradients, stop, times)
+                if network is None
+                else ShardedSteps(group, network, stop, times)
+            )
             steps.after_evaluation(job.should_stop)  # a resumed run may have ended early
             yield steps
     finally:
         job.deal = everything
+
+
+def reduced_type(name: ReducePrecision | None) -> torch.dtype | None:
+    """The type in which gradients are added up; None for that of the weights."""
+    return None if name is None else DTYPES[name]
 
 
 def check_dealt(job: Any) -> None:

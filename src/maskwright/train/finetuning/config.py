@@ -95,6 +95,8 @@ class FinetuneConfig:
     batch_size: int = option(32, settings.BATCH_SIZE)
     accumulation: int = option(None, settings.ACCUMULATION)
     activation_checkpointing: bool = option(False, settings.ACTIVATION_CHECKPOINTING)
+    shard: bool = option(False, settings.SHARD)
+    reduce_precision: settings.ReducePrecision | None = option(None, settings.REDUCE_PRECISION)
     max_length: int = option(128, settings.MAX_LENGTH)
     batch_tokens: int | None = option(
         None,

@@ -48,11 +48,13 @@ def is_checkpoint(folder: Path) -> bool:
 
 
 def checkpoint_model(folder: Path) -> Model:
-    """The model of a finished run with the weights of a checkpoint, such as runs/a/checkpoints/step-500.
+    """The model of a finished run with the weights of a checkpoint, such as runs/a/checkpoints/step-500, or of a seed,
+    such as runs/b/seed-0/checkpoints/step-500.
 
     Raises InputError for a run without a model, and for one that also trained another network.
     """
-    model = folder.resolve().parent.parent / "model"
+    run = folder.resolve().parent.parent
+    model = (run.parent if _SEED.fullmatch(run.name) else run) / "model"
     if not model.is_dir():
         raise InputError(f"{folder} is a checkpoint of an unfinished run: rerun its command to finish it first.")
     found = load_model(model)[0]

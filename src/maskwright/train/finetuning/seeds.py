@@ -87,6 +87,8 @@ def epoch_settings(
         evaluate_every=steps_per_epoch,
         keep=1,
         adam=adam,
+        shard=getattr(config, "shard", False),  # several tasks have no such settings
+        reduce_precision=getattr(config, "reduce_precision", None),
     )
 
 

@@ -79,6 +79,8 @@ class PretrainConfig:
     max_length: int = option(128, settings.MAX_LENGTH)
     accumulation: int = option(None, settings.ACCUMULATION)
     activation_checkpointing: bool = option(False, settings.ACTIVATION_CHECKPOINTING)
+    shard: bool = option(False, settings.SHARD)
+    reduce_precision: settings.ReducePrecision | None = option(None, settings.REDUCE_PRECISION)
     compile: Literal["auto", "on", "off"] = option(
         "auto", "Compile the layers; auto where that saves more time than it takes.", panel=HARDWARE
     )
@@ -148,6 +150,7 @@ class PretrainConfig:
         check(self.mask_rate > 0, "Setting 'mask_rate' is 0: nothing would be learned.")
         check_at_least(self, 8, "max_length")
         settings.check_adapter(self)
+        check(not self.shard or self.compile != "on", "--shard and --compile on exclude each other.")
         self._check_start()
         check_at_least(self, 16, "vocab_size")
         warmup = warmup_steps(self.warmup, self.steps)

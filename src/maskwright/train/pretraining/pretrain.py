@@ -173,6 +173,8 @@ class PretrainingSetup:
     def compile(self, model: nn.Module) -> None:
         """Compile the layers if the recipe requires it, or leaves the choice and it saves time on this machine."""
         config = self.config
+        if config.shard:
+            return
         choice = choose_compiling(config.compile, self.device, config.steps)
         if choice.compiles:
             failed = compile_layers(model, DTYPES[config.precision], must=config.compile == "on")
@@ -193,6 +195,8 @@ class PretrainingSetup:
             checkpoint_every=config.checkpoint_every,
             evaluate_every=config.evaluate_every,
             keep=config.keep,
+            shard=config.shard,
+            reduce_precision=config.reduce_precision,
         )
 
     def conclude(self, job: PretrainJob) -> dict[str, Any]:

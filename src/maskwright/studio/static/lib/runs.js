@@ -22,11 +22,28 @@ export function seriesOf(runs, measure) {
   }));
 }
 
-/** The chart of a metric, and a legend in `legend` if there are several series. */
-export function curveOf(runs, measure, legend) {
-  const series = seriesOf(runs, measure);
-  if (legend) refill(legend, series.length > 1 ? series.map((one) => make("li", {}, make("span", { class: `key key${one.color % 6}` }), `${one.name} (${shortNumber(one.ys.at(-1))})`)) : []);
-  return lines(series, { name: `${wordsOf(measure)}: ${series.map((one) => `${one.name} ends at ${shortNumber(one.ys.at(-1))}`).join(", ")}` });
+/** The chart of a metric. */
+export const curveOf = (runs, measure) => chartOf(seriesOf(runs, measure), measure);
+
+/** The chart of series, and a legend in `legend` if there are several. */
+export function chartOf(series, measure, { legend = null, ...options } = {}) {
+  if (legend) refill(legend, series.length > 1 ? series.map((one) => make("li", { dir: "auto" }, make("span", { class: `key key${one.color % 6}` }), `${one.name} (${shortNumber(one.ys.at(-1))})`)) : []);
+  return lines(series, { name: `${wordsOf(measure)}: ${series.map((one) => `${one.name} ends at ${shortNumber(one.ys.at(-1))}`).join(", ")}`, ...options });
+}
+
+/** Whether a process trains this run now. */
+export const isTraining = (run) => run.state === "running" || run.state === "training";
+
+/** The state of a run, with its step. */
+export function stateOf(run) {
+  const step = typeof run.step === "number" ? `, step ${run.step.toLocaleString("en-US")}${run.steps ? ` of ${run.steps.toLocaleString("en-US")}` : ""}` : "";
+  return `${isTraining(run) ? "training" : run.state}${step}`;
+}
+
+/** The newest run, and those before it of the same kind. */
+export function comparable(runs, most) {
+  const alike = (run) => run.kind === runs[0].kind && run.task === runs[0].task;
+  return runs.filter(alike).slice(0, most);
 }
 
 /** eval_macro_f1 as dev macro f1. */

@@ -2,7 +2,7 @@
 
 const VOCABULARY = [[0, "every word is one token"], [0.1, "up to 10% of the words split"], [0.25, "10% to 25% of the words split"], [1, "over 25% of the words split"]];
 
-export const SLICES = { label: "label", predicted: "prediction", length: "length", vocabulary: "words not in the vocabulary" };
+export const SLICES = { label: "label", predicted: "prediction", length: "length", vocabulary: "words not in the vocabulary", cluster: "cluster" };
 
 /** A row with the labels that were corrected. fixes: "line" or "line:word" to label. */
 export function corrected(row, fixes) {
@@ -25,6 +25,7 @@ export function partsBy(slice, rows) {
     const name = slice === "label" ? "gold" : "predicted";
     return (row) => Object.entries(Object.groupBy(unitsOf(row), (unit) => unit[name]));
   }
+  if (slice === "cluster") return (row) => [[row.cluster ?? "all rows", unitsOf(row)]];
   if (slice === "vocabulary") return (row) => [[VOCABULARY.find(([most]) => row.split <= most + 1e-9)[1], unitsOf(row)]];
   const lengths = rows.map((row) => row.tokens).sort((one, other) => one - other);
   const bounds = [...new Set([0.25, 0.5, 0.75, 1].map((share) => lengths[Math.ceil(share * lengths.length) - 1]))];

@@ -1,7 +1,7 @@
 // The part "Why" of a page: the words that its answer depends on, the attention of the answering token, the answer of
 // every layer, near changes of the text, and differences to another text or model.
 
-import { ask, live, Missing } from "./ask.js";
+import { ask, live, Missing, Rejection } from "./ask.js";
 import { diverging } from "./charts/diverging.js";
 import { heat } from "./charts/heat.js";
 import { lines } from "./charts/lines.js";
@@ -13,8 +13,13 @@ export const WHY = { why: "no", method: "occlusion", other: "", other_pair: "", 
 
 const METHODS = { occlusion: "occlusion", gradients: "integrated gradients" };
 const SHOWN = 14; // words and answers of a picture
+const TELLING = 0.1; // of the largest contribution: words below are not named as reasons
 
-const signed = (value, digits = 3) => (value === null ? "–" : `${value < 0 ? "−" : "+"}${fixed(Math.abs(value), digits)}`);
+const signed = (value, digits = 3) => {
+  if (value === null) return "–";
+  const size = fixed(Math.abs(value), digits);
+  return Number(size) ? `${value < 0 ? "−" : "+"}${size}` : size;
+};
 
 /**
  * Build the part. models: those of the page; field: another field of the page. `update(asked)` explains the answer to the request
@@ -46,12 +51,13 @@ export function why(form, models, { field = null } = {}) {
 
   const others = [["", "the same model"], ...models.map((model) => [model.name, model.name])];
   const differing = differences();
+  const differingBox = make("div", { hidden: true }, differing);
   const pair = form.area("other_pair", "Edited copy, second part");
   const compared = make("div", {},
     make("h3", { text: "Compare" }),
     make("p", { class: "note", text: "Click a word above to edit it in a copy of the text, or select another model." }),
     form.area("other", "Edited copy"), pair,
-    make("div", { class: "fields few" }, form.choice("beside", "Other model", others)), differing);
+    make("div", { class: "fields few" }, form.choice("beside", "Other model", others)), differingBox);
   const body = make("div", {}, make("div", { class: "fields few" }, field, form.choice("method", "Shade words by", Object.entries(METHODS))), shown, compared);
   const whole = section("Why", form.check("why", "Explain the answer as I type"), body);
 
@@ -76,11 +82,13 @@ export function why(form, models, { field = null } = {}) {
   const explain = live(async (signal) => {
     if (!asked) throw new Missing("The reasons appear here as soon as there is an answer.");
     if (nearest.dataset.of !== JSON.stringify(asked)) refill(nearest);
-    const found = await ask("/api/why", asked, signal);
+    const found = await ask("/api/why", asked, signal).catch((error) => {
+      throw error instanceof Rejection ? new Missing(error.message) : error; // instead of the reasons
+    });
     const method = form.state.method;
     finding.textContent = findingOf(found, method);
     checked.textContent = checkOf(found, method);
-    refill(reading, [0, 1].map((text) => shaded(text ? asked.pair : asked.text, found.words.filter((word) => word.text === text), method, edit)));
+    refill(reading, [0, 1].map((text) => shaded(text ? asked.pair : asked.text, found.words, text, method, edit)));
     const rows = [...found.words].sort((one, other) => Math.abs(other[method]) - Math.abs(one[method])).slice(0, SHOWN);
     contributions.update(diverging(rows.map((word) => ({ label: word.word, value: word[method], shown: signed(word[method]) })), { name: `Contribution to ${found.answer}: ${rows.slice(0, 5).map((word) => `${word.word} ${signed(word[method])}`).join(", ")}` }));
     contributions.rename(`Contribution of each word to “${found.answer}”`);
@@ -94,7 +102,7 @@ export function why(form, models, { field = null } = {}) {
   const compare = live(async (signal) => {
     const { other, other_pair: otherPair, beside } = form.state;
     const isOther = Boolean(asked && (other.trim() || otherPair.trim() || beside));
-    differing.hidden = !isOther;
+    differingBox.hidden = !isOther;
     if (!isOther) return;
     const second = { ...asked, model: beside || asked.model, text: other.trim() ? other : asked.text, pair: asked.pair && otherPair.trim() ? otherPair : asked.pair };
     const found = await ask("/api/why/differences", { first: asked, second }, signal);
@@ -114,7 +122,7 @@ export function why(form, models, { field = null } = {}) {
 
 /** The answer and the words that it depends on most, in one sentence. */
 function findingOf(found, method) {
-  const best = [...found.words].sort((one, other) => other[method] - one[method]).filter((word) => word[method] > 0).slice(0, 2);
+  const best = [...found.words].sort((one, other) => other[method] - one[method]).filter((word, _, [first]) => word[method] > Math.max(0, TELLING * first[method])).slice(0, 2);
   const score = found.is_number ? fixed(found.score, 3) : `“${found.answer}” (${fixed(found.score, 3)})`;
   if (!best.length) return `No single word supports ${score}.`;
   return `${best.map((word) => `“${word.word}”`).join(" and ")} ${best.length > 1 ? "support" : "supports"} ${score} most.`;
@@ -130,14 +138,14 @@ function checkOf(found, method) {
   return `Check: without ${many[0]}, its score changes from ${fixed(found.score, 2)} to ${fixed(own.scores[method][place], 2)}; without ${many[1]}, to ${fixed(own.random.mean[place], 2)} on average of ${own.draws} draws. The change is larger than with ${Math.round(100 * own.beats[method])} % of the draws. ${verdict}`;
 }
 
-/** A text whose words are buttons, shaded by their contribution. Offsets count code points. */
-function shaded(text, words, method, edit) {
+/** The text with this number: its words are buttons, shaded by their contribution. Offsets count code points. */
+function shaded(text, words, number, method, edit) {
   if (!text) return null;
   const letters = [...text];
   const most = Math.max(1e-9, ...words.map((word) => Math.abs(word[method])));
   const parts = [];
   let end = 0;
-  for (const word of words) {
+  for (const word of words.filter((one) => one.text === number)) {
     parts.push(letters.slice(end, word.start).join(""));
     const value = word[method];
     const one = make("button", { type: "button", class: value < 0 ? "reason against" : "reason", text: word.word, title: `${word.word}: ${signed(value)}; click to edit it in a copy`, on: { click: () => edit(word) } });

@@ -40,9 +40,8 @@ page(({ root, models }) => {
     const found = await ask("/api/attention", asked, signal);
     const token = /^\d+$/.test(form.state.token) && Number(form.state.token) < found.queries.length ? Number(form.state.token) : -1;
     choicesOf(form, found);
-    const cut = Math.max(found.queries.length, found.keys.length) >= found.most ? ` The first ${found.most} tokens are shown.` : "";
     finding.textContent = found.finding;
-    source.textContent = found.source + (found.is_given ? "" : " The model generated the target.") + cut;
+    source.textContent = found.source + (found.is_given ? " " : " The model generated the target. ") + found.read;
     looking(tokens, found, token, form);
     const name = `Layer ${found.layer}, head ${found.head}`;
     drawn.rename(name);

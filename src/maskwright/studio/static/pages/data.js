@@ -35,9 +35,9 @@ page(({ root, models, studio }) => {
   const bar = make("progress", { max: 1, "aria-label": "Rows predicted", hidden: true });
   const origin = make("p", { class: "note" });
   const bad = make("div", { "aria-live": "polite" });
-  const slices = table("Slices", [{ name: "part" }, { name: "rows", kind: "number" }, { name: "right", kind: "number" }, { name: "fraction" }, { name: "mean loss", kind: "number" }], { file: "slices" });
+  const slices = table("Slices", [{ name: "part", kind: "part" }, { name: "rows", kind: "number" }, { name: "right", kind: "number" }, { name: "fraction" }, { name: "mean loss", kind: "number" }], { file: "slices" });
   const matrix = picture("Confusion matrix", { file: "confusion" });
-  const pairs = table("Confusions", [{ name: "label, prediction" }, { name: "count", kind: "number" }], { file: "confusions" });
+  const pairs = table("Confusions", [{ name: "label, prediction", kind: "part" }, { name: "count", kind: "number" }], { file: "confusions" });
   const filters = make("div", { class: "buttons", role: "group", "aria-label": "Filters" });
   const fixing = make("div", { class: "buttons" });
   const list = table("Rows", [...COLUMNS, { name: "open", kind: "word", isFixed: true }], { file: "predictions", scroll: false, most: SHOWN_ROWS, onsort: (index) => {
@@ -80,6 +80,19 @@ page(({ root, models, studio }) => {
     }
   }
 
+  /** The cluster of every row, by the embeddings of the model: also computed part by part. */
+  async function loadClusters(signal) {
+    if (loaded.rows[0]?.cluster) return;
+    const { model, file, columns, skip } = form.state;
+    const rows = loaded.rows;
+    for (let found = { groups: null }; !found.groups;) {
+      found = await ask("/api/data/clusters", { model, file, columns, skip_bad_rows: skip === "yes" }, signal);
+      bar.hidden = Boolean(found.groups);
+      bar.value = found.done / rows.length;
+      found.groups?.forEach((group, index) => (rows[index].cluster = found.names[group]));
+    }
+  }
+
   update = live(async (signal) => {
     refill(bad);
     try {
@@ -90,6 +103,14 @@ page(({ root, models, studio }) => {
       refill(bad, refused(error));
       rowsPart.hidden = true;
       throw new Missing("The errors appear here as soon as the file can be read.");
+    }
+    if (form.state.slice === "cluster") {
+      try {
+        await loadClusters(signal);
+      } catch (error) {
+        if (!(error instanceof Rejection)) throw error;
+        refill(bad, make("p", { class: "note", text: error.message })); // too few texts: everything else is shown
+      }
     }
     display();
   }, shown);

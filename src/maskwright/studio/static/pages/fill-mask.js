@@ -116,11 +116,12 @@ function gap(mask, index, found) {
   const rows = mask.predictions.map((one, place) => ({ label: one.token_str, value: one.score, shown: fixed(one.score), strong: !place }));
   const columns = [{ name: "rank", kind: "number" }, { name: "token", kind: "code" }, { name: "probability", kind: "number" }, { name: "id", kind: "number" }, { name: "filled text" }];
   const cells = (one) => [one.rank, one.token_str, { text: fixed(one.score, 6), value: one.score }, one.token, one.sequence];
-  const all = table("As a table", columns, { file: `gap-${index + 1}` });
+  const several = found.masks.length > 1;
+  const all = table(several ? `${title} as a table` : "As a table", columns, { file: `gap-${index + 1}` });
   all.update(mask.predictions.map(cells));
   const block = make("div", { class: "columns" }, drawn, make("div", {}));
   if (mask.asked.length) {
-    const own = table(`Your words, among all ${grouped(found.vocabulary)} tokens`, columns, { file: `words-${index + 1}` });
+    const own = table(`Your words${several ? ` for mask ${index + 1}` : ""}, among all ${grouped(found.vocabulary)} tokens`, columns, { file: `words-${index + 1}` });
     own.update(mask.asked.map(cells));
     block.lastChild.append(own);
   }

@@ -1,7 +1,7 @@
 // Layers: the change of each token's vector from layer to layer.
 
 import { ask, live } from "../lib/ask.js";
-import { heat } from "../lib/charts/heat.js";
+import { closeScale, heat } from "../lib/charts/heat.js";
 import { lines } from "../lib/charts/lines.js";
 import { fixed, make, refill, roving } from "../lib/dom.js";
 import { Form } from "../lib/form.js";
@@ -35,14 +35,15 @@ page(({ root, models }) => {
     const found = await ask("/api/layers", { model, text, what, token: /^\d+$/.test(token) ? Number(token) : 0 }, signal);
     const isNear = what === "nearness";
     choices(tokens, found, form, isNear);
-    about.textContent = WHAT[what][1] + (found.tokens.length >= found.most ? ` The first ${found.most} tokens are shown.` : "");
+    about.textContent = `${WHAT[what][1]} ${found.read}`;
     const rows = found.layers.map((layer) => (layer ? `layer ${layer}` : "embeddings"));
     const flat = found.values.flat();
     const most = isNear ? 1 : Math.max(...flat);
-    const low = Math.min(0, ...flat);
+    const low = Math.min(...flat);
+    const from = low < -0.05 ? -1 : isNear ? closeScale(low) : 0;
     const name = isNear ? `Cosine similarity to ${found.tokens[found.token]} in every layer` : WHAT[what][0];
     matrix.rename(name);
-    matrix.update(heat(rows.toReversed(), found.tokens, found.values.toReversed(), { from: low < -0.05 ? -1 : 0, to: most, name, square: false, onpick: (_, column) => isNear && form.set("token", String(column)) }));
+    matrix.update(heat(rows.toReversed(), found.tokens, found.values.toReversed(), { from, to: most, name, square: false, onpick: (_, column) => isNear && form.set("token", String(column)) }));
     const mean = found.values.map((row) => row.reduce((sum, value) => sum + value, 0) / row.length);
     curves.update(lines([{ name: "mean", xs: found.layers, ys: mean }], { unit: "layer", height: 160, name: `${name}: mean over tokens` }));
     const columns = [{ name: "layer", kind: "number" }, ...found.tokens.map((one) => ({ name: one, kind: "number" }))];

@@ -53,7 +53,7 @@ page(({ root, models }) => {
     const figure = (name, value) => make("div", {}, make("dt", { text: name }), make("dd", { text: value }));
     refill(figures, figure("Parameters", short(found.parameters)), figure("Memory", `${(found.bytes / 1e6).toFixed(1)} MB`), figure("Tokens of the text", grouped(found.tokens.length)), found.counts_flops && figure("FLOPs of the text", short(found.flops)));
     drawFlow(found, open, chosen);
-    note.textContent = `Shapes are tokens × size. Bars: parameters and FLOPs as fractions of the model.${found.counts_flops ? "" : " FLOPs inside recurrent kernels are not counted."}`;
+    note.textContent = `Shapes are tokens × size. Bars: parameters and FLOPs as fractions of the model.${found.counts_flops ? "" : " FLOPs inside recurrent kernels are not counted."} ${found.note}`;
     await showWeight(chosen, signal);
     offerOthers(found);
     change(found, all);

@@ -5,7 +5,7 @@ import { grouped, make, refill, say } from "../lib/dom.js";
 import { chooser, refused } from "../lib/files.js";
 import { Form } from "../lib/form.js";
 import { modelField, page } from "../lib/page.js";
-import { curveOf, measures, reportOf, shortNumber, wordsOf } from "../lib/runs.js";
+import { curveOf, isTraining, measures, reportOf, shortNumber, stateOf, wordsOf } from "../lib/runs.js";
 import { picture, section, table } from "../lib/show.js";
 import { writeState } from "../lib/state.js";
 
@@ -200,7 +200,7 @@ function watching(form) {
     if (!run || own !== newest) return;
     part.hidden = false;
     show(run);
-    if (run.state === "running") timer = setTimeout(watch, EVERY_MS);
+    if (isTraining(run)) timer = setTimeout(watch, EVERY_MS);
   }
 
   function show(run) {
@@ -244,6 +244,7 @@ function sentence(run, steps, scored) {
   const last = (measure) => Object.values(run.curves).flat().filter((record) => Number.isFinite(record[measure])).at(-1)?.[measure];
   if (run.state === "finished") return `${run.name} is finished${run.main ? `: dev ${wordsOf(run.main.name)} ${shortNumber(run.main.value)}` : ""}.`;
   if (run.state === "running") return steps ? `${run.name} is at step ${grouped(steps)}, loss ${shortNumber(last("loss"))}${scored && last(scored) !== undefined ? `, ${wordsOf(scored)} ${shortNumber(last(scored))}` : ""}.` : `${run.name} is starting.`;
+  if (run.state === "training") return `${run.name} trains in another process, which can stop it: ${stateOf(run)}.`;
   if (run.exit === 2) return `${run.name} was rejected: ${run.lines.findLast((line) => line.startsWith("error:"))?.slice(7) ?? "see below"}`;
   return `${run.name} stopped at step ${grouped(steps)}; its checkpoint is saved.`;
 }

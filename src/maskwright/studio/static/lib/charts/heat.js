@@ -59,6 +59,9 @@ export const heat = (rows, columns, values, { from = 0, to = 1, shown = (value) 
   return svg;
 };
 
+/** The lower end of a scale up to 1 for cosine similarities from `low`: similar values differ in color, too. */
+export const closeScale = (low) => Math.min(Math.max(Math.floor(10 * low) / 10, 0), 0.9);
+
 /** One hue for values from 0 (or `from`) up, and another below 0; opacity grows with the distance. */
 function colorOf(value, from, to) {
   const isBelow = from <= 0 && value < 0;

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ..core.errors import ConfigError
-from ..core.registry import unknown_name
+from .errors import ConfigError
+from .registry import unknown_name
 
 GB = 10**9
 TERA = 1e12

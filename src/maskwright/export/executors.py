@@ -1,0 +1,187 @@
+"""Executors: which program computes a model. `own` is the engine of maskwright; the others run a graph of the model.
+
+A graph is exported once, compared with the model as any export is, and kept in a cache folder whose name is the hash of
+the weights, the settings of the model and the versions. `own` is the default: the first export of a model takes longer
+than thousands of short texts save. `auto` exports once for every installed runtime, measures one short text with each,
+and remembers the result in the same cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import statistics
+import time
+from collections.abc import Iterator, Mapping
+from importlib import metadata, util
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, cast
+
+import torch
+
+from ..core import registry, storage
+from ..core.config import check
+from ..core.errors import CorruptFileError, MissingExtraError, ModelFolderError
+from ..core.hardware import AUTO, OWN
+from ..core.plural import plural
+from ..core.progress import note
+from ..data.batch import Batch
+from ..hub.folders import description_files, load_model
+from ..inference.ready import place
+from ..models.device import resolve_precision
+from ..models.model import Model
+from .config import INT8, ExportConfig
+from .export import export_model, load_for_export
+from .format import Format
+
+FORMATS = {"openvino": "openvino", "onnxruntime": "onnx"}  # export format of each executor
+MEASURED = "measured.json"
+TOKENS, WARMUP, RUNS = 32, 5, 30  # of the text that is measured
+FASTER = 0.95  # fraction of the time of `own` below which a graph is used
+
+
+Head = Literal["stored", "none"]
+
+
+class Opened(NamedTuple):
+    """What to open: a model folder or name, and the precision to open it in."""
+
+    model: str
+    precision: str
+
+
+def executed(model: str | Path, executor: str, precision: str, device: str = "auto", head: Head = "stored") -> Opened:
+    """Returns the folder of the graph by which `executor` computes a model, exported if it is not cached.
+
+    executor: not `own`, which opens the model itself; head: "stored" for the model's own, or "none" for hidden states.
+
+    Raises ConfigError for a device or precision that the executor does not have, MissingExtraError without its package,
+    and what `export_model` raises for a model that has no graph.
+    """
+    check(device in ("auto", "cpu"), f"--executor {executor} computes on the CPU: remove --device {device}.")
+    check(
+        precision != INT8,
+        f"--executor {executor} has no int8 of its own: write a folder with maskwright export --precision int8 "
+        "--calibrate-on FILE, and use it as the model.",
+    )
+    if executor != AUTO:
+        return _graph(model, executor, precision, head)
+    best = fastest(_measured(model, precision, head))
+    return Opened(str(model), precision) if best == OWN else _graph(model, best, precision, head)
+
+
+def fastest(milliseconds: Mapping[str, float]) -> str:
+    """The executor that `auto` takes: the fastest graph, if it is faster than `own` by more than the noise of a run."""
+    best = min(milliseconds, key=lambda name: milliseconds[name])
+    return best if milliseconds[best] < FASTER * milliseconds[OWN] else OWN
+
+
+def installed() -> list[str]:
+    """The executors whose packages are installed, besides `own`."""
+    return [name for name in FORMATS if all(util.find_spec(package) for package in (name, "onnxscript"))]
+
+
+def measurements() -> Iterator[dict[str, Any]]:
+    """What `auto` has measured on this machine, of each model: model, precision and milliseconds by executor."""
+    for path in sorted(cache_folder().glob(f"*/{MEASURED}")):
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue  # measured again when it is needed
+        if isinstance(found, dict) and isinstance(found.get("milliseconds"), dict):
+            yield found
+
+
+def cache_folder() -> Path:
+    """The folder of cached graphs."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "maskwright" / "graphs"
+
+
+def _graph(model: str | Path, executor: str, precision: str, head: Head) -> Opened:
+    form: Format = registry.resolve("export_format", FORMATS[executor])
+    if util.find_spec(executor) is None:
+        raise MissingExtraError(f"--executor {executor}", "export")
+    known = ("fp32", *(name for name in form.conversions if name != INT8))
+    if precision == "auto":
+        precision = resolve_precision("auto", torch.device("cpu"))
+        precision = precision if precision in known else "fp32"
+    check(
+        precision in known,
+        f"--executor {executor} does not compute in {precision}: use --precision {' or '.join(known)}.",
+    )
+    folder = cache_folder() / _key(model, head, executor, precision, *(metadata.version(one) for one in form.packages))
+    if not _is_usable(folder):
+        note(f"exporting {model} for {executor} in {precision}, once: {folder}")
+        config = ExportConfig(
+            model=str(model),
+            output=folder,
+            to=FORMATS[executor],
+            precision=cast(Any, precision),
+            head=head,
+            replace=True,
+        )
+        export_model(config)
+    return Opened(str(folder), "auto")
+
+
+def _is_usable(folder: Path) -> bool:
+    """Whether a cached graph is there and unchanged."""
+    if not folder.is_dir() or not storage.has_manifest(folder):
+        return False
+    try:
+        storage.verify_folder(folder)
+    except CorruptFileError:
+        return False
+    return True
+
+
+def _key(model: str | Path, head: Head, *settings: str) -> str:
+    """The hash of the weights and settings of a model, and of what its graph depends on."""
+    network, facts = load_for_export(str(model), head)
+    found = hashlib.sha256("\n".join([metadata.version("maskwright"), torch.__version__, head, *settings]).encode())
+    for name, content in sorted(description_files(network, facts, "float32").items()):
+        data = content if isinstance(content, bytes) else json.dumps(content, sort_keys=True).encode()
+        found.update(name.encode() + data)
+    for name, parameter in network.named_parameters():
+        found.update(name.encode())
+        found.update(parameter.detach().numpy().tobytes())
+    return found.hexdigest()[:32]
+
+
+def _measured(model: str | Path, precision: str, head: Head) -> Mapping[str, float]:
+    """Milliseconds of a short text with each executor, from the cache or measured now."""
+    names = installed()
+    versions = [metadata.version(name) for name in names]
+    threads = torch.get_num_threads()
+    path = cache_folder() / _key(model, head, AUTO, precision, str(threads), *names, *versions) / MEASURED
+    if path.is_file():
+        try:
+            return {name: float(value) for name, value in json.loads(path.read_text("utf-8"))["milliseconds"].items()}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            path.unlink()  # damaged: measure again
+    found = {OWN: _time(place(load_model(str(model))[0], "cpu", precision))}
+    for name in names:
+        try:
+            found[name] = _time(load_model(_graph(model, name, precision, head).model)[0])
+        except ModelFolderError as error:  # no graph, or one that does not agree
+            note(f"{name} is not used: {error}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    facts = {"model": str(model), "precision": precision, "threads": threads, "milliseconds": found}
+    storage.write_json(path, facts)
+    note(f"a text of {plural(TOKENS, 'token')}: {', '.join(f'{name} {one:.2f} ms' for name, one in found.items())}")
+    return found
+
+
+def _time(model: Model) -> float:
+    """The median time of one short text through the network, in milliseconds."""
+    length = min(TOKENS, model.config.max_position_embeddings)
+    batch = Batch.from_sequences([[index % model.config.vocab_size for index in range(length)]])
+    times = []
+    with torch.inference_mode():
+        for number in range(WARMUP + RUNS):
+            start = time.perf_counter()
+            model.one_pass(batch)
+            if number >= WARMUP:
+                times.append((time.perf_counter() - start) * 1e3)
+    return statistics.median(times)

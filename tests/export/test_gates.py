@@ -1,0 +1,62 @@
+"""The comparison with the library accepts graphs of less precision and rejects wrong ones, for each family and head."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+from export.small_models import ENCODERS, HEADS, small, small_translator, specification_of
+from maskwright.core.errors import ConfigError
+from maskwright.export.agreement import LIMITS, TorchRuntime, limits_of, measure_runtimes
+from maskwright.export.attention import most_tokens
+from maskwright.export.cached import networks_of
+from maskwright.export.config import ExportConfig
+from maskwright.export.trial_texts import drawn_trials
+
+LOWER = {
+    "fp16": LIMITS["fp16"],
+    "bf16": LIMITS["bf16"],
+    "int8": limits_of(ExportConfig(model="model", output="out", precision="int8", calibrate_on="texts.txt")),
+}
+
+
+def shortfalls(model, change) -> dict[str, list[str]]:
+    """What is beyond the limits of each precision if every weight is `change` of it."""
+    networks, longest = networks_of(model), most_tokens(model.config)
+    changed = networks_of(copy.deepcopy(model))
+    with torch.no_grad():
+        for parameter in changed[0].model.parameters():
+            parameter.copy_(change(parameter))
+    spec, trials = specification_of(model, networks, longest), drawn_trials(networks[0], longest)[:3]
+    found = measure_runtimes(networks, {one.name: TorchRuntime(one) for one in changed}, spec, trials)
+    return {name: found.shortfalls(limits) for name, limits in LOWER.items()}
+
+
+def rounded(weight):
+    """A weight in steps of 2 ** -14."""
+    return (weight * 2**14).round() / 2**14
+
+
+def built(name: str, head: str | None):
+    """A network of a family with a head; skips what does not exist."""
+    try:
+        return small(name, head)
+    except ConfigError:
+        pytest.skip(f"{name} has no head {head}")
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("name", ENCODERS)
+def test_rounded_weights_pass_and_other_weights_do_not(name, head):
+    model = built(name, head)
+    assert shortfalls(model, rounded) == {"fp16": [], "bf16": [], "int8": []}
+    found = shortfalls(model, lambda one: one.roll(1, 0) if one.ndim > 1 else one)
+    assert all(found.values()), found
+
+
+@pytest.mark.parametrize("build", [lambda: small("gpt2", "clm"), small_translator])
+def test_graphs_with_a_cache_are_compared_too(build):
+    assert not any(shortfalls(build(), rounded).values())
+    assert all(shortfalls(build(), lambda one: one.roll(1, 0) if one.ndim > 1 else one).values())
