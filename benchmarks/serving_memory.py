@@ -3,7 +3,7 @@
     python benchmarks/serving_memory.py --minutes 60 --rate 8 --measured "2026-11-24, 2 cores"
 
 The built-in models are served by one process. Requests arrive at random moments: short texts, long ones, batches of 32,
-classification, tags, masks, rerank and similarity, and a share that must be refused. Every minute the script
+classification, tags, masks, rerank and similarity, and some that must be rejected. Every minute the script
 samples the resident memory; at the end it compares the count of /metrics with its own.
 """
 
