@@ -7,7 +7,7 @@ One model (MiniLM, from its package), one machine, one server at a time, all in 
     clients    64 closed-loop clients, in three rounds: texts per second (the median), p99, resident memory
     lone       one client
     batches    two clients with 32 texts a request
-    mixed      short texts among a tenth of long ones, at 70% of the capacity for them
+    mixed      short texts among a tenth of long ones, at 70% of the capacity for them, and at one rate for all servers
     open       arrivals at 0.5 and 0.9 times the capacity
     overload   arrivals at 4 times the capacity, then 64 clients again
 
@@ -57,8 +57,10 @@ from maskwright.core.storage import write_json, write_text  # noqa: E402
 from maskwright.speed.bench_texts import built_in_texts, text_of_length  # noqa: E402
 
 RESULTS = HERE / "loads" / "results.json"
+HOUR = HERE / "loads" / "hour.json"  # written by serving_memory.py
 PAGE = REPOSITORY / "docs" / "results" / "serving.md"
 CLIENTS, LONG_TOKENS, LONG_SHARE, LOAD, BATCH = 64, 512, 0.1, 0.7, 32
+EQUAL_RATE = 15.0  # requests per second of mixed texts that every server can answer
 RATES, OVERLOAD = (0.5, 0.9), 4.0  # of the capacity
 ROUNDS = 3
 PORT = 8431
@@ -81,7 +83,7 @@ def main() -> None:
     options = parser.parse_args()
     target = PAGE if options.results == RESULTS else options.results.with_suffix(".md")
     if options.page:
-        write_text(target, page(json.loads(options.results.read_text(encoding="utf-8"))))
+        write_text(target, page(read(options.results), read(HOUR)))
         return
     folder = options.model or (Path(found) if (found := minilm_folder()) else None)
     if folder is None:
@@ -89,7 +91,7 @@ def main() -> None:
     servers = [ours("fp32"), ours("auto")]
     servers += [infinity(options.infinity)] if options.infinity else []
     servers += [plain(options.plain)] if options.plain else []
-    kept = json.loads(options.results.read_text(encoding="utf-8")) if options.results.exists() else {}
+    kept = read(options.results)
     results: dict[str, Any] = {"measured": measured_on(options), "servers": dict(kept.get("servers", {}))}
     texts = sst2_like_texts()
     results["library"] = kept.get("library") if options.section else None
@@ -109,7 +111,13 @@ def main() -> None:
             found = {"error": str(error)[-300:]}
         results["servers"][server.name] = found
         write_json(options.results, results)
-    write_text(target, page(results))
+    write_text(target, page(results, read(HOUR)))
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Earlier figures; {} without the file."""
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return found
 
 
 def measure(
@@ -144,6 +152,7 @@ def measure(
         capacity = summary(closed_loop(one.port, mixed, CLIENTS, seconds / 2))["answered_per_second"]
         load = open_loop(one.port, mixed, max(1.0, LOAD * capacity), seconds)
         report("short_among_long", {"rate": LOAD * capacity, **summary(load, "short")})
+        report("short_at_equal_rate", summary(open_loop(one.port, mixed, EQUAL_RATE, seconds), "short"))
     if "open" in sections:
         for times in RATES:
             report(f"open_{times:g}", arrivals(one, short, times * peak, seconds))

@@ -1,9 +1,9 @@
 """Measure the memory of `maskwright serve` under an hour of mixed load.
 
-    python benchmarks/serving_memory.py -o runs/serving-memory --minutes 60 --rate 10
+    python benchmarks/serving_memory.py --minutes 60 --rate 8 --measured "2026-11-24, 2 cores"
 
 The built-in models are served by one process. Requests arrive at random moments: short texts, long ones, batches of 32,
-classification, tags, masks, rerank and similarity, and a share that must be refused. Every minute the script
+classification, tags, masks, rerank and similarity, and some that must be rejected. Every minute the script
 samples the resident memory; at the end it compares the count of /metrics with its own.
 """
 
@@ -35,12 +35,12 @@ MODELS = ("english", "english-spam", "english-entailment", "english-pos", "engli
 def main() -> None:
     """Serve, send, watch, and write what was seen."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("-o", "--output", type=Path, default=Path("runs/serving-memory"))
+    parser.add_argument("-o", "--output", type=Path, default=HERE / "loads" / "hour.json")
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--rate", type=float, default=10.0, help="requests per second")
+    parser.add_argument("--measured", default="", help="when and on what, for the page of benchmarks/serving.py")
     parser.add_argument("--port", type=int, default=8432)
     options = parser.parse_args()
-    options.output.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "maskwright", "serve", *MODELS, "--port", "{port}", "--no-access-log"]
     server = Server("maskwright", "/embed", "/ready", tuple(command))
     statuses: Counter[tuple[str, int]] = Counter()
@@ -61,8 +61,9 @@ def main() -> None:
         counted = server_count(options.port)
     kinds = {f"{kind} {status}": number for (kind, status), number in sorted(statuses.items())}
     figures = {"p50_ms": percentile(times, 50), "p99_ms": percentile(times, 99), "counted_by_server": counted}
-    result = {"requests": statuses.total(), "kinds": kinds, **figures, **memory_growth(samples)}
-    write_json(options.output / "serving-memory.json", result)
+    measured = {"measured": options.measured, "requests": statuses.total(), "kinds": kinds}
+    result = {**measured, **figures, **memory_growth(samples)}
+    write_json(options.output, result)
     print(
         f"{result['requests']:,} requests in {result['minutes']:.0f} minutes (the server counted {counted:,.0f}), p50 "
         f"{result['p50_ms']} ms, p99 {result['p99_ms']} ms: {result['first_mb']:,.0f} MB after the warm-up, "

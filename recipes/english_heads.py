@@ -47,7 +47,7 @@ BASE = "english"
 ADAPTER = {"adapter": "lora", "rank": 8, "targets": "all-linear"}
 LEAST_GAIN = 0.02
 SAMPLES = 1000
-ASKED_ELSEWHERE = 3  # every third question of a paragraph, also asked of another one
+UNANSWERED_EVERY = 3  # every third question of a paragraph, also asked of another one
 CITED = "free if its source is cited: Almeida, Hidalgo and Yamakami (2011)"
 
 
@@ -227,7 +227,7 @@ def train_file(head: Head, folder: Path) -> Path:
     """The training file; several files of questions are joined in `folder`/data."""
     if len(head.train) == 1:
         return data_file(head.train[0])
-    made_from = {"files": list(head.train), "without_answer": ASKED_ELSEWHERE}
+    made_from = {"files": list(head.train), "without_answer": UNANSWERED_EVERY}
     return made_once(folder / "data", made_from, partial(join_questions, head)) / "train.json"
 
 
@@ -244,7 +244,7 @@ def join_questions(head: Head, folder: Path) -> None:
                 paragraphs = article["paragraphs"]
                 asked: list[list[dict[str, Any]]] = [list(paragraph["qas"]) for paragraph in paragraphs]
                 for place, paragraph in enumerate(paragraphs[:-1]):
-                    for question in paragraph["qas"][::ASKED_ELSEWHERE]:
+                    for question in paragraph["qas"][::UNANSWERED_EVERY]:
                         answers = {answer["text"].lower() for answer in question["answers"]}
                         if not any(answer in paragraphs[place + 1]["context"].lower() for answer in answers):
                             other = {"answers": [], "is_impossible": True, "id": f"{question['id']}-{number}-{place}"}

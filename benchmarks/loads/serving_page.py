@@ -53,8 +53,8 @@ def mega(size: float | None) -> float | None:
     return None if size is None else size / 1e6
 
 
-def page(results: dict[str, Any]) -> str:
-    """The page."""
+def page(results: dict[str, Any], hour: dict[str, Any] | None = None) -> str:
+    """The page. hour: figures of benchmarks/serving_memory.py."""
     measured, servers = results["measured"], results["servers"]
     good = {name: one for name, one in servers.items() if "error" not in one}
     threads = f", OMP_NUM_THREADS={measured['threads']}" if measured["threads"] else ""
@@ -101,6 +101,15 @@ def page(results: dict[str, Any]) -> str:
             "Short texts among long ones arrive at 70% of each server's own capacity, so a faster server gets more "
             f"requests: {', '.join(rates)}.",
         ]
+    equal = [
+        f"{name} {one['short_at_equal_rate']['p99_ms']:.0f} ms"
+        for name, one in good.items()
+        if "short_at_equal_rate" in one
+    ]
+    if equal:
+        lines += ["", f"At the same rate for all, 15 requests/s, the p99 of the short texts is: {', '.join(equal)}."]
+    if hour:
+        lines += ["", "## Memory over an hour", "", hour_text(hour)]
     missing = [name for name in (OURS, FAST, INFINITY, PLAIN) if name not in good]
     if missing:
         lines += ["", "## Not measured", ""]
@@ -108,6 +117,18 @@ def page(results: dict[str, Any]) -> str:
             f"- {name}: {servers.get(name, {}).get('error', 'its environment was not given')}" for name in missing
         ]
     return "\n".join(lines) + "\n"
+
+
+def hour_text(hour: dict[str, Any]) -> str:
+    """What benchmarks/serving_memory.py found."""
+    kinds = ", ".join(f"{number:,} {kind}" for kind, number in hour["kinds"].items())
+    return (
+        f"`python benchmarks/serving_memory.py`, {hour['measured']}: the built-in models in one process, "
+        f"{hour['requests']:,} requests in {hour['minutes']:.0f} minutes, of which the server counted "
+        f"{hour['counted_by_server']:,.0f}. Resident memory was {hour['first_mb']:,.0f} MB after a tenth of the time, "
+        f"{hour['last_mb']:,.0f} MB at the end and {hour['most_mb']:,.0f} MB at most; a line through the samples after "
+        f"that rises by {hour['growth_mb_an_hour']:.0f} MB an hour. Kinds of requests and their statuses: {kinds}."
+    )
 
 
 def goal_lines(servers: dict[str, dict[str, Any]]) -> list[str]:

@@ -41,6 +41,7 @@ PAGES = [
     "how-to/ensemble",
     "how-to/estimate-cost",
     "how-to/export",
+    "how-to/explain-answers",
     "how-to/features",
     "how-to/fill-mask",
     "how-to/finetune",
@@ -77,6 +78,7 @@ ELSEWHERE = {  # page -> why its commands are not in this test
     "how-to/serve": "tests/serve/clients/test_page.py starts its servers",
     "how-to/serve-clients": "tests/serve/clients/test_page.py starts its server",
     "how-to/several-processes": "needs several processes or machines; tests/train/distributed runs the processes",
+    "how-to/studio-data": "its steps are in the browser; tests/browser has these pages",
     "how-to/studio": "its commands stay in the foreground; tests/browser drives the studio",
     "tutorials/attention-in-the-studio": "its steps are in the browser",
 }

@@ -1,4 +1,4 @@
-"""Changes of one word that change a model's answer, the nearest first.
+"""Changes of one word that change the prediction of a model, the nearest first.
 
 Candidates come from a masked language model, which predicts each word from the others, so that the changed texts stay
 plausible (as in Ross et al. 2021, "Explaining NLP Models via Minimal Contrastive Editing"). Near is a word whose

@@ -213,7 +213,7 @@ class SpanOutput(Output):
             return 0
         found = next((span for span, words in self._words.items() if words == name), None)
         if found is None:
-            raise InputError(f"'{name}' is no answer in this context: pass whole words of it.")
+            raise InputError(f"'{name}' is not an answer in this context: pass whole words of it.")
         return found[0] * len(self.reading.source) + found[1]
 
     @cached_property

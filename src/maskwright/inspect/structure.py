@@ -256,7 +256,7 @@ def _parts(block: nn.Module, block_name: str, run: _Run) -> list[Part]:
 
 
 def _ordered(parts: list[Part]) -> list[Part]:
-    """Moves what a module computes itself behind its children, in attention before the last of them."""
+    """Moves what a module computes itself after its children, in attention before the last of them."""
     result = list(parts)
     for part in parts:
         inside = [one for one in result if one.name.startswith(f"{part.name}.")]

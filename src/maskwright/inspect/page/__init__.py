@@ -29,7 +29,7 @@ SCRIPTS = (
     "tools", "picture", "data", "state", "tokens", "overview", "lines", "matrix", "neurons", "steps", "heads", "flow",
     "layers", "predictions", "attributions", "differences", "main",
 )  # fmt: skip
-# Then `file` for a file of its own, or `part` for a part of another page.
+# Then `file` for a separate file, or `part` for a part of another page.
 
 
 def render(

@@ -1,6 +1,6 @@
 // The state of the view, in the address of the page: a link restores it.
 
-// Where the page is drawn: a file of its own, or a part of another page, which then keeps the address.
+// Where the page is drawn: a separate file, or a part of another page, which then keeps the address.
 const home = {
   root: null, // the element that is filled
   tree: document, // the document, or the shadow root around it

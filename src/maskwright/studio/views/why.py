@@ -68,7 +68,7 @@ def _output(studio: Studio, asked: WhyRequest) -> Output:
     text = asked.text if asked.pair is None else (asked.text, asked.pair)
     is_masked = found.kind.can("fill-mask")
     room = found.model.config.max_position_embeddings if is_masked else found.predictor.max_length
-    most = min(room, MAX_TOKENS + 1)  # one more is refused, with the number
+    most = min(room, MAX_TOKENS + 1)  # one more is rejected, with the number
     if is_masked:
         return output_of(read(found.model, text, max_length=most), asked.place)
     fitted = found.predictor.task.temperature
