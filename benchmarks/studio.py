@@ -4,8 +4,8 @@
 
 It starts a studio of the model and the system's Chromium, opens each page that shows text, waits until the first result
 is drawn, then types into a text of 30 tokens and takes the time from each key to the frame that has the new result.
-At the end it sends requests to the pages of the model, and compares the memory of the process after the last one with that
-after a tenth of them, when buffers have their size.
+At the end it sends requests for tokens, layers and attention, and compares the memory of the process after all of them
+with that after a tenth, when buffers have their size.
 """
 
 from __future__ import annotations
