@@ -4,12 +4,15 @@
 
 It starts a studio of the model and the system's Chromium, opens each page that shows text, waits until the first result
 is drawn, then types into a text of 30 tokens and takes the time from each key to the frame that has the new result.
+At the end it sends requests for tokens, layers and attention, and compares the memory of the process after all of them
+with that after a tenth, when buffers have their size.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import sys
 import tempfile
@@ -37,8 +40,8 @@ from maskwright.studio.server import server_config  # noqa: E402
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-FIRST_VIEW_SECONDS, KEY_SECONDS = 1.0, 0.150
-TYPED = ("tokens", "fill-mask", "classify", "tag", "answer", "generate", "meaning", "layers")
+FIRST_VIEW_SECONDS, KEY_SECONDS, MEMORY_GROWTH = 1.0, 0.150, 1.2
+TYPED = ("tokens", "fill-mask", "classify", "tag", "answer", "generate", "meaning", "layers", "attention")
 WORDS = "the water of the river was high after the rain and "
 
 # Every key leaves the milliseconds between its event and the second frame after the result was put into the page.
@@ -105,12 +108,37 @@ def typing(page: Page, name: str, text: str, num_keys: int) -> list[float]:
     return [took / 1000 for took in page.evaluate("window.took")]
 
 
+def memory_after(page: Page, name: str, num_requests: int) -> dict[str, float]:
+    """Resident memory in MiB after a tenth of the requests, and after all; texts of ever new lengths."""
+    send = """async ([name, from, to]) => {
+      for (let number = from; number < to; number += 1) {
+        const text = "the water of the river ".repeat(1 + (number * 7) % 19);
+        const path = ["/api/tokens", "/api/layers", "/api/attention"][number % 3];
+        const headers = { "content-type": "application/json" };
+        const answer = await fetch(path, { method: "POST", headers, body: JSON.stringify({ model: name, text }) });
+        if (!answer.ok) throw new Error(await answer.text());
+        await answer.arrayBuffer();
+      }
+    }"""
+    tenth = num_requests // 10
+    page.evaluate(send, [name, 0, tenth])
+    start = _resident()
+    page.evaluate(send, [name, tenth, num_requests])
+    return {"memory_start_mib": start, "memory_end_mib": _resident(), "requests": num_requests}
+
+
+def _resident() -> float:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 1)
+
+
 def main() -> int:
     """Measure, print, and report whether the goals are met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", help="a model folder; default: MiniLM of the installed package")
     parser.add_argument("--keys", type=int, default=40)
     parser.add_argument("--tokens", type=int, default=30)
+    parser.add_argument("--requests", type=int, default=1000, help="for the memory; 0: do not measure it")
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     program = browser_program()
@@ -141,22 +169,31 @@ def main() -> int:
                 }
             )
             page.close()
+        memory: dict[str, float] = {}
+        if asked.requests and Path("/proc/self/statm").exists():
+            page = browser.new_page()
+            page.goto(f"{origin}/static/style.css?{KEY}={keys.issue()}")
+            memory = memory_after(page, next(iter(studio.models)), asked.requests)
         browser.close()
-    _show(results, asked.json)
+    _show(results, memory, asked.json)
     slow = [
         one for one in results if one["first_view_seconds"] > FIRST_VIEW_SECONDS or one["key_95_seconds"] > KEY_SECONDS
     ]
-    return 1 if slow else 0
+    has_grown = bool(memory) and memory["memory_end_mib"] > MEMORY_GROWTH * memory["memory_start_mib"]
+    return 1 if slow or has_grown else 0
 
 
-def _show(results: list[dict[str, Any]], as_json: bool) -> None:
+def _show(results: list[dict[str, Any]], memory: dict[str, float], as_json: bool) -> None:
     if as_json:
-        print(json.dumps(results))
+        print(json.dumps({"pages": results, **memory}))
         return
     print(f"{'page':<12} {'first view':>10} {'key, median':>12} {'key, 95 %':>10}")
     for one in results:
         first, median, most = (one[name] for name in ("first_view_seconds", "key_median_seconds", "key_95_seconds"))
         print(f"{one['page']:<12} {first:>8.2f} s {1000 * median:>9.0f} ms {1000 * most:>7.0f} ms")
+    if memory:
+        start, end = memory["memory_start_mib"], memory["memory_end_mib"]
+        print(f"memory after {memory['requests']:,.0f} requests: {end:,.0f} MiB, {end / start:.2f} of {start:,.0f} MiB")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from browser.reading import settled
+from browser.reading import BARRIERS, settled
 from browser.test_report_page import CONTRASTS, ENOUGH
 from maskwright.studio.pages import PAGES, offered
 from maskwright.studio.server import redirect_file
@@ -66,6 +66,7 @@ def test_a_page_is_quiet_fits_and_can_be_read(served, visit, name, width, scheme
     settled(opened.page)
     opened.ask("() => document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     assert opened.complaints == []
+    assert opened.ask(BARRIERS) == []
     assert opened.requests == []
     assert opened.ask("document.documentElement.scrollWidth") <= width
     assert opened.page.locator("#status").text_content() == ""

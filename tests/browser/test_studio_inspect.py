@@ -93,6 +93,6 @@ def test_two_texts_and_two_models_are_compared(served, visit):
 def test_the_saved_file_is_that_of_the_command(served, visit, folders):
     page = visit(served, f"/inspect#model=classifier&text={quote('the cat <b>sat</b>')}").page
     ready(page)
-    file = saved(page, "Save all views as one HTML file that works without the studio").decode()
+    file = saved(page, "Save as HTML file: all views, without the studio").decode()
     model = open_model(folders["classifier"], (), "cpu", "fp32")
     assert file == render([look(model, "the cat <b>sat</b>", name="classifier", max_length=64)])

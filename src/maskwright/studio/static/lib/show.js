@@ -16,7 +16,7 @@ export function table(title, columns, { file = "table", scroll = true, level = "
   let rows = [];
   const body = make("tbody");
   const headOf = (column, index) => (onsort && !column.isFixed ? make("button", { type: "button", class: "sort", text: column.name, on: { click: () => onsort(index) } }) : column.name);
-  const heads = columns.map((column, index) => make("th", { scope: "col", class: column.kind === "number" ? "number" : null }, headOf(column, index)));
+  const heads = columns.map((column, index) => make(column.name ? "th" : "td", { scope: column.name ? "col" : null, class: column.kind === "number" ? "number" : null }, headOf(column, index)));
   const save = () => download(`${file}.csv`, csvText(columns.map((column) => column.name), rows.map((row) => row.map(plain))), "text/csv");
   const tools = make("span", { class: "tools" }, button("CSV", `Save the table ${title} as CSV`, save));
   const above = make("div", { class: "above" }, make(level, { text: title }), tools);

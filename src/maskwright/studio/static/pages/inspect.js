@@ -23,7 +23,7 @@ page(async ({ root, models }) => {
   const sheet = make("link", { rel: "stylesheet", href: "/static/inspect/page.css" });
   const styled = new Promise((done) => sheet.addEventListener("load", done));
   tree.append(sheet, app);
-  const save = button("Save as HTML file", "Save all views as one HTML file that works without the studio", async () => {
+  const save = button("Save as HTML file", "Save as HTML file: all views, without the studio", async () => {
     const { html } = await ask("/api/inspect/file", { ...request(), with_attributions: true });
     download("inspect.html", html, "text/html");
   });

@@ -34,7 +34,7 @@ page(async ({ root }) => {
 
   let part = "";
   for (const lesson of lessons) {
-    if (lesson.part !== part) list.append(make("h3", { text: (part = lesson.part) }), make("ul"));
+    if (lesson.part !== part) list.append(make("h2", { text: (part = lesson.part) }), make("ul"));
     const link = make("a", { href: `#lesson=${encodeURIComponent(lesson.name)}`, text: lesson.title, title: `${lesson.lecture}, ${lesson.topic}`, "data-name": lesson.name });
     list.lastChild.append(make("li", {}, link));
   }
