@@ -39,7 +39,7 @@ from maskwright.cli.next_sentence import NextSentenceSettings
 from maskwright.cli.predict import PredictSettings
 from maskwright.cli.presets import PresetsSettings
 from maskwright.cli.push import PushSettings
-from maskwright.cli.scale import ScaleEmbedSettings, ScalePredictSettings
+from maskwright.cli.scale import ScaleEmbedSettings, ScalePredictSettings, ScalePrepareSettings
 from maskwright.cli.search import SearchSettings
 from maskwright.cli.settings import takes_settings
 from maskwright.cli.similarity import SimilaritySettings
@@ -96,6 +96,7 @@ PLAIN_STARTS = [
     (PushSettings, {"folder": "m", "name": "a/b"}),
     (ScaleEmbedSettings, {"model": "m", "inputs": ("a.jsonl",), "output": "o"}),
     (ScalePredictSettings, {"model": "m", "inputs": ("a.jsonl",), "output": "o"}),
+    (ScalePrepareSettings, {"inputs": ("a.txt",), "tokenizer": "tok", "output": "o"}),
     (DataSettings, {"train": "a.tsv"}),
     (DataSettings, {"train": "a.tsv", "mislabeled": True, "model": "m"}),
     (DecodeSettings, {"tokenizer": "tok", "ids": (2, 7, 3)}),

@@ -56,21 +56,32 @@ def test_every_head_has_a_license_and_limits(heads):
 
 
 def test_questions_of_two_files_are_joined(heads, tmp_path, monkeypatch):
+    """Every third question of a paragraph is also asked of the next one, unless its answer is there."""
     import lzma
 
     monkeypatch.setenv("MASKWRIGHT_DATA", str(tmp_path))
     for name in ("a", "b"):
-        paragraphs = [{"context": f"{name} text", "qas": [{"id": f"{name}{n}", "question": "?"} for n in range(3)]}]
+        first = [{"id": f"{name}{n}", "question": "?", "answers": [{"text": "Rome"}]} for n in range(4)]
+        second = [{"id": f"{name}4", "question": "?", "answers": [{"text": "Oslo"}]}]
+        paragraphs = [
+            {"context": "Rome is old.", "qas": first},
+            {"context": "Oslo is in the north" + (", Rome is not." if name == "b" else "."), "qas": second},
+        ]
         (tmp_path / f"{name}.json.xz").write_bytes(
             lzma.compress(json.dumps({"data": [{"paragraphs": paragraphs}]}).encode())
         )
-    head = heads.Head("", "qa", ("a.json.xz", "b.json.xz"), "", "", "", rows=2)
+    head = heads.Head("", "qa", ("a.json.xz", "b.json.xz"), "", "", "")
     found = json.loads(heads.train_file(head, tmp_path / "out").read_text())
-    assert [q["id"] for one in found["data"] for part in one["paragraphs"] for q in part["qas"]] == [
-        "a0",
-        "a1",
-        "b0",
-        "b1",
+    asked = [
+        [(one["id"], bool(one["answers"])) for one in part["qas"]]
+        for text in found["data"]
+        for part in text["paragraphs"]
+    ]
+    assert asked == [
+        [(f"a{n}", True) for n in range(4)],
+        [("a4", True), ("a0-0-0", False), ("a3-0-0", False)],
+        [(f"b{n}", True) for n in range(4)],
+        [("b4", True)],
     ]
 
 

@@ -82,5 +82,8 @@ def test_the_page_has_the_rows_of_today(run):
 def test_a_page_shows_failures_and_what_was_renamed(run):
     cases = {test: {"passed": 3, "failed": 1, "skipped": 0} for row in PROMISES.values() for test in row["tests"][1:]}
     counted = {name: {"figure": "9 things", "failures": ["it broke"]} for name in (*run.TRIALS, "kills", "repeats")}
-    text = run.page(PROMISES, {"measured": "today", "counted": counted, "kills": [], "cases": cases})
+    measured = dict.fromkeys(PROMISES, "today") | {"V1": "tomorrow"}
+    found = {"measured": measured, "counted": counted, "kills": [], "cases": cases, "times": {}}
+    text = run.page(PROMISES, found)
+    assert "\n- V1: tomorrow\n" in text and "\n- R1, R2, " in text
     assert "- it broke" in text and "6 test cases passed, 2 failed" in text and "0 test cases passed" in text

@@ -27,6 +27,7 @@ from maskwright.report import (
     Paragraph,
     Report,
     RunMetadata,
+    Scatter,
     Section,
     SeenBlocks,
     SourceCode,
@@ -56,6 +57,7 @@ def drawn_report() -> Report:
                     Tokens([("kinds", [Token("the", kind, "below") for kind in kinds])]),
                     SourceCode([("a:b", "def b(): ...")]),
                     Table(["a", "b"], [["1", "2"]]),
+                    Scatter([(0.0, 1.0), (1.0, 0.0)], [0, 1], ["one", "two"], ["first", "second"], "texts"),
                     Collapsible("Why?", "The answer", [Paragraph("Because.")]),
                 ],
             )

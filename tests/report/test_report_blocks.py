@@ -142,7 +142,11 @@ def test_the_best_checkpoint_is_stressed_and_removed_ones_are_named():
         )
     )
     rows = [[plain(cell) for cell in row] for row in tree.all("table")[0].rows()]
-    assert rows == [["Step", "loss", "Size", ""], ["100", "2.000", "–", "removed"], ["200", "1.000", "1 MB", "best"]]
+    assert rows == [
+        ["Step", "loss", "Size", "State"],
+        ["100", "2.000", "–", "removed"],
+        ["200", "1.000", "1 MB", "best"],
+    ]
     assert len(tree.all("tr", "strong")) == 1
 
 

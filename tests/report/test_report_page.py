@@ -122,7 +122,7 @@ def test_the_style_names_nothing_that_no_page_has():
         for node in read_html(render(report)).all():
             used |= set(node.classes)
     styled = set(re.findall(r"\.([a-z][\w-]*)", re.sub(r"/\*.*?\*/|\"[^\"]*\"|\d\.\d+\w*", "", STYLE, flags=re.DOTALL)))
-    numbered = re.compile(r"(s|h|room-)\d")
+    numbered = re.compile(r"(s|h|p|room-)\d")
     assert {name for name in styled - used if not numbered.fullmatch(name)} == {"bad", "long"}
 
 
