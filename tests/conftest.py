@@ -23,3 +23,12 @@ def data_folder() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip("MASKWRIGHT_DATA does not name the folder of data sets")
     return Path(folder)
+
+
+@pytest.fixture(autouse=True)
+def notes_are_printed():
+    """A command that a test calls in this process with --quiet does not silence later tests."""
+    yield
+    from maskwright.core.progress import set_quiet
+
+    set_quiet(False)

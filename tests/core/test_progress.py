@@ -41,3 +41,16 @@ def test_lines_come_every_ten_seconds_and_never_when_quiet(clock: list[float], c
     finally:
         progress.set_quiet(False)
     assert capsys.readouterr().err == "warning: a warning\n"
+
+
+def test_silent_blocks_of_two_threads_may_overlap(capsys):
+    first, second = progress.be_silent(), progress.be_silent(warnings=True)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    progress.note("unseen")
+    progress.warn("unseen")
+    second.__exit__(None, None, None)
+    progress.note("a note")
+    progress.warn("a warning")
+    assert capsys.readouterr().err == "a note\nwarning: a warning\n"

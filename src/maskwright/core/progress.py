@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
 
 from rich.console import Console
 from rich.progress import (
@@ -20,31 +21,38 @@ from rich.progress import (
 
 LOG_EVERY_SECONDS = 10.0
 
-_quiet = False
-_has_warnings = True
+_quiet = False  # --quiet
+_silent_blocks = 0  # blocks of `be_silent` that are open, in any thread
+_blocks_without_warnings = 0
+_counting = Lock()
 
 
 def set_quiet(quiet: bool) -> None:
     """Turns notes and progress off (warnings are still printed)."""
     global _quiet
-    _quiet = quiet or not _has_warnings
+    _quiet = quiet
+
+
+def _is_quiet() -> bool:
+    return _quiet or _silent_blocks > 0
 
 
 @contextmanager
 def be_silent(*, warnings: bool = False) -> Iterator[None]:
-    """Turns notes and progress off inside the block and restores the previous setting.
+    """Turns notes and progress off inside the block, whose end may overlap other such blocks of other threads.
 
-    warnings: also warnings, in a process whose messages another one prints. There `set_quiet` has no effect.
+    warnings: also warnings, in a process whose messages another one prints.
     """
-    global _has_warnings
-    before = _quiet
-    set_quiet(True)
-    _has_warnings = not warnings and _has_warnings
+    global _silent_blocks, _blocks_without_warnings
+    with _counting:
+        _silent_blocks += 1
+        _blocks_without_warnings += warnings
     try:
         yield
     finally:
-        _has_warnings = True if warnings else _has_warnings
-        set_quiet(before)
+        with _counting:
+            _silent_blocks -= 1
+            _blocks_without_warnings -= warnings
 
 
 def console() -> Console:
@@ -54,13 +62,13 @@ def console() -> Console:
 
 def note(message: str) -> None:
     """Prints a message to standard error, unless --quiet."""
-    if not _quiet:
+    if not _is_quiet():
         console().print(message, markup=False)
 
 
 def warn(message: str) -> None:
     """Prints a warning to standard error, even with --quiet."""
-    if _has_warnings:
+    if not _blocks_without_warnings:
         console().print(f"warning: {message}", style="yellow", markup=False)
 
 
@@ -78,7 +86,7 @@ class Track:
         """Updates the bar; without a terminal, prints a line every ten seconds."""
         if self.bar is not None and self.task is not None:
             self.bar.update(self.task, completed=done, detail=detail)
-        elif not _quiet and time.monotonic() - self.last_line >= LOG_EVERY_SECONDS:
+        elif not _is_quiet() and time.monotonic() - self.last_line >= LOG_EVERY_SECONDS:
             self.last_line = time.monotonic()
             note(self._line(done, detail))
 
@@ -99,7 +107,7 @@ def track(description: str, total: float | None = None, unit: str = "items", beg
 
     begin: amount done by an earlier start of the job; it is excluded from the rate.
     """
-    if _quiet or not console().is_terminal:
+    if _is_quiet() or not console().is_terminal:
         yield Track(description, total, unit, None, begin)
         return
     columns = (
