@@ -237,8 +237,9 @@ def test_a_training_runs_in_its_own_process_and_its_model_is_opened(served, tmp_
         == 422
     )
     run = watch(served, "first", lambda run: run["state"] == "finished")
-    own = RunFolder(served.studio.runs / "first" / "seed-0", {}).records()
-    assert run["curves"]["seed-0"] == json.loads(json.dumps(own))
+    own = json.loads(json.dumps(RunFolder(served.studio.runs / "first" / "seed-0", {}).records()))
+    numbers = [{name: value for name, value in record.items() if not isinstance(value, list)} for record in own]
+    assert run["curves"]["seed-0"] == numbers  # without the memory of each process
     assert run["main"]["name"] == "accuracy" and run["has_report"] and run["exit"] in (None, 0)
     report = served.get("/report/first")
     assert report.status == 200 and b"first" in report.body
