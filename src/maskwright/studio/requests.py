@@ -24,6 +24,16 @@ LongText = Annotated[str, StringConstraints(max_length=50_000)]
 ShortText = Annotated[str, StringConstraints(max_length=2_000)]
 Name = Annotated[str, StringConstraints(max_length=300)]
 
+
+class FileRequest(RequestModel):
+    """A model and a file; file: "" for the sample of the page; columns: column mapping, as text=body,label=y."""
+
+    model: Name
+    file: Name = ""
+    columns: ShortText = ""
+    skip_bad_rows: bool = False
+
+
 STATUS: dict[type[Exception], int] = {TooLarge: 413, TooLate: 408}
 
 AnyRequest = TypeVar("AnyRequest", bound=RequestModel)

@@ -11,22 +11,13 @@ from starlette.responses import Response
 from ...core.errors import InputError
 from ...doctor.relabel import Place, relabel
 from ..labeled_files import sample_for, score_rows
-from ..requests import Here, Json, Name, RequestModel, ShortText, body
+from ..requests import FileRequest, Here, Json, Name, RequestModel, body
 from .train import columns_of
 
 router = APIRouter()
 
 
-class DataRequest(RequestModel):
-    """A labeled file and a model; file: "" for the sample of this model; columns: column mapping, as text=body."""
-
-    model: Name
-    file: Name = ""
-    columns: ShortText = ""
-    skip_bad_rows: bool = False
-
-
-class PredictionsRequest(DataRequest):
+class PredictionsRequest(FileRequest):
     """start: the first row to predict."""
 
     start: Annotated[int, Field(ge=0)] = 0
@@ -40,7 +31,7 @@ class Correction(RequestModel):
     label: Name
 
 
-class CorrectionsRequest(DataRequest):
+class CorrectionsRequest(FileRequest):
     """labels: the corrections."""
 
     labels: Annotated[list[Correction], Field(min_length=1, max_length=10_000)]
@@ -66,7 +57,7 @@ def predictions(studio: Here, asked: Annotated[PredictionsRequest, body(Predicti
 
 
 @router.post("/api/data/clusters")
-def clusters(studio: Here, asked: Annotated[DataRequest, body(DataRequest)]) -> Json:
+def clusters(studio: Here, asked: Annotated[FileRequest, body(FileRequest)]) -> Json:
     """Embeds the next rows; when all are, returns the cluster of each row and the typical words of each cluster."""
     found = studio.model_with(asked.model, "classify", "tag")
     with studio.computing:

@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from ...inference.projection import has_umap, nearest, project
-from ..requests import Here, Json, Name, RequestModel, ShortText, body
+from ..requests import FileRequest, Here, Json, body
 from ..text_files import SAMPLE, EmbeddedTexts
 from .train import columns_of
 
@@ -19,35 +19,26 @@ SHOWN_LETTERS = 300  # of a text
 router = APIRouter()
 
 
-class TextsRequest(RequestModel):
-    """A model and a file of texts; file: "" for the sample; columns: column mapping, as text=body,label=y."""
-
-    model: Name
-    file: Name = ""
-    columns: ShortText = ""
-    skip_bad_rows: bool = False
-
-
-class PartRequest(TextsRequest):
+class PartRequest(FileRequest):
     """start: the first text that the page does not have."""
 
     start: Annotated[int, Field(ge=0)] = 0
 
 
-class MapRequest(TextsRequest):
+class MapRequest(FileRequest):
     """method: projection; dimensions: of the map."""
 
     method: Literal["pca", "umap"] = "pca"
     dimensions: Literal[2, 3] = 2
 
 
-class ClustersRequest(TextsRequest):
+class ClustersRequest(FileRequest):
     """clusters: their number, 0 for the one with the best silhouette."""
 
     clusters: Annotated[int, Field(ge=0, le=50)] = 0
 
 
-class NeighborsRequest(TextsRequest):
+class NeighborsRequest(FileRequest):
     """index: the text whose neighbors are wanted."""
 
     index: Annotated[int, Field(ge=0)]
@@ -97,7 +88,7 @@ def neighbors(studio: Here, asked: Annotated[NeighborsRequest, body(NeighborsReq
     return Json({"neighbors": [{"index": index, "cosine": cosine} for index, cosine in near]})
 
 
-def _opened(studio: Any, asked: TextsRequest) -> EmbeddedTexts:
+def _opened(studio: Any, asked: FileRequest) -> EmbeddedTexts:
     return studio.texts.open(
         studio.model(asked.model), asked.file, columns_of(asked.columns), skip_bad_rows=asked.skip_bad_rows
     )
