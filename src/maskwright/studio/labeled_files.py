@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.errors import InputError, RowError, RowErrors
+from ..core.errors import InputError
 from ..tasks.base import AnyRow
 from ..tasks.evaluation.scoring import read_to_score
 from ..tasks.table import label_rows
+from .opened_files import LastOpened, naming_the_file, sample
 from .uploads import Uploads
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ class LabeledFiles:
 
     def __init__(self, uploads: Uploads) -> None:
         self.uploads = uploads
-        self._rows: OrderedDict[tuple[Any, ...], list[AnyRow]] = OrderedDict()
+        self._rows = LastOpened[list[AnyRow]](KEPT_FILES)
 
     def path(self, file: str, model: LoadedModel) -> Path | None:
         """Returns the path of an uploaded file, or for "" of the sample whose labels the model predicts, if any."""
@@ -44,20 +43,18 @@ class LabeledFiles:
         self, model: LoadedModel, file: str, columns: Mapping[str, str], *, skip_bad_rows: bool = False
     ) -> list[AnyRow]:
         """Reads the labeled rows to score a model on; [] without a file and a sample. Raises RowErrors, InputError."""
-        key = (id(model), file, tuple(sorted(columns.items())), skip_bad_rows)
-        if key not in self._rows:
+
+        def read() -> list[AnyRow]:
             path = self.path(file, model)
-            self._rows[key] = [] if path is None else _read(model, path, columns, skip_bad_rows)
-        self._rows.move_to_end(key)
-        while len(self._rows) > KEPT_FILES:
-            self._rows.popitem(last=False)
-        return self._rows[key]
+            return [] if path is None else _read(model, path, columns, skip_bad_rows)
+
+        return self._rows.get(model, (file, tuple(sorted(columns.items())), skip_bad_rows), read)
 
 
 def sample_for(model: LoadedModel) -> Path | None:
     """Returns the sample of the package whose labels the model predicts, None if there is none."""
     for name in SAMPLES:
-        path = Path(str(resources.files(__package__) / "samples" / name))
+        path = sample(name)
         with suppress(InputError):
             _read(model, path, {}, False)
             return path
@@ -82,16 +79,12 @@ def score_rows(model: LoadedModel, rows: Sequence[AnyRow]) -> list[dict[str, Any
 def _read(model: LoadedModel, path: Path, columns: Mapping[str, str], skip_bad_rows: bool) -> list[AnyRow]:
     predictor = model.predictor
     task = predictor.task
-    try:
+    with naming_the_file(path):
         rows = list(read_to_score(task, path, model.name, columns=columns, skip_bad_rows=skip_bad_rows).rows)
         if len(rows) > MOST_ROWS:
             raise InputError(f"{path} has {len(rows):,} rows: this page shows at most {MOST_ROWS:,}.")
         # Finds all labels that the model does not know before the first prediction.
         return list(task.examples(rows, predictor.tokenizer, predictor.max_length, skip_bad_rows=skip_bad_rows).rows)
-    except RowErrors as error:
-        raise RowErrors([RowError("the file", row.line, row.column, row.reason) for row in error.rows]) from None
-    except InputError as error:
-        raise InputError(str(error).replace(str(path), "The file")) from None
 
 
 def _scored(model: LoadedModel, rows: Sequence[AnyRow]) -> list[dict[str, Any]]:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..core.errors import InputError, RowError, RowErrors
+from ..core.errors import InputError
 from ..inference.cluster import Clustering, cluster_vectors
 from ..tasks.base import AnyRow
 from ..text.readers.tables import Row, read_texts
 from .labeled_files import MOST_ROWS, PART_SECONDS
+from .opened_files import LastOpened, naming_the_file, sample
 from .uploads import Uploads
 
 if TYPE_CHECKING:
@@ -76,39 +75,26 @@ class TextFiles:
 
     def __init__(self, uploads: Uploads) -> None:
         self.uploads = uploads
-        self._kept: OrderedDict[tuple[Any, ...], EmbeddedTexts] = OrderedDict()
+        self._kept = LastOpened[EmbeddedTexts](KEPT_FILES)
 
     def open(
         self, model: LoadedModel, file: str, columns: Mapping[str, str], *, skip_bad_rows: bool = False
     ) -> EmbeddedTexts:
         """Returns the texts of a file, or of the sample for "". Raises RowErrors, InputError."""
 
-        def read() -> Sequence[AnyRow]:
-            path = self.uploads.path(file) if file else Path(str(resources.files(__package__) / "samples" / SAMPLE))
-            return _read(path, columns, skip_bad_rows)
+        def read() -> EmbeddedTexts:
+            return EmbeddedTexts(_read(self.uploads.path(file) if file else sample(SAMPLE), columns, skip_bad_rows))
 
-        return self._keep((id(model), file, tuple(sorted(columns.items())), skip_bad_rows), read)
+        return self._kept.get(model, (file, tuple(sorted(columns.items())), skip_bad_rows), read)
 
     def of_rows(self, model: LoadedModel, rows: Sequence[AnyRow]) -> EmbeddedTexts:
         """Returns the texts of rows that are read already. The same list of rows has the same embeddings."""
-        return self._keep((id(model), id(rows)), lambda: rows)
-
-    def _keep(self, key: tuple[Any, ...], read: Callable[[], Sequence[AnyRow]]) -> EmbeddedTexts:
-        if key not in self._kept:
-            self._kept[key] = EmbeddedTexts(read())
-        self._kept.move_to_end(key)
-        while len(self._kept) > KEPT_FILES:
-            self._kept.popitem(last=False)
-        return self._kept[key]
+        return self._kept.get(model, id(rows), lambda: EmbeddedTexts(rows))  # which keeps the rows, and so their `id`
 
 
 def _read(path: Path, columns: Mapping[str, str], skip_bad_rows: bool) -> list[Row]:
-    try:
+    with naming_the_file(path):
         rows = read_texts(path, columns=columns or None, skip_bad_rows=skip_bad_rows).rows
-    except RowErrors as error:
-        raise RowErrors([RowError("the file", row.line, row.column, row.reason) for row in error.rows]) from None
-    except InputError as error:
-        raise InputError(str(error).replace(str(path), "The file")) from None
     if len(rows) > MOST_ROWS:
         raise InputError(f"The file has {len(rows):,} texts: this page shows at most {MOST_ROWS:,}.")
     return rows

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ..core import registry, storage
-from ..core.errors import InputError, MissingFileError, RowError, RowErrors
+from ..core.errors import InputError, MissingFileError
 from ..tasks.base import AnyRow
 from ..tasks.spec import spec_of
+from .opened_files import naming_the_file
 
 # Only plain text: a compressed file of a few kilobytes can expand to gigabytes.
 ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".conll", ".txt")
@@ -56,12 +57,8 @@ class Uploads:
         """Reads the examples of a task and counts the skipped rows. Raises RowErrors, InputError."""
         path = self.path(name)
         reader = registry.resolve("task", task)
-        try:
+        with naming_the_file(path, "the file"):
             table = reader.read(path, columns=dict(columns) or None, skip_bad_rows=skip_bad_rows)
-        except RowErrors as error:
-            raise RowErrors([RowError("the file", row.line, row.column, row.reason) for row in error.rows]) from None
-        except InputError as error:
-            raise InputError(str(error).replace(str(path), "the file")) from None
         return list(table.rows), table.num_skipped
 
     def describe(
