@@ -18,6 +18,7 @@ from torch import nn
 from ..core.randomness import generator
 from ..data.batch import Batch
 from ..models.device import DTYPES
+from ..models.model import Model
 from ..objectives.base import Objective
 from ..objectives.masking import MaskedRecipe, Masker
 from ..objectives.outcome import LossSums
@@ -126,7 +127,7 @@ class _Job:
         self.objective: Objective = objective_of(config)(recipe)
         self.model: nn.Module = self.objective.network(network, seed=0).to(device)
         for part in self.model.modules():
-            if hasattr(part, "compute_dtype"):
+            if isinstance(part, Model):
                 part.compute_dtype = DTYPES[precision]
                 part.recomputes = config.activation_checkpointing
         self.sequences, self.device, self.times = sequences, device, [0.0]
