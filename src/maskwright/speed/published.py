@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ..core.gpus import TERA, gpu_named
 from ..models.flops import TRAINING_PASSES, attention_flops, layer_entries, linear_flops, word_head_flops
 from ..models.presets import preset
-from .plan_config import PlanConfig
+from .plan_config import TRANSLATION, PlanConfig
 from .workload import workload_of
 
 HOUR, DAY = 3600.0, 86_400.0
@@ -201,7 +201,7 @@ def timed_runs() -> list[TimedRun]:
     llm_c = "Karpathy 2024, llm.c, scripts/run_gpt2_{}.sh"
     pairs = PlanConfig(
         "transformer-base",
-        objective="translation",
+        objective=TRANSLATION,
         tokens=1e5 * 50_000,
         batch_tokens=50_000,
         max_length=25,
