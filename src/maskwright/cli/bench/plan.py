@@ -98,9 +98,10 @@ def _show(plan: Plan) -> None:
         "vocab_size": plan.vocab_size,
         "steps": plan.steps,
         "batch_tokens": config.tokens_of_step,
-        "accumulation": plan.accumulation,
+        "accumulation": plan.accumulation * config.gpus,  # over all processes
     }
     if config.objective == TRANSLATION:
+        planned["network"] = planned.pop("model")
         planned = {name: value for name, value in planned.items() if name in settings_of(FinetuneConfig)}
         print_next(FinetuneConfig, task=TRANSLATION, train="train.tsv", tokenizer="tok", output="runs/a", **planned)
     else:
