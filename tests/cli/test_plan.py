@@ -57,3 +57,10 @@ def test_the_next_command_is_the_planned_run(maskwright):
     assert code == 0 and all(part in line for part in ("rtd", "--mask-rate 0.2", "--set positions=rotary"))
     code, out, _ = maskwright(*line.split()[2:], "--print-config", "--json")
     assert code == 0 and json.loads(out)["objective"] == "rtd" and json.loads(out)["vocab_size"] == 8000
+
+
+def test_the_plan_of_a_translation_names_its_command(maskwright):
+    arguments = ("--preset", "transformer-mini", "--objective", "translation", "--gpu", "a100", "--gpus", "8")
+    code, out, _ = maskwright("plan", *arguments, "--tokens", "1e9", "--set", "hidden_dropout=0.2")
+    wanted = "finetune translation --train train.tsv --output runs/a --preset transformer-mini --tokenizer tok"
+    assert code == 0 and f"next:   maskwright {wanted} --set hidden_dropout=0.2 --accumulation 8" in out

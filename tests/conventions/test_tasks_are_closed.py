@@ -34,6 +34,7 @@ PLACES = {
     "inference.answer": (1, "the Python face of question answering"),
     "inference.translate": (1, "the Python face of translation"),
     "serve.dialects.tei": (1, "a label in an answer"),
+    "speed.plan_config": (1, "a training that `plan` estimates, with an objective that `pretrain` does not have"),
     "text.readers.choices": (1, "a column name"),
 }
 SUGGESTIONS = {"suggest": 1, "suggested_command": 0}  # functions with the argument that names a command

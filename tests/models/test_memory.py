@@ -62,6 +62,44 @@ def test_what_is_reckoned_is_what_autograd_keeps(name: str, changes: dict, preci
     )
 
 
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("transformer-base", {}),
+        ("transformer-base", {"norm": "pre", "attention_dropout": 0.1, "hidden_dropout": 0.0}),
+        ("bart-base", {}),
+    ],
+)
+@pytest.mark.parametrize("lengths", [(16, 16), (96, 96), (96, 20)])
+def test_the_same_for_an_encoder_decoder(name: str, changes: dict, precision: str, lengths: tuple[int, int]):
+    config = preset(name, **(SMALL | {"num_decoder_layers": 2} | changes))
+    model = build(config, head="seq2seq").train()
+    model.compute_dtype = DTYPES[precision]
+    sequences = 384 // lengths[0]
+    source, target = (
+        Batch.from_sequences([[7 + place % 200 for place in range(length)]] * sequences) for length in lengths
+    )
+    positions = torch.arange(0, target.num_tokens, 7)
+
+    def run() -> None:
+        hidden = model.decode(target, model.encode(source).hidden, source).hidden
+        F.cross_entropy(model.mlm_logits(hidden[positions]).float(), torch.zeros(len(positions), dtype=torch.int64))
+
+    reckoned = training_memory(
+        config,
+        model.num_parameters,
+        length=lengths[0],
+        target=lengths[1],
+        sequences=sequences,
+        scored=0,
+        precision=precision,
+        on_cpu=True,
+    )
+    scores = 4 * len(positions) * config.vocab_size
+    assert reckoned.activations + reckoned.cast_weights + scores == pytest.approx(kept_bytes(model, run), rel=0.08)
+
+
 def test_weights_gradients_and_moments_are_sixteen_bytes_a_parameter():
     found = training_memory(preset("bert-tiny"), 1000, length=8, sequences=1, scored=0)
     assert found.weights + found.gradients + found.optimizer == 16_000

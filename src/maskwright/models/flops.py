@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from .attention_rules import pattern_of, rule_of
 from .config import ModelConfig
+from .decoder import decoder_config
 
 TRAINING_PASSES = 3  # forward, and twice the cost backward
 
@@ -29,6 +30,20 @@ def linear_flops(config: ModelConfig) -> int:
     layer = layer_entries(config.hidden_size, config.intermediate_size, gated=config.gated)
     projection = config.table_size * config.hidden_size if config.table_size != config.hidden_size else 0
     return 2 * (config.num_hidden_layers * layer + projection)
+
+
+def text_flops(config: ModelConfig, length: int, target: int = 0) -> tuple[float, float]:
+    """Forward FLOPs of all layers for one text of `length` tokens: of the linear layers, and of attention.
+
+    target: tokens that the decoder of an encoder-decoder computes for it. Keys and values of cross-attention are
+    computed for each source token, its queries and outputs for each target token.
+    """
+    linear, attention = float(length * linear_flops(config)), length * attention_flops(config, length)
+    if target:
+        decoder, layers, hidden = decoder_config(config), config.num_decoder_layers, config.hidden_size
+        linear += target * linear_flops(decoder) + layers * 4 * hidden * hidden * (length + target)
+        attention += target * (attention_flops(decoder, target) + layers * 4 * hidden * length)
+    return linear, attention
 
 
 def attention_flops(config: ModelConfig, length: int) -> float:
@@ -58,9 +73,9 @@ def keys_seen(config: ModelConfig, length: int, depth: int = 0) -> float:
 
 
 def word_head_flops(config: ModelConfig) -> int:
-    """Forward FLOPs of the vocabulary logits at one position."""
-    dense = 0 if config.bare_heads else config.hidden_size * config.table_size
-    return 2 * (dense + config.table_size * config.vocab_size)
+    """Forward FLOPs of the vocabulary logits at one position, of the target if there is a decoder."""
+    dense = 0 if config.bare_heads or config.num_decoder_layers else config.hidden_size * config.table_size
+    return 2 * (dense + config.table_size * config.target_vocab_size)
 
 
 def token_head_flops(config: ModelConfig) -> int:

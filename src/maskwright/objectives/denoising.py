@@ -23,6 +23,7 @@ from ..report import MaskExample
 from ..text.tokenizers.tokenizer import Tokenizer
 from .audit import AuditedSequence, AuditedToken
 from .base import Objective
+from .cost import TrainedNetwork
 from .masking import MaskedRecipe
 from .outcome import LossSums
 from .replaced_pair import GENERATOR_SHARE
@@ -55,6 +56,15 @@ class Denoising(Objective):
             "Objective denoise trains an encoder-decoder: use a preset such as transformer-mini or bart-base.",
         )
         return EncoderDecoder(config, cls.head)
+
+    @classmethod
+    def trained_networks(
+        cls, config: ModelConfig, mask_rate: float, generator_share: float
+    ) -> tuple[TrainedNetwork, ...]:
+        """Returns the network. Each span has one more token in the source, and in the target."""
+        spans = mask_rate / SPAN_TOKENS
+        target = mask_rate + spans
+        return (TrainedNetwork(config, words=target, source=1 - mask_rate + spans, target=target),)
 
     def batch(self, documents: Tokens, examples: Sequence[Example], rng: np.random.Generator) -> Batch:
         """Packs examples with masked spans, shortest first; `target` has the spans, after the start token.

@@ -4,12 +4,13 @@ Ring all-reduce of N GPUs moves 2 (N - 1) / N times the float32 gradients over t
 2009). It runs while the last micro-batch is in its backward pass, except for the last bucket. Sharded weights (FSDP)
 are gathered for both passes and their gradients are reduced and scattered, in every micro-batch: half as much again.
 
-In every step the processes also exchange their numbers of labels, by a ring of small messages between CPUs. It takes a
-fixed time per process, so it limits how many processes help: see `docs/results/scaling.md`.
+In every step the processes also add up their numbers of labels, which NCCL does along a tree: its time grows with the
+logarithm of N. It is hidden by the forward pass of the first micro-batch.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
 # Bytes per second of one direction, per GPU in a machine or per machine in a network; vendors' figures.
 LINKS = {"nvlink": 300 * GB, "pcie": 32 * GB, "400gb": 50 * GB, "100gb": 12.5 * GB}  # A100: NVLink 3; PCIe 4.0 x16
 GPUS_OF_MACHINE = 8
-BACKWARD = 2 / 3  # of the time of a step's passes
+FORWARD, BACKWARD = 1 / 3, 2 / 3  # of the time of a step's passes
 BUCKET_BYTES = 25 << 20  # of train.distributed.reduction
 GRADIENT_BYTES = 4
-AGREEMENT_SECONDS = 1e-4  # of the small messages of a step, per process: measured over loopback, benchmarks/scaling.py
+AGREEMENT_SECONDS = 1e-4  # of a small message: measured over loopback with gloo, benchmarks/scaling.py
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,9 @@ class Communication:
     """Seconds of one step.
 
     link: bytes per second; compute: without communication; reduction: of all gradients (and weights, if they are
-    sharded), of which `exposed` is not hidden by computation; agreement: of the small messages; deciding_tokens: tokens
-    per optimizer step, without accumulation, from which all but the last bucket is hidden.
+    sharded), of which `exposed` is not hidden by computation; agreement: of the small messages, as far as it is not
+    hidden; deciding_tokens: tokens per optimizer step, without accumulation, from which all but the last bucket is
+    hidden.
     """
 
     link: float
@@ -84,7 +86,8 @@ def communication(
         reduction, window = 1.5 * reduction * accumulation, 1.0
     exposed = max(0.0, reduction - last - window * compute) + last
     deciding = (reduction - last) / (window * accumulation * compute / tokens)
-    return Communication(link, compute, reduction, exposed, AGREEMENT_SECONDS * (gpus - 1), deciding)
+    agreement = max(0.0, AGREEMENT_SECONDS * math.ceil(math.log2(gpus)) - FORWARD / accumulation * compute)
+    return Communication(link, compute, reduction, exposed, agreement, deciding)
 
 
 def sharded(memory: TrainingMemory, gpus: int, layers: int) -> TrainingMemory:

@@ -45,7 +45,7 @@ def memory_of(config: PlanConfig, work: Workload, hardware: Hardware, accumulati
     """Return the memory of one micro-batch on one device with `accumulation` micro-batches per step."""
     sequences = -(-config.sequences // accumulation)
     memory = work.memory(sequences, hardware.precision, hardware.is_cpu, config.activation_checkpointing)
-    return sharded(memory, config.gpus, work.config.num_hidden_layers) if config.shard else memory
+    return sharded(memory, config.gpus, work.num_layers) if config.shard else memory
 
 
 def fits(memory: TrainingMemory, hardware: Hardware) -> bool:
@@ -112,10 +112,11 @@ def _sharded(config: PlanConfig, work: Workload, hardware: Hardware) -> Iterator
 
 def _shorter(config: PlanConfig, work: Workload, hardware: Hardware) -> Iterator[tuple[str, int]]:
     """Yield the longest sequence length at which one sequence fits."""
-    length = work.length // 2
+    length = config.max_length // 2
     while length >= SHORTEST:
-        recomputed = config.activation_checkpointing
-        memory = replace(work, length=length).memory(1, hardware.precision, hardware.is_cpu, recomputed)
+        memory = memory_of(
+            config, replace(work, length=length * work.length // config.max_length), hardware, config.sequences
+        )
         if fits(memory, hardware):
             yield f"--max-length {length}, one sequence at a time", memory.total
             return

@@ -118,15 +118,13 @@ def make_plan(config: PlanConfig) -> Plan:
         share_of_peak=timing.share_of_peak,
         cost=None if price is None else seconds / 3600 * config.gpus * price,
         communication=link,
-        sharded_memory=None
-        if link is None or config.shard
-        else sharded(memory, config.gpus, work.config.num_hidden_layers).total,
+        sharded_memory=None if link is None or config.shard else sharded(memory, config.gpus, work.num_layers).total,
         assumptions=[timing.assumption, *_other_assumptions(config)],
     )
 
 
 def _tokens_of_step(config: PlanConfig) -> int:
-    return config.sequences * config.gpus * config.max_length
+    return config.sequences * config.gpus * config.text_tokens
 
 
 def _here(config: PlanConfig) -> Hardware:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from ..core import registry
 from ..core.config import check, check_above_zero, check_at_least, check_below_one, check_name, fit_types
 from ..core.gpus import gpu_named
-from ..core.options import HARDWARE, option
+from ..core.options import HARDWARE, Setting, option
 from ..objectives.fitting import GENERAL, usual_objective
 from ..train import settings
 from ..train.pretraining.config import GENERATOR_SHARE, MASK_RATE, OBJECTIVE_OF
@@ -16,6 +16,10 @@ from .communication import link_of
 
 BATCH_HERE, BATCH_ON_GPUS = 4096, 131_072  # tokens per step: default of `pretrain`; batch of BERT (256 x 512)
 STEPS = 2000  # default of `pretrain`
+TRANSLATION = "translation"  # of an encoder-decoder by `finetune translation`
+OBJECTIVE = Setting(
+    f"{OBJECTIVE_OF.help.removesuffix('.')}; or {TRANSLATION}: pairs of --max-length tokens on each side, all counted."
+)
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,7 @@ class PlanConfig:
     """A pre-training run to estimate. Validated on construction: ConfigError names the setting.
 
     preset, model, vocab_size, objective, max_length, mask_rate, generator_share, activation_checkpointing, shard: as in
-    PretrainConfig; vocab_size None for that of the preset.
+    PretrainConfig; vocab_size None for that of the preset; objective can be TRANSLATION.
     tokens: of the whole run, instead of `steps` (None: 2,000); batch_tokens: per step over all devices, None for 4,096
     on this machine and 131,072 on named GPUs; accumulation: gradient accumulation steps, None for as few as fit.
     gpu: a name of core.gpus.GPUS, None for this machine; gpus: their number; interconnect: see `communication.link_of`;
@@ -36,7 +40,7 @@ class PlanConfig:
     preset: str = option("bert-base", settings.PRESET)
     model: dict[str, Any] = option({}, settings.NETWORK_CHANGES)
     vocab_size: int | None = option(None, "Vocabulary size.", default_help="the preset's")
-    objective: str = option(None, OBJECTIVE_OF, default_help="that of the preset's family, as in pretrain")
+    objective: str = option(None, OBJECTIVE, default_help="that of the preset's family, as in pretrain")
     tokens: float | None = option(None, "Tokens of the whole run, such as 3.3e9, instead of --steps.")
     steps: int | None = option(None, settings.STEPS, default_help=f"{STEPS} steps")
     batch_tokens: int | None = option(
@@ -81,7 +85,7 @@ class PlanConfig:
         check_name("preset", "preset", self.preset, PRESETS)
         if is_usual:
             object.__setattr__(self, "objective", self.dependent_defaults["objective"])
-        check_name("objective", "objective", self.objective, registry.names("objective"))
+        check_name("objective", "objective", self.objective, [*registry.names("objective"), TRANSLATION])
         check_above_zero(self, "tokens", "utilization", "price_per_hour", "probe_seconds", "mask_rate")
         check_at_least(self, 1, "steps", "accumulation", "gpus", "batch_tokens")
         check_at_least(self, 8, "max_length")
@@ -102,8 +106,8 @@ class PlanConfig:
             gpu_named(self.gpu)
         link_of(self.interconnect, self.gpus)
         check(
-            self.tokens_of_step >= self.max_length * self.gpus * (self.accumulation or 1),
-            f"A step of {self.tokens_of_step:,} tokens is less than one sequence of {self.max_length:,} for each of "
+            self.tokens_of_step >= self.text_tokens * self.gpus * (self.accumulation or 1),
+            f"A step of {self.tokens_of_step:,} tokens is less than one sequence of {self.text_tokens:,} for each of "
             f"{self.gpus * (self.accumulation or 1)} micro-batches: raise --batch-tokens.",
         )
 
@@ -120,6 +124,11 @@ class PlanConfig:
         return self.batch_tokens or (BATCH_HERE if self.gpu is None else BATCH_ON_GPUS)
 
     @property
+    def text_tokens(self) -> int:
+        """Tokens of a sequence, or of a pair of source and target."""
+        return self.max_length * (2 if self.objective == TRANSLATION else 1)
+
+    @property
     def sequences(self) -> int:
-        """Sequences per step on one device."""
-        return self.tokens_of_step // (self.max_length * self.gpus)
+        """Sequences, or pairs, per step on one device."""
+        return self.tokens_of_step // (self.text_tokens * self.gpus)

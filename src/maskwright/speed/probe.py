@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..core import registry
 from ..core.randomness import generator
 from ..data.batch import Batch
 from ..models.device import DTYPES
+from ..models.model import Model
 from ..objectives.base import Objective
 from ..objectives.masking import MaskedRecipe, Masker
 from ..objectives.outcome import LossSums
@@ -26,7 +26,7 @@ from ..objectives.replaced_pair import GENERATOR_SHARE
 from ..train.loop import LoopSettings, train
 from .ceiling import matrix_ceiling
 from .plan_config import PlanConfig
-from .workload import Workload, workload_of
+from .workload import Workload, objective_of, workload_of
 
 CLS, SEP, MASK, SPECIAL = 2, 3, 4, 5  # token IDs of the random text, as in a BERT vocabulary
 STEP_SECONDS = 1.0  # target time of a step of the deeper model
@@ -87,15 +87,22 @@ def probe(config: PlanConfig, work: Workload, device: torch.device, precision: s
 
 
 def _depths(config: PlanConfig, work: Workload) -> tuple[int, ...]:
-    """Return the two depths to train: one layer, and one more cycle of layer types; or the full depth."""
-    layers = work.config.num_hidden_layers
+    """Return the two depths to train: one layer, and one more cycle of layer types; or the full depth.
+
+    A decoder has the depth of its encoder; if the full depths differ, the full network is trained.
+    """
+    layers, decoder = work.config.num_hidden_layers, work.config.num_decoder_layers
     deeper = 1 + max(work.config.full_attention_every, 2)
-    return (layers,) if layers <= deeper else (1, deeper)
+    return (layers,) if layers <= deeper or decoder not in (0, layers) else (1, deeper)
 
 
 def _at_depth(config: PlanConfig, work: Workload, depth: int) -> PlanConfig:
-    groups = {"num_hidden_groups": 1, "layers_per_group": 1} if work.config.num_hidden_groups else {}
-    return replace(config, model={**config.model, "num_hidden_layers": depth, **groups})
+    sizes = {"num_hidden_layers": depth}
+    if work.config.num_hidden_groups:
+        sizes |= {"num_hidden_groups": 1, "layers_per_group": 1}
+    if work.config.num_decoder_layers == work.config.num_hidden_layers:
+        sizes["num_decoder_layers"] = depth
+    return replace(config, model={**config.model, **sizes})
 
 
 def _step_seconds(config: PlanConfig, device: torch.device, precision: str, sequences: int, seconds: float) -> float:
@@ -116,11 +123,11 @@ class _Job:
         network, vocab_size = work.config, work.config.vocab_size
         masker = Masker(MASK, frozenset(range(SPECIAL)), vocab_size, config.mask_rate)
         share = config.generator_share or GENERATOR_SHARE
-        recipe = MaskedRecipe.of(CLS, SEP, masker, work.length, short_share=0.0, generator_share=share)
-        self.objective: Objective = registry.resolve("objective", config.objective)(recipe)
+        recipe = MaskedRecipe.of(CLS, SEP, masker, config.max_length, short_share=0.0, generator_share=share)
+        self.objective: Objective = objective_of(config)(recipe)
         self.model: nn.Module = self.objective.network(network, seed=0).to(device)
         for part in self.model.modules():
-            if hasattr(part, "compute_dtype"):
+            if isinstance(part, Model):
                 part.compute_dtype = DTYPES[precision]
                 part.recomputes = config.activation_checkpointing
         self.sequences, self.device, self.times = sequences, device, [0.0]

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from ..core.gpus import TERA, gpu_named
 from ..models.flops import TRAINING_PASSES, attention_flops, layer_entries, linear_flops, word_head_flops
 from ..models.presets import preset
-from .plan_config import PlanConfig
-from .workload import Workload, workload_of
+from .plan_config import TRANSLATION, PlanConfig
+from .workload import workload_of
 
 HOUR, DAY = 3600.0, 86_400.0
 TPU_V3 = 123 * TERA  # per chip: Google Cloud TPU v3 documentation
@@ -130,7 +130,6 @@ def reached() -> list[ReportedUtilization]:
     """Return the utilization of runs whose FLOPs, hardware and time are published."""
     devlin = "Devlin et al. 2019, section A.2"
     vaswani = "Vaswani et al. 2017, section 5.2"
-    modern = "Warner et al. 2024, sections 2.2 and A, table 3"
     nemo = "NVIDIA NeMo Framework user guide, BERT, training performance results"
     return [
         ReportedUtilization("Transformer (base)", transformer_count(512, 2048, 1e5),
@@ -142,20 +141,11 @@ def reached() -> list[ReportedUtilization]:
                 "1,000,000 steps of 256 sequences; 16 TPU chips, 4 days, counted as v3", devlin),
         ReportedUtilization("BERT-Large", bert_work("bert-large"), budget(64, TPU_V3, 4 * DAY),
                 "the same; 64 TPU chips, 4 days", devlin),
-        ReportedUtilization("ModernBERT-base, first phase", 1.72e12 * _modern("modernbert-base").flops().total,
-                budget(8, _bf16("h100"), 194.2 * HOUR), "1.72e12 tokens at length 1,024; 8 H100, 194.2 hours",
-                modern, NOT_VERIFIED),
-        ReportedUtilization("ModernBERT-large, first phase", 1.72e12 * _modern("modernbert-large").flops().total,
-                budget(8, _bf16("h100"), 425.3 * HOUR), "1.72e12 tokens at length 1,024; 8 H100, 425.3 hours",
-                modern, NOT_VERIFIED),
+        *(run.reached for run in timed_runs() if run.peak is not None),
         *(ReportedUtilization(f"BERT of 4e9 parameters, {gpus} A100", rate * 6 * 4e9, budget(gpus, _bf16("a100"), 1),
                 f"{rate:,} tokens/s, 6 operations for each parameter and token", nemo)
           for gpus, rate in ((8, 57_287), (128, 728_178))),
     ]  # fmt: skip
-
-
-def _modern(name: str) -> Workload:
-    return workload_of(PlanConfig(preset=name, objective="mlm", mask_rate=0.3, max_length=1024))
 
 
 def _bf16(name: str) -> float:
@@ -168,14 +158,17 @@ def _bf16(name: str) -> float:
 class TimedRun:
     """The published duration of a run, and that of its plan with the default utilization.
 
-    hours: published; config: its plan; stated_error: of the plan, as the documentation states it.
+    hours: published; config: its plan; stated_error: of the plan, as the documentation states it; how: inputs; doubt:
+    as in `Check`.
     """
 
     run: str
     hours: float
     config: PlanConfig
     stated_error: float
+    how: str
     source: str
+    doubt: str | None = None
 
     @property
     def error(self) -> float:
@@ -184,18 +177,75 @@ class TimedRun:
 
         return make_plan(self.config).seconds / HOUR / self.hours - 1
 
+    @property
+    def peak(self) -> float | None:
+        """Peak of the bfloat16 products of one GPU; None if it has none, and the run used float32."""
+        return gpu_named(self.config.gpu or "").bf16
+
+    @property
+    def reached(self) -> ReportedUtilization:
+        """The utilization of the run, its communication included."""
+        peak, tokens = self.peak, self.config.tokens
+        assert peak is not None and tokens is not None
+        at_peak = budget(self.config.gpus, peak, self.hours * HOUR)
+        flops = tokens * workload_of(self.config).flops().total
+        return ReportedUtilization(self.run, flops, at_peak, self.how, self.source, self.doubt)
+
 
 def timed_runs() -> list[TimedRun]:
     """Return published runs on named GPUs with their duration."""
-    modern = "Warner et al. 2024, table 3"
-    first = PlanConfig(
-        "modernbert-base", objective="mlm", tokens=1.72e12, mask_rate=0.3, max_length=1024, gpu="h100", gpus=8
+    vaswani = "Vaswani et al. 2017, section 5.2"
+    modern = "Warner et al. 2024, sections 2.2 and A, table 3"
+    mlperf = "MLPerf training results v1.0, NVIDIA/results/dgxa100{}_ngc21.05_pytorch/bert/result_{}.txt"
+    padding = "Half of the tokens at length 512 are padding: Krell et al. 2021, Efficient sequence packing"
+    llm_c = "Karpathy 2024, llm.c, scripts/run_gpt2_{}.sh"
+    pairs = PlanConfig(
+        "transformer-base",
+        objective=TRANSLATION,
+        tokens=1e5 * 50_000,
+        batch_tokens=50_000,
+        max_length=25,
+        gpu="p100",
+        gpus=8,
     )
     base = PlanConfig(
         "bert-base", objective="mlm", tokens=7e4 * 4096 * 128, batch_tokens=4096 * 128, gpu="a100", gpus=8
     )
+    first = PlanConfig(
+        "modernbert-base", objective="mlm", tokens=1.72e12, mask_rate=0.3, max_length=1024, gpu="h100", gpus=8
+    )
+    large = PlanConfig(
+        "bert-large",
+        objective="mlm+nsp",
+        tokens=3_000_256 * 256,
+        batch_tokens=448 * 256,
+        max_length=256,
+        gpu="a100",
+        gpus=8,
+    )
+    gpt2 = PlanConfig(
+        "gpt2", objective="clm", tokens=18_865 * 524_288, batch_tokens=524_288, max_length=1024, gpu="a100", gpus=8
+    )
     return [
-        TimedRun("BERT-Base of MosaicBERT, 70,000 steps", 11.5, base, -0.35, "Portes et al. 2023, section 4"),
-        TimedRun("ModernBERT-base, first phase", 194.2, first, -0.14, modern),
-        TimedRun("ModernBERT-large, first phase", 425.3, replace(first, preset="modernbert-large"), 0.09, modern),
-    ]
+        TimedRun("Transformer (base), planned", 12, pairs, -0.13,
+                 "100,000 steps of 25,000 + 25,000 tokens; 8 P100, 12 hours", vaswani),
+        TimedRun("Transformer (big), planned", 84, replace(pairs, preset="transformer-big", tokens=3e5 * 50_000), 0.26,
+                 "300,000 steps of 25,000 + 25,000 tokens; 8 P100, 3.5 days", vaswani),
+        TimedRun("BERT-Base of MosaicBERT, 70,000 steps", 11.5, base, -0.35,
+                 "70,000 steps of 4,096 x 128 tokens; 8 A100, 11.5 hours", "Portes et al. 2023, section 4"),
+        TimedRun("ModernBERT-base, first phase", 194.2, first, -0.14,
+                 "1.72e12 tokens at length 1,024; 8 H100, 194.2 hours", modern, NOT_VERIFIED),
+        TimedRun("ModernBERT-large, first phase", 425.3, replace(first, preset="modernbert-large"), 0.09,
+                 "1.72e12 tokens at length 1,024; 8 H100, 425.3 hours", modern, NOT_VERIFIED),
+        TimedRun("MLPerf BERT-large, 8 GPUs", 1_433.9 / HOUR, large, 0.37,
+                 "3,000,256 samples of 256 tokens, 448 per step; 8 A100, 23.9 minutes", mlperf.format("", 0), padding),
+        TimedRun("MLPerf BERT-large, 64 GPUs", 195.5 / HOUR,
+                 replace(large, tokens=3_151_872 * 256, batch_tokens=3072 * 256, gpus=64, interconnect="200"), 0.32,
+                 "3,151,872 samples of 256 tokens, 3,072 per step; 64 A100, 8 x 200 Gb/s per machine, 3.3 minutes",
+                 mlperf.format("_n8", 1), padding),
+        TimedRun("GPT-2 124M of llm.c", 18_865 * 0.3 / HOUR, gpt2, 0.86,
+                 "18,865 steps of 524,288 tokens at length 1,024; 8 A100, 0.3 s per step", llm_c.format("124M")),
+        TimedRun("GPT-2 1558M of llm.c", 24,
+                 replace(gpt2, preset="gpt2-xl", tokens=32_000 * 1_048_576, batch_tokens=1_048_576, gpu="h100"), 0.60,
+                 "32,000 steps of 1,048,576 tokens at length 1,024; 8 H100, 24 hours", llm_c.format("1558M")),
+    ]  # fmt: skip

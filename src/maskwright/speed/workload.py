@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ..core import registry
+from ..core.config import check
 from ..core.errors import ConfigError
 from ..models import flops
 from ..models.config import ModelConfig
@@ -17,7 +18,8 @@ from ..objectives.base import Objective
 from ..objectives.cost import TrainedNetwork
 from ..objectives.fitting import check_fits
 from ..objectives.replaced_pair import GENERATOR_SHARE
-from .plan_config import PlanConfig
+from .plan_config import TRANSLATION, PlanConfig
+from .translation import Translation
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Workload:
     """Networks of a run.
 
     networks: the trained networks, the main one last; num_parameters: total, tied ones once; length: tokens per
-    sequence.
+    sequence, or per pair of source and target.
     """
 
     networks: tuple[TrainedNetwork, ...]
@@ -56,12 +58,18 @@ class Workload:
         """Configuration of the main network, which is saved."""
         return self.networks[-1].config
 
+    @property
+    def num_layers(self) -> int:
+        """Layers of the main network, of encoder and decoder."""
+        return self.config.num_hidden_layers + self.config.num_decoder_layers
+
     def flops(self) -> Flops:
         """Return the training FLOPs per token."""
         linear = attention = head = 0.0
         for one in self.networks:
-            linear += flops.linear_flops(one.config)
-            attention += flops.attention_flops(one.config, self.length)
+            own_linear, own_attention = flops.text_flops(one.config, *one.lengths(self.length))
+            linear += own_linear / self.length
+            attention += own_attention / self.length
             head += one.words * flops.word_head_flops(one.config) + one.tokens * flops.token_head_flops(one.config)
             head += flops.sequence_head_flops(one.config) / self.length if one.classifies_pairs else 0.0
         passes = flops.TRAINING_PASSES
@@ -73,7 +81,8 @@ class Workload:
             training_memory(
                 one.config,
                 self.num_parameters if one is self.networks[-1] else 0,
-                length=self.length,
+                length=one.lengths(self.length)[0],
+                target=one.lengths(self.length)[1],
                 sequences=sequences,
                 scored=one.words * sequences * self.length,
                 precision=precision,
@@ -89,29 +98,40 @@ class Workload:
 
 def workload_of(config: PlanConfig) -> Workload:
     """Return the networks that a run trains. Raises ConfigError for an unsupported objective."""
-    objective: type[Objective] = registry.resolve("objective", config.objective)
+    objective = objective_of(config)
     network = network_of(config, objective.network_settings)
-    check_fits(config.objective, preset(config.preset, **config.model), config.preset)
     share = config.generator_share or GENERATOR_SHARE
     networks = objective.trained_networks(network, config.mask_rate, share)
     if not networks:
         raise ConfigError(f"The objective '{config.objective}' is not supported by `plan`.")
     with torch.device("meta"):
         num_parameters = sum(parameter.numel() for parameter in objective.make(network, share).parameters())
-    return Workload(networks, num_parameters, config.max_length)
+    return Workload(networks, num_parameters, config.text_tokens)
+
+
+def objective_of(config: PlanConfig) -> type[Objective]:
+    """Return the objective of a run. Raises InputError unless it fits the network."""
+    published = preset(config.preset, **config.model)
+    if config.objective == TRANSLATION:
+        check(
+            bool(published.num_decoder_layers),
+            f"Objective {TRANSLATION} needs {Translation.needs}, which {config.preset} is not.",
+        )
+        return Translation
+    check_fits(config.objective, published, config.preset)
+    found: type[Objective] = registry.resolve("objective", config.objective)
+    return found
 
 
 def network_of(config: PlanConfig, decided: dict[str, Any]) -> ModelConfig:
     """Return the model configuration of a run.
 
-    decided: settings that the objective fixes. Raises ConfigError for architectures other than encoder Transformers.
+    decided: settings that the objective fixes. Raises ConfigError for recurrent networks.
     """
     changes = {**decided, **config.model}
     if config.vocab_size is not None:
         changes["vocab_size"] = config.vocab_size
     published = preset(config.preset, **changes)
-    if published.num_decoder_layers:
-        raise ConfigError(f"{config.preset} is an encoder-decoder; `plan` supports encoders only.")
     if published.recurrent is not None:
         raise ConfigError(f"{config.preset} is a recurrent network; `plan` supports Transformers only.")
     positions = max(published.max_position_embeddings, config.max_length)  # as in `pretrain`

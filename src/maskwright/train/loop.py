@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -30,7 +30,7 @@ from .clock import Clock
 from .distributed.agreement import check_same
 from .distributed.group import Group, ProcessGroup
 from .distributed.resume import share_moments, share_weights
-from .distributed.steps import LocalSteps, check_dealt, reduced_type, steps_of
+from .distributed.steps import LocalSteps, Totals, check_dealt, reduced_type, steps_of
 from .optimizer import ADAM, RowGradients, adamw, set_learning_rate
 from .run import RunFolder
 from .schedules import Schedule, learning_rate, warmup_steps
@@ -237,8 +237,9 @@ def _one_step(
         steps.times.flops += batch_flops(job.model, batch, labels)
         for part, count in labels.items():
             counts[part] += count
-    totals, tokens = steps.add_up(counts, sum(batch.num_all_tokens for batch in counted))
+    totals = steps.add_up(counts, sum(batch.num_all_tokens for batch in counted))
     outcomes = _backward(job, batches, totals, settings.seed, step, steps)
+    _, tokens = totals()
     steps.finish()
     trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     norm = steps.clip(trained, settings.clip_norm)
@@ -264,20 +265,21 @@ def _one_step(
 def _backward(
     job: Job,
     batches: Sequence[tuple[int, Batch]],
-    totals: Mapping[str, int],
+    totals: Callable[[], Totals],
     seed: int,
     step: int,
     steps: LocalSteps,
 ) -> list[LossSums]:
-    """Forward and backward passes of a step. totals: number of labels of each part in the whole step."""
+    """Forward and backward passes of a step. totals: waits for the number of labels of each part in the whole step."""
     outcomes: list[LossSums] = []
     device = next(job.model.parameters()).device
     for place, (number, batch) in enumerate(batches, 1):
         # Dropout uses torch's default generator, so it is seeded here; `train` restores it.
         seed_generators(derive_seed(seed, "dropout", step, number), device)
         outcome = steps.outcome(job, batch)
+        labels, _ = totals()
         # Each part is a mean over the whole step, even if its labels are unevenly distributed over the micro-batches.
-        parts = [outcome.weights.get(part, 1.0) * loss / max(totals[part], 1) for part, loss in outcome.losses.items()]
+        parts = [outcome.weights.get(part, 1.0) * loss / max(labels[part], 1) for part, loss in outcome.losses.items()]
         if place == len(batches):
             steps.before_last()
         steps.backward(torch.stack(parts).sum(), number)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.options import settings_of
-from ...speed.plan_config import PlanConfig
+from ...speed.plan_config import TRANSLATION, PlanConfig
+from ...train.finetuning.config import FinetuneConfig
 from ...train.pretraining.config import PretrainConfig
 from ..common import JsonFlag, print_json, print_table, print_text
 from ..settings import print_next, takes_settings
@@ -32,6 +33,10 @@ def plan(recipe: PlanConfig, json: JsonFlag = False) -> None:
         maskwright plan --preset bert-base --tokens 3.3e9 --gpu h100 --gpus 64 --interconnect 100gb
 
         maskwright plan --preset bert-large --tokens 1e10 --max-length 512 --gpu a100 --price-per-hour 2 --json
+
+        maskwright plan --preset gpt2-xl --tokens 3.3e10 --max-length 1024 --gpu h100 --gpus 8 --batch-tokens 1048576
+
+        maskwright plan --preset transformer-big --objective translation --tokens 1e10 --gpu a100 --gpus 8
     """
     from ...speed.plan import make_plan
 
@@ -54,7 +59,7 @@ def _show(plan: Plan) -> None:
         "activations": memory.activations,
         "scores of words": memory.logits,
     }
-    step = f"{plan.accumulation:,} x {plan.sequences:,} x {config.max_length:,} tokens"
+    step = f"{plan.accumulation:,} x {plan.sequences:,} x {config.text_tokens:,} tokens"
     rows = [
         ("network", f"{config.preset}, vocabulary {plan.vocab_size:,}: {plan.encoder_parameters:,} parameters"),
         ("trained", f"{plan.parameters:,} parameters with its heads ({config.objective}), {plan.place.precision}"),
@@ -93,9 +98,14 @@ def _show(plan: Plan) -> None:
         "vocab_size": plan.vocab_size,
         "steps": plan.steps,
         "batch_tokens": config.tokens_of_step,
-        "accumulation": plan.accumulation,
+        "accumulation": plan.accumulation * config.gpus,  # over all processes
     }
-    print_next(PretrainConfig, corpus=("corpus.txt",), output="runs/a", **planned)
+    if config.objective == TRANSLATION:
+        planned["network"] = planned.pop("model")
+        planned = {name: value for name, value in planned.items() if name in settings_of(FinetuneConfig)}
+        print_next(FinetuneConfig, task=TRANSLATION, train="train.tsv", tokenizer="tok", output="runs/a", **planned)
+    else:
+        print_next(PretrainConfig, corpus=("corpus.txt",), output="runs/a", **planned)
 
 
 def duration(seconds: float) -> str:

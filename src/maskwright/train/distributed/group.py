@@ -1,7 +1,7 @@
 """The processes of a training. One process needs no communication; several meet in a store and in torch.distributed.
 
-Two kinds of communication: collectives inside a step, which are fast and block (`gather`, `broadcast`), and messages by
-the store around the steps, where one process may work for long and the others wait (`exchange`, `from_main`). Values
+Two kinds of communication: collectives inside a step, which are fast (`start_sum`, `gather`, `broadcast`), and messages
+by the store around the steps, where one process may work for long and the others wait (`exchange`, `from_main`). Values
 are JSON; nothing is pickled.
 """
 
@@ -82,6 +82,7 @@ class ProcessGroup(Group):
         self.watch = Watch(launch, watched, FailureRecord(watched, self.rank))
         self._number = 0
         self._is_open = False
+        self._device = torch.device("cpu")
         self.watch.start()
 
     def open(self, device: torch.device) -> None:
@@ -89,7 +90,7 @@ class ProcessGroup(Group):
         if not self._is_open:
             with self.watch.waiting():
                 open_collectives(self.launch, self.store, device)
-            self._is_open = True
+            self._is_open, self._device = True, device
 
     def close(self) -> None:
         """End the communication, after success."""
@@ -120,6 +121,23 @@ class ProcessGroup(Group):
         return deal_equally_many(tokens, self.world)[self.rank]
 
     # -- in a step -------------------------------------------------------------------------------------------------
+
+    def start_sum(self, values: Sequence[int]) -> Callable[[], list[int]]:
+        """Start adding up whole numbers over all processes. Returns a function that waits for the sums.
+
+        On GPUs, NCCL adds up small messages along a tree, so the time grows with the logarithm of the processes.
+        """
+        sums = torch.tensor(values, dtype=torch.int64, device=self._device)
+        with self.watch.blocked():
+            work = dist.all_reduce(sums, async_op=True)
+
+        def wait() -> list[int]:
+            with self.watch.blocked():
+                work.wait()
+                found: list[int] = sums.tolist()
+            return found
+
+        return wait
 
     def gather(self, value: Any) -> list[Any]:
         """The JSON values of all processes, by rank."""

@@ -1,15 +1,15 @@
 """What a training step does around its backward passes: in one process, and together with others.
 
-Together, the micro-batches of a step are dealt to the processes, the numbers of labels are added up before the backward
-pass, so that each loss is that of the whole step, and the gradients are added up.
+Together, the micro-batches of a step are dealt to the processes, the numbers of labels are added up during the first
+forward pass, so that each loss is that of the whole step, and the gradients are added up.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -32,6 +32,7 @@ from .times import StepTimes
 if TYPE_CHECKING:
     from .sharding import ShardedNetwork
 
+Totals = tuple[Mapping[str, int], int]  # labels of each part, and tokens, of a whole step
 ADVICE = "training stopped; the last checkpoint is unchanged. Use a smaller --lr or more --warmup, then --restart."
 
 
@@ -57,9 +58,9 @@ class LocalSteps:
         """The micro-batches of a step with their numbers."""
         return list(enumerate(job.micro_batches(step)))
 
-    def add_up(self, counts: Mapping[str, int], tokens: int) -> tuple[Mapping[str, int], int]:
-        """The labels of each part, and the tokens, of the whole step. counts, tokens: of this process."""
-        return counts, tokens
+    def add_up(self, counts: Mapping[str, int], tokens: int) -> Callable[[], Totals]:
+        """Returns a function that waits for the totals of the step. counts, tokens: of this process."""
+        return lambda: (counts, tokens)
 
     def before_last(self) -> None:
         """Before the last backward pass of a step."""
@@ -119,6 +120,7 @@ class SharedSteps(LocalSteps):
         super().__init__(RowGradients([]), times)
         self.group, self.gradients, self.stop = group, gradients, stop
         self._is_done = False
+        self._parts: list[str] = []  # of the loss, in all processes so far
 
     def batches(self, job: Any, step: int) -> list[tuple[int, Batch]]:
         """The micro-batches of this process."""
@@ -128,15 +130,28 @@ class SharedSteps(LocalSteps):
         self.times.lap("data")
         return found
 
-    def add_up(self, counts: Mapping[str, int], tokens: int) -> tuple[Mapping[str, int], int]:
-        """The labels of each part, and the tokens, of the whole step."""
-        found = self.group.gather([dict(counts), tokens, self.stop.requested])
-        totals: Counter[str] = Counter()
-        for own, _, _ in found:
-            totals.update(own)
-        self.stop.is_agreed = any(wants for _, _, wants in found)
-        self.times.lap("communication")
-        return totals, sum(own for _, own, _ in found)
+    def add_up(self, counts: Mapping[str, int], tokens: int) -> Callable[[], Totals]:
+        """Returns a function that waits for the totals of the step, which are added up meanwhile."""
+        wait = self._start(counts, tokens)
+
+        @cache
+        def totals() -> Totals:
+            began = time.monotonic()
+            *labels, unknown, whole, wanted = wait()
+            if unknown:  # in some process: all learn its name, in the same order
+                names = {name for own in self.group.gather(list(counts)) for name in own}
+                self._parts += sorted(names - set(self._parts))
+                *labels, unknown, whole, wanted = self._start(counts, tokens)()
+            self.stop.is_agreed = wanted > 0
+            self.times.waited(time.monotonic() - began)
+            return dict(zip(self._parts, labels, strict=True)), whole
+
+        return totals
+
+    def _start(self, counts: Mapping[str, int], tokens: int) -> Callable[[], list[int]]:
+        """Start adding up the labels of each part, the parts without a place, the tokens, and the requests to stop."""
+        labels = [counts.get(part, 0) for part in self._parts]
+        return self.group.start_sum([*labels, len(counts.keys() - self._parts), tokens, self.stop.requested])
 
     def before_last(self) -> None:
         """Before the last backward pass of a step: send gradients as they are completed."""

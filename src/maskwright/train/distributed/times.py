@@ -39,6 +39,11 @@ class StepTimes:
         self._seconds[kind] += passed
         return passed
 
+    def waited(self, seconds: float) -> None:
+        """So many seconds of the current lap were spent waiting for the other processes."""
+        self._seconds["communication"] += seconds
+        self._last += seconds
+
     def end(self) -> None:
         """A step ends."""
         self._steps += 1
