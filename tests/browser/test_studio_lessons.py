@@ -46,7 +46,7 @@ def test_pictures_and_tables_of_a_lesson_are_saved(visit, tmp_path):
         assert saved(page, name.replace("as SVG", "as PNG")).startswith(b"\x89PNG")
         numbers = saved(page, "Save the table The lesson's numbers as CSV").decode().splitlines()
         assert numbers[0].split(",")[1:3] == ["the slide", "computed"]
-        assert len(numbers) == 1 + len(served.studio.lessons["big-bird"].checks)
+        assert len(numbers) == 1 + len(served.studio.lessons["/lesson/big-bird"].checks)
         assert opened.complaints == [] and opened.requests == []
 
 
@@ -67,23 +67,30 @@ def test_a_lesson_runs_on_your_own_numbers_and_text(visit, tmp_path):
         page = opened.page
         frame = page.frame_locator("iframe.lesson")
         frame.locator("h1").wait_for(timeout=30_000)
-        page.get_by_text("Run it on your own numbers or text").click()
-        page.get_by_label("Words (any script)").fill("机器翻译")
+        page.get_by_label("Words; a Chinese or Japanese character is one").fill("机器翻译")
         frame.locator("td", has_text="weights of 机 器 翻 译").wait_for(timeout=30_000)
-        page.get_by_label("Scores or weights").fill("2 2 0 0")
+        page.get_by_label("Score of each word, in one row").fill("2 2 0 0")
         frame.locator("td", has_text="Vec = 0.44·机 + 0.44·器 + 0.06·翻").wait_for(timeout=30_000)
+        page.get_by_role("button", name="Use the slide's values").click()
+        frame.locator("td", has_text="Vec = 0.50·深").first.wait_for(timeout=30_000)
+        settled(page)
+        assert page.evaluate("location.hash") == "#lesson=weighted-sum"
+        page.locator(".lessons a[data-name=rome]").click()
+        page.locator(".instruments").wait_for(state="hidden", timeout=30_000)
         assert opened.complaints == [] and opened.requests == []
-        page.locator(".lessons a[data-name=bpe-merges]").click()
-        assert page.locator("details.own").is_hidden()
 
 
 def test_own_input_is_checked_and_never_read_as_a_path(tmp_path):
     with serving(tmp_path / "runs") as served:
         path = tmp_path / "scores.txt"
         path.write_text("1 2\n", encoding="utf-8")
-        answer = served.post("/api/lessons/run", {"name": "saturation", "matrix": str(path)})
+        answer = served.post("/api/lessons/run", {"name": "saturation", "values": {"matrix": str(path)}})
         assert answer.status == 422 and b"not a number" in answer.body
-        answer = served.post("/api/lessons/run", {"name": "bpe-merges", "text": "x"})
-        assert answer.status == 422 and b"these do: weighted-sum" in answer.body
-        found = served.post("/api/lessons/run", {"name": "weighted-sum", "text": "深度学习"}).json()
+        answer = served.post("/api/lessons/run", {"name": "rome", "values": {"text": "x"}})
+        assert answer.status == 422 and b"has no inputs" in answer.body
+        answer = served.post("/api/lessons/run", {"name": "warm-up", "values": {"warmup": "1"}})
+        assert answer.status == 422 and b"warmup is 1; pass an integer from 100 to 20,000" in answer.body
+        found = served.post("/api/lessons/run", {"name": "weighted-sum", "values": {"text": "机器翻译"}}).json()
         assert found["ok"] and found["is_own"]
+        assert "机 器".encode() in served.get(found["page"]).body
+        assert served.get("/lesson/weighted-sum?text=x").status == 404

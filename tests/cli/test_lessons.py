@@ -19,7 +19,7 @@ def test_the_list_names_every_lesson(maskwright):
     code, out, _ = maskwright("lessons", "list", "--json")
     assert code == 0 and [one["name"] for one in json.loads(out)] == list(lessons())
     code, out, _ = maskwright("lessons", "list")
-    assert code == 0 and "bpe-merges" in out
+    assert code == 0 and "bpe-merges" in out and "tie_break" in out
 
 
 def test_one_lesson_tells_all(maskwright):
@@ -75,12 +75,38 @@ def test_the_page_stands_alone_and_holds_everything(maskwright, tmp_path: Path, 
 
 
 def test_the_command_shows_scaled_scores_and_both_weights(maskwright):
-    code, out, _ = maskwright("lessons", "run", "saturation", "--matrix", HI, "--text", "Hi how are you")
+    code, out, _ = maskwright("lessons", "run", "saturation", "--set", f"matrix={HI}", "--set", "text=Hi how are you")
     assert code == 0 and "3.38 11.12 3.88 8.38" in " ".join(out.split()) and "expected" in out
-    code, out, _ = maskwright("lessons", "run", "weighted-sum", "--text", "机器翻译", "--json")
+    code, out, _ = maskwright("lessons", "run", "weighted-sum", "--set", "text=机器翻译", "--json")
     facts = json.loads(out)["lessons"][0]
     assert code == 0 and facts["is_own"] and "机 器 翻 译" in facts["checks"][0]["what"]
-    code, _, err = maskwright("lessons", "run", "saturation", "--matrix", "1 x")
-    assert code == 2 and "row 1: 'x' is not a number" in err
-    code, _, err = maskwright("lessons", "run", "all", "--text", "x")
-    assert code == 2 and "these do:" in err
+    assert facts["values"] == {"text": "机器翻译", "matrix": ""}
+
+
+def test_a_matrix_may_be_a_file(maskwright, tmp_path: Path):
+    path = tmp_path / "scores.txt"
+    path.write_text("8 0\n0 8\n", encoding="utf-8")
+    code, out, _ = maskwright("lessons", "run", "toy-scores", "--set", f"matrix={path}", "--set", "head-dim=1")
+    assert code == 0 and "1.00 0.00" in " ".join(out.split()).replace("0.9997 0.0003", "1.00 0.00")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("saturation", "--set", "matrix=1 x"), "matrix, row 1: 'x' is not a number"),
+        (("warm-up", "--set", "warmup=5"), "warmup is 5; pass an integer from 100 to 20,000"),
+        (("warm-up", "--set", "warm=500"), "Did you mean 'warmup'"),
+        (("warm-up", "--set", "500"), "--set expects NAME=VALUE, not '500'"),
+        (("all", "--set", "text=x"), "Unknown input 'text' in the lesson"),
+    ],
+)
+def test_values_that_a_lesson_does_not_take_are_bad_usage(maskwright, given: tuple[str, ...], said: str):
+    code, _, err = maskwright("lessons", "run", *given)
+    assert code == 2 and said in " ".join(err.split())
+
+
+def test_the_page_of_own_values_repeats_the_command(maskwright, tmp_path: Path):
+    page = tmp_path / "lesson.html"
+    assert maskwright("lessons", "run", "warm-up", "--set", "warmup=1000", "-o", page)[0] == 0
+    text = read_html(page.read_text(encoding="utf-8")).text
+    assert "maskwright lessons run warm-up --set warmup=1000" in text and "Steps of warmup" in text

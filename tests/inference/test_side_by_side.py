@@ -7,7 +7,6 @@ import torch
 
 from maskwright.core.errors import InputError, ModelFolderError
 from maskwright.inference.side_by_side import predict_side_by_side
-from maskwright.lessons.own import OwnInput
 from maskwright.lessons.running import run
 from maskwright.lessons.small import small_network, word_tokenizer
 
@@ -47,6 +46,6 @@ def test_what_cannot_be_compared_is_refused():
 
 
 def test_the_lesson_takes_words_that_its_models_read_and_names_others():
-    assert run("side-by-side", OwnInput(text="The cat sleeps at noon")).ok
+    assert run("side-by-side", {"text": "The cat sleeps at noon"}).ok
     with pytest.raises(InputError, match="were not trained on zebra"):
-        run("side-by-side", OwnInput(text="the zebra sleeps"))
+        run("side-by-side", {"text": "the zebra sleeps"})

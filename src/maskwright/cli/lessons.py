@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import typer
 
 from ..core import progress
+from ..core.errors import ConfigError
 from ..core.options import option
 from .common import DebugFlag, JsonFlag, QuietFlag, print_json, print_table, print_text
 from .groups import make_group
@@ -16,6 +18,7 @@ from .settings import takes_settings
 
 if TYPE_CHECKING:
     from ..lessons.lesson import Result
+    from ..lessons.recorder import Check
 
 ALL = "all"
 
@@ -28,14 +31,12 @@ class LessonSettings:
 
     name: tuple[str, ...] = option(help="Lesson names, or all.", is_argument=True, metavar="NAME… | all")
     output: Path | None = option(None, "Write an HTML page with pictures, code and answers.", short="-o")
-    matrix: str | None = option(
-        None,
-        "Your own scores or weights instead of the slide's: rows separated by ';', or a text file.",
-        metavar="ROWS|FILE",
-    )
-    text: str | None = option(None, "Your own sentence instead of the slide's, in any writing.")
-    head_dim: int = option(
-        64, "With a --matrix of scores: head dimension; scores are divided by its square root.", minimum=1
+    values: tuple[str, ...] = option(
+        (),
+        "Change an input of the lesson: a number, a text, or rows of numbers separated by ';', or a text file of them. "
+        "`maskwright lessons list` names the inputs. Repeatable.",
+        flag="--set",
+        metavar="NAME=VALUE",
     )
 
 
@@ -52,9 +53,18 @@ def list_lessons(json: JsonFlag = False, quiet: QuietFlag = False, debug: DebugF
 
     if json:
         fields = ("name", "part", "lecture", "topic", "title")
-        print_json([{field: getattr(lesson, field) for field in fields} for lesson in lessons().values()])
+        print_json(
+            [
+                {field: getattr(lesson, field) for field in fields}
+                | {"inputs": [one.to_json() for one in lesson.inputs]}
+                for lesson in lessons().values()
+            ]
+        )
         return
-    print_table(["name", "part", "what"], [(one.name, one.part, one.title) for one in lessons().values()])
+    print_table(
+        ["name", "part", "what", "inputs"],
+        [(one.name, one.part, one.title, ", ".join(own.name for own in one.inputs)) for one in lessons().values()],
+    )
     print_text(
         "Run one: maskwright lessons run NAME; all of them as a page: maskwright lessons run all -o lessons.html"
     )
@@ -64,7 +74,7 @@ def list_lessons(json: JsonFlag = False, quiet: QuietFlag = False, debug: DebugF
 def run(settings: LessonSettings, json: JsonFlag = False) -> None:
     """Run lessons: each number of a slide next to the computed one. The exit code is 1 if any differs.
 
-    saturation, toy-scores, attention-table and weighted-sum also take your own --matrix or --text.
+    Most lessons have inputs: with --set NAME=VALUE they compute your numbers or text instead of the slide's.
 
     Examples:
 
@@ -74,19 +84,19 @@ def run(settings: LessonSettings, json: JsonFlag = False) -> None:
 
         maskwright lessons run all --json
 
-        maskwright lessons run saturation --text "how are you" --matrix "89 31 67; 31 91 54; 67 54 92"
+        maskwright lessons run warm-up --set warmup=1000
 
-        maskwright lessons run weighted-sum --text 机器翻译 --matrix "2 2 0 0"
+        maskwright lessons run saturation --set text="how are you" --set matrix="89 31 67; 31 91 54; 67 54 92"
+
+        maskwright lessons run weighted-sum --set text=机器翻译 --set matrix="2 2 0 0"
     """
     from ..lessons.catalog import lesson, lessons
-    from ..lessons.own import OwnInput, parse_matrix
     from ..lessons.running import run_all
 
     names = list(lessons()) if settings.name == (ALL,) else [lesson(one).name for one in settings.name]
-    matrix = () if settings.matrix is None else parse_matrix(settings.matrix)
-    own, output = OwnInput(matrix, settings.text or "", settings.head_dim), settings.output
+    values, output = _pairs(settings.values), settings.output
     with progress.track("lessons", len(names), "lessons") as bar:
-        results = run_all(names, lambda number, running: bar.update(number - 1, running), own)
+        results = run_all(names, lambda number, running: bar.update(number - 1, running), values, files=True)
     if output is not None:
         from ..lessons.page import report
         from ..report import write_report
@@ -104,10 +114,23 @@ def run(settings: LessonSettings, json: JsonFlag = False) -> None:
         raise typer.Exit(1)
 
 
+def _pairs(given: Sequence[str]) -> dict[str, str]:
+    """Split NAME=VALUE."""
+    pairs = [one.partition("=") for one in given]
+    for name, equals, _ in pairs:
+        if not equals or not name:
+            raise ConfigError(f"--set expects NAME=VALUE, not '{name}'.")
+    return {name.replace("-", "_"): value for name, _, value in pairs}
+
+
 def _show_one(result: Result) -> None:
+    from ..lessons.page import OWN
+
     lesson = result.lesson
     print_text(f"{lesson.title}\n{lesson.lecture}, “{lesson.topic}”\n\n{lesson.about}")
-    rows = [(check.what, check.slide, check.computed, "yes" if check.ok else "NO") for check in result.checks]
+    if result.is_own:
+        print_text(f"\n{OWN}")
+    rows = [(check.what, check.slide, check.computed, _verdict(check)) for check in result.checks]
     print_table(["", "expected" if result.is_own else "slide", "computed", "ok"], rows)
     if result.is_own:
         _show_tables(result)
@@ -121,6 +144,10 @@ def _show_one(result: Result) -> None:
         else f"\nQuestion: {lesson.question}\nAnswer, by experiment: {result.answer}"
     )
     print_text("\nComputed by: " + ", ".join(code.name for code in result.code))
+
+
+def _verdict(check: Check) -> str:
+    return ("yes" if check.ok else "NO") if check.slide else ""
 
 
 def _show_tables(result: Result) -> None:
@@ -139,7 +166,7 @@ def _show_all(results: list[Result]) -> None:
     for result in results:
         for number, check in enumerate(result.checks):
             name = ("", "") if number else (result.lesson.name, LECTURES[result.lesson.lecture])
-            rows.append((*name, check.what, check.slide, check.computed, "yes" if check.ok else "NO"))
+            rows.append((*name, check.what, check.slide, check.computed, _verdict(check)))
     print_table(["lesson", "lecture", "topic", "slide's value", "computed value", "ok"], rows)
     for result in results:
         for check in result.checks:

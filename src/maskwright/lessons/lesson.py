@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..report import Block
-    from .own import OwnInput
-    from .recorder import Check, LessonRecorder
+    from .inputs import Input, Value
+    from .recorder import Check
 
 APPLICATIONS = "BERT and Applications in NLP"
 FRONTIERS = "Frontiers in NLP II: pre-trained model BERT"
@@ -32,8 +33,8 @@ class Lesson:
     name: for the command line; part: the heading of its group; lecture: one of LECTURES, the first that shows it;
     topic: of the slide; title: what is learned; about: a few sentences; functions: the functions that compute the
     numbers, "module:name" below `maskwright.` (shown as code, and broken by a test that expects the lesson to fail);
-    question: for the reader, answered by an experiment; run: records numbers, pictures and the answer; accepts: which
-    inputs of your own it takes, "matrix" or "text"; run_own: runs on them.
+    question: for the reader, answered by an experiment; run: records numbers, pictures and the answer with a
+    LessonRecorder, and takes each of the inputs as an argument; inputs: what the reader can change.
     """
 
     name: str
@@ -44,9 +45,8 @@ class Lesson:
     about: str
     functions: tuple[str, ...]
     question: str
-    run: Callable[[LessonRecorder], None] = field(repr=False)
-    accepts: tuple[str, ...] = ()
-    run_own: Callable[[LessonRecorder, OwnInput], None] | None = field(default=None, repr=False)
+    run: Callable[..., None] = field(repr=False)
+    inputs: tuple[Input, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class Code:
 @dataclass(frozen=True)
 class Result:
     """The result of running a lesson. pictures: report blocks with its numbers; answer: to the question, in words, with
-    answer_pictures; error: the error that stopped it, or None; seconds: the run time; is_own: whether it ran on your
-    own input instead of the slide's example.
+    answer_pictures; error: the error that stopped it, or None; seconds: the run time; values: of its inputs; is_own:
+    whether one of them is not the slide's.
     """
 
     lesson: Lesson
@@ -72,12 +72,20 @@ class Result:
     code: tuple[Code, ...]
     seconds: float
     error: str | None = None
+    values: Mapping[str, Value] = field(default_factory=dict)
     is_own: bool = False
 
     @property
     def ok(self) -> bool:
         """Whether it finished, and has checks that all pass."""
         return self.error is None and bool(self.checks) and all(check.ok for check in self.checks)
+
+    @property
+    def command(self) -> str:
+        """The command that runs it with these values."""
+        changed = [(one, self.values[one.name]) for one in self.lesson.inputs if self.values[one.name] != one.default]
+        options = [f" --set {quote(f'{one.name}={one.written(value)}')}" for one, value in changed]
+        return f"maskwright lessons run {self.lesson.name}{''.join(options)}"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values, without pictures."""
@@ -90,6 +98,7 @@ class Result:
             "about": lesson.about,
             "ok": self.ok,
             "is_own": self.is_own,
+            "values": {one.name: one.written(self.values[one.name]) for one in lesson.inputs},
             "error": self.error,
             "checks": [vars(check) for check in self.checks],
             "question": lesson.question,

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from ..core.plural import plural
 from ..report import Block, Collapsible, Figure, Health, KeyFigures, Paragraph, Report, Section, SourceCode, Table
 from .lesson import Result
+from .recorder import Check
+
+OWN = "Computed with your values: the slide's numbers do not apply, only what holds for any value is checked."
 
 
 def report(results: Sequence[Result]) -> Report:
@@ -48,14 +51,14 @@ def _told(result: Result) -> list[Block]:
 
 def _inside(result: Result) -> list[Block]:
     lesson = result.lesson
-    note = f"{lesson.lecture}, “{lesson.topic}”. maskwright lessons run {lesson.name}"
+    note = f"{lesson.lecture}, “{lesson.topic}”. {result.command}"
     rows: list[Sequence[str]] = [
-        (check.what, check.slide, check.computed, _verdict(check.ok), check.note) for check in result.checks
+        (check.what, check.slide, check.computed, _verdict(check), check.note) for check in result.checks
     ]
     columns = ["", "expected" if result.is_own else "the slide", "computed", "", "difference"]
     if not any(check.note for check in result.checks):
         columns, rows = columns[:-1], [row[:-1] for row in rows]
-    blocks: list[Block] = [*result.pictures, Table(columns, rows, note=note, right=())]
+    blocks: list[Block] = [*_changed(result), *result.pictures, Table(columns, rows, note=note, right=())]
     if result.error is not None:
         blocks.append(Paragraph(f"Error: {result.error}"))
     answer = [Paragraph(result.answer), *result.answer_pictures] if result.answer else []
@@ -63,8 +66,21 @@ def _inside(result: Result) -> list[Block]:
     return [*blocks, SourceCode([(code.name, code.text) for code in result.code], title="Source code")]
 
 
-def _verdict(ok: bool) -> str:
-    return "✓" if ok else "✗ wrong"
+def _changed(result: Result) -> list[Block]:
+    """The values that are not the slide's."""
+    if not result.is_own:
+        return []
+    pairs = [(one, result.values[one.name]) for one in result.lesson.inputs]
+    rows = [
+        (one.label, one.written(one.default) or "–", one.written(value)) for one, value in pairs if value != one.default
+    ]
+    return [Paragraph(OWN), Table(["input", "the slide", "yours"], rows, right=())]
+
+
+def _verdict(check: Check) -> str:
+    if not check.slide:
+        return ""
+    return "✓" if check.ok else "✗ wrong"
 
 
 def _off(results: Sequence[Result]) -> Table:

@@ -18,8 +18,9 @@ SINGLE = 2.0**-23  # machine epsilon of float32
 
 @dataclass(frozen=True)
 class Check:
-    """One number or relation. what: its name; slide: the lecture's value; computed: our value; ok: whether it is as
-    expected; note: explanation of a difference to the slide, with the correct value ("" if they agree).
+    """One number or relation. what: its name; slide: the lecture's value ("" if it does not apply to your own values);
+    computed: our value; ok: whether it is as expected; note: explanation of a difference to the slide, with the correct
+    value ("" if they agree).
     """
 
     what: str
@@ -30,17 +31,22 @@ class Check:
 
 
 class LessonRecorder:
-    """Collects the checks, pictures and answer of one run of a lesson, in order."""
+    """Collects the checks, pictures and answer of one run of a lesson, in order.
 
-    def __init__(self) -> None:
+    is_own: whether an input is not the slide's. Then only laws are checked: what is expected of any input. The slide's
+    numbers do not apply, and only ours are recorded.
+    """
+
+    def __init__(self, is_own: bool = False) -> None:
+        self.is_own = is_own
         self.checks: list[Check] = []
         self.pictures: list[Block] = []
         self.answer_text = ""
         self.answer_pictures: list[Block] = []
 
-    def equal(self, what: str, slide: Any, computed: Any, note: str = "") -> None:
-        """Record that the slide's value equals ours."""
-        self.checks.append(Check(what, show(slide), show(computed), bool(slide == computed), note))
+    def equal(self, what: str, slide: Any, computed: Any, note: str = "", *, law: bool = False) -> None:
+        """Record that the slide's value, or that of a law, equals ours."""
+        self._add(Check(what, show(slide), show(computed), bool(slide == computed), note), law)
 
     def near(
         self,
@@ -51,6 +57,7 @@ class LessonRecorder:
         *,
         of: Any = (),
         digits: int = DIGITS,
+        law: bool = False,
     ) -> None:
         """Records the slide's number, or row of numbers, and checks that the computed ones agree with it.
 
@@ -62,8 +69,9 @@ class LessonRecorder:
                 Default: `tolerance` of the numbers.
             of: Numbers from which `computed` was derived, if it is a difference of larger ones.
             digits: Decimals shown.
+            law: Whether `slide` is computed from the inputs, by hand, and expected of any.
         """
-        self._compare(what, show(slide, digits), slide, computed, within, of, digits)
+        self._compare(what, show(slide, digits), slide, computed, within, of, digits, law=law)
 
     def same(self, what: str, slide: str, first: Any, second: Any, *, said: str = "differ by") -> None:
         """Records that two computations of the same numbers agree, up to the rounding of their precision.
@@ -77,9 +85,8 @@ class LessonRecorder:
         """
         gap, allowed = difference(first, second), tolerance(first, second)
         ok = gap <= allowed
-        self.checks.append(
-            Check(what, slide, f"{said} {tiny(gap)}" + ("" if ok else f" ({gap:.3g}, allowed {allowed:.3g})"), ok)
-        )
+        shown = f"{said} {tiny(gap)}" + ("" if ok else f" ({gap:.3g}, allowed {allowed:.3g})")
+        self._add(Check(what, slide, shown, ok), law=True)
 
     def off(
         self,
@@ -98,7 +105,7 @@ class LessonRecorder:
         """
         found = _plain(computed)
         if isinstance(right, str | bool | int):
-            self.checks.append(Check(what, slide, show(found, digits), bool(right == found), note))
+            self._add(Check(what, slide, show(found, digits), bool(right == found), note))
         else:
             self._compare(what, slide, right, computed, within, (), digits, note)
 
@@ -112,18 +119,23 @@ class LessonRecorder:
         of: Any,
         digits: int,
         note: str = "",
+        *,
+        law: bool = False,
     ) -> None:
         allowed = tolerance(right, computed, of) if within is None else within
         gap = difference(right, computed)
         ok = gap <= allowed
         shown = show(_plain(computed), digits)
-        if not ok:
+        if not ok and (law or not self.is_own):
             shown += f" (off by {gap:.3g}, allowed {allowed:.3g})"
-        self.checks.append(Check(what, slide, shown, ok, note))
+        self._add(Check(what, slide, shown, ok, note), law)
 
-    def holds(self, what: str, slide: str, computed: str, ok: bool, note: str = "") -> None:
-        """Record a relation: the slide's statement, our finding, and whether it holds."""
-        self.checks.append(Check(what, slide, computed, bool(ok), note))
+    def holds(self, what: str, slide: str, computed: str, ok: bool, note: str = "", *, law: bool = False) -> None:
+        """Record a relation: the slide's statement or a law, our finding, and whether it holds."""
+        self._add(Check(what, slide, computed, bool(ok), note), law)
+
+    def _add(self, check: Check, law: bool = False) -> None:
+        self.checks.append(check if law or not self.is_own else Check(check.what, "", check.computed, True))
 
     def show(self, *blocks: Block) -> None:
         """Add pictures."""

@@ -46,7 +46,7 @@ class Studio:
         self.labeled = LabeledFiles(self.uploads)
         self.texts = TextFiles(self.uploads)
         self.computing = RLock()
-        self.lessons: dict[str, Any] = {}  # results by lesson name
+        self.lessons: dict[str, Any] = {}  # the newest results by the address of their page
         self.device, self.precision = device, precision
         self._english: LoadedModel | None = None  # loaded when words are proposed for a model that cannot fill masks
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..inputs import Matrix, integer, matrix, number, text
 from ..lesson import APPLICATIONS, AUTOENCODER, FRONTIERS, Lesson
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ PART = "Tasks"
 QUESTION = "What is the fashion capital of China?"
 CONTEXT = "Shanghai is the largest city of China, and many people there call it the fashion capital of China."
 GOLDS = ("Denver Broncos", "the Denver Broncos", "Broncos")
+START_END = ((0.0, 0.1, 5.0, 0.2, 2.0, 0.3, 6.0, 0.1), (0.0, 0.1, 0.2, 0.3, 1.0, 4.0, 0.4, 0.2))
 
 
 def _trace(record: LessonRecorder) -> None:
@@ -49,45 +51,54 @@ def _trace(record: LessonRecorder) -> None:
     )
 
 
-def _spans(record: LessonRecorder) -> None:
+def _spans(record: LessonRecorder, longest: int, threshold: float, scores: Matrix) -> None:
     import numpy as np
 
     from ...report import Grid
     from ...tasks.qa.spans import AnswerCandidates, Span, span_scores
 
-    start = np.array([0.0, 0.1, 5.0, 0.2, 2.0, 0.3, 6.0, 0.1])
-    end = np.array([0.0, 0.1, 0.2, 0.3, 1.0, 4.0, 0.4, 0.2])
-    allowed = np.ones(8, dtype=bool)
+    start, end = (np.array(row) for row in scores)
+    count = len(start)
+    allowed = np.ones(count, dtype=bool)
     allowed[0] = False  # [CLS]
-    scores = span_scores(start, end, allowed, 4)
-    first, length = np.unravel_index(int(np.argmax(scores)), scores.shape)
-    record.equal("the best valid span (words from 0)", "w2 … w5", f"w{first} … w{first + length}")
-    record.near("its score: start 5 + end 4", 9.0, float(scores.max()), digits=1)
+    found = span_scores(start, end, allowed, longest)
+    first, length = np.unravel_index(int(np.argmax(found)), found.shape)
+    last = first + length
+    record.equal("the best valid span (words from 0)", "w2 … w5", f"w{first} … w{last}")
+    record.near(
+        f"its score: start of w{first} + end of w{last}", start[first] + end[last], float(found.max()), law=True
+    )
+    every = [start[a] + end[b] for a in range(1, count) for b in range(a, min(count, a + longest))]
+    record.near(f"the highest of all {len(every)} valid spans", max(every), float(found.max()), law=True)
     record.equal(
         "the best start and the best end, chosen separately", "w6 … w5", f"w{start.argmax()} … w{end.argmax()}"
     )
-    ruled_out = int(np.isinf(scores).sum())
-    record.equal("spans from [CLS], or beyond the text", 4 + 3 + 2 + 1, ruled_out)
-    shown = [[None if np.isinf(one) else float(one) for one in row] for row in scores]
+    ruled_out = int(np.isinf(found).sum())
+    record.equal("spans from [CLS], or beyond the text", found.size - len(every), ruled_out, law=True)
+    shown = [[None if np.isinf(one) else float(one) for one in row] for row in found]
     record.show(
         Grid(
-            [f"w{n}" for n in range(8)],
-            [f"{n} words" for n in range(1, 5)],
+            [f"w{n}" for n in range(count)],
+            [f"{n} words" for n in range(1, found.shape[1] + 1)],
             shown,
             "Scores of spans, by first word and length",
             digits=1,
         )
     )
     answer = AnswerCandidates((Span("w2 … w5", 0, 1, 9.0, 0.9),), no_answer_margin=-3.0, no_answer_probability=0.05)
-    record.equal("answered at a threshold of 0", True, answer.best(0.0) is not None)
-    record.equal("no answer at a threshold of −5", True, answer.best(-5.0) is None)
+    record.equal("answered at a threshold of 0", True, answer.best(0.0) is not None, law=True)
+    record.equal("no answer at a threshold of −5", True, answer.best(-5.0) is None, law=True)
+    is_answered = answer.best(threshold) is not None
+    what = f"no answer leads by −3: answered at a threshold of {threshold:g}"
+    record.equal(what, threshold >= -3, is_answered, law=True)
     record.answer(
-        f"No: the best start is w{start.argmax()}, the best end w{end.argmax()}, which ends before it begins. All "
-        "valid pairs are scored together, and 'no answer' is one more candidate, with a separate threshold."
+        f"Not always: the best start is w{start.argmax()}, the best end w{end.argmax()}, the best valid span w{first} "
+        f"… w{last}. All valid pairs are scored together, and 'no answer' is one more candidate, with a separate "
+        "threshold."
     )
 
 
-def _scoring(record: LessonRecorder) -> None:
+def _scoring(record: LessonRecorder, answer: str, golds: str) -> None:
     from ...report import Table
     from ...tasks.qa.scores import score_answer
 
@@ -98,15 +109,17 @@ def _scoring(record: LessonRecorder) -> None:
         "Carolina Panthers": (0.0, 0.0),
     }
     rows = []
-    for given, slide in tried.items():
-        exact, f1 = score_answer(given, GOLDS)
+    accepted = [one.strip() for one in golds.split(";")]
+    for given, slide in ({answer: (0.0, 0.0)} | tried).items():
+        exact, f1 = score_answer(given, accepted)
         record.near(f"{given}: exact match, F1", list(slide), [exact, f1], digits=2)
         rows.append((given, exact, f1))
-    record.near("no answer to an unanswerable question", [1.0, 1.0], list(score_answer("", [])), digits=1)
-    record.show(Table(["answer", "exact match", "F1"], rows, note="Gold answers:  " + "; ".join(GOLDS)))
-    single = score_answer("Broncos", GOLDS[:1])
+    record.near("no answer to an unanswerable question", [1.0, 1.0], list(score_answer("", [])), digits=1, law=True)
+    record.near("the first gold answer itself", [1.0, 1.0], list(score_answer(accepted[0], accepted)), law=True)
+    record.show(Table(["answer", "exact match", "F1"], rows, note="Gold answers:  " + "; ".join(accepted)))
+    single = score_answer(answer, accepted[:1])
     record.answer(
-        f"'Broncos' would score {single[0]:.0f} and {single[1]:.2f} if 'Denver Broncos' were the only gold answer. "
+        f"'{answer}' would score {single[0]:.0f} and {single[1]:.2f} if '{accepted[0]}' were the only gold answer. "
         "With the answers of three annotators, the best match counts."
     )
 
@@ -135,6 +148,11 @@ LESSONS = (
         ("tasks.qa.spans:span_scores", "tasks.qa.spans:AnswerCandidates.best"),
         "Do the best start and the best end form the best answer?",
         _spans,
+        (
+            integer("longest", "Longest answer in words", 4, 1, 8),
+            number("threshold", "Threshold of no answer", 0, -10, 10, 0.5),
+            matrix("scores", "Scores: a row of starts, a row of ends", START_END, -100, 100, rows=2, columns=8),
+        ),
     ),
     Lesson(
         "answer-scores",
@@ -147,5 +165,9 @@ LESSONS = (
         ("tasks.qa.scores:score_answer",),
         "What is the score with a single annotator?",
         _scoring,
+        (
+            text("answer", "Answer to score", "Broncos"),
+            text("golds", "Gold answers, separated by ;", "; ".join(GOLDS)),
+        ),
     ),
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from ...core.errors import InputError
+from ..inputs import text
 from ..lesson import SESSION, Lesson
 
 if TYPE_CHECKING:
@@ -16,26 +18,35 @@ WRITTEN = ("the cat sat on a mat", "it was not tired")
 LENGTHS = ("one word", "two consecutive words", "three", "four")
 
 
-def _bleu(record: LessonRecorder) -> None:
+def _bleu(record: LessonRecorder, written: str, wanted: str) -> None:
     from ...core.errors import MissingExtraError
     from ...report import Bar, Bars, Table
     from ...tasks.translation.scores import corpus_scores
     from ..parts.bleu_explainer import explain_bleu
 
-    found = explain_bleu(WRITTEN, WANTED)
+    lines, references = ([" ".join(one.split()) for one in own.split("|")] for own in (written, wanted))
+    if len(lines) != len(references):
+        raise InputError(f"written: {len(lines)} lines, wanted: {len(references)}; pass a reference for each line.")
+    found = explain_bleu(lines, references)
     record.equal("n-grams of 1, 2, 3, 4 words in the translation", "10, 8, 6, 4", ", ".join(map(str, found.rows)))
     record.equal("matches in the reference", "9, 6, 4, 2", ", ".join(map(str, found.matches)))
     record.near("precisions", [9 / 10, 6 / 8, 4 / 6, 2 / 4], found.precisions)
-    record.near("brevity penalty, 10 words for 14: exp(1 − 14/10)", math.exp(-0.4), found.penalty)
-    by_hand = 100 * math.exp(-0.4) * (9 / 10 * 6 / 8 * 4 / 6 * 2 / 4) ** 0.25
-    record.near("BLEU: penalty times the fourth root of the product of the precisions", by_hand, found.score, digits=2)
+    long, due = (sum(len(one.split()) for one in own) for own in (lines, references))
+    penalty = math.exp(min(0.0, 1 - due / long))
+    record.near(f"brevity penalty, {long} words for {due}", penalty, found.penalty, law=True)
+    shares = [hits / rows if rows else 0.0 for hits, rows in zip(found.matches, found.rows, strict=True)]
+    by_hand = 100 * penalty * math.prod(shares) ** 0.25
+    what = "BLEU: penalty times the fourth root of the product of the precisions"
+    record.near(what, by_hand, found.score, digits=2, law=True)
     compared = True
     try:
-        record.near("BLEU of sacrebleu", by_hand, corpus_scores(WRITTEN, WANTED)[0]["bleu"], 0.01, digits=2)
+        record.near("BLEU of sacrebleu", by_hand, corpus_scores(lines, references)[0]["bleu"], 0.01, digits=2)
     except MissingExtraError:
         compared = False
     again = explain_bleu(["the the the the the the the"], ["the cat is on the mat"])
-    record.equal("'the' seven times; the reference has two", "2 of 7", f"{again.matches[0]} of {again.rows[0]}")
+    record.equal(
+        "'the' seven times; the reference has two", "2 of 7", f"{again.matches[0]} of {again.rows[0]}", law=True
+    )
     record.show(
         Bars(
             [
@@ -45,19 +56,19 @@ def _bleu(record: LessonRecorder) -> None:
             title="n-gram precision",
         )
     )
-    lines = [explain_bleu([text], [reference]).score for text, reference in zip(WRITTEN, WANTED, strict=True)]
-    rows = [(a, b, f"{score:.2f}") for a, b, score in zip(WRITTEN, WANTED, lines, strict=True)]
+    scores = [explain_bleu([line], [reference]).score for line, reference in zip(lines, references, strict=True)]
+    rows = [(a, b, f"{score:.2f}") for a, b, score in zip(lines, references, scores, strict=True)]
     record.show(
         Table(
             ["written", "wanted", "BLEU of the line"],
-            [*rows, ("both", "", f"{found.score:.2f}")],
+            [*rows, ("all", "", f"{found.score:.2f}")],
             right=["BLEU of the line"],
         )
     )
     record.answer(
-        f"No: the lines score {lines[0]:.2f} and {lines[1]:.2f}, {sum(lines) / 2:.2f} on average, and both together "
-        f"{found.score:.2f}. Matches, n-grams and words are summed first, so a long line counts more, and a line "
-        "without a matching 4-gram does not reduce the score to 0."
+        f"No: the lines score {', '.join(f'{one:.2f}' for one in scores)}, {sum(scores) / len(scores):.2f} on average, "
+        f"and together {found.score:.2f}. Matches, n-grams and words are summed first, so a long line counts more, and "
+        "a line without a matching 4-gram does not reduce the score to 0."
         + ("" if compared else " (Not compared with sacrebleu: it is not installed.)")
     )
 
@@ -74,5 +85,9 @@ LESSONS = (
         ("lessons.parts.bleu_explainer:explain_bleu", "tasks.translation.scores:corpus_scores"),
         "Is the BLEU of a file the mean of its lines?",
         _bleu,
+        (
+            text("written", "Translation, lines separated by |", " | ".join(WRITTEN)),
+            text("wanted", "Reference, lines separated by |", " | ".join(WANTED)),
+        ),
     ),
 )

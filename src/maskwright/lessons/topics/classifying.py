@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from ..inputs import integer, text
 from ..lesson import APPLICATIONS, AUTOENCODER, Lesson
 
 if TYPE_CHECKING:
@@ -15,14 +16,14 @@ ROUTER = "The lamp of my router stays dark, although I tried another socket and 
 LABELS = ("Billing", "Hardware", "Software")
 
 
-def _shapes(record: LessonRecorder) -> None:
+def _shapes(record: LessonRecorder, text: str) -> None:
     from ...inference.predict import Predictor
     from ...inference.trace import trace
     from ...report import Arrow, Box, Flow, Table
     from ...tasks.classification.task import Classification
     from ..small import small_network, word_tokenizer
 
-    tokenizer = word_tokenizer(ROUTER)
+    tokenizer = word_tokenizer(text)
     model = small_network(
         tokenizer.vocab_size,
         "classification",
@@ -33,8 +34,8 @@ def _shapes(record: LessonRecorder) -> None:
         initializer_range=0.02,
     )
     model.tokenizer = tokenizer
-    found = trace(Predictor(model, Classification(LABELS)), ROUTER)
-    record.equal("words of the text", 15, len(ROUTER.split()))
+    found = trace(Predictor(model, Classification(LABELS)), text)
+    record.equal("words of the text", 15, len(text.split()))
     record.equal("shapes: [CLS] and the words", "16x768 -> 768 -> 3", found.summary("words", closing=False))
     record.off(
         "the same with the closing [SEP]",
@@ -51,7 +52,7 @@ def _shapes(record: LessonRecorder) -> None:
         "the slide tokenizes on whitespace; in a tokenizer, , and . are separate tokens",
     )
     total = sum(found.answer["probabilities"].values())
-    record.near("probabilities of the 3 classes sum to", 1.0, total, digits=2)
+    record.near("probabilities of the 3 classes sum to", 1.0, total, digits=2, law=True)
     boxes = [
         Box(f"{step.name}: {step.size}", (n if n < 4 else 7 - n) * 1.4 + 0.1, n // 4)  # back below the first row
         for n, step in enumerate(found.steps)
@@ -64,7 +65,7 @@ def _shapes(record: LessonRecorder) -> None:
     )
 
 
-def _heads(record: LessonRecorder) -> None:
+def _heads(record: LessonRecorder, classes: int, tags: int) -> None:
     from ...models.describe import parameter_count
     from ...models.presets import preset
     from ...report import Table
@@ -73,14 +74,14 @@ def _heads(record: LessonRecorder) -> None:
     bare = parameter_count(base)
     rows = []
     heads = {
-        "3 classes": (parameter_count(base, "classification", 3) - bare, 768 * 3 + 3),
-        "9 tags": (parameter_count(base, "tagging", 9) - (bare - 769 * 768), 768 * 9 + 9),
+        f"{classes} classes": (parameter_count(base, "classification", classes) - bare, 769 * classes),
+        f"{tags} tags": (parameter_count(base, "tagging", tags) - (bare - 769 * 768), 769 * tags),
         "start and end": (parameter_count(base, "qa") - (bare - 769 * 768), 768 * 2 + 2),
         "multiple choice": (parameter_count(base, "choice") - bare, 768 + 1),
         "regression": (parameter_count(base, "regression") - bare, 768 + 1),
     }
     for name, (found, slide) in heads.items():
-        record.equal(f"new parameters for: {name}", slide, found)
+        record.equal(f"new parameters for: {name}", slide, found, law=True)
         rows.append((name, found, f"{found / bare:.4%}"))
     record.show(Table(["final layer", "new numbers", "fraction of BERT-Base"], rows, right=["new numbers"]))
     most = max(found for found, _ in heads.values())
@@ -90,25 +91,34 @@ def _heads(record: LessonRecorder) -> None:
     )
 
 
-def _scores(record: LessonRecorder) -> None:
+def _scores(
+    record: LessonRecorder, true_positives: int, false_negatives: int, false_positives: int, true_negatives: int
+) -> None:
     from ...report import Table
     from ...tasks.evaluation.metrics import accuracy, matthews, pearson, spearman
 
-    gold, predicted = [1, 1, 1, 1, 1, 1, 1, 0, 0, 0], [1, 1, 1, 1, 1, 1, 1, 1, 1, 0]
-    by_hand = (7 * 1 - 2 * 0) / math.sqrt((7 + 2) * 7 * 3 * 1)
+    tp, fn, fp, tn = true_positives, false_negatives, false_positives, true_negatives
+    gold = [1] * (tp + fn) + [0] * (fp + tn)
+    predicted = [1] * tp + [0] * fn + [1] * fp + [0] * tn
+    count, right, product = len(gold), tp + tn, (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
+    by_hand = (tp * tn - fp * fn) / math.sqrt(product) if product else 0.0
     record.near(
-        "accuracy of 8 correct predictions of 10 (70% of CoLA is acceptable)", 0.8, accuracy(gold, predicted), digits=2
+        f"accuracy of {right} correct predictions of {count} (70% of CoLA is acceptable)",
+        right / count,
+        accuracy(gold, predicted),
+        digits=2,
+        law=True,
     )
-    record.near("Matthews, (TP·TN − FP·FN) / √…", by_hand, matthews(gold, predicted))
-    record.equal("Matthews of 'always acceptable'", 0.0, matthews(gold, [1] * 10))
+    record.near("Matthews, (TP·TN − FP·FN) / √…", by_hand, matthews(gold, predicted), law=True)
+    record.equal("Matthews of 'always acceptable'", 0.0, matthews(gold, [1] * count), law=True)
     similar, guessed = [0.0, 1.0, 2.0, 4.0, 5.0], [0.1, 0.2, 0.4, 1.6, 3.2]
     record.near("Spearman of a nonlinear but monotonic relation", 1.0, spearman(similar, guessed))
     straight = pearson(similar, guessed)
     record.holds("Pearson of the same", "below 1", f"{straight:.4f}", 0.85 < straight < 0.99)
-    always = accuracy(gold, [1] * 10)
+    always = accuracy(gold, [1] * count)
     rows = [
         ("the model", accuracy(gold, predicted), matthews(gold, predicted)),
-        ("always acceptable", always, matthews(gold, [1] * 10)),
+        ("always acceptable", always, matthews(gold, [1] * count)),
     ]
     record.show(Table(["answers", "accuracy", "Matthews"], rows))
     record.answer(
@@ -129,6 +139,7 @@ LESSONS = (
         ("inference.trace:trace",),
         "Where is the decision made?",
         _shapes,
+        (text("text", "Text to classify", ROUTER, 1, 40),),
     ),
     Lesson(
         "final-layer",
@@ -140,6 +151,7 @@ LESSONS = (
         ("models.describe:parameter_count",),
         "How much of a fine-tuned BERT is new?",
         _heads,
+        (integer("classes", "Number of classes", 3, 2, 1000), integer("tags", "Number of tags", 9, 2, 200)),
     ),
     Lesson(
         "task-scores",
@@ -157,5 +169,11 @@ LESSONS = (
         ),
         "Why is CoLA not scored by accuracy?",
         _scores,
+        (
+            integer("true_positives", "Acceptable, predicted acceptable", 7, 1, 200),
+            integer("false_negatives", "Acceptable, predicted unacceptable", 0, 0, 200),
+            integer("false_positives", "Unacceptable, predicted acceptable", 2, 0, 200),
+            integer("true_negatives", "Unacceptable, predicted unacceptable", 1, 0, 200),
+        ),
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..inputs import integer
 from ..lesson import APPLICATIONS, NEUROCOMPUTING, Lesson
 from ..recorder import difference, tiny, tolerance
 
@@ -14,12 +15,12 @@ PART = "Encoder and decoder"
 IDS = [3, 14, 15, 9, 26, 5]
 
 
-def _mask(record: LessonRecorder) -> None:
+def _mask(record: LessonRecorder, layers: int) -> None:
     from ...data.batch import Batch
     from ...report import Grid
     from ..small import small_network
 
-    model = small_network(40, "clm", attention="causal", type_vocab_size=0, pooler=False)
+    model = small_network(40, "clm", attention="causal", type_vocab_size=0, pooler=False, num_hidden_layers=layers)
     seen = model.encode(Batch.from_sequences([IDS]), attentions=True)
     assert seen.attentions is not None
     before = seen.hidden.detach()
@@ -37,7 +38,7 @@ def _mask(record: LessonRecorder) -> None:
     )
     weights = seen.attentions[0][0][0].detach()
     above = float(weights.triu(1).abs().max())
-    record.equal("weights above the diagonal", 0.0, above)
+    record.equal("weights above the diagonal", 0.0, above, law=True)
     names = [str(place + 1) for place in range(len(IDS))]
     shown = [
         [value if column <= row else None for column, value in enumerate(values)]
@@ -84,28 +85,27 @@ def _parallel(record: LessonRecorder) -> None:
     )
 
 
-def _schedule(record: LessonRecorder) -> None:
+def _schedule(record: LessonRecorder, warmup: int, width: int, step: int) -> None:
     from ...report import Chart, Curves, Series
     from ...train.schedules import learning_rate
 
-    width, warmup = 512, 4000
     peak = (width * warmup) ** -0.5
 
-    def rate(step: int) -> float:
-        return learning_rate(step - 1, steps=100_000, peak=peak, warmup=warmup, schedule="inverse_sqrt")
+    def rate(place: int) -> float:
+        return learning_rate(place - 1, steps=100_000, peak=peak, warmup=warmup, schedule="inverse_sqrt")
 
-    for step in (1, 2000, 4000, 16_000, 100_000):
-        published = width**-0.5 * min(step**-0.5, step * warmup**-1.5)
-        record.near(f"step {step:,}", published, rate(step), digits=7)
+    for place in sorted({1, 2000, 4000, 16_000, 100_000, warmup, step}):
+        published = width**-0.5 * min(place**-0.5, place * warmup**-1.5)
+        record.near(f"step {place:,}", published, rate(place), digits=7, law=True)
     places = [1, *range(500, 100_001, 500)]
-    line = Series("rate", places, [rate(step) for step in places], smooth=False)
-    record.show(Curves([Chart("Learning rate of the original Transformer", [line])], title=""))
-    halved = rate(16_000) / rate(4000)
-    record.near("learning rate at four times the warmup", 0.5, halved, digits=2)
+    line = Series("rate", places, [rate(place) for place in places], smooth=False)
+    record.show(Curves([Chart(f"Learning rate for width {width} and {warmup:,} steps of warmup", [line])], title=""))
+    halved = rate(4 * warmup) / rate(warmup)
+    record.near("learning rate at four times the warmup, relative to the peak", 0.5, halved, digits=2, law=True)
     record.answer(
-        f"Half of the peak: {rate(16_000):.5f} after 16,000 steps, {rate(4000):.5f} at 4,000. The learning rate decays "
-        "with the square root of the step and never reaches 0, so the number of steps need not be known. The option "
-        "is --schedule inverse_sqrt."
+        f"Half of the peak: {rate(4 * warmup):.5f} after {4 * warmup:,} steps, {rate(warmup):.5f} at {warmup:,} and "
+        f"{rate(step):.7f} at {step:,}. The learning rate decays with the square root of the step and never reaches 0, "
+        "so the number of steps need not be known. The option is --schedule inverse_sqrt."
     )
 
 
@@ -121,6 +121,7 @@ LESSONS = (
         ("nn.attention:apply_causal_mask",),
         "Can the next word leak through a second layer?",
         _mask,
+        (integer("layers", "Number of layers", 2, 1, 12),),
     ),
     Lesson(
         "parallel-training",
@@ -145,5 +146,10 @@ LESSONS = (
         ("train.schedules:learning_rate",),
         "What is the learning rate at four times the warmup?",
         _schedule,
+        (
+            integer("warmup", "Steps of warmup", 4000, 100, 20_000, 100),
+            integer("width", "Width d of the network", 512, 64, 4096, 64),
+            integer("step", "Step whose rate is printed", 2000, 1, 100_000),
+        ),
     ),
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
+from ..inputs import Matrix, integer, matrix, number, text
 from ..lesson import APPLICATIONS, FRONTIERS, NEUROCOMPUTING, SESSION, Lesson
 from ..recorder import difference, tolerance
 
@@ -51,13 +53,13 @@ def _heads(record: LessonRecorder) -> None:
     )
 
 
-def _parts(record: LessonRecorder) -> None:
+def _parts(record: LessonRecorder, x: float, vector: Matrix) -> None:
     import torch
 
     from ...models.presets import preset
     from ...nn.feed_forward import FeedForward
     from ...nn.linear import LayerNorm
-    from ...report import Chart, Curves, Series
+    from ...report import Bar, Bars, Chart, Curves, Series
 
     base = preset("transformer-base")
     record.equal(
@@ -88,19 +90,35 @@ def _parts(record: LessonRecorder) -> None:
     record.near("mean of each normed vector", [0.0] * 5, normed.mean(dim=1), of=normed, digits=1)
     record.near("its variance", [1.0] * 5, normed.var(dim=1, correction=0), of=normed, digits=1)
     record.same("a batch of 1 and of 5", "over one vector, not the batch", norm(tokens[:1]), norm(tokens)[:1])
-    x = torch.linspace(-3, 3, 61)
+    own = torch.tensor(vector, dtype=torch.float64)  # [1, dimensions]
+    mean, deviation = sum(vector[0]) / len(vector[0]), float(own.std(correction=0))
+    by_hand = [(one - mean) / deviation if deviation > 1e-6 else 0.0 for one in vector[0]]
+    norm = LayerNorm(len(vector[0]), 1e-12).requires_grad_(False)
+    torch.nn.init.ones_(norm.weight)
+    assert norm.bias is not None
+    torch.nn.init.zeros_(norm.bias)
+    given = ", ".join(f"{one:g}" for one in vector[0])
+    normed = norm(own.float())[0]
+    record.near(f"norm of {given}: (x − {mean:.3g}) / {deviation:.3g}", by_hand, normed, 1e-3, digits=3, law=True)
+    record.show(Bars([Bar(f"{a:g}", abs(b), f"{b:.3f}") for a, b in zip(vector[0], by_hand, strict=True)],
+                     title="Distance to the mean after the norm"))  # fmt: skip
+    points = torch.linspace(-3, 3, 61)
     from ...nn.activations import ACTIVATIONS
 
-    lines = [Series(name, x.tolist(), ACTIVATIONS[name](x).tolist(), smooth=False) for name in ("relu", "gelu")]
+    lines = [
+        Series(name, points.tolist(), ACTIVATIONS[name](points).tolist(), smooth=False) for name in ("relu", "gelu")
+    ]
     record.show(Curves([Chart("Activation between the two layers", lines, x_label="x")], title=""))
-    relu, gelu = (float(ACTIVATIONS[name](torch.tensor(-1.0))) for name in ("relu", "gelu"))
+    relu, gelu = (float(ACTIVATIONS[name](torch.tensor(x))) for name in ("relu", "gelu"))
+    normal = 0.5 * (1 + math.erf(x / math.sqrt(2)))
+    record.near(f"gelu at {x:g}: x times the normal distribution function", x * normal, gelu, 1e-3, law=True)
     record.answer(
-        f"relu is {relu:.0f} at −1, gelu {gelu:.4f}".replace("-", "\N{MINUS SIGN}")
+        f"relu is {relu:g} at {x:g}, gelu {gelu:.4f}".replace("-", "\N{MINUS SIGN}")
         + ". gelu is x times the standard normal distribution function at x, so small negative inputs keep a gradient."
     )
 
 
-def _stack(record: LessonRecorder) -> None:
+def _stack(record: LessonRecorder, layers: int) -> None:
     from itertools import islice
 
     from ...data.batch import Batch
@@ -110,11 +128,11 @@ def _stack(record: LessonRecorder) -> None:
 
     depths = [preset(name).num_hidden_layers for name in ("transformer-base", "bert-base", "bert-large")]
     record.equal("layers of the Transformer, BERT-Base, BERT-Large", [6, 12, 24], depths)
-    model = small_network(40, num_hidden_layers=6, initializer_range=0.05)
+    model = small_network(40, num_hidden_layers=layers, initializer_range=0.05)
     batch = Batch.from_sequences([[2, 9, 11, 17, 3]])
     states = model.encode(batch, hidden_states=True).hidden_states
     assert states is not None
-    record.equal("outputs of 6 layers", 7, len(states))
+    record.equal(f"outputs of {layers} layers", layers + 1, len(states), law=True)
     layer = next(islice(model.encoder.in_order, 1))
     attended, _ = layer.attention(states[0], batch.runs)
     assert layer.attention_norm is not None
@@ -130,7 +148,7 @@ def _stack(record: LessonRecorder) -> None:
             [
                 Chart(
                     "Cosine similarity to the embeddings, by layer",
-                    [Series("6 layers", list(range(7)), alike)],
+                    [Series(f"{layers} layers", list(range(layers + 1)), alike)],
                     x_label="layer",
                 )
             ],
@@ -138,12 +156,12 @@ def _stack(record: LessonRecorder) -> None:
         )
     )
     record.answer(
-        "Through the residual connections: even after 6 untrained layers, the cosine similarity to the embeddings is "
-        f"{alike[-1]:.2f}. Each layer adds to its input."
+        f"Through the residual connections: even after {layers} untrained layers, the cosine similarity to the "
+        f"embeddings is {alike[-1]:.2f}. Each layer adds to its input."
     )
 
 
-def _five_steps(record: LessonRecorder) -> None:
+def _five_steps(record: LessonRecorder, text: str) -> None:
     from itertools import islice
 
     import torch
@@ -154,15 +172,15 @@ def _five_steps(record: LessonRecorder) -> None:
     from ..parts.scaling import attention_weights
     from ..small import small_network, word_tokenizer
 
-    text = "thinking machines learn fast"
     tokenizer = word_tokenizer(text)
     model = small_network(tokenizer.vocab_size, num_attention_heads=8, hidden_size=64, intermediate_size=128)
     model.tokenizer = tokenizer
     found = layer_steps(model, text, 1)
     sizes = [" x ".join(map(str, step.values.shape)) for step in found.five]
-    shapes = ("6 x 64", "3 x 8 x 6 x 8", "8 x 6 x 8", "6 x 64", "6 x 64")
-    for number, (step, shape, size) in enumerate(zip(found.five, shapes, sizes, strict=True), 1):
-        record.equal(f"{number}. {step.name}", shape, size)
+    count = len(found.tokens.ids)
+    shapes = (f"{count} x 64", f"3 x 8 x {count} x 8", f"8 x {count} x 8", f"{count} x 64", f"{count} x 64")
+    for place, (step, shape, size) in enumerate(zip(found.five, shapes, sizes, strict=True), 1):
+        record.equal(f"{place}. {step.name}", shape, size, law=True)
     layer = next(islice(model.encoder.in_order, 1))
     ids = list(found.tokens.ids)
     attended, _ = layer.attention(torch.from_numpy(found.inputs), Batch.from_sequences([ids]).runs)
@@ -208,6 +226,7 @@ LESSONS = (
         ("inspect.steps:layer_steps",),
         "What if the scores were not scaled?",
         _five_steps,
+        (text("text", "Sentence", "thinking machines learn fast", 1, 30),),
     ),
     Lesson(
         "heads",
@@ -232,6 +251,10 @@ LESSONS = (
         ("nn.feed_forward:FeedForward.forward", "nn.linear:LayerNorm.forward"),
         "Why does BERT use gelu instead of the Transformer's relu?",
         _parts,
+        (
+            number("x", "Input x of the activations", -1, -3, 3),
+            matrix("vector", "Vector to normalize, in one row", ((2, 4, 4, 10),), -1000, 1000, rows=1),
+        ),
     ),
     Lesson(
         "stack",
@@ -244,5 +267,6 @@ LESSONS = (
         ("models.transformer:Transformer.forward", "models.presets:preset"),
         "Why does the last layer still encode the words?",
         _stack,
+        (integer("layers", "Number of layers", 6, 2, 24),),
     ),
 )

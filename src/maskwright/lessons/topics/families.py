@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...core.errors import InputError
+from ..inputs import number, text, words_of
 from ..lesson import APPLICATIONS, Lesson
-from ..own import TEXT as OWN_TEXT
-from ..own import OwnInput
 
 if TYPE_CHECKING:
     from ..recorder import LessonRecorder
@@ -81,12 +80,8 @@ def _sides(record: LessonRecorder) -> None:
     )
 
 
-def _two_models(record: LessonRecorder) -> None:
-    _side_by_side(record, QUESTION)
-
-
-def _own_text(record: LessonRecorder, own: OwnInput) -> None:
-    words = [word.lower() for word in own.words()]
+def _two_models(record: LessonRecorder, text: str) -> None:
+    words = [word.lower() for word in words_of(text)]
     known = list(dict.fromkeys(" ".join(SENTENCES).split()))
     new = [word for word in words if word not in known]
     if new:
@@ -110,7 +105,7 @@ def _side_by_side(record: LessonRecorder, text: str) -> None:
     for name, distributions in (("P(x[MASK] | X)", found.masked), ("P(y_i | y_<i)", found.causal)):
         sums = distributions.sum(dim=1)
         record.same(f"{name}: each word's probabilities sum to", "1", sums, sums.new_ones(sums.shape), said="1 within")
-    record.equal("words that both models predict", len(found.words), len(found.masked))
+    record.equal("words that both models predict", len(found.words), len(found.masked), law=True)
     if text == QUESTION:
         place = found.words.index("sleeps")
         both, left = (float(one[place, found.ids[place]]) for one in (found.masked, found.causal))
@@ -145,7 +140,7 @@ def _side_by_side(record: LessonRecorder, text: str) -> None:
     )
 
 
-def _answers(record: LessonRecorder) -> None:
+def _answers(record: LessonRecorder, rate: float) -> None:
     import numpy as np
 
     from ...core.randomness import generator
@@ -158,7 +153,7 @@ def _answers(record: LessonRecorder) -> None:
 
     rng = generator(0, "lesson text")
     texts = TextsInMemory([[rng.integers(5, 900, 126).tolist()] for _ in range(60)])
-    recipe = MaskedRecipe.of(2, 3, Masker(4, frozenset(range(5)), 900), 128)
+    recipe = MaskedRecipe.of(2, 3, Masker(4, frozenset(range(5)), 900, rate), 128)
     examples = [Example(number, 0, 126) for number in range(60)]
     share = {}
     for name, objective in (
@@ -167,10 +162,12 @@ def _answers(record: LessonRecorder) -> None:
     ):
         batch = objective.batch(texts, examples, generator(0, "lesson masks"))
         share[name] = objective.counts(batch)[objective.words] / batch.num_tokens
-    record.near("predicted tokens per input token: masked LM", 0.15, share["masked"], 0.01, digits=3)
-    record.holds("causal LM", "every word", f"{share['left to right']:.3f}", share["left to right"] > 0.98)
+    record.near("predicted tokens per input token: masked LM", rate, share["masked"], 0.01, digits=3)
+    words = share["masked"] * 128 / 126  # without [CLS] and [SEP]
+    record.near("predicted words per word of the text", rate, words, 0.01, digits=3, law=True)
+    record.holds("causal LM", "every word", f"{share['left to right']:.3f}", share["left to right"] > 0.98, law=True)
     ratio = share["left to right"] / share["masked"]
-    record.near("predictions per step: causal LM to masked LM", 1 / 0.15, ratio, 0.35, digits=1)
+    record.near("predictions per step: causal LM to masked LM", 1 / rate, ratio, 0.35, digits=1)
     steps = np.arange(0, 5001, 500).tolist()
     lines = [
         Series(name, steps, [part * 16 * 128 * step / 1e6 for step in steps], smooth=False)
@@ -208,8 +205,7 @@ LESSONS = (
         ("inference.side_by_side:predict_side_by_side", "train.pretraining.in_memory:pretrain_small"),
         "Which of the two models has the lower loss on a text, and why?",
         _two_models,
-        (OWN_TEXT,),
-        _own_text,
+        (text("text", "Sentence of the words that were learned", QUESTION),),
     ),
     Lesson(
         "slower-start",
@@ -222,5 +218,6 @@ LESSONS = (
         ("objectives.causal:NextTokenPrediction.batch", "objectives.masking:Masker.select"),
         "Why does BERT converge more slowly, and yet end up better?",
         _answers,
+        (number("rate", "Masking probability", 0.15, 0.02, 0.9, 0.01),),
     ),
 )

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from ..inputs import Matrix, integer, matrix, number
 from ..lesson import APPLICATIONS, SESSION, Lesson
 
 if TYPE_CHECKING:
     from ..recorder import LessonRecorder
 
 PART = "Generation"
+SHARES = ((0.4, 0.2, 0.2, 0.1, 0.08, 0.02),)
 
 
-def _top_k(record: LessonRecorder) -> None:
+def _top_k(record: LessonRecorder, k: int, temperature: float, shares: Matrix) -> None:
     import torch
 
     from ...core.randomness import generator
@@ -21,19 +23,24 @@ def _top_k(record: LessonRecorder) -> None:
     from ...report import Bar, Bars
 
     words = ("the", "a", "unicorn", "valley", "of", "zyzzyva")
-    shares = torch.tensor([[0.4, 0.2, 0.2, 0.1, 0.08, 0.02]], dtype=torch.float64)
-    kept, ids = probabilities(shares.log(), Rules(top_k=3))
+    scores = torch.tensor(shares, dtype=torch.float64).log()
+    rules = Rules(top_k=k, temperature=temperature)
+    kept, ids = probabilities(scores, rules)
     assert ids is not None
+    raised = [share ** (1 / temperature) for share in sorted(shares[0], reverse=True)[:k]]
+    by_hand = [one / sum(raised) for one in raised]
     record.near("top 3 of 0.4, 0.2, 0.2, …, renormalized", [0.5, 0.25, 0.25], kept[0], digits=2)
-    one, _ = probabilities(shares.log(), Rules(top_k=1))
-    record.near("k = 1: the probability of the first", [1.0], one[0], digits=1)
-    rows = shares.log().expand(3000, -1)
+    record.near(f"top {k} at temperature {temperature:g}, by hand", by_hand, kept[0], digits=2, law=True)
+    one, _ = probabilities(scores, Rules(top_k=1))
+    record.near("k = 1: the probability of the first", [1.0], one[0], digits=1, law=True)
+    rows = scores.expand(3000, -1)
     uniforms = torch.from_numpy(generator(0, "lesson draws").random(3000))
-    drawn = choose(rows, Rules(top_k=3), uniforms, None)
-    record.equal("words outside the top 3 among 3,000 samples", 0, int((drawn > 2).sum()))
-    record.near("fraction of 'the' among them", 0.5, float((drawn == 0).double().mean()), 0.03, digits=2)
-    again = choose(rows, Rules(top_k=3), uniforms, None)
-    record.equal("repeated with the same seed", True, bool((again == drawn).all()))
+    drawn = choose(rows, rules, uniforms, None)
+    record.equal(f"words outside the top {k} among 3,000 samples", 0, int((~torch.isin(drawn, ids[0])).sum()), law=True)
+    first = float((drawn == ids[0, 0]).double().mean())
+    record.near(f"fraction of '{words[int(ids[0, 0])]}' among them", by_hand[0], first, 0.03, digits=2, law=True)
+    again = choose(rows, rules, uniforms, None)
+    record.equal("repeated with the same seed", True, bool((again == drawn).all()), law=True)
     record.equal("greedy", "the", words[int(choose(rows[:1], Rules(greedy=True), None, None))])
     record.show(
         Bars(
@@ -41,10 +48,10 @@ def _top_k(record: LessonRecorder) -> None:
                 Bar(words[int(word)], share, f"{share:.2f}")
                 for word, share in zip(ids[0], kept[0].tolist(), strict=True)
             ],
-            title="Distribution with k = 3",
+            title=f"Distribution with k = {k}, temperature {temperature:g}",
         )
     )
-    cold, _ = probabilities(shares.log(), Rules(temperature=0.5))
+    cold, _ = probabilities(scores, Rules(temperature=0.5))
     record.answer(
         f"A temperature changes all probabilities and excludes nothing: at 0.5 'the' has {float(cold[0, 0]):.2f} and "
         f"zyzzyva still {float(cold[0, 5]):.4f}. Top-k removes the tail, which contains most implausible words. You "
@@ -94,32 +101,36 @@ def _formats(record: LessonRecorder) -> None:
     )
 
 
-def _perplexity(record: LessonRecorder) -> None:
+def _perplexity(record: LessonRecorder, words: int, probabilities: Matrix) -> None:
     import torch
 
     from ...models.losses import cross_entropy
     from ...report import Table
 
-    even = torch.zeros(5, 8, dtype=torch.float64)
-    right = torch.tensor([0, 3, 7, 1, 2])
+    even = torch.zeros(5, words, dtype=torch.float64)
+    right = torch.tensor([0, 3, 7, 1, 2]) % words
     loss = float(cross_entropy(even, right, "labels"))
-    record.near("cross-entropy of a uniform prediction over 8 words: log 8", math.log(8), loss)
-    record.near("perplexity", 8.0, math.exp(loss), digits=1)
-    given = torch.tensor([[0.5, 0.25, 0.25], [0.1, 0.8, 0.1]], dtype=torch.float64)
-    found = float(cross_entropy(given.log(), torch.tensor([0, 1]), "labels"))
-    record.near("−Σ y log ŷ of 0.5 and 0.8, the mean", -(math.log(0.5) + math.log(0.8)) / 2, found)
-    record.near("its perplexity: 1 / √(0.5 · 0.8)", (0.5 * 0.8) ** -0.5, math.exp(found))
+    record.near(f"cross-entropy of a uniform prediction over {words:,} words: log", math.log(words), loss, law=True)
+    record.near("perplexity", float(words), math.exp(loss), digits=1, law=True)
+    (guesses,) = probabilities
+    rows = torch.tensor([(one, 1 - one) for one in guesses], dtype=torch.float64)  # the word, and all others
+    found = float(cross_entropy(rows.log(), torch.zeros(len(rows), dtype=torch.long), "labels"))
+    shown = ", ".join(f"{one:g}" for one in guesses)
+    by_hand = -sum(map(math.log, guesses)) / len(guesses)
+    record.near(f"−Σ y log ŷ of {shown}, the mean", by_hand, found, law=True)
+    root = math.prod(guesses) ** (-1 / len(guesses))
+    record.near("its perplexity: 1 / the geometric mean of the probabilities", root, math.exp(found), law=True)
     record.show(
         Table(
             ["guesses", "loss", "perplexity"],
-            [("8 words, uniform", loss, 8.0), ("0.5 and 0.8", found, math.exp(found))],
+            [(f"{words:,} words, uniform", loss, float(words)), (shown, found, math.exp(found))],
         )
     )
     wrong = float(cross_entropy(torch.tensor([[0.999, 0.001]]).log(), torch.tensor([1]), "labels"))
     record.answer(
         f"A confident error is expensive: a correct word with probability 0.001 costs {wrong:.1f} nats, as much as "
-        f"{wrong / found:.0f} words of the example above. A perplexity of 8 equals the uncertainty among eight equally "
-        "likely words."
+        f"{wrong / found:.0f} words of the example above. A perplexity of {words:,} equals the uncertainty among as "
+        "many equally likely words."
     )
 
 
@@ -135,6 +146,11 @@ LESSONS = (
         ("models.decoding.rules:probabilities", "models.decoding.rules:choose"),
         "Is a lower temperature an alternative?",
         _top_k,
+        (
+            integer("k", "Number k of words to sample from", 3, 1, 5),
+            number("temperature", "Temperature", 1, 0.1, 5),
+            matrix("shares", "Probabilities of six words", SHARES, 1e-6, 1, rows=1, columns=6),
+        ),
     ),
     Lesson(
         "task-formats",
@@ -159,5 +175,9 @@ LESSONS = (
         ("models.losses:cross_entropy",),
         "What costs more: many uncertain predictions or one confident error?",
         _perplexity,
+        (
+            integer("words", "Words of a uniform prediction", 8, 2, 10_000),
+            matrix("probabilities", "Probabilities of the true words", ((0.5, 0.8),), 1e-6, 0.999999, rows=1),
+        ),
     ),
 )

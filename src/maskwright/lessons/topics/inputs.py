@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..inputs import integer, text
 from ..lesson import APPLICATIONS, AUTOENCODER, Lesson
 
 if TYPE_CHECKING:
@@ -57,11 +58,12 @@ def _sum(record: LessonRecorder) -> None:
     )
 
 
-def _pair(record: LessonRecorder) -> None:
+def _pair(record: LessonRecorder, first: str, second: str, limit: int) -> None:
     from ...report import Kind, Token, Tokens
     from ..small import word_tokenizer
 
-    encoding = word_tokenizer(*PAIR)(*PAIR)
+    tokenizer = word_tokenizer(first, second)
+    encoding = tokenizer(first, second)
     record.off(
         "tokens of a pair",
         "[SOS] A <SEP> B <SEP>",
@@ -71,9 +73,9 @@ def _pair(record: LessonRecorder) -> None:
     )
     record.equal("types", [0, 0, 0, 0, 0, 0, 1, 1, 1, 1], encoding.type_ids)
     flip = encoding.type_ids.index(1)
-    record.equal("the segment changes after the first [SEP]", "[SEP]", encoding.tokens[flip - 1])
-    alone = word_tokenizer(*PAIR)(PAIR[0])
-    record.equal("single text", [0] * 6, alone.type_ids)
+    record.equal("the segment changes after the first [SEP]", "[SEP]", encoding.tokens[flip - 1], law=True)
+    alone = tokenizer(first)
+    record.equal("single text", [0] * len(alone.tokens), alone.type_ids, law=True)
     kinds: list[Kind] = [
         "special" if token.startswith("[") else "second" if one else "first"
         for token, one in zip(encoding.tokens, encoding.type_ids, strict=True)
@@ -83,10 +85,10 @@ def _pair(record: LessonRecorder) -> None:
         for text, kind, one in zip(encoding.tokens, kinds, encoding.type_ids, strict=True)
     ]
     record.show(Tokens([("", row)]))
-    cut = word_tokenizer(*PAIR)(*PAIR, max_length=8)
+    cut = tokenizer(first, second, max_length=limit)
     record.answer(
-        "The longer text is truncated token by token, and the special tokens stay: with at most 8 tokens the pair is "
-        f"{' '.join(cut.tokens)}; {cut.num_truncated} tokens are counted as truncated."
+        f"The longer text is truncated token by token, and the special tokens stay: with at most {limit} tokens the "
+        f"pair is {' '.join(cut.tokens)}; {cut.num_truncated} tokens are counted as truncated."
     )
 
 
@@ -134,6 +136,11 @@ LESSONS = (
         ("text.tokenizers.tokenizer_files:set_special_tokens",),
         "What is truncated if a pair is too long?",
         _pair,
+        (
+            text("first", "Text A", PAIR[0]),
+            text("second", "Text B", PAIR[1]),
+            integer("limit", "Maximum number of tokens", 8, 5, 64),
+        ),
     ),
     Lesson(
         "input-sum",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from ...core.errors import InputError
+from ..inputs import Matrix, matrix, number, text
 from ..lesson import FRONTIERS, SESSION, Lesson
 
 if TYPE_CHECKING:
@@ -62,21 +64,28 @@ def _choices(record: LessonRecorder) -> None:
     )
 
 
-def _mix(record: LessonRecorder) -> None:
+def _mix(record: LessonRecorder, shares: Matrix, values: Matrix, scale: float) -> None:
     import torch
 
     from ...nn.scalar_mix import ScalarMix
     from ...report import Bar, Bars
 
     mix = ScalarMix(3)
-    layers = [torch.tensor([[value]]) for value in (6.0, 0.0, 3.0)]
-    record.near("initial weights", [1 / 3] * 3, mix.shares().detach())
-    record.near("the mix of 6, 0 and 3: their mean", 3.0, float(mix(layers).detach()), digits=1)
+    (given,), (wanted,) = values, shares
+    layers = [torch.tensor([[value]]) for value in given]
+    record.near("initial weights", [1 / 3] * 3, mix.shares().detach(), law=True)
+    shown = ", ".join(f"{one:g}" for one in given)
+    record.near(f"the mix of {shown}: their mean", sum(given) / 3, float(mix(layers).detach()), of=given, law=True)
     with torch.no_grad():
-        mix.weights.copy_(torch.tensor([math.log(2), 0.0, 0.0]))
-        mix.scale.fill_(2.0)
+        mix.weights.copy_(torch.tensor([math.log(one) for one in wanted]))
+        mix.scale.fill_(scale)
+    weights = [one / sum(wanted) for one in wanted]
     record.near("parameters log 2, 0, 0: weights", [0.5, 0.25, 0.25], mix.shares().detach(), digits=2)
-    record.near("2 · (0.5·6 + 0.25·0 + 0.25·3)", 7.5, float(mix(layers).detach()), digits=1)
+    record.near("shares divided by their sum", weights, mix.shares().detach(), digits=2, law=True)
+    formula = " + ".join(f"{weight:.2g}·{one:g}" for weight, one in zip(weights, given, strict=True))
+    by_hand = scale * sum(weight * one for weight, one in zip(weights, given, strict=True))
+    terms = [scale * one for one in given]
+    record.near(f"{scale:g} · ({formula})", by_hand, float(mix(layers).detach()), of=terms, digits=2, law=True)
     names = ("embeddings", "layer 1", "layer 2")
     record.show(
         Bars(
@@ -88,41 +97,45 @@ def _mix(record: LessonRecorder) -> None:
     pulls = mix.weights.grad
     assert pulls is not None
     record.answer(
-        "By the gradient, like any parameter: to increase the mix, the gradient of the layer with 6 is "
-        f"{float(pulls[0]):.2f}, that of the layer with 0 is −{-float(pulls[1]):.2f}. The softmax keeps the sum of the "
-        "weights at 1."
+        "By the gradient, like any parameter: the gradients of the mix with respect to the three parameters are "
+        f"{', '.join(f'{one:.2f}' for one in pulls.tolist())}".replace("-", "\N{MINUS SIGN}")
+        + ". The softmax keeps the sum of the weights at 1."
     )
 
 
-def _green(record: LessonRecorder) -> None:
+def _green(record: LessonRecorder, word: str, first: str, second: str, third: str) -> None:
     from ...inference.embed import TextEncoder
     from ...inference.similarity import word_similarities
     from ...report import Grid
     from ...text.readers.tables import Row
     from ..small import small_network, word_tokenizer
 
-    tokenizer = word_tokenizer(*GREEN)
+    texts = (first, second, third)
+    for name, one in zip(("first", "second", "third"), texts, strict=True):
+        if word.lower() not in one.lower().split():
+            raise InputError(f"word: '{word}' is not in the {name} sentence; pass a word of all three.")
+    tokenizer = word_tokenizer(*texts)
     model = small_network(tokenizer.vocab_size)
     model.tokenizer = tokenizer
-    rows = [Row(text, None, None, number, "lesson") for number, text in enumerate(GREEN, 1)]
-    found = word_similarities(TextEncoder(model, pooling="none"), rows, "green")
+    rows = [Row(text, None, None, number, "lesson") for number, text in enumerate(texts, 1)]
+    found = word_similarities(TextEncoder(model, pooling="none"), rows, word)
     assert found.static is not None
-    record.near("static word embeddings of 'green'", [1.0] * 9, found.static, digits=1)
+    record.near(f"static word embeddings of '{word}'", [1.0] * 9, found.static, digits=1, law=True)
     others = [float(found.matrix[a, b]) for a in range(3) for b in range(a)]
     record.holds(
-        "contextual embeddings of 'green'", "differ", ", ".join(f"{one:.2f}" for one in others), max(others) < 0.999
+        f"contextual embeddings of '{word}'", "differ", ", ".join(f"{one:.2f}" for one in others), max(others) < 0.999
     )
     record.show(
         Grid(
             [f"sentence {n}" for n in (1, 2, 3)],
             ["1", "2", "3"],
             found.matrix.tolist(),
-            "Cosine similarities of 'green' in context",
+            f"Cosine similarities of '{word}' in context",
         ),
         Grid([f"sentence {n}" for n in (1, 2, 3)], ["1", "2", "3"], found.static.tolist(), "of its static embedding"),
     )
     depth = [
-        float(word_similarities(TextEncoder(model, layers=layer, pooling="none"), rows, "green").matrix[0, 1])
+        float(word_similarities(TextEncoder(model, layers=layer, pooling="none"), rows, word).matrix[0, 1])
         for layer in (0, 1, 2)
     ]
     record.answer(
@@ -160,6 +173,11 @@ LESSONS = (
         ("nn.scalar_mix:ScalarMix.forward", "nn.scalar_mix:ScalarMix.shares"),
         "How does training find the best layer?",
         _mix,
+        (
+            matrix("shares", "Shares of the three layers", ((2, 1, 1),), 1e-3, 1000, rows=1, columns=3),
+            matrix("values", "Value of each layer", ((6, 0, 3),), -1000, 1000, rows=1, columns=3),
+            number("scale", "Scale of the mix", 2, 0, 10),
+        ),
     ),
     Lesson(
         "green",
@@ -171,5 +189,11 @@ LESSONS = (
         ("inference.similarity:word_similarities",),
         "In which layer does a word embedding become contextual?",
         _green,
+        (
+            text("word", "Word in all three sentences", "green", 1, 1),
+            text("first", "First sentence", GREEN[0], 1, 40),
+            text("second", "Second sentence", GREEN[1], 1, 40),
+            text("third", "Third sentence", GREEN[2], 1, 40),
+        ),
     ),
 )

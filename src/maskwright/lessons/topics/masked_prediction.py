@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from ...core.errors import InputError
+from ..inputs import Matrix, integer, matrix, text, words_of
 from ..lesson import APPLICATIONS, AUTOENCODER, Lesson
 
 if TYPE_CHECKING:
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     from ..recorder import LessonRecorder
 
 PART = "Pre-training"
-GUESS, TARGET = (0.6, 0.12, 0.18, 0.1), (0, 0, 1, 0)
+PREDICTED = ((0.6, 0.12, 0.18, 0.1),)
 SKIT = "Let's stick to improvisation in this skit"
 FACTS = (
     "rome is the capital of italy",
@@ -25,13 +27,16 @@ FACTS = (
 ROME = "rome is the [MASK] of italy"
 
 
-def _loss(record: LessonRecorder) -> None:
+def _loss(record: LessonRecorder, probabilities: Matrix, correct: int) -> None:
     from ...report import Table
     from ..parts.loss_explainer import explain_loss
 
-    found = explain_loss(GUESS, TARGET)
-    by_hand = -(math.log(0.4) + math.log(0.88) + math.log(0.18) + math.log(0.9)) / 4
-    record.near("the slide's formula, by hand", by_hand, found.binary)
+    (guess,) = probabilities
+    target = tuple(int(number == correct) for number in range(1, len(guess) + 1))
+    found = explain_loss(guess, target)
+    by_hand = -sum(math.log(p if t else 1 - p) for p, t in zip(guess, target, strict=True)) / len(guess)
+    record.near("the slide's formula, by hand", by_hand, found.binary, law=True)
+    record.near("−log of the correct word's probability", -math.log(guess[correct - 1]), found.categorical, law=True)
     record.near("the slide's formula on its P and T", 0.7161, found.binary, 5e-5)
     record.off(
         "the loss that BERT is trained with",
@@ -41,39 +46,48 @@ def _loss(record: LessonRecorder) -> None:
         "BERT is not trained with a binary loss over the words, divided by N, but with the categorical one, −log 0.18",
         within=5e-5,
     )
-    words = [f"word {number}" for number in range(1, 5)]
-    rows = [(word, p, t, round(one, 4)) for word, p, t, one in zip(words, GUESS, TARGET, found.terms, strict=True)]
-    record.show(Table(["", "P", "T", "binary term"], rows, note="The categorical loss depends only on the third row."))
-    sure = explain_loss((0.01, 0.01, 0.97, 0.01), TARGET)
+    words = [f"word {number}" for number in range(1, len(guess) + 1)]
+    rows = [(word, p, t, round(one, 4)) for word, p, t, one in zip(words, guess, target, found.terms, strict=True)]
+    note = f"The categorical loss depends only on {words[correct - 1]}."
+    record.show(Table(["", "P", "T", "binary term"], rows, note=note))
+    sure = explain_loss((0.01, 0.01, 0.97, 0.01), (0, 0, 1, 0))
     record.holds(
         "a nearly correct prediction",
         "(asked)",
         f"{sure.binary:.4f} and {sure.categorical:.4f}",
         sure.categorical < 0.04 and sure.binary < sure.categorical,
+        law=True,
     )
-    even = explain_loss((0.25,) * 4, TARGET)
-    record.near("uniform prediction: log 4", math.log(4), even.categorical)
+    count = len(guess)
+    even = explain_loss((1 / count,) * count, target)
+    record.near(f"uniform prediction: log {count}", math.log(count), even.categorical, law=True)
     record.answer(
-        f"A uniform prediction over 4 words costs log 4 = {even.categorical:.4f}; over BERT's 30,522 tokens "
-        f"{math.log(30_522):.2f}. The loss of an untrained model begins there."
+        f"A uniform prediction over {count} words costs log {count} = {even.categorical:.4f}; over BERT's 30,522 "
+        f"tokens {math.log(30_522):.2f}. The loss of an untrained model begins there."
     )
 
 
-def _vocabulary(record: LessonRecorder) -> None:
+def _vocabulary(record: LessonRecorder, text: str) -> None:
     from ...inference.fill_mask import MaskFiller
     from ...report import Table
     from ..small import small_network, word_tokenizer
 
-    tokenizer = word_tokenizer(SKIT, "Aardvark Improvisation Zyzzyva and other words of a vocabulary")
+    if text.count("[MASK]") != 1:
+        raise InputError("text: pass a sentence with one [MASK].")
+    known = "Aardvark Improvisation Zyzzyva and other words of a vocabulary"
+    learned = f"{SKIT} {known}".lower()
+    new = [word for word in words_of(text.replace("[MASK]", "")) if word.lower() not in learned]
+    tokenizer = word_tokenizer(SKIT, known, *new)
     model = small_network(tokenizer.vocab_size, "mlm")
     model.tokenizer = tokenizer
     filler = MaskFiller(model)
-    text = "Let's stick to [MASK] in this skit"
     probabilities = filler.probabilities(text)
-    record.equal("probabilities for one mask: the vocabulary size", tokenizer.vocab_size, probabilities.shape[1])
-    record.near("they sum to", 1.0, float(probabilities.sum()), digits=2)
+    record.equal(
+        "probabilities for one mask: the vocabulary size", tokenizer.vocab_size, probabilities.shape[1], law=True
+    )
+    record.near("they sum to", 1.0, float(probabilities.sum()), digits=2, law=True)
     listed = filler.fill([text], top_k=None)[0].masks[0].candidates
-    record.equal("listed words", tokenizer.vocab_size, len(listed))
+    record.equal("listed words", tokenizer.vocab_size, len(listed), law=True)
     scores = [one.score for one in listed]
     record.near("the listed ones sum to", 1.0, sum(scores), digits=2)
     record.holds(
@@ -110,8 +124,8 @@ def _rome(record: LessonRecorder) -> None:
     variants = {"[MASK]": ROME, "zebra": ROME.replace("[MASK]", "zebra"), "capital": ROME.replace("[MASK]", "capital")}
     found = {}
     place = ROME.split().index("[MASK]") + 1
-    for shown, text in variants.items():
-        ids = tokenizer(text).ids
+    for shown, given in variants.items():
+        ids = tokenizer(given).ids
         found[shown] = tokenizer.tokens[_guess(model, ids, place)]
     record.equal(
         "the target, when [MASK], zebra or capital is shown", "capital, capital, capital", ", ".join(found.values())
@@ -144,6 +158,10 @@ LESSONS = (
         ("lessons.parts.loss_explainer:explain_loss",),
         "What is the loss of an untrained model?",
         _loss,
+        (
+            matrix("probabilities", "Predicted probabilities, in one row", PREDICTED, 0, 1, rows=1, columns=4),
+            integer("correct", "Number of the correct word", 3, 1, 4),
+        ),
     ),
     Lesson(
         "whole-vocabulary",
@@ -156,6 +174,7 @@ LESSONS = (
         ("inference.fill_mask:MaskFiller.probabilities", "inference.fill_mask:MaskFiller.fill"),
         "Can you query the probability of any word?",
         _vocabulary,
+        (text("text", "Sentence with one [MASK]", SKIT.replace("improvisation", "[MASK]")),),
     ),
     Lesson(
         "rome",

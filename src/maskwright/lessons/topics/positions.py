@@ -6,6 +6,8 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ...core.errors import InputError
+from ..inputs import Matrix, integer, matrix, text
 from ..lesson import APPLICATIONS, NEUROCOMPUTING, Lesson
 from ..recorder import difference, show, tiny
 
@@ -13,46 +15,49 @@ if TYPE_CHECKING:
     from ..recorder import LessonRecorder
 
 PART = "Positions and input"
-WIDTH, LENGTH = 512, 512
-PARSED = ("the", "animal", "that", "crossed", "the", "street", "was", "tired")
-HEADS = (2, 8, 4, 2, 6, 4, 8, 0)  # the number of each word's head, from 1; 0 is the root's
+LENGTH = 512
+SMALLEST = 16  # width of an encoding
+PARSED = "the animal that crossed the street was tired"
+HEADS = ((2, 8, 4, 2, 6, 4, 8, 0),)  # the number of each word's head, from 1; 0 is the root's
 
 
-def _sinusoids(record: LessonRecorder) -> None:
+def _sinusoids(record: LessonRecorder, width: int, position: int, distance: int) -> None:
     import torch
 
     from ...nn.positions import sinusoidal_positions
     from ...report import Chart, Curves, Grid, Series
 
-    table = sinusoidal_positions(LENGTH, WIDTH)  # [positions, width]
-    for place, index in ((1, 0), (10, 4), (100, 200)):
-        angle = place / 10_000 ** (index / WIDTH)
-        record.near(f"PE({place}, {index}) = sin", math.sin(angle), float(table[place, index]), digits=6)
-        record.near(f"PE({place}, {index + 1}) = cos", math.cos(angle), float(table[place, index + 1]), digits=6)
+    table = sinusoidal_positions(LENGTH, width)  # [positions, width]
+    for place, index in ((1, 0), (10, 4), (position, 200 if width == 512 else width // 4 * 2)):
+        angle = place / 10_000 ** (index / width)
+        record.near(f"PE({place}, {index}) = sin", math.sin(angle), float(table[place, index]), digits=6, law=True)
+        found = float(table[place, index + 1])
+        record.near(f"PE({place}, {index + 1}) = cos", math.cos(angle), found, digits=6, law=True)
     apart = torch.pdist(table).min()
-    record.holds("every row is unique", "unique", f"minimum distance {float(apart):.2f}", float(apart) > 0.1)
-    added = (torch.ones(LENGTH, WIDTH) + table).shape[1]
-    record.equal("width of token + position", WIDTH, added)
+    record.holds("every row is unique", "unique", f"minimum distance {float(apart):.2f}", float(apart) > 0.1, law=True)
+    added = (torch.ones(LENGTH, width) + table).shape[1]
+    record.equal("width of token + position", width, added, law=True)
     rows = [str(place) for place in range(16)]
-    columns = [str(index) for index in range(0, 52, 2)]
+    columns = [str(index) for index in range(0, min(52, width), 2)]
     record.show(
         Grid(
             rows,
             columns,
             table[:16, :52:2].tolist(),
-            "Sinusoidal encoding of the first 16 positions, dimensions 0 to 50",
+            f"Sinusoidal encoding of the first 16 positions, dimensions 0 to {columns[-1]}",
             digits=None,
         )
     )
     products = table @ table.T  # [positions, positions]
-    lines = [products.diagonal(k) for k in (1, 10, 100)]
+    lines = [products.diagonal(k) for k in (1, 10, distance)]
     spread = max(float(line.max() - line.min()) for line in lines)
     first = [line[:1].expand(len(line)) for line in lines]
     record.same("PE(p) · PE(p + k) is the same for all p", "(asked)", lines, first, said="differs by")
     line = Series("PE(p) · PE(p + k)", list(range(60)), products[0, :60].tolist())
     record.answer(
-        f"Yes: the product of two rows depends only on their distance (it differs by at most {tiny(spread)} over 500 "
-        "positions), so a head can learn to attend k tokens back from any position.",
+        f"Yes: the product of two rows depends only on their distance: at a distance of {distance} it is "
+        f"{float(products[0, distance]):.1f} (it differs by at most {tiny(spread)} over 500 positions), so a head can "
+        "learn to attend k tokens back from any position.",
         Curves([Chart("Product of two rows by distance", [line], x_label="distance k")], title=""),
     )
 
@@ -98,7 +103,7 @@ def _ideas(record: LessonRecorder) -> None:
     )
 
 
-def _relative(record: LessonRecorder) -> None:
+def _relative(record: LessonRecorder, shift: int, limit: int) -> None:
     from ...data.batch import Batch
     from ...report import Table
     from ..small import small_network
@@ -107,12 +112,12 @@ def _relative(record: LessonRecorder) -> None:
     for scheme in ("relative_key", "rotary", "absolute"):
         model = small_network(50, positions=scheme)
         batch = Batch.from_sequences([[7, 3, 21, 9, 14]])
-        later = replace(batch, position_ids=batch.position_ids + 20)
+        later = replace(batch, position_ids=batch.position_ids + shift)
         first, second = (model.encode(one, attentions=True).attentions for one in (batch, later))
         assert first is not None and second is not None
         pairs[scheme] = (first[0][0], second[0][0])
         moved[scheme] = difference(*pairs[scheme])
-    record.same("relative: weights after a shift by 20", "unchanged", *pairs["relative_key"])
+    record.same(f"relative: weights after a shift by {shift}", "unchanged", *pairs["relative_key"])
     record.same("rotary: the same", "(not shown)", *pairs["rotary"])
     record.holds("absolute: the same", "changed", f"differ by {moved['absolute']:.2f}", moved["absolute"] > 0.01)
     record.show(
@@ -122,50 +127,58 @@ def _relative(record: LessonRecorder) -> None:
             right=["largest change of a weight"],
         )
     )
-    model = small_network(50, positions="relative_key", relative_distance=2)
-    ids = [7, 3, 3, 3, 3, 9]
+    model = small_network(50, positions="relative_key", relative_distance=limit)
+    ids = [7, *[3] * (limit + 2), 9]
     found = model.encode(Batch.from_sequences([ids]), attentions=True).attentions
     assert found is not None
-    far = found[0][0][:, 0, 3:5]
+    far = found[0][0][:, 0, limit + 1 : limit + 3]
     same = difference(far[:, 0], far[:, 1])
     near = float((found[0][0][:, 0, 1] - found[0][0][:, 0, 2]).abs().max())
     record.holds("the same word at distance 1 and 2", "distinguished", f"differ by {near:.3f}", near > 1e-3)
     record.same("distances beyond the limit share an embedding", "clipped", far[:, 0], far[:, 1])
     record.answer(
-        "They share one embedding: with a limit of 2, the first token attends equally to equal words at distances 3 "
-        f"and 4 (the weights differ by {tiny(same)}). Direction and short distances are exact, large distances are not "
-        "distinguished."
+        f"They share one embedding: with a limit of {limit}, the first token attends equally to equal words at "
+        f"distances {limit + 1} and {limit + 2} (the weights differ by {tiny(same)}). Direction and short distances "
+        "are exact, large distances are not distinguished."
     )
 
 
-def _tree(record: LessonRecorder) -> None:
+def _tree(record: LessonRecorder, words: str, heads: Matrix) -> None:
     import numpy as np
 
     from ...data.parses import tree_distances
     from ...report import Grid, Table
 
-    arcs = tree_distances(HEADS)  # [words, words], negative to the left
-    places = np.arange(len(PARSED))
+    parsed, given = words.split(), [int(head) for head in heads[0]]
+    if len(parsed) != len(given):
+        raise InputError(f"heads: {len(given)} numbers for {len(parsed)} words; pass one for each word.")
+    try:
+        arcs = tree_distances(given)  # [words, words], negative to the left
+    except ValueError as error:
+        raise InputError(f"heads: {error}; pass the number of each word's head, and 0 once.") from None
+    places = np.arange(len(parsed))
     steps = places[None, :] - places[:, None]
-    subject, street, verb = PARSED.index("animal"), PARSED.index("street"), PARSED.index("tired")
+    far = int(np.abs(arcs)[0].argmax()) if record.is_own else 6
+    first, second = (0, far) if record.is_own else (1, 7)  # animal and tired
     record.equal(
-        "animal and tired: distance in words, in arcs", (6, 1), (int(steps[subject, verb]), int(arcs[subject, verb]))
+        f"{parsed[first]} and {parsed[second]}: distance in words, in arcs",
+        (6, 1),
+        (int(steps[first, second]), int(arcs[first, second])),
     )
-    record.equal("street and was: distance in words, in arcs", (1, 4), (int(steps[street, 6]), int(arcs[street, 6])))
+    pairs = [(0, len(parsed) - 1)] if record.is_own else [(1, 7), (1, 3), (5, 6), (0, 4)]
+    if not record.is_own:
+        record.equal("street and was: distance in words, in arcs", (1, 4), (int(steps[5, 6]), int(arcs[5, 6])))
     neighbors = int((np.abs(arcs) == 1).sum()) // 2
-    record.equal("pairs that are one arc apart: one less than words", len(PARSED) - 1, neighbors)
-    record.equal("reversed pair: the same number with the opposite sign", True, bool((arcs == -arcs.T).all()))
-    chain = tree_distances([*range(2, len(PARSED) + 1), 0])  # the head of each word is the next word
-    record.equal("a chain as a tree: the distances are those of the text", True, bool((chain == steps).all()))
-    record.show(Grid(list(PARSED), list(PARSED), np.abs(arcs).tolist(), "Distances in arcs", digits=0))
-    rows = [
-        (f"{PARSED[a]} – {PARSED[b]}", abs(int(steps[a, b])), abs(int(arcs[a, b])))
-        for a, b in ((subject, verb), (subject, 3), (street, 6), (0, 4))
-    ]
+    record.equal("pairs that are one arc apart: one less than words", len(parsed) - 1, neighbors, law=True)
+    record.equal("reversed pair: the same number with the opposite sign", True, bool((arcs == -arcs.T).all()), law=True)
+    chain = tree_distances([*range(2, len(parsed) + 1), 0])  # the head of each word is the next word
+    record.equal("a chain as a tree: the distances are those of the text", True, bool((chain == steps).all()), law=True)
+    record.show(Grid(parsed, parsed, np.abs(arcs).tolist(), "Distances in arcs", digits=0))
+    rows = [(f"{parsed[a]} – {parsed[b]}", abs(int(steps[a, b])), abs(int(arcs[a, b]))) for a, b in pairs]
     record.show(Table(["words", "distance in the text", "distance in the tree"], rows))
     record.answer(
-        f"Here at most {int(np.abs(arcs).max())} arcs, compared with {len(PARSED) - 1} positions in the text: trees "
-        "are shallow. The predicate of the animal is one arc away, however long the clause between them is. In a "
+        f"Here at most {int(np.abs(arcs).max())} arcs, compared with {len(parsed) - 1} positions in the text: trees "
+        "are shallow. A subject is one arc from its predicate, however long the clause between them is. In a "
         "network with relative positions, these distances can replace the linear ones (parsed_batch)."
     )
 
@@ -182,6 +195,11 @@ LESSONS = (
         ("nn.positions:sinusoidal_positions",),
         "Can attention compute the distance of two tokens from these vectors?",
         _sinusoids,
+        (
+            integer("width", "Width d of the encoding", 512, SMALLEST, 512, 2),
+            integer("position", "Position whose encoding is compared", 100, 0, LENGTH - 1),
+            integer("distance", "Distance k of two positions", 100, 1, LENGTH // 2),
+        ),
     ),
     Lesson(
         "position-ideas",
@@ -211,6 +229,10 @@ LESSONS = (
         ("nn.relative:RelativeVectors.score_terms", "nn.rotary:rotate_query_key"),
         "What happens to distances larger than those in training?",
         _relative,
+        (
+            integer("shift", "Shift of the sentence", 20, 1, 59),
+            integer("limit", "Largest distance with an embedding", 2, 2, 16),
+        ),
     ),
     Lesson(
         "tree-distances",
@@ -223,5 +245,9 @@ LESSONS = (
         ("data.parses:tree_distances",),
         "What is the largest distance of two words in the tree?",
         _tree,
+        (
+            text("words", "Sentence", PARSED, 2),
+            matrix("heads", "Number of each word's head, 0 for the root", HEADS, 0, 64, rows=1),
+        ),
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..inputs import number
 from ..lesson import AUTOENCODER, Lesson
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 PART = "Tasks"
 
 
-def _imbalance(record: LessonRecorder) -> None:
+def _imbalance(record: LessonRecorder, rare: float, separation: float) -> None:
     import numpy as np
 
     from ...core.randomness import generator
@@ -23,22 +24,25 @@ def _imbalance(record: LessonRecorder) -> None:
     rng = generator(0, "lesson rare")
     rows = []
     always = 0.0
-    for share in (0.10, 0.05):
+    for share in (0.10, rare):
         gold = (np.arange(2000) < 2000 * share).astype(int)
         never = np.zeros(2000, dtype=int)
         always = accuracy(gold, never)
-        record.near(f"accuracy of 'never', {share:.0%} rare", 1 - share, always, digits=2)
-        record.near(f"its F1, {share:.0%} rare", 0.0, f1(gold, never), digits=1)
-        record.near(f"PR-AUC of a random ranking, {share:.0%} rare", share, pr_auc(gold, np.ones(2000)), digits=2)
-        scores = rng.normal(gold * 1.5, 1.0)
+        true = gold.mean()  # of 2,000 texts
+        record.near(f"accuracy of 'never', {share:.0%} rare", 1 - true, always, digits=2, law=True)
+        record.near(f"its F1, {share:.0%} rare", 0.0, f1(gold, never), digits=1, law=True)
+        ranked = pr_auc(gold, np.ones(2000))
+        record.near(f"PR-AUC of a random ranking, {share:.0%} rare", true, ranked, digits=2, law=True)
+        scores = rng.normal(gold * separation, 1.0)
         cut = choose_threshold(scores, gold.astype(bool), [str(row) for row in range(2000)]).value
-        given, half = (scores > cut).astype(int), (scores > 1.5).astype(int)
+        given, half = (scores > cut).astype(int), (scores > separation).astype(int)
         rows.append((f"{share:.0%}", accuracy(gold, given), f1(gold, given), f1(gold, half), pr_auc(gold, scores)))
         record.holds(
             f"a chosen threshold, {share:.0%} rare",
             "not 0.5",
             f"F1 {f1(gold, given):.3f}, at the middle {f1(gold, half):.3f}",
             f1(gold, given) >= f1(gold, half),
+            law=True,
         )
     record.show(Table(["rare", "accuracy", "F1", "F1 at the middle", "PR-AUC"], rows))
     record.show(
@@ -47,7 +51,7 @@ def _imbalance(record: LessonRecorder) -> None:
                 Bar("majority-class baseline", always, f"{always:.1%}"),
                 Bar("the model", rows[-1][1], f"{rows[-1][1]:.1%}"),
             ],
-            title="Accuracy with 5% rare examples",
+            title=f"Accuracy with {rare:.0%} rare examples",
         )
     )
     record.answer(
@@ -56,7 +60,7 @@ def _imbalance(record: LessonRecorder) -> None:
     )
 
 
-def _reconstruction(record: LessonRecorder) -> None:
+def _reconstruction(record: LessonRecorder, outside: float, threshold: float) -> None:
     import torch
 
     from ...models.autoencoder import AutoencoderHead
@@ -77,11 +81,13 @@ def _reconstruction(record: LessonRecorder) -> None:
     like = torch.zeros(1, 8)
     like[0, 0], like[0, 1] = 6.0, 6.0
     unlike = torch.zeros(1, 8)
-    unlike[0, 5] = 6.0
+    unlike[0, 5] = outside
     errors = [float(head(one).detach()) for one in (like, unlike)]
     record.equal("width of the bottleneck: a quarter", 2, head.down.weight.shape[0])
-    record.near("error of a vector in its subspace", 0.0, errors[0], of=errors)
-    record.near("error of a vector outside: 6² / 8", 4.5, errors[1], digits=2)
+    record.near("error of a vector in its subspace", 0.0, errors[0], of=errors, law=True)
+    record.near(f"error of a vector outside: {outside:g}² / 8", outside**2 / 8, errors[1], digits=2, law=True)
+    verdicts = ["anomaly" if error > threshold else "like the training data" for error in errors]
+    record.equal(f"threshold {threshold:g}: inside, outside", "like the training data, anomaly", ", ".join(verdicts))
     head.fit_scale(torch.tensor([[1.0] * 8, [3.0] * 8]))
     record.near("center and scale of 1 and 3", [2.0, 0.0], [float(head.center[0]), float(head.log_scale[0])], digits=1)
     record.show(
@@ -94,8 +100,8 @@ def _reconstruction(record: LessonRecorder) -> None:
         )
     )
     record.answer(
-        f"None: it is trained only on the common class, and a large reconstruction error ({errors[1]:.1f} compared "
-        f"with {errors[0]:.1f} here) marks an anomaly. The page docs/how-to/imbalance.md compares it with weighted "
+        f"None: it is trained only on the common class, and a large reconstruction error ({errors[1]:.2f} compared "
+        f"with {errors[0]:.2f} here) marks an anomaly. The page docs/how-to/imbalance.md compares it with weighted "
         "fine-tuning on real data; maskwright finetune anomaly trains it."
     )
 
@@ -116,6 +122,10 @@ LESSONS = (
         ),
         "Does accuracy distinguish a good model from one that never finds a rare example?",
         _imbalance,
+        (
+            number("rare", "Fraction of rare examples", 0.05, 0.01, 0.5, 0.01),
+            number("separation", "Mean score of the rare class; the other has 0", 1.5, 0, 5),
+        ),
     ),
     Lesson(
         "reconstruction",
@@ -128,5 +138,9 @@ LESSONS = (
         ("models.autoencoder:AutoencoderHead.forward", "models.autoencoder:AutoencoderHead.fit_scale"),
         "How many rare training examples does it need?",
         _reconstruction,
+        (
+            number("outside", "Component outside of the learned subspace", 6, 0, 20),
+            number("threshold", "Error above which a text is an anomaly", 1, 0, 60),
+        ),
     ),
 )

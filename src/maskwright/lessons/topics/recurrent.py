@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from ..inputs import integer, number
 from ..lesson import SESSION, Lesson
 from ..recorder import tiny, tolerance
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 PART = "Recurrent networks"
 
 
-def _gates(record: LessonRecorder) -> None:
+def _gates(record: LessonRecorder, forget: float, insert: float, output: float, x: float, state: float) -> None:
     import torch
 
     from ...nn.cells import CellWeights, gru_step, lstm_step, unroll
@@ -27,15 +28,19 @@ def _gates(record: LessonRecorder) -> None:
     none = torch.zeros(4, dtype=torch.float64)
     weights = CellWeights(column, torch.zeros(4, 1, dtype=torch.float64), none, none)
     one = torch.ones(1, 1, dtype=torch.float64)
-    h, c = lstm_step(weights, one, (0 * one, one))
-    memory = 0.5 * 1 + 0.5 * math.tanh(1)
-    record.near("i, f, o = σ(0) = 0.5, C̃ = tanh(1): C = f·1 + i·C̃", memory, float(c))
-    record.near("h = o · tanh(C)", 0.5 * math.tanh(memory), float(h))
+    biases = torch.tensor([insert, forget, 0.0, output], dtype=torch.float64)
+    own = CellWeights(column, torch.zeros(4, 1, dtype=torch.float64), biases, none)
+    h, c = lstm_step(own, x * one, (0 * one, state * one))
+    i, f, o = (1 / (1 + math.exp(-bias)) for bias in (insert, forget, output))
+    memory = f * state + i * math.tanh(x)
+    gates = f"i = {i:.2f}, f = {f:.2f}, o = {o:.2f}"
+    record.near(f"{gates}, C̃ = tanh({x:g}): C = f·{state:g} + i·C̃", memory, float(c), of=[state, x], law=True)
+    record.near("h = o · tanh(C)", o * math.tanh(memory), float(h), law=True)
     three = CellWeights(column[1:], weights.U[1:], none[1:], none[1:])  # r, z, n
     (gru,) = gru_step(
         CellWeights(column[[0, 1, 3]] + torch.tensor([[0.0], [0.0], [1.0]]), three.U, none[1:], none[1:]), one, (one,)
     )
-    record.near("a GRU with z = 0.5, n = tanh(1), h = 1", 0.5 * math.tanh(1) + 0.5, float(gru))
+    record.near("a GRU with z = 0.5, n = tanh(1), h = 1", 0.5 * math.tanh(1) + 0.5, float(gru), law=True)
     layer = _layer("lstm", 3, 4)
     tokens = torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
     fast, _ = layer(tokens, PackedRecurrence([5]))
@@ -43,13 +48,16 @@ def _gates(record: LessonRecorder) -> None:
     slow, _ = unroll("lstm", layer.weights(), tokens[:, None], (blank, blank))
     record.same("five steps by the formulas and by the kernel", "the same", fast, slow[:, 0])
     open_gate = CellWeights(weights.W, weights.U, torch.tensor([-9.0, 9.0, 0.0, 0.0], dtype=torch.float64), none)
+    cells = {"forget gate open, input gate closed": open_gate, "both half open": weights}
+    if record.is_own:
+        cells[f"forget gate {f:.2f}"] = own
     lines = {}
-    for name, own in (("forget gate open, input gate closed", open_gate), ("both half open", weights)):
-        state: tuple[Any, ...] = (0 * one, one)
+    for name, cell in cells.items():
+        carried: tuple[Any, ...] = (0 * one, one)
         kept: list[float] = []
         for _ in range(20):
-            state = lstm_step(own, 0 * one, state)
-            kept.append(float(state[1]))
+            carried = lstm_step(cell, 0 * one, carried)
+            kept.append(float(carried[1]))
         lines[name] = kept
     record.show(
         Curves(
@@ -81,7 +89,7 @@ def _layer(cell: Any, inputs: int, size: int, side: Any = "left") -> Any:
     return layer
 
 
-def _directions(record: LessonRecorder) -> None:
+def _directions(record: LessonRecorder, changed: int) -> None:
     import torch
 
     from ...nn.cells import unroll
@@ -89,36 +97,39 @@ def _directions(record: LessonRecorder) -> None:
     from ...report import Grid
 
     layer = _layer("lstm", 3, 4, "both")
-    tokens = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
-    before, _ = layer(tokens, PackedRecurrence([6]))
-    record.equal("output width, cells of 4", 8, before.shape[1])
-    changed = tokens.clone()
-    changed[3] += 1
-    moved = (layer(changed, PackedRecurrence([6]))[0] - before).abs().detach()
+    tokens = 6
+    inputs = torch.randn(tokens, 3, generator=torch.Generator().manual_seed(0))
+    before, _ = layer(inputs, PackedRecurrence([tokens]))
+    record.equal("output width, cells of 4", 8, before.shape[1], law=True)
+    other = inputs.clone()
+    other[changed - 1] += 1
+    moved = (layer(other, PackedRecurrence([tokens]))[0] - before).abs().detach()
     noise = tolerance(before)
     left, right = moved[:, :4].amax(dim=1) > noise, moved[:, 4:].amax(dim=1) > noise
-    record.equal("tokens where the forward half changes", "4, 5, 6", ", ".join(str(n + 1) for n in range(6) if left[n]))
-    record.equal(
-        "tokens where the backward half changes", "1, 2, 3, 4", ", ".join(str(n + 1) for n in range(6) if right[n])
-    )
+    for name, half, places in (
+        ("forward", left, range(changed, tokens + 1)),
+        ("backward", right, range(1, changed + 1)),
+    ):
+        found = ", ".join(str(n + 1) for n in range(tokens) if half[n])
+        record.equal(f"tokens where the {name} half changes", ", ".join(map(str, places)), found, law=True)
     blank = torch.zeros(1, 4)
-    by_formula, _ = unroll("lstm", layer.weights(0), tokens[:, None], (blank, blank))
+    by_formula, _ = unroll("lstm", layer.weights(0), inputs[:, None], (blank, blank))
     record.same("the forward half, by the formulas", "concatenated", by_formula[:, 0], before[:, :4], said="differs by")
     record.show(
         Grid(
-            [f"token {n + 1}" for n in range(6)],
+            [f"token {n + 1}" for n in range(tokens)],
             [*(f"→{n}" for n in range(4)), *(f"←{n}" for n in range(4))],
             moved.tolist(),
-            "Changes of the output when token 4 changes",
+            f"Changes of the output when token {changed} changes",
         )
     )
     record.answer(
-        f"No: the backward half at token 1 has processed all {len(tokens)} tokens, including those to generate. A "
+        f"No: the backward half at token 1 has processed all {tokens} tokens, including those to generate. A "
         "bidirectional network is for tagging and classification; this is why ELMo keeps its two directions separate."
     )
 
 
-def _memory(record: LessonRecorder) -> None:
+def _memory(record: LessonRecorder, boundary: int) -> None:
     import torch
 
     from ...nn.recurrent import RecurrentStack
@@ -128,33 +139,33 @@ def _memory(record: LessonRecorder) -> None:
     stack.initialize(torch.Generator().manual_seed(2))
     tokens = torch.randn(12, 3, generator=torch.Generator().manual_seed(0))
     whole = stack(tokens, [12]).last.detach()
-    first = stack(tokens[:6], [6])
-    carried = stack(tokens[6:], [6], first.states).last.detach()
-    reset = stack(tokens[6:], [6]).last.detach()
-    record.same("two segments with carried state, and one sequence", "infinite memory", carried, whole[6:])
-    lost = (reset - whole[6:]).abs().amax(dim=1)
+    first, rest = stack(tokens[:boundary], [boundary]), 12 - boundary
+    carried = stack(tokens[boundary:], [rest], first.states).last.detach()
+    reset = stack(tokens[boundary:], [rest]).last.detach()
+    record.same("two segments with carried state, and one sequence", "infinite memory", carried, whole[boundary:])
+    lost = (reset - whole[boundary:]).abs().amax(dim=1)
     record.holds(
         "with a reset state",
         "different outputs",
         f"differs by {float(lost.max()):.2f}",
         float(lost.max()) > 0.05,
     )
-    record.equal("layers with a state", 2, len(first.states))
+    record.equal("layers with a state", 2, len(first.states), law=True)
     record.show(
         Bars(
-            [Bar(f"token {7 + n}", float(one)) for n, one in enumerate(lost)],
+            [Bar(f"token {boundary + 1 + n}", float(one)) for n, one in enumerate(lost)],
             title="Difference after the boundary, if the state is reset",
         )
     )
     ratio = float(lost[0] / lost[-1])
     record.answer(
-        f"The effect decays: the first token after the boundary differs by {float(lost[0]):.2f}, the sixth by "
+        f"The effect decays: the first token after the boundary differs by {float(lost[0]):.2f}, the last by "
         f"{float(lost[-1]):.3f}, {ratio:.0f} times less. Carrying the state costs nothing, but no gradient crosses the "
         "boundary: truncated backpropagation."
     )
 
 
-def _fading(record: LessonRecorder) -> None:
+def _fading(record: LessonRecorder, distance: int, layers: int) -> None:
     from ...core.randomness import generator
     from ...inspect.gradients import fading
     from ...models.build import build
@@ -164,15 +175,15 @@ def _fading(record: LessonRecorder) -> None:
     ids = generator(0, "lesson text").integers(5, 60, 400).tolist()
     found = {}
     for name in ("rnn-small", "gru-small", "lstm-small"):
-        network = preset(name, vocab_size=60, hidden_size=32, num_hidden_layers=2)
-        found[name] = fading(build(network, "clm", seed=1), ids, 20, name)
+        network = preset(name, vocab_size=60, hidden_size=32, num_hidden_layers=layers)
+        found[name] = fading(build(network, "clm", seed=1), ids, distance, name)
     rnn, lstm = found["rnn-small"], found["lstm-small"]
     for name, one in found.items():
-        record.near(f"{name}: at distance 1", 1.0, one.norms[0], digits=1)
+        record.near(f"{name}: at distance 1", 1.0, one.norms[0], digits=1, law=True)
     product, gradient = _chain()
     record.same("∂L⁴/∂V¹ = ∂L⁴/∂V³ · ∂V³/∂V² · ∂V²/∂V¹", "the chain rule", product, gradient)
     record.holds(
-        "RNN and LSTM at distance 20",
+        f"RNN and LSTM at distance {distance}",
         "the RNN's vanishes first",
         f"{tiny(rnn.norms[-1])} and {tiny(lstm.norms[-1])}",
         rnn.norms[-1] < lstm.norms[-1] / 5,
@@ -183,7 +194,7 @@ def _fading(record: LessonRecorder) -> None:
         f"RNN {rnn.factor:.2f}, LSTM {lstm.factor:.2f}",
         0 < rnn.factor < lstm.factor < 1.05,
     )
-    x = [float(n) for n in range(1, 21)]
+    x = [float(n) for n in range(1, distance + 1)]
     record.show(
         Curves(
             [
@@ -199,7 +210,7 @@ def _fading(record: LessonRecorder) -> None:
     )
     half = "never" if lstm.half is None else f"after {lstm.half:.0f} tokens"
     record.answer(
-        f"The RNN's gradient is multiplied by {rnn.factor:.2f} per token, so 20 tokens back it is "
+        f"The RNN's gradient is multiplied by {rnn.factor:.2f} per token, so {distance} tokens back it is "
         f"{tiny(rnn.norms[-1])}. The LSTM's is halved {half}, because it adds to its cell state instead of multiplying "
         "it."
     )
@@ -244,6 +255,13 @@ LESSONS = (
         ("nn.cells:lstm_step", "nn.cells:gru_step"),
         "Can a cell keep a value for twenty steps?",
         _gates,
+        (
+            number("forget", "Forget gate before the sigmoid", 0, -9, 9, 0.5),
+            number("insert", "Input gate before the sigmoid", 0, -9, 9, 0.5),
+            number("output", "Output gate before the sigmoid", 0, -9, 9, 0.5),
+            number("x", "Input x", 1, -3, 3),
+            number("state", "Previous cell state C", 1, -3, 3),
+        ),
     ),
     Lesson(
         "two-directions",
@@ -255,6 +273,7 @@ LESSONS = (
         ("nn.recurrent:RecurrentLayer.forward",),
         "Can such a network generate text?",
         _directions,
+        (integer("changed", "Number of the changed token, of 6", 4, 1, 6),),
     ),
     Lesson(
         "carried-memory",
@@ -267,6 +286,7 @@ LESSONS = (
         ("nn.recurrent:RecurrentStack.forward",),
         "How long does a reset of the state have an effect?",
         _memory,
+        (integer("boundary", "Tokens of the first of two segments, of 12", 6, 1, 10),),
     ),
     Lesson(
         "fading-gradients",
@@ -279,5 +299,9 @@ LESSONS = (
         ("inspect.gradients:fading", "nn.cells:elman_step"),
         "Why does an LSTM learn longer dependencies?",
         _fading,
+        (
+            integer("distance", "Largest distance in tokens", 20, 5, 40),
+            integer("layers", "Number of layers", 2, 1, 4),
+        ),
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..inputs import integer
 from ..lesson import APPLICATIONS, FRONTIERS, NEUROCOMPUTING, Lesson
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ GPT2 = {
 }
 
 
-def _bert(record: LessonRecorder) -> None:
+def _bert(record: LessonRecorder, layers: int, width: int, vocabulary: int) -> None:
     from ...models.describe import parameter_count
     from ...models.presets import preset
     from ...report import Bar, Bars, Table
@@ -31,12 +32,14 @@ def _bert(record: LessonRecorder) -> None:
         note = "rounded on the slides" if name == "bert-base" else "the slides differ"
         record.off(name, slide, exact, found, f"{note}; exact with 30,522 words and the pooler")
         rows.append((name, config.num_hidden_layers, config.hidden_size, config.num_attention_heads, found))
-    base = preset("bert-base")
-    width, inner = base.hidden_size, base.intermediate_size
+    sizes = {"hidden_size": width, "num_attention_heads": width // 64, "intermediate_size": 4 * width}
+    base = preset("bert-base", num_hidden_layers=layers, vocab_size=vocabulary, **sizes)
+    inner = base.intermediate_size
     tables = (base.vocab_size + base.max_position_embeddings + base.type_vocab_size + 2) * width
     layer = 4 * (width + 1) * width + (width + 1) * inner + (inner + 1) * width + 4 * width
     pooler = (width + 1) * width
-    record.equal("tables + 12 layers + pooler, by hand", tables + 12 * layer + pooler, parameter_count(base))
+    whole = parameter_count(base)
+    record.equal(f"tables + {layers} layers + pooler, by hand", tables + layers * layer + pooler, whole, law=True)
     record.show(
         Table(
             ["preset", "layers", "width", "heads", "parameters"], rows, right=["layers", "width", "heads", "parameters"]
@@ -44,17 +47,18 @@ def _bert(record: LessonRecorder) -> None:
         Bars(
             [
                 Bar("tables", tables, f"{tables / 1e6:.1f} M"),
-                Bar("12 layers", 12 * layer, f"{12 * layer / 1e6:.1f} M"),
+                Bar(f"{layers} layers", layers * layer, f"{layers * layer / 1e6:.1f} M"),
                 Bar("pooler", pooler, f"{pooler / 1e6:.1f} M"),
             ],
-            title="Parameters of BERT-Base",
+            title=f"Parameters of BERT with {layers} layers of width {width}",
         ),
     )
-    deeper = parameter_count(preset("bert-base", num_hidden_layers=24))
-    record.equal("12 more layers add", 12 * layer, deeper - parameter_count(base))
+    deeper = parameter_count(preset("bert-base", num_hidden_layers=2 * layers, vocab_size=vocabulary, **sizes))
+    record.equal(f"{layers} more layers add", layers * layer, deeper - whole, law=True)
     record.answer(
-        f"Only in part: more depth gives {deeper / 1e6:.0f} M. BERT-Large is also a third wider, and the size of a "
-        f"layer is quadratic in its width. One layer of BERT-Base has {layer:,} parameters."
+        f"Only in part: twice the depth gives {deeper / 1e6:.0f} M instead of {whole / 1e6:.0f} M. BERT-Large is also "
+        f"a third wider, and the size of a layer is quadratic in its width. One layer of width {width} has {layer:,} "
+        "parameters."
     )
 
 
@@ -86,12 +90,13 @@ def _gpt2(record: LessonRecorder) -> None:
     )
 
 
-def _transformer(record: LessonRecorder) -> None:
+def _transformer(record: LessonRecorder, vocabulary: int) -> None:
     from ...models.describe import parameter_count
     from ...models.presets import preset
     from ...report import Bar, Bars
 
     sizes = (25_000, 32_000, 37_000)
+    own = parameter_count(preset("transformer-base", vocab_size=vocabulary), "seq2seq")
     found = {size: parameter_count(preset("transformer-base", vocab_size=size), "seq2seq") for size in sizes}
     record.equal("rows of the output layer", sizes[2] - sizes[1], (found[37_000] - found[32_000]) // 513)
     record.equal("parameters per word: 512 and a bias", 513, (found[37_000] - found[32_000]) / 5_000)
@@ -102,47 +107,66 @@ def _transformer(record: LessonRecorder) -> None:
         len(set(found.values())) == 3,
         "the output slide has 25,000, the data slide 32,000 (en-fr) and 37,000 (en-de): all can be set",
     )
-    record.show(Bars([Bar(f"{size:,} words", count, f"{count / 1e6:.1f} M") for size, count in found.items()]))
-    apart = parameter_count(preset("transformer-base", vocab_size=37_000, decoder_vocab_size=37_000), "seq2seq")
+    each = 513 * (vocabulary - 25_000)
+    record.equal(f"{vocabulary:,} words: 513 for each more or less than 25,000", found[25_000] + each, own, law=True)
+    counts = sorted((found | {vocabulary: own}).items())
+    record.show(Bars([Bar(f"{size:,} words", count, f"{count / 1e6:.1f} M") for size, count in counts]))
+    two = preset("transformer-base", vocab_size=vocabulary, decoder_vocab_size=vocabulary)
+    apart = parameter_count(two, "seq2seq")
     record.holds(
         "separate vocabularies",
         "(shared)",
-        f"{apart / 1e6:.1f} M instead of {found[37_000] / 1e6:.1f} M",
-        apart == found[37_000] + 37_000 * 512,
+        f"{apart / 1e6:.1f} M instead of {own / 1e6:.1f} M",
+        apart == own + vocabulary * 512,
+        law=True,
     )
     record.answer(
-        f"A second table of 37,000 rows of 512, {37_000 * 512 / 1e6:.1f} M parameters, is saved: source, target and "
-        "output share one table, and names and numbers with the same spelling in both languages are one entry."
+        f"A second table of {vocabulary:,} rows of 512, {vocabulary * 512 / 1e6:.1f} M parameters, is saved: source, "
+        "target and output share one table, and names and numbers with the same spelling in both languages are one "
+        "entry."
     )
 
 
-def _smaller(record: LessonRecorder) -> None:
+def _smaller(record: LessonRecorder, layers: int, embedding: int) -> None:
     from ...models.describe import parameter_count
     from ...models.presets import preset
     from ...report import Bar, Bars
 
     base, distil = parameter_count(preset("bert-base")), parameter_count(preset("distilbert-base"))
     record.near("DistilBERT: smaller by 40 %", 0.4, 1 - distil / base, 0.01, digits=3)
-    albert = parameter_count(preset("albert-base"))
+    words = preset("albert-base", num_hidden_layers=layers, embedding_size=embedding)
+    albert = parameter_count(words)
     record.equal("ALBERT: 12 M", 12, round(albert / 1e6))
-    deep = {layers: parameter_count(preset("albert-base", num_hidden_layers=layers)) for layers in (6, 12, 24)}
-    record.equal("ALBERT with 6, 12, 24 layers", [albert] * 3, list(deep.values()))
-    words = preset("albert-base")
-    factorized = words.vocab_size * (words.embedding_size or 0) + (words.embedding_size or 0) * words.hidden_size
+    depths = sorted({6, 12, 24, layers})
+    deep = [parameter_count(preset("albert-base", num_hidden_layers=n, embedding_size=embedding)) for n in depths]
+    record.equal(f"ALBERT with {', '.join(map(str, depths))} layers", [albert] * len(depths), deep, law=True)
+    bert = parameter_count(preset("bert-base", num_hidden_layers=layers))
     record.holds(
-        "word embeddings: V × 128 + 128 × 768", "V × 768 is 23.0 M", f"{factorized / 1e6:.1f} M", factorized < 4e6
+        f"BERT with {layers} layers", "(not shared)", f"{bert / 1e6:.1f} M", bert > albert or layers == 1, law=True
+    )
+    factorized = words.vocab_size * embedding + embedding * words.hidden_size
+    record.holds(
+        f"word embeddings: V × {embedding} + {embedding} × 768",
+        "V × 768 is 23.0 M",
+        f"{factorized / 1e6:.1f} M",
+        factorized < 4e6,
     )
     record.show(
         Bars(
             [
                 Bar(name, count, f"{count / 1e6:.1f} M")
-                for name, count in (("BERT-Base", base), ("DistilBERT", distil), ("ALBERT-Base", albert))
+                for name, count in (
+                    ("BERT-Base", base),
+                    (f"BERT, {layers} layers", bert),
+                    ("DistilBERT", distil),
+                    (f"ALBERT, {layers} layers, embeddings of {embedding}", albert),
+                )
             ]
         )
     )
     record.answer(
-        f"No. Shared layers reduce memory and file size ({albert / 1e6:.1f} M), not computation: all twelve layers are "
-        "computed. DistilBERT has six layers and takes half the time."
+        f"No. Shared layers reduce memory and file size ({albert / 1e6:.1f} M), not computation: all {layers} layers "
+        "are computed. DistilBERT has six layers and takes half the time."
     )
 
 
@@ -157,6 +181,11 @@ LESSONS = (
         ("models.describe:parameter_count",),
         "Is BERT-Large large because of its depth?",
         _bert,
+        (
+            integer("layers", "Number of layers", 12, 1, 48),
+            integer("width", "Width of the hidden states", 768, 64, 4096, 64),
+            integer("vocabulary", "Vocabulary size", 30_522, 1000, 250_000),
+        ),
     ),
     Lesson(
         "gpt2-sizes",
@@ -181,6 +210,7 @@ LESSONS = (
         ("models.describe:parameter_count",),
         "What does a shared vocabulary for two languages save?",
         _transformer,
+        (integer("vocabulary", "Vocabulary size", 37_000, 1000, 250_000),),
     ),
     Lesson(
         "smaller-models",
@@ -193,5 +223,9 @@ LESSONS = (
         ("models.describe:parameter_count",),
         "Is ALBERT faster because it is smaller?",
         _smaller,
+        (
+            integer("layers", "Number of layers", 12, 1, 48),
+            integer("embedding", "Dimensions of ALBERT's word embeddings", 128, 16, 512, 16),
+        ),
     ),
 )

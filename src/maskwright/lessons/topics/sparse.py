@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ...core.plural import plural
+from ..inputs import integer
 from ..lesson import APPLICATIONS, SESSION, Lesson
 from ..recorder import tolerance
 
@@ -14,24 +17,32 @@ PART = "Smaller and longer"
 LENGTHS = (512, 1024, 2048, 4096)
 
 
-def _big_bird(record: LessonRecorder) -> None:
+def _big_bird(record: LessonRecorder, random: int, window: int, ends: int, blocks: int) -> None:
     from ...models.flops import keys_seen
     from ...models.presets import preset
     from ...nn.sparse_rules import big_bird, global_only, random_only, window_only
     from ...report import Chart, Curves, SeenBlocks, Series
 
     drawn = {
-        "(a) random": random_only(1, 2).pattern(12, 1).draw(),
-        "(b) window": window_only(1).pattern(12, 1).draw(),
-        "(c) global": global_only(1).pattern(12, 1).draw(),
-        "(d) together": big_bird(1, 2).pattern(12, 1).draw(),
+        "(a) random": random_only(1, random).pattern(blocks, 1).draw(),
+        "(b) window": window_only(1, window).pattern(blocks, 1).draw(),
+        "(c) global": global_only(1, ends, ends).pattern(blocks, 1).draw(),
+        "(d) together": replace(big_bird(1, random), window_blocks=window, first_blocks=ends, last_blocks=ends)
+        .pattern(blocks, 1)
+        .draw(),
     }
     record.show(SeenBlocks(drawn, title=""))
     record.equal("(b) row 6 of the window", "....###.....", drawn["(b) window"].split("\n")[5])
-    record.equal("(c) the first row attends to all", "#" * 12, drawn["(c) global"].split("\n")[0])
+    record.equal("(c) the first row attends to all", "#" * blocks, drawn["(c) global"].split("\n")[0], law=True)
     record.equal("(c) row 6 attends to both ends", "#..........#", drawn["(c) global"].split("\n")[5])
     rows = drawn["(d) together"].split("\n")
     record.equal("(d) key blocks of a middle row: 3 + 2 + 2", 7, rows[5].count("#"))
+    most = 2 * window + 1 + 2 * ends + random
+    middle = rows[blocks // 2].count("#")
+    what = f"(d) key blocks of the middle row: at most {2 * window + 1} + {2 * ends} + {random}"
+    record.holds(what, f"at most {most}", f"{middle} of {blocks}", middle <= most, law=True)
+    filled = sum(row.count("#") for row in rows) / blocks**2
+    record.holds("(d) computed fraction of all pairs", "(asked)", f"{filled:.0%}", 0 < filled <= 1, law=True)
     sparse, full = preset("bigbird-base", attention="big_bird"), preset("bigbird-base", attention="full")
     seen = {length: keys_seen(sparse, length) for length in LENGTHS}
     grows = seen[4096] / seen[1024]
@@ -65,7 +76,7 @@ def _big_bird(record: LessonRecorder) -> None:
     )
 
 
-def _window(record: LessonRecorder) -> None:
+def _window(record: LessonRecorder, side: int, layers: int) -> None:
     import torch
 
     from ...data.batch import Batch
@@ -73,12 +84,13 @@ def _window(record: LessonRecorder) -> None:
     from ..small import small_network
 
     ids = [5, 9, 13, 17, 21, 25, 29, 33]
-    model = small_network(40, attention="window", window_size=2, num_hidden_layers=3)
+    model = small_network(40, attention="window", window_size=2 * side, num_hidden_layers=layers)
     found = model.encode(Batch.from_sequences([ids]), hidden_states=True, attentions=True)
     assert found.attentions is not None and found.hidden_states is not None
     weights = found.attentions[0][0][0].detach()
-    far = (torch.arange(8)[:, None] - torch.arange(8)).abs() > 1
-    record.equal("weights beyond the window", 0.0, float(weights[far].abs().max()))
+    far = (torch.arange(8)[:, None] - torch.arange(8)).abs() > side
+    beyond = float(weights[far].abs().max()) if bool(far.any()) else 0.0
+    record.equal("weights beyond the window", 0.0, beyond, law=True)
     record.same("each row sums to", "1", weights.sum(dim=1), torch.ones(8), said="1 within")
     changed = model.encode(Batch.from_sequences([[39, *ids[1:]]]), hidden_states=True).hidden_states
     assert changed is not None
@@ -86,7 +98,9 @@ def _window(record: LessonRecorder) -> None:
         int(((a - b).abs().amax(dim=1) > tolerance(a)).nonzero().max())
         for a, b in zip(found.hidden_states, changed, strict=True)
     ]
-    record.equal("reach of the first token after 0, 1, 2, 3 layers", [0, 1, 2, 3], reach)
+    by_hand = [min(n * side, 7) for n in range(layers + 1)]
+    after = ", ".join(map(str, range(layers + 1)))
+    record.equal(f"reach of the first token after {after} layers", by_hand, reach, law=True)
     wide = small_network(40, attention="window", window_size=64)
     full = small_network(40)
     batch = Batch.from_sequences([ids])
@@ -95,10 +109,17 @@ def _window(record: LessonRecorder) -> None:
     )
     shown = [[None if bool(far[a, b]) else float(weights[a, b]) for b in range(8)] for a in range(8)]
     names = [str(place + 1) for place in range(8)]
-    record.show(Grid(names, names, shown, "A window of one token on each side: dashed cells are not computed"))
+    record.show(
+        Grid(
+            names,
+            names,
+            shown,
+            f"A window of {plural(side, 'token', 'tokens')} on each side: dashed cells are not computed",
+        )
+    )
     record.answer(
-        f"One token further with each layer: {', '.join(map(str, reach))}. This is n / r of the slide's table: with a "
-        "window of r, two tokens at distance n are connected after n / r layers."
+        f"{plural(side, 'token', 'tokens')} further with each layer: {', '.join(map(str, reach))}. This is n / r of "
+        "the slide's table: with a window of r, two tokens at distance n are connected after n / r layers."
     )
 
 
@@ -119,6 +140,12 @@ LESSONS = (
         ),
         "To what fraction of a text of 4,096 tokens does a token attend?",
         _big_bird,
+        (
+            integer("random", "Random blocks per row", 2, 1, 8),
+            integer("window", "Blocks on each side", 1, 0, 8),
+            integer("ends", "Global blocks at each end", 1, 1, 4),
+            integer("blocks", "Blocks of the text", 12, 12, 40),
+        ),
     ),
     Lesson(
         "window",
@@ -130,5 +157,9 @@ LESSONS = (
         ("nn.sparse:attend_sparse",),
         "After how many layers does the first token affect the token three positions later?",
         _window,
+        (
+            integer("side", "Tokens on each side", 1, 1, 6),
+            integer("layers", "Number of layers", 3, 1, 8),
+        ),
     ),
 )

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..inputs import text
 from ..lesson import APPLICATIONS, Lesson
 
 if TYPE_CHECKING:
     from ..recorder import LessonRecorder
 
 PART = "Words and subword tokens"
+ENTRIES = "un ##aff ##able ##a ##f a ab ##bc"
+SEGMENTED = {"unaffable": "un ##aff ##able", "unfable": "un ##f ##able", "unaf": "un ##a ##f", "un☃able": "[UNK]"}
 SPLIT = (("taa", "aaa", "sty"), ("la", "ern"), ("Transformer", "ify"))
 
 
@@ -44,50 +47,50 @@ def _notations(record: LessonRecorder) -> None:
     )
 
 
-def _longest_match(record: LessonRecorder) -> None:
+def _longest_match(record: LessonRecorder, words: str, entries: str) -> None:
     from ...report import Token, Tokens
     from ...text.tokenizers.tokenizer import Tokenizer
     from ...text.tokenizers.trainers import pipelines
 
-    vocabulary = [*pipelines.SPECIAL_TOKENS, "un", "##aff", "##able", "##a", "##f", "a", "ab", "##bc"]
+    vocabulary = list(dict.fromkeys([*pipelines.SPECIAL_TOKENS, *entries.split()]))
     trained = pipelines.wordpiece(vocabulary, "wordpiece", True, {})
     tokenizer = Tokenizer(trained.backend, trained.config)
-    words = {"unaffable": "un ##aff ##able", "unfable": "un ##f ##able", "unaf": "un ##a ##f", "un☃able": "[UNK]"}
     rows = []
-    for word, slide in words.items():
+    for word in words.split():
         tokens = [tokenizer.tokens[one] for one in tokenizer.encode_plain([word])[0]]
-        record.equal(word, slide, " ".join(tokens))
+        record.equal(word, SEGMENTED.get(word, ""), " ".join(tokens))
+        joined = "".join(one.removeprefix("##") for one in tokens)
+        is_whole = joined == word or tokens == ["[UNK]"]
+        record.holds(f"{word}: tokens joined", "the word, or [UNK]", joined, is_whole, law=True)
         rows.append((word, [Token(one, "wrong" if one == "[UNK]" else "") for one in tokens]))
     greedy = [tokenizer.tokens[one] for one in tokenizer.encode_plain(["abc"])[0]]
     record.equal("abc, of a, ab and ##bc", "[UNK]", " ".join(greedy))
     record.show(Tokens(rows, note="Vocabulary: " + " ".join(vocabulary[5:])))
     record.answer(
-        f"No: abc could be a ##bc, but the longest match is ab, there is no ##c, and the result is {greedy[0]}. Real "
-        "vocabularies contain every letter at the start and inside of words, so this does not happen with known "
-        "letters."
+        "No: with a, ab and ##bc, abc could be a ##bc, but the longest match is ab, there is no ##c, and the result is "
+        f"{' '.join(greedy)} here. Real vocabularies contain every letter at the start and inside of words, so this "
+        "does not happen with known letters."
     )
 
 
-def _bytes(record: LessonRecorder) -> None:
+def _bytes(record: LessonRecorder, text: str) -> None:
     from ...report import Table
     from ...text.tokenizers.tokenizer import Tokenizer
 
-    texts = ("Transformerify", "naïve façade", "深度学习", "🙂 ok", "a\tb  c")
+    texts = ("Transformerify", "naïve façade", text, "🙂 ok", "a\tb  c")
     tokenizer = Tokenizer.train_from_iterator(["plain English text, and no other letters"], "byte-bpe", 280)
     rows = []
-    for text in texts:
-        (ids,) = tokenizer.encode_plain([text])
-        back = tokenizer.decode(ids)
-        record.equal(f"{text!r}, encoded and decoded", text, back)
-        rows.append(
-            (text, len(text), len(text.encode()), len(ids), [tokenizer.tokens[one] for one in ids].count("[UNK]"))
-        )
-    record.equal("unknown tokens in all of them", 0, sum(row[-1] for row in rows))
+    for one in texts:
+        (ids,) = tokenizer.encode_plain([one])
+        record.equal(f"{one!r}, encoded and decoded", one, tokenizer.decode(ids), law=True)
+        unknown = [tokenizer.tokens[number] for number in ids].count("[UNK]")
+        rows.append((one, len(one), len(one.encode()), len(ids), unknown))
+    record.equal("unknown tokens in all of them", 0, sum(row[-1] for row in rows), law=True)
     columns = ["text", "characters", "bytes", "tokens", "unknown"]
     record.show(Table(columns, rows, right=columns[1:]))
     record.answer(
-        f"Length: 深度学习 has {rows[2][1]} characters and becomes {rows[2][3]} tokens, one per byte, because no merge "
-        "was learned for it. No text is unknown, but text unlike the training text needs many tokens."
+        f"Length: {text} has {rows[2][1]} characters, {rows[2][2]} bytes and {rows[2][3]} tokens: one per byte where "
+        "no merge was learned. No text is unknown, but text unlike the training text needs many tokens."
     )
 
 
@@ -115,6 +118,7 @@ LESSONS = (
         ("text.tokenizers.trainers.pipelines:wordpiece",),
         "Does the longest match find a segmentation whenever one exists?",
         _longest_match,
+        (text("words", "Words to tokenize", " ".join(SEGMENTED)), text("entries", "Vocabulary", ENTRIES)),
     ),
     Lesson(
         "bytes",
@@ -127,5 +131,6 @@ LESSONS = (
         ("text.tokenizers.trainers.byte_bpe:train_byte_bpe",),
         "What is the cost?",
         _bytes,
+        (text("text", "Text in any script", "深度学习"),),
     ),
 )

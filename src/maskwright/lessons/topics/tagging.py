@@ -2,45 +2,67 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
+from ...core.errors import InputError
+from ..inputs import Matrix, matrix, number, text
 from ..lesson import APPLICATIONS, FRONTIERS, Lesson
 
 if TYPE_CHECKING:
     from ..recorder import LessonRecorder
 
 PART = "Tasks"
-WORDS = ["Albert", "is", "going", "to", "United", "States", "of", "America", "."]
-GOLD = ["B-PER", "O", "O", "O", "B-LOC", "I-LOC", "I-LOC", "I-LOC", "O"]
+WORDS = "Albert is going to United States of America ."
+GOLD = "B-PER O O O B-LOC I-LOC I-LOC I-LOC O"
+MISSED = "B-PER O O O B-LOC I-LOC I-LOC O O"
+TAGS = re.compile(r"O|[BI]-\w+")
+SCORES = ((0.9, 0.0, 1.0), (0.2, 1.2, 0.8), (0.1, 0.2, 2.0))  # of each tag for each single word
 
 
-def _tags(record: LessonRecorder) -> None:
+def _tags(record: LessonRecorder, words: str, gold: str, predicted: str) -> None:
     from ...report import Kind, Token, Tokens
     from ...tasks.tagging.schemes import agreement, encode_tags, repair, spans
 
-    found = [(one.type, " ".join(WORDS[one.start : one.end])) for one in spans(GOLD)]
+    text = words.split()
+    wanted, missed = (_tags_of(name, tags, len(text)) for name, tags in (("gold", gold), ("predicted", predicted)))
+    found = [(one.type, " ".join(text[one.start : one.end])) for one in spans(wanted)]
     record.equal("entities", [("PER", "Albert"), ("LOC", "United States of America")], found)
-    record.equal("tags of these entities", " ".join(GOLD), " ".join(encode_tags(spans(GOLD), len(GOLD), "BIO")))
-    missed = [*GOLD[:7], "O", "O"]
-    right = sum(a == b for a, b in zip(GOLD, missed, strict=True))
-    record.equal("correct tags without 'America'", 8, right)
-    score = agreement([GOLD], [missed], spans)[""]
-    record.near("entity F1 of the same prediction", 0.5, score.f1, digits=2)
+    record.equal("tags of these entities", " ".join(wanted), " ".join(encode_tags(spans(wanted), len(wanted), "BIO")))
+    right = sum(a == b for a, b in zip(wanted, missed, strict=True))
+    record.equal("correct tags of the prediction", 8, right)
+    score = agreement([wanted], [missed], spans)[""]
+    record.near("entity F1 of the prediction", 0.5, score.f1, digits=2)
+    both = len(set(spans(wanted)) & set(spans(missed)))
+    total = len(spans(wanted)) + len(spans(missed))
+    record.near("F1 by hand: 2 · both / (gold + predicted)", 2 * both / total if total else 0.0, score.f1, law=True)
     record.equal("O I-PER repaired", "O B-PER", " ".join(repair(["O", "I-PER"], "BIO")[0]))
     rows = []
-    for name, tags in (("right", GOLD), ("without America", missed)):
+    for name, tags in (("gold", wanted), ("predicted", missed)):
         kinds: list[Kind] = [
             "first" if tag.endswith("PER") else "second" if tag.endswith("LOC") else "" for tag in tags
         ]
-        rows.append((name, [Token(w, k, t) for w, k, t in zip(WORDS, kinds, tags, strict=True)]))
+        rows.append((name, [Token(w, k, t) for w, k, t in zip(text, kinds, tags, strict=True)]))
     record.show(Tokens(rows))
     record.answer(
-        f"{right} of {len(GOLD)} tags are correct, {right / len(GOLD):.0%}, but 'United States of' is not the gold "
-        f"entity: recall is 1 of 2 and precision 1 of 2, so F1 is {score.f1:.2f}."
+        f"{right} of {len(wanted)} tags are correct, {right / len(wanted):.0%}, but only complete entities count: "
+        f"recall is {both} of {len(spans(wanted))} and precision {both} of {len(spans(missed))}, so F1 is "
+        f"{score.f1:.2f}."
     )
 
 
-def _together(record: LessonRecorder) -> None:
+def _tags_of(name: str, tags: str, count: int) -> list[str]:
+    """Split tags. Raises InputError for another number of tags than words, or a tag of another scheme."""
+    found = tags.split()
+    wrong = [one for one in found if not TAGS.fullmatch(one)]
+    if wrong:
+        raise InputError(f"{name}: '{wrong[0]}' is not a BIO tag; pass O, B-TYPE or I-TYPE.")
+    if len(found) != count:
+        raise InputError(f"{name}: {len(found)} tags for {count} words; pass one for each word.")
+    return found
+
+
+def _together(record: LessonRecorder, transition: float, matrix: Matrix) -> None:
     from itertools import product
 
     import torch
@@ -49,9 +71,9 @@ def _together(record: LessonRecorder) -> None:
     from ...report import Grid
 
     tags, words = ["B-PER", "I-PER", "O"], ["Mary", "Ann", "sings"]
-    scores = torch.tensor([[0.9, 0.0, 1.0], [0.2, 1.2, 0.8], [0.1, 0.2, 2.0]])  # of each tag for each single word
+    scores = torch.tensor(matrix)  # [words, tags]
     crf = LinearChainCrf(len(tags)).requires_grad_(False)
-    crf.transitions[2, 1] = crf.start[1] = -3.0  # I-PER after O, or at the beginning
+    crf.transitions[2, 1] = crf.start[1] = transition  # I-PER after O, or at the beginning
 
     def total(path: tuple[int, ...]) -> float:
         """Return the score of a tag sequence, summed by hand."""
@@ -63,20 +85,22 @@ def _together(record: LessonRecorder) -> None:
     alone, found = scores.argmax(dim=1).tolist(), best.argmax(dim=1).tolist()
     record.equal("each word separately", "O I-PER O", " ".join(tags[tag] for tag in alone))
     record.equal("jointly, with the CRF", "B-PER I-PER O", " ".join(tags[tag] for tag in found))
-    record.near(f"its score is the highest of all {len(every)}", max(every.values()), float(best[0, found[0]]))
+    record.near(
+        f"its score is the highest of all {len(every)}", max(every.values()), float(best[0, found[0]]), law=True
+    )
     z = torch.tensor(list(every.values())).logsumexp(dim=0)
     wanted = [float(z) - every[path] for path in (tuple(found), tuple(alone))]
     losses = torch.cat([crf.losses(scores, torch.tensor(path), [len(words)]) for path in (found, alone)])
-    record.near("−log p of both, summed over all tag sequences", wanted, losses)
+    record.near("−log p of both, summed over all tag sequences", wanted, losses, of=list(every.values()), law=True)
     shares = [f"{p:.0%}" for p in (-losses).exp().tolist()]
     record.show(Grid(words, tags, scores.tolist(), "Scores of each word"))
     record.show(Grid(words, tags, best.tolist(), "The best tag sequence through each tag"))
     flat = LinearChainCrf(len(tags)).requires_grad_(False)
     same = flat.best_scores(scores, [len(words)]).argmax(dim=1).tolist() == alone
-    record.equal("with transition scores 0: as separately", True, same)
+    record.equal("with transition scores 0: as separately", True, same, law=True)
     record.answer(
-        "Because the CRF scores whole tag sequences. Separately, 'Mary' is O by a tenth of a point; with 'Ann' as "
-        f"I-PER, which cannot follow O, B-PER wins: {shares[0]} compared with {shares[1]}. The sum over all "
+        f"Because the CRF scores whole tag sequences: I-PER after O, or at the beginning, costs {-transition:g} "
+        f"points, so the best sequence has {shares[0]}, that of the best single tags {shares[1]}. The sum over all "
         f"{len(every)} sequences is computed word by word, so a sentence of 50 words needs 50 steps instead of 3 to "
         "the power of 50."
     )
@@ -136,6 +160,11 @@ LESSONS = (
         ("tasks.tagging.schemes:spans", "tasks.tagging.schemes:agreement"),
         "One wrong tag of nine: what is the entity F1?",
         _tags,
+        (
+            text("predicted", "Predicted tags", MISSED, 1, 200),
+            text("gold", "Gold tags", GOLD, 1, 200),
+            text("words", "Words", WORDS),
+        ),
     ),
     Lesson(
         "tags-together",
@@ -148,6 +177,10 @@ LESSONS = (
         ("nn.crf:LinearChainCrf.best_scores", "nn.crf:LinearChainCrf.losses"),
         "Why is the prediction not always the best tag of each word?",
         _together,
+        (
+            number("transition", "Score of I-PER after O, or at the beginning", -3, -10, 3),
+            matrix("matrix", "Scores of B-PER, I-PER and O, one row per word", SCORES, -10, 10, rows=3, columns=3),
+        ),
     ),
     Lesson(
         "words-of-letters",

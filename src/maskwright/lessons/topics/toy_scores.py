@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from ..inputs import MOST, Matrix, integer, matrix, text, words_of
 from ..lesson import AUTOENCODER, SESSION, Lesson
-from ..own import MATRIX, TEXT, attention_table, inspect_scores, inspect_weights
 from ..recorder import difference, tiny
+from .scaling import SCORES, column_names, inspect_scores, row_names
 
 if TYPE_CHECKING:
     from ..recorder import LessonRecorder
@@ -15,16 +16,20 @@ if TYPE_CHECKING:
 PART = "Attention"
 ROWS = 10_000
 POEM = "Before my bed lies a pool of moon bright"
+TOY = ((112.0, 96.0, 16.0, 8.0), (92.0, 124.0, 22.0, 8.0))
 PRINTED_SUMS = "1.01 1.00 0.99 1.00 1.00 1.01 1.00 0.99 1.00 1.01"  # quoted; the slide's table is not carried here
 
 
-def _toy(record: LessonRecorder) -> None:
+def _toy(record: LessonRecorder, matrix: Matrix, text: str, head_dim: int) -> None:
     import torch
 
     from ...report import Bar, Bars
     from ..parts.scaling import attention_weights
 
-    first, second = torch.tensor([112.0, 96.0, 16.0, 8.0]), torch.tensor([92.0, 124.0, 22.0, 8.0])
+    if record.is_own:
+        inspect_scores(record, matrix, text, head_dim)
+        return
+    first, second = torch.tensor(TOY)
     record.equal("√64", 8, round(64**0.5))
     by_eye = "the slide's weights are approximate: the softmax of its scores gives these"
     found = [attention_weights(scores.double(), 64) for scores in (first, second)]
@@ -51,12 +56,60 @@ def _toy(record: LessonRecorder) -> None:
     )
 
 
-def _table(record: LessonRecorder) -> None:
+def _attention_table(record: LessonRecorder, words: list[str]) -> None:
+    """The weights of one untrained head on [CLS] and these words, each row of which sums to 1."""
+    from ...data.batch import Batch
+    from ...report import Grid
+    from ..small import small_network, word_tokenizer
 
+    tokenizer = word_tokenizer(" ".join(words), lowercase=False)
+    ids = [*tokenizer.opening_ids, *(one for own in tokenizer.encode_plain(words) for one in own)]
+    seen = small_network(tokenizer.vocab_size, max_position_embeddings=4 * MOST).encode(
+        Batch.from_sequences([ids]), attentions=True
+    )
+    assert seen.attentions is not None
+    weights = seen.attentions[0][0][0].detach()  # first layer, first head: [tokens, tokens]
+    tokens = [tokenizer.tokens[one] for one in ids]
+    record.equal("size of the table", [len(tokens)] * 2, list(weights.shape), law=True)
+    record.same("sum of each row", "1", weights.sum(dim=1), weights.new_ones(len(tokens)), said="1 within")
+    record.show(Grid(tokens, tokens, weights.tolist(), "Attention weights of an untrained head"))
+    rounded = (weights * 100).round().sum(dim=1) / 100
+    bound = 0.005 * len(tokens)
+    record.holds(
+        "sums of the rows after rounding to two decimals",
+        f"1 ± {bound:g}",
+        f"{float(rounded.min()):.2f} to {float(rounded.max()):.2f}",
+        bool(((rounded - 1).abs() <= bound + 1e-6).all()),
+        law=True,
+    )
+
+
+def _sum_rows(record: LessonRecorder, matrix: Matrix, text: str) -> None:
+    """Sums of the rows of a printed table of weights."""
+    from ...report import Bar, Bars, Grid
+
+    columns = column_names(text, len(matrix[0]))
+    rows = columns if len(matrix) == len(columns) else row_names(len(matrix))
+    sums = [sum(row) for row in matrix]
+    bound = 0.005 * len(columns)
+    for name, total in zip(rows, sums, strict=True):
+        is_rounding = abs(total - 1) <= bound + 1e-9
+        record.holds(f"{name}: sum", f"1 ± {bound:g}", f"{total:.4f}".rstrip("0").ljust(4, "0"), is_rounding, law=True)
+    record.show(Grid(rows, columns, [list(row) for row in matrix], "The table"))
+    record.show(Bars([Bar(name, one, f"{one:.2f}") for name, one in zip(rows, sums, strict=True)], title="Sums"))
+    record.answer(f"Rounding each of {len(columns)} weights to two decimals changes a sum by at most {bound:g}.")
+
+
+def _table(record: LessonRecorder, text: str, matrix: Matrix) -> None:
     from ...report import Bar, Bars
     from ..parts.scaling import attention_weights, normal
 
-    attention_table(record, POEM.split())
+    if matrix:
+        _sum_rows(record, matrix, text)
+        return
+    _attention_table(record, words_of(text))
+    if record.is_own:
+        return
     drawn = attention_weights(normal(ROWS, 10, purpose="lesson rows"))  # float64 [rows, 10]
     hundredths = (drawn * 100).round().sum(dim=1).long()
     sums, counts = hundredths.unique(return_counts=True)
@@ -75,7 +128,7 @@ def _table(record: LessonRecorder) -> None:
     record.answer(
         f"By at most 0.005 for each of ten numbers, 0.05 in total. Of {ROWS:,} rows, {share.get(100, 0.0):.0%} still "
         f"sum to 1.00 after rounding, and the largest error is {max(100 - low, high - 100) / 100:.2f}, because errors "
-        "cancel. Unrounded weights sum to 1. Pass --matrix for the sums of another table."
+        "cancel. Unrounded weights sum to 1. Pass a matrix for the sums of another table."
     )
 
 
@@ -126,8 +179,11 @@ LESSONS = (
         ("lessons.parts.scaling:attention_weights",),
         "What would the weights be without the division by 8?",
         _toy,
-        (MATRIX, TEXT),
-        inspect_scores,
+        (
+            integer("head_dim", "Head dimension d", 64, 1, 1024),
+            matrix("matrix", "Scores, one row per query", TOY, -SCORES, SCORES),
+            text("text", "Words of the columns", ""),
+        ),
     ),
     Lesson(
         "attention-table",
@@ -139,8 +195,7 @@ LESSONS = (
         ("nn.attention:scaled_dot_product", "lessons.parts.scaling:attention_weights"),
         "How large can the error of a rounded row be?",
         _table,
-        (MATRIX, TEXT),
-        inspect_weights,
+        (text("text", "Sentence", POEM), matrix("matrix", "Or a printed table, for the sums of its rows", (), 0, 100)),
     ),
     Lesson(
         "cls-sees-all",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..inputs import integer, number
 from ..lesson import APPLICATIONS, SESSION, Lesson
 
 if TYPE_CHECKING:
@@ -12,11 +13,13 @@ if TYPE_CHECKING:
 PART = "Sizes and costs"
 
 
-def _transformer(record: LessonRecorder) -> None:
+def _transformer(record: LessonRecorder, devices: int, days: float) -> None:
     from ...report import Table
     from ...speed.published import DAY, P100_SUSTAINED, budget, transformer_count
 
-    base, big = budget(8, P100_SUSTAINED, DAY / 2), budget(8, P100_SUSTAINED, 3.5 * DAY)
+    base, big = budget(8, P100_SUSTAINED, DAY / 2), budget(devices, P100_SUSTAINED, days * DAY)
+    by_hand = devices * days * 24 * 3600 * 9.5e12 / 1e19
+    record.near(f"{devices} P100 for {days:g} days at 9.5 TFLOP/s, 1e19", by_hand, big / 1e19, digits=2, law=True)
     record.near("Transformer (base), 1e18 operations", 3.3, base / 1e18, 0.05, digits=2)
     record.near("Transformer (big), 1e19 operations", 2.3, big / 1e19, 0.05, digits=2)
     four = budget(8, P100_SUSTAINED, 4 * DAY)
@@ -37,7 +40,7 @@ def _transformer(record: LessonRecorder) -> None:
     record.holds("our count and the published cost", "the order of 3.3e18", f"{counted:.1e}", 5e17 < counted < base)
     rows = [
         ("base", "8 P100, 12 hours", f"{base:.2e}", f"{counted:.2e}"),
-        ("big", "8 P100, 3.5 days", f"{big:.2e}", f"{transformer_count(1024, 4096, 3e5):.2e}"),
+        ("big", f"{devices} P100, {days:g} days", f"{big:.2e}", f"{transformer_count(1024, 4096, 3e5):.2e}"),
     ]
     record.show(Table(["Transformer", "ran on", "hardware peak", "operations needed"], rows, right=()))
     record.answer(
@@ -46,43 +49,45 @@ def _transformer(record: LessonRecorder) -> None:
     )
 
 
-def _bert(record: LessonRecorder) -> None:
+def _bert(record: LessonRecorder, days: float, speed: int) -> None:
     from ...report import Bar, Bars
     from ...speed.published import DAY, TPU_V3, bert_work, budget
 
-    found = {}
+    found, work = {}, {name: bert_work(name) for name in ("bert-base", "bert-large")}
     for name, tpus, chips in (("bert-base", 4, 16), ("bert-large", 16, 64)):
         record.equal(f"{name}: {tpus} Cloud TPUs are chips", chips, 4 * tpus)
-        found[name] = bert_work(name) / budget(chips, TPU_V3, 4 * DAY)
+        found[name] = work[name] / budget(chips, TPU_V3, days * DAY)
         record.holds(
-            f"{name}: 4 days on {chips} chips",
+            f"{name}: {days:g} days on {chips} chips",
             "sufficient for its run",
             f"{found[name]:.0%} of the peak",
             0.01 < found[name] < 0.6,
         )
-    record.near("16 chips for 4 days, at their peak, 1e20", 6.80, budget(16, TPU_V3, 4 * DAY) / 1e20, 0.01, digits=2)
-    ratio = bert_work("bert-large") / bert_work("bert-base")
+    peak = budget(16, TPU_V3, days * DAY) / 1e20
+    record.near(f"16 chips for {days:g} days, at their peak, 1e20", 6.80, peak, 0.01, digits=2)
+    ratio = work["bert-large"] / work["bert-base"]
     record.holds(
         "operations of Large relative to Base", "4 times the chips", f"{ratio:.2f} times the operations", 3 < ratio < 4
     )
     record.show(
         Bars(
             [Bar(name, share, f"{share:.0%}") for name, share in found.items()],
-            title="Utilization of the chips over four days",
+            title=f"Utilization of the chips over {days:g} days",
         )
     )
     tokens, entries = 256 * (9e5 * 128 + 1e5 * 512), 12 * 12 * 768**2
-    least = bert_work("bert-base") / (6 * entries * tokens)
+    least = work["bert-base"] / (6 * entries * tokens)
     record.holds(
         "6 operations × 85 M entries × 43 G tokens",
         "and attention, and words",
         f"{least:.2f} times that",
         1 < least < 1.3,
+        law=True,
     )
-    one = bert_work("bert-base") / 100e9 / DAY / 365
+    one = work["bert-base"] / (speed * 1e9) / DAY / 365
     record.answer(
-        f"At 100 GFLOP/s, the speed of a good CPU core, {one:.0f} years. maskwright plan estimates the time on your "
-        "machine, and which smaller model fits into a night."
+        f"At {speed} GFLOP/s, {one:.3g} years (100 is the speed of a good CPU core). maskwright plan estimates the "
+        "time on your machine, and which smaller model fits into a night."
     )
 
 
@@ -98,6 +103,10 @@ LESSONS = (
         ("speed.published:budget", "speed.published:transformer_count"),
         "What fraction of that did the network need?",
         _transformer,
+        (
+            integer("devices", "P100 GPUs of the big model", 8, 1, 64),
+            number("days", "Days of the big model", 3.5, 0.5, 30, 0.5),
+        ),
     ),
     Lesson(
         "bert-cost",
@@ -110,5 +119,9 @@ LESSONS = (
         ("speed.published:bert_work", "speed.published:budget"),
         "How long would one CPU core take?",
         _bert,
+        (
+            number("days", "Days of training", 4, 0.5, 60, 0.5),
+            integer("speed", "GFLOP/s of your CPU", 100, 1, 100_000),
+        ),
     ),
 )

@@ -4,40 +4,44 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...core.plural import plural
+from ..inputs import text, words_of
 from ..lesson import APPLICATIONS, Lesson
 
 if TYPE_CHECKING:
     from ..recorder import LessonRecorder
 
 PART = "Words and subword tokens"
-WORDS = ("hat", "learn", "taaaaasty", "laern", "Transformerify")
+KNOWN, WORDS = "hat learn", "hat learn taaaaasty laern Transformerify"
 LETTERS = "a b c d e f g h i j k l m n o p q r s t u v w x y z"
 
 
-def _vocabulary(record: LessonRecorder) -> None:
+def _vocabulary(record: LessonRecorder, known: str, words: str) -> None:
     from ...report import Token, Tokens
     from ...text.tokenizers.tokenizer import Tokenizer
 
-    words = Tokenizer.train_from_iterator(["hat learn"], "word", 7)
-    ids = [one for (one,) in words.encode_plain(WORDS)]
-    is_unknown = [one == words.unk_id for one in ids]
-    for word, slide, found in zip(WORDS, ("known", "known", "UNK", "UNK", "UNK"), is_unknown, strict=True):
-        record.equal(word, slide, "UNK" if found else "known")
+    learned, read = words_of(known), words_of(words)
+    whole = Tokenizer.train_from_iterator([known], "word", 5 + len(set(learned)))
+    ids = [own[0] for own in whole.encode_plain(read)]
+    is_unknown = [one == whole.unk_id for one in ids]
+    vocabulary = {word.lower() for word in learned}
+    for word, found in zip(read, is_unknown, strict=True):
+        record.equal(word, "known" if word.lower() in vocabulary else "UNK", "UNK" if found else "known", law=True)
     record.near("fraction of unknown tokens", 3 / 5, sum(is_unknown) / len(ids), digits=2)
     shown = [
-        Token(word, "wrong" if lost else "right", words.tokens[one])
-        for word, lost, one in zip(WORDS, is_unknown, ids, strict=True)
+        Token(word, "wrong" if lost else "right", whole.tokens[one])
+        for word, lost, one in zip(read, is_unknown, ids, strict=True)
     ]
-    record.show(Tokens([("with a vocabulary of two words", shown)]))
+    record.show(Tokens([(f"with a vocabulary of {plural(len(vocabulary), 'word', 'words')}", shown)]))
 
     characters = Tokenizer.train_from_iterator([LETTERS], "char", 40)
-    spelled = characters.encode_plain(WORDS)
+    spelled = characters.encode_plain(read)
     unknown = sum(characters.tokens[one] == "[UNK]" for own in spelled for one in own)
     record.equal("unknown tokens with a character vocabulary", 0, unknown)
-    lengths = {word: len(own) for word, own in zip(WORDS, spelled, strict=True)}
+    longest = max(map(len, spelled))
     record.answer(
-        f"With characters, none of the five words is unknown, but one word has {lengths['Transformerify']} tokens, and "
-        "single characters carry little meaning. Subword tokens are a compromise."
+        f"With a vocabulary of the letters a to z, {unknown or 'no'} tokens of these words are unknown, but one word "
+        f"has {longest} tokens, and single characters carry little meaning. Subword tokens are a compromise."
     )
 
 
@@ -104,6 +108,7 @@ LESSONS = (
         ("text.tokenizers.trainers.whole:train_word", "text.tokenizers.trainers.whole:train_char"),
         "Would single characters solve the problem?",
         _vocabulary,
+        (text("known", "Text of the vocabulary", KNOWN), text("words", "Words to tokenize", WORDS)),
     ),
     Lesson(
         "four-issues",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from ...core.plural import plural
+from ..inputs import integer, number
 from ..lesson import APPLICATIONS, NEUROCOMPUTING, SESSION, Lesson
 
 if TYPE_CHECKING:
@@ -14,8 +18,7 @@ if TYPE_CHECKING:
 
 PART = "Generation"
 END, WORDS = 0, ("<eos>", "the", "a", "dog", "cat", "sleeps")
-NEXT = {  # next words with their probabilities, by last word
-    "": {"the": 0.55, "a": 0.45},
+NEXT = {  # next words with their probabilities, by last word; the first word is an input
     "the": {"dog": 0.4, "cat": 0.35, "sleeps": 0.25},
     "a": {"dog": 0.9, "cat": 0.1},
     "dog": {"<eos>": 0.9, "sleeps": 0.1},
@@ -38,8 +41,9 @@ SUMMARIZE = "<summarize>"
 class _Table:
     """A language model as a table: probabilities of the next word given the last one."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: float) -> None:
         self.steps = 0
+        self.shares = NEXT | {"": {"the": first, "a": 1 - first}}
 
     def start(self) -> Tensor:
         """Return the logits of the first word."""
@@ -56,13 +60,11 @@ class _Table:
     def _logits(self, last: list[str]) -> Tensor:
         import torch
 
-        shares = [[NEXT.get(word, {"<eos>": 1.0}).get(other, 1e-9) for other in WORDS] for word in last]
+        shares = [[self.shares.get(word, {"<eos>": 1.0}).get(other, 1e-9) for other in WORDS] for word in last]
         return torch.tensor(shares).log()
 
 
-def _ending(record: LessonRecorder) -> None:
-    import math
-
+def _ending(record: LessonRecorder, beams: int, length_penalty: float, first: float) -> None:
     from ...data.batch import Batch
     from ...models.decoding.beam import Beams, search_beams
     from ...models.decoding.rules import Rules
@@ -74,37 +76,49 @@ def _ending(record: LessonRecorder) -> None:
     def said(one: GeneratedText) -> str:
         return " ".join(WORDS[token] for token in one.ids)
 
+    def chance(one: GeneratedText) -> float:
+        """The probability of a result of beam search, whose score is divided by a power of its length with <eos>."""
+        return math.exp(one.score * (len(one.ids) + 1) ** length_penalty)
+
     untrained = target_decoder(small_translator(), Batch.from_sequences([[5, 6, 7]]), 4)
-    first = untrained.start()
+    logits = untrained.start()
     record.equal(
         "start symbol, and logits for the next word: the vocabulary size",
         (0, 30),
-        (untrained.start_id, first.shape[1]),
+        (untrained.start_id, logits.shape[1]),
+        law=True,
     )
-    decoder = _Table()
+    decoder = _Table(first)
     limits: dict[str, Any] = {"max_new_tokens": 8, "end_ids": {END}}
     greedy = grow(decoder, [[END]], Rules(greedy=True), **limits)[0]
     record.equal("greedy: the most probable word in each step", "the dog", said(greedy))
     record.equal("it has ended, without further steps", (True, 2), (greedy.is_ended, decoder.steps))
     record.near("its probability, including <eos>", 0.55 * 0.4 * 0.9, math.exp(greedy.score))
-    wide = search_beams(_Table(), [[END]], Beams(3, 3, length_penalty=0.0), **limits)[0]
-    record.equal("three beams: the best text", "a dog", said(wide[0]))
-    record.near("its probability", 0.45 * 0.9 * 0.9, math.exp(wide[0].score))
-    record.equal("all of them have ended", True, all(one.is_ended for one in wide))
-    endless = grow(_Table(), [[END]], Rules(greedy=True), max_new_tokens=8)[0]
-    record.equal("without an end token: number of generated tokens", 8, len(endless.ids))
-    rows = [
-        (name, said(one), f"{math.exp(one.score):.4f}")
-        for name, one in (("greedy", greedy), *(("beam", one) for one in wide))
-    ]
+    record.near("the same by hand", _probability(first, said(greedy)), math.exp(greedy.score), law=True)
+    wide = search_beams(_Table(first), [[END]], Beams(beams, beams, length_penalty=length_penalty), **limits)[0]
+    record.equal(f"{plural(beams, 'beam', 'beams')}: the best text", "a dog", said(wide[0]))
+    record.near("its probability", 0.45 * 0.9 * 0.9, chance(wide[0]))
+    record.near("the same by hand", _probability(first, said(wide[0])), chance(wide[0]), law=True)
+    record.equal("all of them have ended", True, all(one.is_ended for one in wide), law=True)
+    endless = grow(_Table(first), [[END]], Rules(greedy=True), max_new_tokens=8)[0]
+    record.equal("without an end token: number of generated tokens", 8, len(endless.ids), law=True)
+    rows = [("greedy", said(greedy), f"{math.exp(greedy.score):.4f}")]
+    rows += [("beam", said(one), f"{chance(one):.4f}") for one in wide]
     record.show(Table(["search", "text", "probability"], rows))
-    longer = search_beams(_Table(), [[END]], Beams(3, 1, length_penalty=3.0), **limits)[0][0]
+    longer = search_beams(_Table(first), [[END]], Beams(3, 1, length_penalty=3.0), **limits)[0][0]
     record.answer(
-        "Yes: 'the' is the more probable first word, but its continuations are uncertain. Greedy search finds "
+        f"Yes, where a probable word is followed by uncertain ones: 'the' has {first:.2f} here. Greedy search finds "
         f"'{said(greedy)}' ({math.exp(greedy.score):.2f}), beam search '{said(wide[0])}' "
-        f"({math.exp(wide[0].score):.2f}). Scores are sums of log probabilities, and each word decreases them; divided "
+        f"({chance(wide[0]):.2f}). Scores are sums of log probabilities, and each word decreases them; divided "
         f"by a high power of the length, the best is '{said(longer)}'."
     )
+
+
+def _probability(first: float, text: str) -> float:
+    """The product of the table's probabilities of these words and <eos>."""
+    table: dict[str, dict[str, float]] = NEXT | {"": {"the": first, "a": 1 - first}}
+    words = ["", *text.split(), "<eos>"]
+    return math.prod(table[a].get(b, 1e-9) for a, b in pairwise(words))
 
 
 def _zero_shot(record: LessonRecorder) -> None:
@@ -224,6 +238,11 @@ LESSONS = (
         ("models.decoding.search:grow", "models.decoding.beam:search_beams"),
         "Can the most probable word in each step lead to a less probable text?",
         _ending,
+        (
+            integer("beams", "Beam size", 3, 1, 8),
+            number("length_penalty", "Length penalty", 0, -3, 3, 0.5),
+            number("first", "Probability of 'the' as the first word", 0.55, 0.05, 0.95, 0.05),
+        ),
     ),
     Lesson(
         "zero-shot",

@@ -30,6 +30,21 @@ export class Form {
     this.onchange(this.state, name);
   }
 
+  /** Set several values by code at once. */
+  setAll(values) {
+    for (const [name, value] of Object.entries(values)) {
+      this.state[name] = value;
+      if (this.controls[name]) this.show(this.controls[name], value);
+    }
+    writeState(this.state);
+    this.onchange(this.state);
+  }
+
+  /** Drop controls that are no longer on the page. */
+  forget(names) {
+    for (const name of names) delete this.controls[name];
+  }
+
   bind(name, control) {
     this.controls[name] = control;
     this.show(control, this.state[name]);

@@ -15,6 +15,11 @@ export function declareState(values) {
   defaults = { ...defaults, ...values };
 }
 
+/** Remove fields from the state of a page. */
+export function forgetState(names) {
+  defaults = Object.fromEntries(Object.entries(defaults).filter(([name]) => !names.includes(name)));
+}
+
 /** Write values that differ from the defaults; menu links keep the text and the model. */
 export function writeState(values) {
   const given = new URLSearchParams();
