@@ -150,6 +150,23 @@ def test_what_is_not_a_corpus_or_does_not_fit_is_one_sentence(folder: Path):
         opened(folder, 1e-7)
 
 
+def test_a_connection_that_ends_in_a_download_is_one_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    class Lost:
+        def read(self, size: int) -> bytes:
+            raise OSError(5, "connection reset")
+
+    @contextmanager
+    def lost(uri: str) -> Iterator[Lost]:
+        with object_store.storage_errors(uri):
+            yield Lost()
+
+    remote = opened(folder)
+    monkeypatch.setattr(streamed, "reading", lost)
+    with pytest.raises(StorageError, match=r"^file://.*/manifest\.json: .*connection reset\. Check the address"):
+        remote.document(0)
+    assert not cached(folder)
+
+
 @contextmanager
 def small_windows(monkeypatch: pytest.MonkeyPatch, tokens: int) -> Iterator[None]:
     with monkeypatch.context() as patched:

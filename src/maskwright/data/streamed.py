@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,7 +26,7 @@ import numpy as np
 
 from ..core import locking, storage
 from ..core.errors import CorruptFileError, InputError, MissingFileError
-from ..core.object_store import reading
+from ..core.object_store import reading, storage_errors
 from .shards import (
     COUNTS,
     FACTS,
@@ -88,7 +87,7 @@ class ShardCache:
 
     def has(self, number: int) -> bool:
         """Whether a shard is in the cache."""
-        return (self.folder / self.facts["shards"][number]["name"]).is_dir()
+        return (self.folder / shard_name(number)).is_dir()
 
     def lengths(self, number: int) -> np.ndarray:
         """Tokens of each document of a shard, int64 [documents], for which only its index is downloaded."""
@@ -225,5 +224,10 @@ def size_of(facts: dict[str, Any], shard: dict[str, Any]) -> int:
 
 def _copy(uri: str, path: Path) -> None:
     """Download a file."""
-    with reading(uri) as source, path.open("wb") as target:
-        shutil.copyfileobj(source, target, _CHUNK_BYTES)
+    with reading(uri) as source, storage.open_new(path) as target:
+        while True:
+            with storage_errors(uri):  # not an error of this disk
+                data = source.read(_CHUNK_BYTES)
+            if not data:
+                return
+            storage.fs.write(target, data)
