@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,9 @@ from maskwright.scale import paths, session
 from maskwright.scale.prepare import prepare
 from maskwright.scale.session import Workers
 from maskwright.text.tokenizers.tokenizer import Tokenizer
+from maskwright.train.pretraining.pretrain import pretrain
 from scale.test_bulk import rows
+from train.runs import pretraining
 
 SHARD_TOKENS = 120
 
@@ -205,6 +208,31 @@ def test_an_object_store_gives_the_bytes_of_a_local_preparation(texts, tokenizer
     assert here == []
     with pytest.raises(MaskwrightError, match=r"s3://absent.*does not exist|s3://absent/texts: .*Check the address"):
         prepare(["s3://absent/texts"], str(tokenizer), f"{bucket}/other")
+
+
+def test_training_reads_the_shards_of_an_object_store(texts, tokenizer, tmp_path, here, bucket, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    shards_of(texts, tokenizer, tmp_path / "local")
+    prepare([str(texts)], str(tokenizer), f"{bucket}/trained", shard_tokens=SHARD_TOKENS)
+    weights = []
+    for corpus in (str(tmp_path / "local"), f"{bucket}/trained/"):
+        output = tmp_path / f"run-{len(weights)}"
+        changes = {"corpus": (corpus,), "tokenizer": tokenizer, "steps": 4, "output": output}
+        pretrain(pretraining(tmp_path, **changes))
+        weights.append((output / "model/model.safetensors").read_bytes())
+    assert weights[0] == weights[1]
+    assert len(list((tmp_path / "cache").glob("maskwright/shards/*/shard-*"))) > 3
+    without = pretraining(tmp_path, corpus=(f"{bucket}/trained",), output=tmp_path / "other")
+    with pytest.raises(InputError, match=r"s3://corpora/trained contains token ids: pass the tokenizer .* --tokenizer"):
+        pretrain(without)
+    for corpus, sentence in (
+        ((f"{bucket}/texts",), "contains no token shards: shards.json is missing"),
+        ((f"{bucket}/trained", str(texts)), "are the only corpus of a run"),
+        (("s3://absent/out",), "s3://absent/out"),
+    ):
+        with pytest.raises(MaskwrightError, match=sentence) as refused:
+            pretrain(replace(without, corpus=corpus, tokenizer=tokenizer, output=tmp_path / "other"), restart=True)
+        assert refused.value.exit_code == 2
 
 
 # -- with Ray ------------------------------------------------------------------------------------------------------

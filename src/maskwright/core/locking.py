@@ -95,6 +95,24 @@ def held(path: Path) -> Iterator[bool]:
         os.close(descriptor)
 
 
+@contextmanager
+def waited(path: Path) -> Iterator[None]:
+    """Locks the file `path`, which is created if necessary, and waits while another process has the lock.
+
+    On file systems without locks, and on Windows, nothing is locked.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = path.open("a")
+    except OSError as error:
+        raise StorageError(f"Cannot write {path}: {explain_os_error(error)}.") from error
+    with handle:
+        if fcntl is not None:
+            with suppress(OSError):
+                fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
 def _take(descriptor: int) -> bool:
     """Locks an open file; False if another process has the lock or the file system has no locks."""
     try:

@@ -92,12 +92,21 @@ def read_facts(folder: Path) -> dict[str, Any]:
     return dict(facts)
 
 
+def check_tokenizer(place: Path | str, facts: dict[str, Any], tokenizer: PlainTokenizer | None) -> None:
+    """Raises InputError if the shards at `place` were prepared with another tokenizer."""
+    if tokenizer is not None and tokenizer_sha256(tokenizer) != facts["tokenizer_sha256"]:
+        raise InputError(f"{place} was prepared with another tokenizer: use that one, or prepare it again.")
+
+
 class TokenShards:
     """Documents as token ids. Use `TokenShards.open`.
 
     folder: location of the shards; facts: content of shards.json, with "counts" (documents, sentences, tokens,
-    unknown_tokens, duplicates, skipped_rows, longest_sentence, vocabulary_used, ...), "sources" and "settings".
+    unknown_tokens, duplicates, skipped_rows, longest_sentence, vocabulary_used, ...), "sources" and "settings";
+    windows: see `StreamedShards`.
     """
+
+    windows: np.ndarray | None = None
 
     def __init__(self, folder: Path, facts: dict[str, Any]) -> None:
         self.folder, self.facts = folder, facts
@@ -125,8 +134,7 @@ class TokenShards:
                 raise InputError(f"{folder} contains an unfinished preparation: run it again to finish it.")
             raise MissingFileError(f"{folder} contains no token shards: {FACTS} is missing.")
         facts = read_facts(folder)
-        if tokenizer is not None and tokenizer_sha256(tokenizer) != facts["tokenizer_sha256"]:
-            raise InputError(f"{folder} was prepared with another tokenizer: use that one, or prepare it again.")
+        check_tokenizer(folder, facts, tokenizer)
         shards = cls(folder, facts)
         shards.verify(deep=verify)
         return shards
@@ -157,7 +165,8 @@ class TokenShards:
     def document_lengths(self) -> np.ndarray:
         """Number of tokens of every document: int64 [documents]."""
         if self._lengths is None:
-            parts = [_document_lengths(self._shard(number)) for number in range(len(self._starts) - 1)]
+            shards = map(self._shard, range(len(self._starts) - 1))
+            parts = [document_lengths(shard.sentences, shard.documents) for shard in shards]
             self._lengths = np.concatenate(parts) if parts else np.zeros(0, np.int64)
         return self._lengths
 
@@ -191,11 +200,14 @@ class TokenShards:
         if number in self._open:
             self._open.move_to_end(number)
             return self._open[number]
-        shard = map_shard(self.folder, self.facts["shards"][number], self._dtype)
+        shard = self._map(number)
         self._open[number] = shard
         while len(self._open) > MAX_OPEN_SHARDS:
             self._open.popitem(last=False)
         return shard
+
+    def _map(self, number: int) -> Shard:
+        return map_shard(self.folder, self.facts["shards"][number], self._dtype)
 
 
 def map_shard(folder: Path, facts: dict[str, Any], dtype: np.dtype) -> Shard:
@@ -208,6 +220,6 @@ def map_shard(folder: Path, facts: dict[str, Any], dtype: np.dtype) -> Shard:
     )
 
 
-def _document_lengths(shard: Shard) -> np.ndarray:
-    """Number of tokens of each document of a shard: int64 [documents]."""
-    return np.diff(shard.sentences[shard.documents - 1], prepend=0)
+def document_lengths(sentences: np.ndarray, documents: np.ndarray) -> np.ndarray:
+    """Number of tokens of each document of a shard with these ends: int64 [documents]."""
+    return np.diff(sentences[documents - 1], prepend=0)

@@ -1,8 +1,8 @@
 """The endless, resumable stream of training examples from token shards.
 
-An epoch visits all documents in random order, in sections of some million tokens; a section is planned when it is
-reached, and its examples are shuffled. Memory does not grow with the corpus, sources are mixed, and a position in the
-stream is three integers.
+An epoch visits all documents in random order (window by window if the shards are in an object store), in sections of
+some million tokens; a section is planned when it is reached, and its examples are shuffled. Memory does not grow with
+the corpus, sources are mixed, and a position in the stream is three integers.
 """
 
 from __future__ import annotations
@@ -69,6 +69,8 @@ class ExampleStream:
         self.seed, self.section_tokens = seed, section_tokens
         self.position = Position()
         self._lengths = documents.document_lengths()[chosen]
+        windows = getattr(documents, "windows", None)  # of shards in an object store
+        self._windows: np.ndarray | None = None if windows is None else windows[chosen]
         self._sections: tuple[int, list[np.ndarray]] | None = None
         self._planned: tuple[tuple[int, int], list[Example]] | None = None
 
@@ -97,6 +99,9 @@ class ExampleStream:
         """Returns the documents of each section of an epoch."""
         if self._sections is None or self._sections[0] != epoch:
             order = generator(self.seed, "documents", epoch).permutation(len(self.chosen))
+            if self._windows is not None:
+                ranks = generator(self.seed, "windows", epoch).permutation(int(self._windows.max()) + 1)
+                order = order[np.argsort(ranks[self._windows[order]], kind="stable")]
             self._sections = (epoch, _cut(self.chosen[order], self._lengths[order], self.section_tokens))
         return self._sections[1]
 
@@ -161,18 +166,25 @@ def _num_tokens(example: Example) -> int:
     return example.a_stop - example.a_start + example.b_stop - example.b_start
 
 
-def split_documents(lengths: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def split_documents(
+    lengths: np.ndarray, share: float, seed: int, windows: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Holds out documents for evaluation. Returns (training, held out), both ascending int64.
 
     lengths: int64 [documents] in tokens. Takes documents in random order until `share` of the tokens is held out, at
-    least two (a pair needs two); a corpus of fewer than eight documents holds out none.
+    least two (a pair needs two); a corpus of fewer than eight documents holds out none. windows: of shards in an object
+    store; then all held-out documents are in the first one, so an evaluation needs few shards.
     """
     everything = np.arange(len(lengths))
     if share <= 0 or len(lengths) < 8:
         return everything, everything[:0]
     order = generator(seed, "held out").permutation(len(lengths))
+    most = len(lengths) // 2
+    if windows is not None:
+        order = order[np.argsort(windows[order], kind="stable")]
+        most = min(most, int((windows == 0).sum()))
     count = int(np.searchsorted(np.cumsum(lengths[order]), share * lengths.sum())) + 1
-    count = min(max(count, 2), len(lengths) // 2)
+    count = min(max(count, 2), most)
     return np.sort(order[count:]), np.sort(order[:count])
 
 

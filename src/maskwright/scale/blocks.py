@@ -12,8 +12,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..core.errors import InputError
+from ..core.object_store import file_system
 from ..text.formats.records import parse_object
-from .paths import RowFile, file_system
+from .paths import RowFile
 
 BLOCK_ROWS = 65_536
 BLOCK_BYTES = 32 << 20

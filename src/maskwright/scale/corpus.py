@@ -19,6 +19,7 @@ import numpy as np
 from .. import __version__
 from ..core import storage
 from ..core.errors import InputError, RowError
+from ..core.object_store import file_system
 from ..data.duplicates import DIGEST_BYTES, SeenDigests
 from ..data.prepare import Encoded, encode_batch
 from ..data.reading import Batch, CorpusPosition, Reader
@@ -26,7 +27,7 @@ from ..data.shards import PlainTokenizer, token_dtype
 from ..text.readers.corpus import MAX_ROWS_KEPT
 from ..text.tokenizers.tokenizer import Tokenizer
 from .parts import Worker
-from .paths import CorpusFile, file_system, sha256, write_stream
+from .paths import CorpusFile, sha256, write_stream
 
 _COLUMNS = ("tokens", "lengths", "sizes", "digests", "text_bytes")  # of a record; numbers as bytes, little-endian
 _COUNT = np.dtype("<i8")

@@ -16,12 +16,13 @@ import numpy as np
 
 from .. import __version__
 from ..core.errors import RowError, RowErrors
+from ..core.object_store import file_system
 from ..text.formats.cells import read_text
 from ..text.readers.tables import Row
 from .blocks import Block, NamedRow, read_block
 from .engines import ENGINES, Engine
 from .parts import Worker
-from .paths import file_system, sha256, write_stream
+from .paths import sha256, write_stream
 
 MAX_ROWS_KEPT = 1000  # bad rows of a block that are reported
 _WRITTEN_ROWS = 4096

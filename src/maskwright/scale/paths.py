@@ -1,4 +1,4 @@
-"""Files of local disks and object stores: pyarrow's file systems, and those of fsspec packages that are installed."""
+"""Input and output files of the jobs, on local disks and object stores."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..core.errors import InputError, MissingExtraError, MissingFileError, StorageError
+from ..core.errors import InputError, MissingFileError
+from ..core.object_store import file_system, is_remote, storage_errors
 from ..text.formats.files import FORMATS, bare_suffix
 from ..text.readers.corpus import FOLDER_FORMATS, corpus_files
 
@@ -41,53 +41,6 @@ class CorpusFile:
     uri: str
     size: int
     modified: int | None
-
-
-def is_remote(uri: str) -> bool:
-    """Whether this is an address, not a local path."""
-    return "://" in uri
-
-
-@contextmanager
-def storage_errors(uri: str) -> Iterator[None]:
-    """Turn an error of an object store, such as missing rights, into StorageError."""
-    try:
-        yield
-    except (StorageError, FileNotFoundError):
-        raise
-    except OSError as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise StorageError(f"{uri}: {reason}. Check the address, the credentials and their rights.") from None
-
-
-def file_system(uri: str) -> tuple[Any, str]:
-    """The pyarrow file system of an address or a local path, and the path there.
-
-    Credentials come from the environment. Raises InputError for an address of no known kind.
-    """
-    try:
-        from pyarrow import fs
-    except ImportError:
-        raise MissingExtraError("maskwright scale", "scale") from None
-    scheme, separator, rest = uri.partition("://")
-    if not separator:
-        return fs.LocalFileSystem(), os.fspath(Path(uri).absolute())
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    if scheme == "s3" and endpoint:  # another store than Amazon's, such as MinIO; pyarrow reads no such variable
-        return fs.S3FileSystem(endpoint_override=endpoint), rest
-    try:
-        found: tuple[Any, str] = fs.FileSystem.from_uri(uri)
-        return found
-    except (ValueError, OSError):  # no scheme of pyarrow
-        try:
-            import fsspec
-
-            return fs.PyFileSystem(fs.FSSpecHandler(fsspec.filesystem(scheme))), rest
-        except (ImportError, ValueError):
-            raise InputError(
-                f"{uri} has an address of an unknown kind: install the fsspec package of '{scheme}', or use s3://, "
-                "gs://, abfs://, hdfs:// or a local path."
-            ) from None
 
 
 def row_files(names: Sequence[str]) -> list[RowFile]:

@@ -17,12 +17,13 @@ from typing import Any
 
 from ..core import registry, storage
 from ..core.errors import RunError
+from ..core.object_store import file_system, is_remote
 from ..data.prepare import SHARD_TOKENS, check_finished, recipe_of, settings_of, write_shards
 from ..data.shards import FACTS, read_facts, tokenizer_sha256
 from ..text.tokenizers.tokenizer import Tokenizer
 from .corpus import CorpusJob, FileWorker, PartReader, stored
 from .parts import Items, complete, noted, read_note
-from .paths import CorpusFile, corpus_inputs, file_system, is_remote, names_in, remove, upload
+from .paths import CorpusFile, corpus_inputs, names_in, remove, upload
 from .session import Workers
 
 PARTS = "_parts"  # the folder of the tokens, in the output folder; only its notes are kept at the end

@@ -37,7 +37,7 @@ VISIBLE_SECONDS = 20.0  # for a folder to appear on other machines
 METRICS = "metrics.jsonl"
 FINISHED = ("rungs", "parts", "probes")  # folders with the finished parts of experiments  (terms: ok)
 # Settings that may change when a run is resumed: they affect results no more than another version of torch does.
-_CHANGEABLE = ("tensorboard", "log", "activation_checkpointing", "compile", "shard")
+_CHANGEABLE = ("tensorboard", "log", "activation_checkpointing", "compile", "shard", "shard_cache")
 _KINDS = {
     "pretrain_steps": "a ladder",
     "rare_class": "a class-imbalance experiment",

@@ -17,6 +17,7 @@ from ...core.config import (
     fit_types,
 )
 from ...core.errors import ConfigError
+from ...core.object_store import is_remote
 from ...core.options import DATA, HARDWARE, OBJECTIVE, OPTIMIZATION, RUN, Setting, option
 from ...hub.published import absolute_name
 from ...models.lora_config import LoraConfig
@@ -50,7 +51,9 @@ class PretrainConfig:
     COMMAND: ClassVar[str] = "pretrain"
 
     corpus: tuple[str, ...] = option(
-        help="Text files, folders, glob patterns, hub: names, or the data/ folder of an earlier run.", is_argument=True
+        help="Text files, folders, glob patterns, hub: names, or the data/ folder of an earlier run, also in an object "
+        "store.",
+        is_argument=True,
     )
     output: Path = option(help=settings.OUTPUT)
     start: str | None = option(
@@ -115,6 +118,9 @@ class PretrainConfig:
     keep: int = option(2, settings.KEEP)
     skip_bad_rows: bool = option(False, settings.SKIP_BAD_ROWS)
     keep_duplicates: bool = option(False, settings.KEEP_DUPLICATES)
+    shard_cache: float = option(
+        20.0, "Local cache of token shards from an object store, at most.", unit="GB", panel=DATA
+    )
     log: tuple[str, ...] = option((), settings.LOG)
     tensorboard: bool = option(False, settings.TENSORBOARD)
     seed: int = option(0, settings.SEED)
@@ -140,7 +146,7 @@ class PretrainConfig:
             object.__setattr__(self, "objective", self._usual_objective)
         check_name("objective", "objective", self.objective, registry.names("objective"))
         check_at_least(self, 1, "steps", "accumulation", "log_every", "keep")
-        check_above_zero(self, "lr", "clip_norm", "generator_share", "rtd_weight")
+        check_above_zero(self, "lr", "clip_norm", "shard_cache", "generator_share", "rtd_weight")
         check_not_negative(self, "warmup", "weight_decay", "checkpoint_every", "evaluate_every")
         check_below_one(self, "mask_rate", "short_share", "holdout", "dropout")
         check(
@@ -226,5 +232,7 @@ class PretrainConfig:
 
 
 def _absolute(source: str) -> str:
-    """The absolute path of a source; `-` and `hub:` names are unchanged."""
-    return source if source == "-" or source.startswith("hub:") else str(Path(source).absolute())
+    """The absolute path of a source; `-`, `hub:` names and addresses are unchanged."""
+    if source == "-" or source.startswith("hub:") or is_remote(source):
+        return source
+    return str(Path(source).absolute())

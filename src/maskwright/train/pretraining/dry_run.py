@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ...core import registry
+from ...core.object_store import is_remote
 from ...models.device import resolve_device, resolve_precision
 from ...models.presets import preset
 from ...objectives.replaced_pair import GENERATOR_SHARE
@@ -36,7 +37,8 @@ def pretraining_plan(config: PretrainConfig) -> dict[str, Any]:
     network = preset(str(config.preset), vocab_size=vocab_size, **changes) if start is None else start.network
     with torch.device("meta"):
         trained = objective.make(network, config.generator_share or GENERATOR_SHARE)
-    files = [Path(name) for name in expand(list(config.corpus), FOLDER_FORMATS)]
+    local = [name for name in config.corpus if not is_remote(name)]
+    files = [Path(name) for name in expand(local, FOLDER_FORMATS)] if local else []
     return {
         "preset": config.start or config.preset,
         "parameters": trained.num_parameters,

@@ -17,9 +17,11 @@ from torch import nn
 from ...core import registry
 from ...core.config import to_dict
 from ...core.errors import InputError
+from ...core.object_store import is_remote
 from ...core.progress import note, warn
 from ...data.prepare import prepare
 from ...data.shards import TokenShards
+from ...data.streamed import StreamedShards
 from ...hub.folders import merged, save_model
 from ...hub.recommended import inherited_settings
 from ...models.config import ModelConfig
@@ -249,6 +251,10 @@ class PretrainingSetup:
             return self.start.tokenizer
         if config.tokenizer is not None:
             return Tokenizer.load(config.tokenizer)
+        if is_remote(self.corpus[0]):
+            raise InputError(
+                f"{self.corpus[0]} contains token ids: pass the tokenizer that made them with --tokenizer."
+            )
         prepared = _prepared(self.corpus)
         if prepared is not None:
             raise InputError(
@@ -268,6 +274,10 @@ class PretrainingSetup:
         return Tokenizer.load(own)
 
     def _shards(self, sources: Sequence[str], name: str) -> TokenShards:
+        if any(map(is_remote, sources)):
+            if len(sources) > 1:
+                raise InputError(f"{', '.join(sources)}: token shards in an object store are the only corpus of a run.")
+            return StreamedShards.open_remote(sources[0], self.tokenizer, self.config.shard_cache)
         prepared = _prepared(sources)
         if prepared is not None:
             return TokenShards.open(prepared, self.tokenizer, verify=self.run.group.is_main)
@@ -322,7 +332,7 @@ class PretrainingSetup:
             self.objective.check(len(kept))
         else:
             shards = self.shards
-            training, kept = split_documents(lengths, config.holdout, config.seed)
+            training, kept = split_documents(lengths, config.holdout, config.seed, self.shards.windows)
         self.objective.check(len(training))
         if len(kept) == 0:
             note("No text is held out (the corpus has fewer than 8 documents): scores are on training text.")
