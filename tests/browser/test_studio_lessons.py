@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from browser.reading import saved, settled
+from browser.reading import BARRIERS, saved, settled
 from maskwright.lessons import catalog
 from studio.serving import serving
 
@@ -94,3 +94,107 @@ def test_own_input_is_checked_and_never_read_as_a_path(tmp_path):
         assert found["ok"] and found["is_own"]
         assert "机 器".encode() in served.get(found["page"]).body
         assert served.get("/lesson/weighted-sum?text=x").status == 404
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(375, "dark"), (1400, "light")])
+def test_a_slider_changes_the_lesson_and_its_address_opens_the_same(visit, tmp_path, width, scheme):
+    with serving(tmp_path / "runs") as served:
+        opened = visit(served, "/lessons#lesson=distillation&set.temperature=2", width, scheme)
+        page = opened.page
+        frame = page.frame_locator("iframe.lesson")
+        frame.locator("h2", has_text="Teacher distribution at temperature 2").wait_for(timeout=30_000)
+        page.get_by_label("Temperature, as a slider").press("ArrowRight")
+        frame.locator("h2", has_text="Teacher distribution at temperature 2.5").wait_for(timeout=30_000)
+        page.locator("p.reading", has_text="The slide's numbers do not apply").wait_for()
+        assert page.get_by_label("Temperature", exact=True).input_value() == "2.5"
+        page.get_by_label("Temperature", exact=True).fill("99")
+        page.locator("#status", has_text="temperature is 99; pass a number from 0.5 to 20.").wait_for()
+        page.get_by_label("Temperature", exact=True).fill("3")
+        frame.locator("h2", has_text="Teacher distribution at temperature 3").wait_for(timeout=30_000)
+        settled(page)
+        assert opened.ask(BARRIERS) == []
+        assert opened.ask("document.documentElement.scrollWidth") <= width
+        another = visit(served, "/lessons" + page.evaluate("location.hash"), width, scheme).page
+        another.frame_locator("iframe.lesson").locator("h2", has_text="at temperature 3").wait_for(timeout=30_000)
+        assert another.get_by_label("Temperature, as a slider").input_value() == "3"
+        assert [one for one in opened.complaints if "status of 422" not in one] == []
+
+
+def test_lessons_are_found_by_their_words_and_inputs(visit, tmp_path):
+    with serving(tmp_path / "runs") as served:
+        page = visit(served, "/lessons#find=warmup").page
+        count = page.locator(".choose-lesson .note").first
+        count.get_by_text(f"1 of {len(catalog.lessons())} lessons found.").wait_for()
+        page.locator(".lessons a:visible", has_text="Learning rate with warmup and decay").wait_for()
+        page.get_by_label("Search the lessons").fill("LSTM gates cell")
+        page.locator(".lessons a[data-name=lstm-gates]").wait_for(state="visible")
+        page.locator(".lessons a[data-name=warm-up]").wait_for(state="hidden")
+        page.get_by_label("Search the lessons").fill("no such words anywhere")
+        count.get_by_text(f"0 of {len(catalog.lessons())} lessons found.").wait_for()
+        page.get_by_label("Search the lessons").fill("")
+        page.locator(".lessons a[data-name=warm-up]").wait_for(state="visible")
+
+
+def test_opened_lessons_are_marked_until_the_progress_is_cleared(visit, tmp_path):
+    whole = len(catalog.lessons())
+    with serving(tmp_path / "runs") as served:
+        opened = visit(served, "/lessons#lesson=perplexity")
+        page = opened.page
+        page.get_by_text(f"1 of {whole} lessons opened.").wait_for(timeout=30_000)
+        page.locator(".lessons a[data-name=window]").click()
+        page.get_by_text(f"2 of {whole} lessons opened.").wait_for(timeout=30_000)
+        page.reload()
+        page.locator(".lessons a[data-name=perplexity][data-opened]").wait_for(timeout=30_000)
+        settled(page)
+        clear = page.get_by_role("button", name="Clear progress")
+        clear.focus()
+        page.keyboard.press("Enter")
+        page.get_by_text(f"0 of {whole} lessons opened.").wait_for()
+        clear.wait_for(state="hidden")
+        assert page.evaluate("localStorage.getItem('maskwright-lessons')") is None
+        assert page.evaluate("document.activeElement.name") == "find"
+        page.evaluate("localStorage.setItem('maskwright-lessons', '{')")
+        page.reload()
+        page.get_by_text(f"1 of {whole} lessons opened.").wait_for(timeout=30_000)
+        assert opened.complaints == []
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(375, "dark"), (1400, "light")])
+def test_teachers_mode_shows_a_lesson_step_by_step(visit, tmp_path, width, scheme):
+    with serving(tmp_path / "runs") as served:
+        opened = visit(served, "/lessons#lesson=distillation", width, scheme)
+        page = opened.page
+        page.frame_locator("iframe.lesson").locator("h1").wait_for(timeout=30_000)
+        page.get_by_role("button", name="Teacher's mode").click()
+        inside = page.frame_locator(".stage iframe")
+        inside.locator("h1").wait_for(timeout=30_000)
+        place = page.locator(".stage .bar [role=status]")
+        place.get_by_text("1 of 7", exact=True).wait_for()
+        page.keyboard.press("ArrowRight")
+        inside.locator("h2", has_text="Teacher distribution at temperature 4").wait_for()
+        inside.locator("h1").wait_for(state="hidden")
+        page.get_by_label("Temperature, as a slider").press("ArrowRight")  # changes the value, not the step
+        inside.locator('td:text-is("Temperature")').wait_for(state="attached", timeout=30_000)
+        inside.locator("h1").wait_for(state="hidden")
+        page.get_by_role("button", name="Use the slide's values").click()
+        inside.locator("h2", has_text="Teacher distribution at temperature 4").wait_for(timeout=30_000)
+        assert opened.ask(BARRIERS) == []
+        assert opened.ask("document.querySelector('.stage').scrollWidth") <= width
+        page.get_by_role("button", name="Next").focus()
+        for _ in range(3):
+            page.keyboard.press("PageDown")
+        inside.locator("details.folded").wait_for()
+        place.get_by_text("5 of 7", exact=True).wait_for()
+        page.keyboard.press("ArrowRight")
+        inside.locator("details.folded[open]").wait_for()
+        assert page.evaluate("location.hash") == "#lesson=distillation&step=5"
+        inside.locator("body").press("End")  # keys reach it from the frame, too
+        place.get_by_text("7 of 7", exact=True).wait_for()
+        inside.locator("body").press("Escape")
+        page.locator("dialog.stage").wait_for(state="hidden")
+        page.wait_for_function("() => location.hash === '#lesson=distillation'")
+        page.locator(".result .instruments").wait_for()
+        assert page.evaluate("document.activeElement.textContent") == "Teacher's mode"
+        shared = visit(served, "/lessons#lesson=distillation&step=4", width, scheme).page
+        shared.locator(".stage .bar [role=status]").get_by_text("5 of 7", exact=True).wait_for(timeout=30_000)
+        assert opened.complaints == [] and opened.requests == []

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from conventions.sources import REPOSITORY
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.lessons import inputs
 from maskwright.lessons.catalog import lesson, lessons
@@ -101,8 +102,9 @@ def other_values(name: str, one: Input) -> list[dict[str, Any]]:
     return [{one.name: value if one.kind == "number" else int(value)} for value in values if value != one.default]
 
 
-def test_most_lessons_have_inputs():
-    assert len(NAMES) >= 60
+def test_most_lessons_have_inputs_and_the_documentation_says_how_many():
+    page = (REPOSITORY / "docs" / "tutorials" / "lectures.md").read_text(encoding="utf-8")
+    assert len(NAMES) >= 60 and f"In {len(NAMES)} lessons you can change" in page
 
 
 @pytest.mark.parametrize("name", NAMES)

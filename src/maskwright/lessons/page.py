@@ -14,7 +14,7 @@ OWN = "Computed with your values: the slide's numbers do not apply, only what ho
 
 def report(results: Sequence[Result]) -> Report:
     """Build one page; several lessons are grouped by part."""
-    checks = [check for result in results for check in result.checks]
+    checks = [check for result in results for check in result.checks if check.slide]
     failed = [result for result in results if not result.ok]
     off = [check for check in checks if check.note]
     if failed:

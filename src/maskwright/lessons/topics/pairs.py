@@ -193,7 +193,7 @@ LESSONS = (
         _pairs,
         (
             integer("documents", "Number of documents", 60, 2, 100),
-            integer("tokens", "Tokens of a pair", 60, 16, 512),
+            integer("tokens", "Tokens of a pair", 60, 24, 512),
             integer("seed", "Random seed", 0, 0, 9999),
         ),
     ),

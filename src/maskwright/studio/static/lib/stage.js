@@ -82,6 +82,7 @@ function stepsOf(page) {
   const all = [head, first, ...rest].filter(Boolean);
   const show = (shown, isUnfolded = false) => () => {
     for (const one of all) one.style.display = shown.includes(one) ? "" : "none";
+    Object.assign(shown[0].style, { marginTop: "0", paddingTop: "0", borderTop: "0" });
     for (const answer of page.querySelectorAll("details.folded")) answer.open = isUnfolded;
     page.documentElement.scrollTop = 0;
   };
@@ -92,5 +93,5 @@ function stepsOf(page) {
 function enlarge(page, width) {
   page.documentElement.style.zoom = Math.max(1, Math.min(LARGEST, width / WIDTH));
   const body = page.querySelector(".page");
-  if (body) body.style.display = "block";
+  if (body) Object.assign(body.style, { display: "block", maxWidth: "none", padding: "1.5rem clamp(1rem, 3vw, 2.5rem)" });
 }

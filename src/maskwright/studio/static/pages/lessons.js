@@ -16,16 +16,20 @@ page(async ({ root }) => {
   const named = (name) => lessons.find((one) => one.name === name) ?? lessons[0];
 
   // The inputs of the selected lesson are part of the state, declared before the form reads a new address.
-  let declared = [];
+  let form = null;
+  let declared = null; // the lesson
   const declare = () => {
-    forgetState(declared);
-    const defaults = defaultsOf(named(new URLSearchParams(location.hash.slice(1)).get("lesson")).inputs);
-    declared = Object.keys(defaults);
-    declareState(defaults);
+    const wanted = named(new URLSearchParams(location.hash.slice(1)).get("lesson"));
+    if (wanted === declared) return;
+    const old = Object.keys(defaultsOf(declared?.inputs ?? []));
+    forgetState(old);
+    form?.forget(old);
+    declareState(defaultsOf(wanted.inputs));
+    declared = wanted;
   };
   declare();
   window.addEventListener("hashchange", declare);
-  const form = new Form({ lesson: lessons[0].name, find: "", step: "" }, (state, name) => {
+  form = new Form({ lesson: lessons[0].name, find: "", step: "" }, (state, name) => {
     if (name === "find") filter();
     else if (name !== "step") update();
   });
@@ -39,7 +43,7 @@ page(async ({ root }) => {
   const frame = make("iframe", { class: "lesson", title: "The lesson" });
   const kept = keeping();
   const teach = make("button", { type: "button", text: "Teacher's mode", on: { click: () => fullScreen().then(() => openStage(0)) } });
-  const box = make("div", {});
+  const box = make("div", { class: "sticky" });
   const shown = make("div", { class: "result" }, box, verdict, make("div", { class: "buttons" }, teach), kept, frame);
   const fit = () => {
     const inside = frame.contentDocument?.documentElement;
@@ -95,7 +99,6 @@ page(async ({ root }) => {
     }
     if (controlled !== chosen) {
       if (dialog.open) dialog.close();
-      form.forget(Object.keys(form.controls).filter((name) => name.startsWith("set.")));
       box.replaceChildren((controls = instruments(form, chosen.inputs)));
       controlled = chosen;
     }
