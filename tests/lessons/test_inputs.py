@@ -244,6 +244,21 @@ def test_rows_of_a_printed_table_are_summed_and_a_row_that_is_none_fails():
     assert run("attention-table", {"text": "我爱 natural language"}).checks[0].computed == "5, 5"
 
 
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("word-vocabulary", {"words": "\x00 a", "known": "O O"}),
+        ("longest-match", {"words": "A b a:1, !!! <script>"}),
+        ("answer-scores", {"golds": "a; the"}),
+        ("scalar-mix", {"values": "0 0 0"}),
+        ("reconstruction", {"outside": 0}),
+    ],
+)
+def test_unusual_values_give_a_result(name: str, values: dict[str, Any]):
+    result = run(name, values)
+    assert result.error is None and result.ok and render(report([result]))
+
+
 def test_side_by_side_reads_only_words_that_were_learned():
     with pytest.raises(InputError, match="not trained on zebra"):
         run("side-by-side", {"text": "the zebra sleeps"})
@@ -261,6 +276,7 @@ def test_side_by_side_reads_only_words_that_were_learned():
         ("mlm-loss", {"probabilities": "0.5 0.25 0.1 0.1"}, "sum to 1"),
         ("bpe-merges", {"corpus": "old"}, "is not WORD:COUNT"),
         ("wordpiece-score", {"corpus": "a:1"}, "no word has two letters"),
+        ("bytes", {"text": "[MASK]"}, "text: a special token"),
         ("names", {"predicted": "O O"}, "predicted: 2 tags for 9 words"),
         ("names", {"gold": "B-PER O O O B-LOC I-LOC I-LOC I-LOC X"}, "'X' is not a BIO tag"),
         ("green", {"word": "blue"}, "word: 'blue' is not in the first sentence"),

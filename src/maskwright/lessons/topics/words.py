@@ -22,8 +22,10 @@ def _vocabulary(record: LessonRecorder, known: str, words: str) -> None:
 
     learned, read = words_of(known), words_of(words)
     whole = Tokenizer.train_from_iterator([known], "word", 5 + len(set(learned)))
-    ids = [own[0] for own in whole.encode_plain(read)]
-    is_unknown = [one == whole.unk_id for one in ids]
+    unknown_id = whole.unk_id
+    assert unknown_id is not None
+    ids = [own[0] if own else unknown_id for own in whole.encode_plain(read)]
+    is_unknown = [one == unknown_id for one in ids]
     vocabulary = {word.lower() for word in learned}
     for word, found in zip(read, is_unknown, strict=True):
         record.equal(word, "known" if word.lower() in vocabulary else "UNK", "UNK" if found else "known", law=True)
