@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import resource
 import sys
@@ -41,8 +42,10 @@ def map_large_blocks() -> None:
 
     By default it raises this limit to the size of what was freed, up to 32 MB, and then keeps such blocks in its heap:
     a training that gathers and frees weights in every layer grows to several times what it uses. Separate blocks cost
-    time, because the system clears their pages at each use.
+    time, because the system clears their pages at each use. glibc's variable MALLOC_MMAP_THRESHOLD_ takes precedence.
     """
+    if "MALLOC_MMAP_THRESHOLD_" in os.environ:
+        return
     with suppress(AttributeError, OSError, TypeError):  # another C library
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, MAPPED_BYTES)
 
