@@ -139,7 +139,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
         storage.fs.write(target, len(text).to_bytes(8, "little") + text)
         for name in order:
             data = tensors[name].detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-            storage.fs.write(target, memoryview(data))
+            storage.fs.write(target, data.data)
 
 
 def moments_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
