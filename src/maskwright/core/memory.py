@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import resource
 import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+_M_MMAP_THRESHOLD = -3  # of malloc.h
+MAPPED_BYTES = 1 << 20
 STATUS = Path("/proc/self/status")  # Linux
 
 
@@ -31,6 +35,19 @@ def _status_bytes(name: str) -> int | None:
     """Reads one entry of the status file in bytes; None if it is missing."""
     found = re.search(rf"{name}:\s*(\d+)", STATUS.read_text(encoding="utf-8")) if STATUS.exists() else None
     return None if found is None else 1024 * int(found[1])
+
+
+def map_large_blocks() -> None:
+    """Lets glibc map blocks from 1 MB on separately, so that their memory is returned when they are freed.
+
+    By default it raises this limit to the size of what was freed, up to 32 MB, and then keeps such blocks in its heap:
+    a training that gathers and frees weights in every layer grows to several times what it uses. Separate blocks cost
+    time, because the system clears their pages at each use. glibc's variable MALLOC_MMAP_THRESHOLD_ takes precedence.
+    """
+    if "MALLOC_MMAP_THRESHOLD_" in os.environ:
+        return
+    with suppress(AttributeError, OSError, TypeError):  # another C library
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, MAPPED_BYTES)
 
 
 def return_free_memory() -> None:

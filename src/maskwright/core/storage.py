@@ -34,7 +34,7 @@ class FileSystem:
         """Open a file."""
         return path.open(mode)
 
-    def write(self, handle: IO[Any], data: bytes) -> None:
+    def write(self, handle: IO[Any], data: bytes | memoryview) -> None:
         """Write bytes."""
         handle.write(data)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,16 @@ from ..core.errors import CorruptFileError
 from ..core.progress import warn
 from ..models.adapters import trained_state
 
+_NAMES = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.bfloat16: "BF16",
+    torch.float16: "F16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
 _STEP = re.compile(r"step-(\d+)")
 
 
@@ -57,8 +68,8 @@ def save_checkpoint(
     target = folder / f"step-{step}"
     if not target.exists():
         with storage.new_folder(target) as new:
-            storage.write_bytes(new / "model.safetensors", safetensors.torch.save(_own(trained_state(model))))
-            storage.write_bytes(new / "optimizer.safetensors", safetensors.torch.save(dict(moments)))
+            write_tensors(new / "model.safetensors", trained_state(model))
+            write_tensors(new / "optimizer.safetensors", moments)
             storage.write_json(new / "state.json", {"step": step, **state})
     for _, old in list_checkpoints(folder)[:-keep]:
         storage.remove_folder(old)
@@ -110,15 +121,25 @@ def _tensors(path: Path) -> dict[str, Tensor]:
     return tensors
 
 
-def _own(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Contiguous copies on the CPU; tensors that share memory (tied weights) are stored once each."""
-    seen: dict[int, str] = {}
-    own = {}
-    for name, tensor in tensors.items():
-        if seen.setdefault(tensor.data_ptr(), name) != name:
-            tensor = tensor.clone()  # noqa: PLW2901
-        own[name] = tensor.detach().cpu().contiguous()
-    return own
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write a safetensors file, with the bytes of `safetensors.torch.save`, which needs its size in memory twice.
+
+    Tensors that share memory (tied weights) are stored once each.
+    """
+    order = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
+    header: dict[str, Any] = {}
+    end = 0
+    for name in order:
+        tensor = tensors[name]
+        start, end = end, end + tensor.nbytes
+        header[name] = {"dtype": _NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [start, end]}
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    with storage.open_new(path) as target:
+        storage.fs.write(target, len(text).to_bytes(8, "little") + text)
+        for name in order:
+            data = tensors[name].detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+            storage.fs.write(target, data.data)
 
 
 def moments_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

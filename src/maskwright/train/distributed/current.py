@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ...core.errors import ConfigError, as_user_error
+from ...core.memory import map_large_blocks
 from ...core.plural import plural
 from ...core.processes import Launch, launch_of
 from ...core.progress import be_silent, note
@@ -75,8 +76,10 @@ def member(launch: Launch) -> Iterator[ProcessGroup]:
 def check_processes(config: Any, group: Group) -> None:
     """Raise ConfigError when a step has fewer micro-batches than there are processes.
 
-    config: with `accumulation`, the number of micro-batches.
+    config: with `accumulation`, the number of micro-batches, and `shard`: then freed memory is returned from now on.
     """
+    if group.world > 1 and getattr(config, "shard", False):
+        map_large_blocks()
     if group.world == 1 and getattr(config, "shard", False):
         note("--shard has no effect in a single process.")
     if config.accumulation < group.world:

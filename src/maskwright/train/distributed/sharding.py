@@ -36,7 +36,7 @@ class ShardedNetwork:
         self.plain: nn.Module = job.model
         _check(self.plain)
         tokenizers = {id(one): one for part in self.plain.modules() if (one := getattr(part, "tokenizer", None))}
-        self.sharded: nn.Module = copy.deepcopy(self.plain, tokenizers)
+        self.sharded: nn.Module = _moved(self.plain, tokenizers)
         self._root = _Root(self)
         mesh = init_device_mesh(next(self.plain.parameters()).device.type, (group.world,))
         policy = MixedPrecisionPolicy(reduce_dtype=reduced)
@@ -45,7 +45,6 @@ class ShardedNetwork:
                 fully_shard(layer, mesh=mesh, mp_policy=policy)
             fully_shard(self._root, mesh=mesh, mp_policy=policy)
         self.mesh = mesh
-        self._empty()
 
     def outcome(self, batch: Batch) -> LossSums:
         """What the job computes for a batch."""
@@ -122,6 +121,17 @@ class _Root(nn.Module):
         finally:
             self.job.model = self.plain[0]
         return dict(self.last.losses)
+
+
+def _moved(network: nn.Module, shared: dict[int, Any]) -> nn.Module:
+    """A copy of a network that takes over its weights, which are never in memory twice. shared: objects of both."""
+    weights = [parameter.data for parameter in network.parameters()]
+    for parameter in network.parameters():
+        parameter.data = parameter.data.new_empty(0)
+    copied = copy.deepcopy(network, shared)
+    for parameter in copied.parameters():
+        parameter.data = weights.pop(0)
+    return copied
 
 
 def _layers(network: nn.Module) -> list[Layer]:

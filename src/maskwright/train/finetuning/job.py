@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 
@@ -27,7 +26,7 @@ from ...tasks.base import Task
 from ...tasks.rows.examples import Examples
 from ...tasks.rows.imbalance import resample_rows
 from ...tasks.spec import spec_of
-from ..checkpoint import list_checkpoints, mean_weights, read_weights
+from ..checkpoint import list_checkpoints, mean_weights, read_weights, write_tensors
 from ..optimizer import ADAM
 from ..prefetch import Prefetcher
 
@@ -70,9 +69,8 @@ class DiskBestModelSaver:
 
     def keep(self, model: nn.Module) -> None:
         """Write the weights."""
-        tensors = {name: tensor.detach().cpu().clone() for name, tensor in trained_state(model).items()}
         with storage.new_folder(self.folder, replace=True) as new:
-            storage.write_bytes(new / "model.safetensors", safetensors.torch.save(tensors))
+            write_tensors(new / "model.safetensors", trained_state(model))
 
     def restore_best(self, model: nn.Module) -> None:
         """Load the stored weights into `model`. Raises CorruptFileError when they changed on disk."""
