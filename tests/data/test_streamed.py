@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -139,6 +140,21 @@ def test_missing_rights_are_one_sentence(folder: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(object_store, "file_system", lambda uri: (Denied(), uri))
     with pytest.raises(StorageError, match=r"^s3://b/c/shards\.json: When .*GetObject\. Check the address, the cred"):
         StreamedShards.open_remote("s3://b/c/", TOKENIZER, 1.0)
+
+
+def test_an_unknown_kind_of_address_and_an_unreachable_one_are_told_apart(monkeypatch: pytest.MonkeyPatch):
+    from pyarrow import fs
+
+    def unreachable(uri: str) -> Any:
+        raise OSError("Bucket 'b' not found\nmore")
+
+    with pytest.raises(InputError, match=r"^tape://b/c/shards\.json has an address of an unknown kind"):
+        StreamedShards.open_remote("tape://b/c", TOKENIZER, 1.0)
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    monkeypatch.setattr(fs, "FileSystem", type("FileSystem", (), {"from_uri": staticmethod(unreachable)}))
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(StorageError, match=r"^s3://b/c/shards\.json: Bucket 'b' not found\. Check the address"):
+        StreamedShards.open_remote("s3://b/c", TOKENIZER, 1.0)
 
 
 def test_what_is_not_a_corpus_or_does_not_fit_is_one_sentence(folder: Path):

@@ -49,12 +49,15 @@ def file_system(uri: str) -> tuple[Any, str]:
     try:
         found: tuple[Any, str] = fs.FileSystem.from_uri(uri)
         return found
-    except (ValueError, OSError):  # no scheme of pyarrow
+    except (ValueError, OSError) as error:  # no scheme of pyarrow, or no connection or library of it
         try:
             import fsspec
 
             return fs.PyFileSystem(fs.FSSpecHandler(fsspec.filesystem(scheme))), rest
         except (ImportError, ValueError):
+            if isinstance(error, OSError):
+                with storage_errors(uri):
+                    raise error from None
             raise InputError(
                 f"{uri} has an address of an unknown kind: install the fsspec package of '{scheme}', or use s3://, "
                 "gs://, abfs://, hdfs:// or a local path."
