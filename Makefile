@@ -22,7 +22,7 @@ demo-from-scratch: $(VENV)/.core ## a small BERT from random weights, in 5 minut
 model: $(VENV)/.core ## verify the built-in model against its recorded SHA-256
 	@$(BIN)/python tools/built_in.py
 
-pictures: $(VENV)/.test ## small models of all kinds in build/studio-models, and the pictures of README from them
+pictures: $(VENV)/.test ## the pictures of README: pages of the studio with the built-in models
 	$(BIN)/python recipes/pictures.py $(ARGS)
 
 test: $(VENV)/.test ## the test suite without the slow ones (under 10 minutes on 2 cores)

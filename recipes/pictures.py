@@ -1,19 +1,21 @@
-"""Screenshots for the README: pages of the studio with the models of studio_models.py, in light and dark mode.
+"""Screenshots for the documentation: pages of the studio with the built-in models, in light and dark mode.
 
-    python recipes/pictures.py                        all of them, into docs/pictures; what `make pictures` runs
-    python recipes/pictures.py attention -o drafts    one of them, elsewhere
+    python recipes/pictures.py                  all of them, into docs/pictures; what `make pictures` runs
+    python recipes/pictures.py why -o drafts    one of them, elsewhere
 
-Missing models are trained first. A picture is the relevant part of the page at a width of 1,400 pixels, taken with the
-system's Chromium and fonts.
+A picture is the relevant part of the page, taken with the system's Chromium and fonts.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import struct
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import tempfile
+import zlib
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +25,6 @@ from urllib.parse import quote, urlencode
 from commands import browser_program
 from playwright.sync_api import sync_playwright
 from running import run_main
-from studio_models import RECIPES, train
 
 from maskwright.core import storage
 from maskwright.core.errors import RunError
@@ -32,43 +33,46 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 ROOT = Path(__file__).resolve().parents[1]
-WIDTH, MARGIN = 1400, 20
+MARGIN = 20
 LARGEST_BYTES = 150_000
+SENTENCE = "The animal didn't cross the street because it was too tired."
 
 
 @dataclass(frozen=True)
 class Shot:
-    """page: of the studio; state: its address after the #; parts: selectors of the elements in the picture."""
+    """page: of the studio; state: its address after the #; parts: selectors of what is in the picture; width of the
+    window.
+    """
 
     page: str
     state: dict[str, str]
     parts: tuple[str, ...]
+    width: int = 1400
 
 
-FOUND = "main section:nth-of-type(2)"  # what a page makes of the text, below the form
 SHOTS = {
-    "attention": Shot(
-        "attention",
+    "why": Shot(
+        "classify",
         {
-            "model": "translator",
-            "kind": "cross",
-            "layer": "2",
-            "head": "2",
-            "text": "Yesterday the old fisher sold the red boat at the lake.",
+            "model": "english-spam",
+            "text": "Congratulations! You have won a free prize, call now to claim your cash.",
+            "why": "yes",
         },
-        (f"{FOUND} h2", f"{FOUND} .fields", "figure svg", "figure:nth-of-type(2) svg"),
+        (".finding", ".reading", "figure:has-text('Contribution of each word')", "figure:has-text('without the most')"),
     ),
-    "tags": Shot(
-        "tag",
-        {"text": "Konstanze Weller met Ulf Brandsen in Tarvinstad in May 1998."},
-        (f"{FOUND} h2", ".reading", "[aria-label='Every word']"),
+    "heads": Shot("inspect", {"model": "english", "text": SENTENCE}, ("[role=tablist]", ".thumbs", ".signs"), 1250),
+    "projector": Shot(
+        "projector", {"model": "english", "at": "12"}, ("section:nth-of-type(2) p.reading", ".cloud-box"), 1250
     ),
-    "tokens": Shot(
-        "tokens",
-        {},
-        (".result:has(> .wide > .matrix) h3", "table.matrix"),
+    "data": Shot(
+        "data",
+        {"model": "english-entailment"},
+        ("section:nth-of-type(2) h2", "section:nth-of-type(2) .columns"),
+        1250,
     ),
-    "curves": Shot("runs", {"runs": "reader,writer,translator,answers"}, ("figure",)),
+    "model": Shot(
+        "model", {"model": "english-spam"}, ("section:nth-of-type(3) h2", "section:nth-of-type(3) figure"), 1250
+    ),
 }
 
 
@@ -77,29 +81,31 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("names", nargs="*", metavar="PICTURE", help="which pictures; all without")
     options.add_argument("-o", "--output", type=Path, default=ROOT / "docs" / "pictures")
-    options.add_argument("--models", type=Path, default=ROOT / "build" / "studio-models", help="folder of the runs")
     chosen = options.parse_args()
     if unknown := sorted(set(chosen.names) - set(SHOTS)):
         options.error(f"no picture is called {', '.join(unknown)}; there are {', '.join(SHOTS)}")
     program = browser_program()
-    models = [train(chosen.models, name) for name in RECIPES]
     chosen.output.mkdir(parents=True, exist_ok=True)
-    with studio(models, chosen.models) as address, sync_playwright() as playwright:
+    with studio() as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page()  # one for both schemes: the address works once
+        page.goto(address)
         for scheme in ("light", "dark"):
-            page = browser.new_page(viewport={"width": WIDTH, "height": 900}, color_scheme=scheme)
-            page.goto(address)
+            page.emulate_media(color_scheme=scheme)
             for name in chosen.names or SHOTS:
                 take(page, SHOTS[name], chosen.output / f"{name}-{scheme}.png")
         browser.close()
 
 
 @contextmanager
-def studio(models: Sequence[Path], runs: Path) -> Iterator[str]:
-    """The first address of a studio of these models, which runs until the block ends."""
-    command = [sys.executable, "-m", "maskwright", "studio", *map(str, models), "--runs", str(runs)]
-    command += ["--port", "0", "--no-browser", "--json", "--device", "cpu", "--precision", "fp32", "--quiet"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+def studio() -> Iterator[str]:
+    """The first address of a studio of the built-in models, which runs until the block ends."""
+    command = [sys.executable, "-m", "maskwright", "studio", "--port", "0", "--no-browser", "--json", "--quiet"]
+    command += ["--device", "cpu", "--precision", "fp32", "--runs"]
+    with (
+        tempfile.TemporaryDirectory() as runs,
+        subprocess.Popen([*command, runs], stdout=subprocess.PIPE, text=True) as process,
+    ):
         try:
             line = process.stdout.readline() if process.stdout else ""
             if not line:
@@ -113,6 +119,7 @@ def take(page: Page, shot: Shot, path: Path) -> None:
     """Open the page as the shot says, wait until it is drawn, and write the part that matters."""
     origin = page.evaluate("location.origin")
     page.goto("about:blank")  # a change only after the # would not load the page
+    page.set_viewport_size({"width": shot.width, "height": 900})
     page.goto(f"{origin}/{shot.page}#{urlencode(shot.state, quote_via=quote)}")
     page.wait_for_selector("body[data-ready]")
     page.wait_for_selector(shot.parts[0])
@@ -124,11 +131,26 @@ def take(page: Page, shot: Shot, path: Path) -> None:
         max(box[edge] + box[size] for box in boxes if box) + MARGIN for edge, size in (("x", "width"), ("y", "height"))
     )
     clip = {"x": left, "y": top, "width": right - left, "height": bottom - top}
-    picture = page.screenshot(full_page=True, clip=clip)
+    picture = compressed(page.screenshot(full_page=True, clip=clip))
     if len(picture) > LARGEST_BYTES:
         raise RunError(f"{path.name} would have {len(picture):,} bytes, more than {LARGEST_BYTES:,}: show less of it.")
     storage.write_bytes(path, picture)
     print(f"{path}  {len(picture):,} bytes")
+
+
+def compressed(png: bytes) -> bytes:
+    """The same PNG, its data compressed as much as zlib can: the browser prefers speed."""
+    start, data, rest = 8, b"", []
+    while start < len(png):
+        size, kind = struct.unpack(">I4s", png[start : start + 8])
+        if kind == b"IDAT":
+            data += png[start + 8 : start + 8 + size]
+        else:
+            rest.append(png[start : start + 12 + size])
+        start += 12 + size
+    data = zlib.compress(zlib.decompress(data), 9)
+    chunk = struct.pack(">I", len(data)) + b"IDAT" + data + struct.pack(">I", zlib.crc32(b"IDAT" + data))
+    return b"".join([png[:8], *rest[:-1], chunk, rest[-1]])
 
 
 if __name__ == "__main__":

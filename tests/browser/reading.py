@@ -2,50 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+from axe_playwright_python.base import AXE_SCRIPT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-# Rules of axe-core (landmark-one-main, region, heading-order, label-content-name-mismatch, empty-table-header,
-# scrollable-region-focusable), for what the pages consist of: the elements that break one, with the name of the rule.
-BARRIERS = r"""() => {
-  const found = [];
-  const seen = (one) => one.checkVisibility();
-  const report = (rule, one) => found.push(`${rule}: ${one.outerHTML.slice(0, 120)}`);
-  const all = (wanted) => [...document.querySelectorAll(wanted)].filter(seen);
-  if (all("main, [role=main]").length !== 1) report("one main", document.body);
-  const landmark = "main, header, nav, footer, aside, [role=region], [role=status], .skip";
-  for (const one of all("body *")) {
-    const isText = [...one.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.textContent.trim());
-    if (isText && !one.matches("script, style, noscript") && !one.closest(landmark)) report("region", one);
-    const style = getComputedStyle(one);
-    const isScrolled = ["Width", "Height"].some((side, axis) =>
-      one[`scroll${side}`] > one[`client${side}`] && /auto|scroll/.test([style.overflowX, style.overflowY][axis]));
-    const isReached = [one, ...one.querySelectorAll("*")].some((inner) => inner.tabIndex >= 0);
-    if (isScrolled && !isReached) report("scrollable", one);
-  }
-  let level = 0;
-  for (const one of all("h1, h2, h3, h4")) {
-    if (Number(one.tagName[1]) > level + 1) report("heading order", one);
-    level = Number(one.tagName[1]);
-  }
-  for (const one of all("button[aria-label], a[aria-label]")) {
-    const text = (node) => {
-      if (node.nodeType === Node.TEXT_NODE) return node.textContent;
-      return node.getAttribute?.("aria-hidden") ? "" : [...node.childNodes].map(text).join("");
-    };
-    const words = text(one).trim().toLowerCase();
-    const name = one.getAttribute("aria-label").toLowerCase();
-    if (/[\p{L}\p{N}]/u.test(words) && !name.includes(words)) report("name without its label", one);
-  }
-  const isEmpty = (one) => !one.textContent.trim();
-  for (const one of all("th:not([aria-label], :has([role=img]))").filter(isEmpty)) report("empty heading", one);
-  return found;
+LOOKS: tuple[tuple[int, Literal["light", "dark"]], ...] = ((1400, "light"), (375, "dark"))
+# Changes to the rules of axe-core: labels in names and targets of 24 pixels (WCAG 2.2) are off by default; contrast is
+# measured by `CONTRASTS`, which also reads text in pictures. Words of a sentence may be small (WCAG 2.5.8, inline).
+RULES = {
+    "label-content-name-mismatch": {"enabled": True},
+    "target-size": {"enabled": True},
+    "color-contrast": {"enabled": False},
+}
+CHECK = """async (rules) => {
+  const { violations } = await axe.run({ rules, resultTypes: ["violations"], preload: false });
+  return violations.flatMap((rule) => rule.nodes.map((one) => `${rule.id}: ${one.target} ${one.html.slice(0, 120)}`))
+    .filter((found) => !/^target-size.*class="reason/.test(found));
 }"""
 
 ROWS = "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
+
+
+def in_looks(page: Page) -> Iterator[tuple[int, str]]:
+    """Show the page in each width and color scheme of LOOKS."""
+    for width, scheme in LOOKS:
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme)
+        settled(page)
+        yield width, scheme
+
+
+def barriers(page: Page) -> list[str]:
+    """What axe-core finds in the page as it is shown: the rule, the element."""
+    if not page.evaluate("() => 'axe' in window"):
+        page.evaluate(AXE_SCRIPT)
+    found: list[str] = page.evaluate(CHECK, RULES)
+    return found
+
+
+def all_barriers(page: Page) -> list[str]:
+    """What axe-core finds in any look."""
+    return [f"{width} {scheme}: {found}" for width, scheme in in_looks(page) for found in barriers(page)]
 
 
 def cells(page: Page, title: str, number: int = 0) -> list[list[str]]:
@@ -59,6 +61,12 @@ def saved(page: Page, label: str) -> bytes:
     with page.expect_download() as found:
         page.get_by_role("button", name=label, exact=True).click()
     return Path(found.value.path()).read_bytes()
+
+
+def unfold(page: Page) -> None:
+    """Open all that is collapsed."""
+    page.evaluate("() => document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    settled(page)
 
 
 def settled(page: Page) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from browser.reading import cells, saved, settled
+from browser.reading import cells, saved, settled, unfold
 from maskwright.api import open_answerer, open_generator, open_predictor, open_translator
 from maskwright.inference.generate import Generation
 from maskwright.inference.translate import TranslationSettings
@@ -232,6 +232,7 @@ def test_what_each_written_word_looked_at(served, models, visit, name, source):
         page.get_by_label("Translation", exact=True).select_option(choice)
         settled(page)
         translation, read, written, weights = aligned(models, name, text, rank)
+        unfold(page)
         table = page.locator('[role="region"][aria-label="Alignment as a table"]')
         assert table.locator("thead th").all_text_contents() == [*read, "sum"]
         rows = cells(page, "Alignment as a table")

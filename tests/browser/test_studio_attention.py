@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from browser.reading import cells, saved, settled
+from browser.reading import all_barriers, cells, saved, settled, unfold
 from maskwright.api import open_model
 from maskwright.inspect import attention, patterns_of
 from maskwright.inspect.heads import clearest_head, describe_head
@@ -24,6 +24,7 @@ def served(tmp_path_factory):
 
 
 def shown_weights(page) -> list[list[float]]:
+    unfold(page)
     return [[float(cell) for cell in row[1:-1]] for row in cells(page, "Weights as a table")]
 
 
@@ -72,11 +73,12 @@ def test_a_token_alone_by_keyboard_a_matrix_and_the_overview(served, visit):
     page.get_by_label("Show", exact=True).select_option("matrix")
     settled(page)
     assert page.locator("figure").first.locator("svg rect.cell").count() == 25
+    assert all_barriers(page) == []
     page.locator("figure").nth(1).locator("svg g.pick").nth(12 + 4).click()
     settled(page)
     assert "layer=2" in page.evaluate("location.href") and "head=5" in page.evaluate("location.href")
     svg = saved(page, "Save the picture All heads; select one as SVG").decode()
-    assert svg.count("<g") == 6 * 12 and "var(" not in svg
+    assert svg.count("<title>layer") == 6 * 12 and "var(" not in svg
     assert opened.complaints == [] and opened.requests == []
 
 
@@ -89,6 +91,7 @@ def test_query_and_key_make_the_weight(served, visit):
     assert [f"{value:.3f}" for value in found.tolist()] == [
         text for text in texts if text.startswith("0.") and len(text) == 5
     ]
+    assert all_barriers(page) == []
     assert opened.complaints == [] and opened.requests == []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from browser.reading import cells, saved, settled
+from browser.reading import all_barriers, cells, saved, settled
 from maskwright.studio.labeled_files import sample_for
 from studio.serving import serving
 
@@ -37,6 +37,7 @@ def test_from_a_confusion_to_a_corrected_file(served, visit):
     assert {int(row[0]) for row in cells(page, "Rows")} == same
     line = by_loss[0]["line"]
     page.get_by_role("button", name=f"Correct the label {gold} of line {line}", exact=True).click()
+    assert all_barriers(page) == []
     page.get_by_label(f"New label of line {line}").select_option(predicted)
     settled(page)
     assert f"{len(scored) - len(wrong) + 1} of {len(scored)} rows" in page.locator("p.reading").first.text_content()
@@ -72,6 +73,7 @@ def test_a_file_of_its_own_and_its_bad_rows(served, visit):
     page.wait_for_function("() => document.querySelector('.warning')")
     assert cells(page, "Bad rows")[0][:2] == ["3", "label"]
     assert not page.locator('[aria-label="Rows"]').is_visible()
+    assert all_barriers(page) == []
     page.get_by_text("Columns and bad rows").click()
     page.get_by_label("Skip bad rows").check()
     settled(page)

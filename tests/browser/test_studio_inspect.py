@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from browser.reading import saved, settled
+from browser.reading import barriers, saved, settled
 from maskwright.api import open_model
 from maskwright.inspect import attention, render
 from maskwright.inspect.view import look
@@ -54,6 +54,7 @@ def test_every_view_of_the_file_is_a_view_of_the_page(served, visit, name, width
         assert f"view={tab.lower()}" in opened.ask("location.hash")
         assert page.locator(f"#panel.{tab.lower()} .content").inner_text().strip() or tab == "Overview"
         assert opened.ask("document.documentElement.scrollWidth") == width, tab
+        assert barriers(page) == [], tab
     assert opened.complaints == [] and opened.requests == []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from browser.reading import cells, settled
+from browser.reading import all_barriers, cells, settled
 from maskwright.inspect.structure import model_structure
 from maskwright.inspect.weights import describe_weight, weight_differences
 from studio.serving import serving
@@ -41,6 +41,7 @@ def test_from_a_block_to_a_weight_and_its_change(served, visit):
     bars = page.locator(".beside-flow figure").first.locator("rect.bar title").all_text_contents()
     assert [int(bar.rpartition(": ")[2].replace(",", "")) for bar in bars] == found["counts"]
     assert page.locator(".flow .link[aria-pressed=true]").get_attribute("title") == most
+    assert all_barriers(page) == []
     address = page.evaluate("location.href").removeprefix(served.origin)
     again = visit(served, address).page
     settled(again)

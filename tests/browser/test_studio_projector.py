@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from browser.reading import cells, saved, settled
+from browser.reading import all_barriers, cells, saved, settled
 from maskwright.inference.cluster import cluster_vectors
 from maskwright.inference.projection import nearest, project
 from studio.serving import serving
@@ -68,6 +68,7 @@ def test_a_point_its_neighbors_search_and_lasso(served, visit):
         f"Array.from({{length: {len(texts.rows)}}}, (_, i) => document.querySelector('.cloud-box').placeOf(i)[0])"
     )
     left = [text for text, x in zip(texts.texts, places, strict=True) if x < box["width"] / 2]
+    assert all_barriers(page) == []
     lasso = list(csv.reader(io.StringIO(saved(page, "Save the table Selected texts as CSV").decode())))
     assert [row[1] for row in lasso[1:]] == left and 0 < len(left) < len(texts.rows)
     assert opened.complaints == [] and opened.requests == []
@@ -83,6 +84,7 @@ def test_clusters_in_three_dimensions(served, visit):
     assert map[0][:4] == ["line", "x", "y", "z"]
     assert [int(row[5]) for row in map[1:]] == (expected.groups + 1).tolist()
     page.get_by_role("button", name="Turn the map to the left").click()
+    assert all_barriers(page) == []
 
 
 def test_a_file_with_markup_and_a_bad_one(served, visit):

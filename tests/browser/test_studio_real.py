@@ -12,7 +12,7 @@ from statistics import mean
 
 import pytest
 
-from browser.reading import cells, settled
+from browser.reading import cells, settled, unfold
 from maskwright.api import (
     open_answerer,
     open_generator,
@@ -241,6 +241,7 @@ def test_the_last_word_of_the_translation_looks_at_the_verb(open_studio, studio_
     page = open_studio(f"/attention#model=translator&kind=cross&layer={layer + 1}&head={head + 1}")
     type_in(page, "Text", source)
     assert "The model generated the target." in page.locator("p.note", has_text="Q comes from").text_content()
+    unfold(page)
     rows = cells(page, "Weights as a table")
     assert [row[0] for row in rows] == list(seen.queries.labels)
     shown = [[float(cell) for cell in row[1:-1]] for row in rows]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from browser.reading import BARRIERS, cells, saved, settled
+from browser.reading import all_barriers, cells, saved, settled
 from maskwright.api import open_checkpoint, open_model, predictor_of
 from maskwright.core.locking import lock
 from maskwright.studio.run_folders import checkpoints_of
@@ -64,6 +64,7 @@ def test_runs_are_listed_and_compared(served, visit):
     settled(page)
     assert page.locator("figure svg path.line").count() == 1
     assert "lr" in {row[0] for row in cells(page, "Settings")}
+    assert all_barriers(page) == []
     with opened.page.context.expect_page() as report:
         page.get_by_role("link", name="report").first.click()
     report.value.wait_for_load_state()
@@ -131,7 +132,8 @@ def test_a_run_of_another_process_is_followed(served, visit):
             page.wait_for_function("() => document.querySelector('tbody').textContent.includes('step 250 of 500')")
             settled(page)
             assert "ends at 0.5000" in page.locator("figure svg").get_attribute("aria-label")
-        assert opened.ask(BARRIERS) == [] and opened.complaints == []
+        assert all_barriers(page) == []
+        assert opened.complaints == []
     finally:
         shutil.rmtree(run)
 
@@ -165,6 +167,7 @@ def test_bad_rows_are_all_shown_and_can_be_left_out(served, visit, tmp_path):
     page.get_by_text("Columns and bad rows").click()
     page.get_by_label("Skip bad rows").check()
     page.wait_for_selector('[role="region"][aria-label="First rows"]')
+    assert all_barriers(page) == []
     assert "20 rows, 2 bad rows skipped" in page.locator("p.reading").first.text_content()
     assert page.get_by_role("button", name="Start training").is_enabled()
 
@@ -224,6 +227,7 @@ def test_a_training_is_begun_watched_and_opened(served, visit, tmp_path):
         page.screenshot(path=Path(folder) / "train-finished.png", full_page=True)
     assert "mine is finished" in page.locator("p.reading[role=status]").text_content()
     assert page.locator("figure svg path.line").count() >= 1
+    assert all_barriers(page) == []
     with page.context.expect_page() as report:
         page.get_by_role("link", name="Open the report").click()
     report.value.wait_for_load_state()

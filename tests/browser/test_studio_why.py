@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from browser.reading import cells, settled
+from browser.reading import all_barriers, cells, settled
 from maskwright.api import open_model
 from maskwright.inspect import explain, output_of, read
 from studio.models import write_answerer, write_classifier, write_masked, write_tagger
@@ -52,6 +52,7 @@ def test_each_answer_page_shows_the_reasons(served, visit, folders, page, name, 
     assert f"\u201c{expected.answer}\u201d" in opened.page.locator(".finding").first.text_content()
     assert not opened.ask("document.documentElement.scrollWidth > innerWidth")
     assert not opened.page.get_by_text("Difference of the probabilities").is_visible()  # there is nothing to compare
+    assert all_barriers(opened.page) == []
     assert opened.complaints == [] and opened.requests == []
 
 
@@ -70,6 +71,7 @@ def test_an_edited_word_is_compared(served, visit):
     for label, first, second, _ in rows:
         assert [float(first), float(second)] == pytest.approx([one["probabilities"][label] for one in own], abs=1e-4)
     assert page.locator("figure", has_text="Difference of the probabilities").locator("svg").is_visible()
+    assert all_barriers(page) == []
     page.reload()
     page.wait_for_selector("body[data-ready]")
     settled(page)
@@ -88,6 +90,7 @@ def test_the_nearest_change_is_found_and_compared(served, visit):
     assert [row[:2] for row in cells(page, "Nearest changes")] == [
         [one["word"], one["replacement"]] for one in found["flips"]
     ]
+    assert all_barriers(page) == []
     page.get_by_role("button", name="Compare with").first.click()
     settled(page)
     assert page.get_by_label("Edited copy", exact=True).input_value() == found["flips"][0]["changed"]

@@ -98,6 +98,22 @@ def find_word_heads(map: AttentionMap, word: str, other: str) -> PatternScores:
     return _scored(map, f"{word} -> {other}", f"from '{word}' to '{other}'", mask)
 
 
+def find_token_heads(map: AttentionMap, token: int) -> PatternScores | None:
+    """Rank the heads by the attention of the other tokens to one token, best first.
+
+    token: its index. Returns None for cross-attention, and for a token that the text does not have or that no other one
+    can attend to.
+    """
+    mask = np.zeros(map.weights.shape[2:], dtype=bool)
+    if map.kind == "cross" or token >= len(map.keys):
+        return None
+    mask[:, token] = True
+    mask[token, token] = False
+    mask = _from_words(map, np.tril(mask) if map.is_causal else mask)
+    label = map.keys.labels[token]
+    return _scored(map, f"-> {label}", f"the selected token “{label}”", mask) if mask.any() else None
+
+
 def patterns_of(map: AttentionMap) -> list[PatternScores]:
     """Score every pattern that applies to the text."""
     found = []

@@ -13,7 +13,7 @@ from pydantic import Field
 from ...core.errors import InputError
 from ...inspect.attention import AttentionMap
 from ...inspect.attention import attention as attention_in
-from ...inspect.heads import PatternScores, clearest_head, describe_head, patterns_of
+from ...inspect.heads import PatternScores, clearest_head, describe_head, find_token_heads, patterns_of
 from ...inspect.query_key import query_key
 from ...models.model import Model
 from ..requests import Here, Json, LongText, Name, RequestModel, body, tokens_read
@@ -28,7 +28,8 @@ class AttentionRequest(RequestModel):
     """A text, a text pair, or a source and its target for an encoder-decoder.
 
     kind: attention type, "" for the main one, which also replaces an unknown one; layer, head: numbers from 1, 0 for
-    the head with the clearest pattern; numbers that are too large select the last one.
+    the head with the clearest pattern; numbers that are too large select the last one; token: index of a token for
+    which heads that attend to it are ranked, too.
     """
 
     model: Name
@@ -37,6 +38,7 @@ class AttentionRequest(RequestModel):
     kind: Name = ""
     layer: Annotated[int, Field(ge=0)] = 0
     head: Annotated[int, Field(ge=0)] = 0
+    token: Annotated[int, Field(ge=0)] | None = None
 
 
 class NeuronsRequest(AttentionRequest):
@@ -54,6 +56,7 @@ def attention(studio: Here, asked: Annotated[AttentionRequest, body(AttentionReq
         found = attention_in(model, _text(model, asked), **options)
     shown = found.of(asked.kind if asked.kind in {one.kind for one in found.maps} else None)
     patterns = patterns_of(shown)
+    to_token = None if asked.token is None else find_token_heads(shown, asked.token)
     layer, head = _head(asked, shown, patterns)
     steps = np.rint(shown.weights * 255).astype(np.uint8)  # [layers, heads, queries, keys]
     return Json(
@@ -71,7 +74,7 @@ def attention(studio: Here, asked: Annotated[AttentionRequest, body(AttentionReq
             "weights": shown.of(layer, head).tolist(),
             "all": b64encode(steps.tobytes()).decode("ascii"),
             "finding": describe_head(patterns, layer, head),
-            "patterns": [one.to_json(SHOWN_HEADS) for one in patterns],
+            "patterns": [one.to_json(SHOWN_HEADS) for one in (to_token, *patterns) if one],
             "read": _read(model, shown),
         }
     )

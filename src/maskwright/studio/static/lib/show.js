@@ -47,12 +47,26 @@ function cellOf(value, column) {
 
 const plain = (value) => (value !== null && typeof value === "object" ? (value.value ?? value.text) : value);
 
-/** A matrix of weights as a collapsible table with row sums. rows, columns: names; values[row][column]. */
-export function matrixTable(rows, columns, values, { summary, title, file }) {
-  const made = table(title, [{ name: "", kind: "word" }, ...columns.map((name) => ({ name, kind: "number" })), { name: "sum", kind: "number" }], { file });
-  const cell = (value) => ({ text: fixed(value, 2), value });
-  made.update(values.map((row, index) => [rows[index], ...row.map(cell), cell(row.reduce((sum, value) => sum + value, 0))]));
-  return make("details", {}, make("summary", { text: summary }), made);
+/**
+ * A matrix of weights as a collapsible table with row sums, which is made while it is open.
+ * `update(rows, columns, values, text)`: names, values[row][column], summary.
+ */
+export function matrixTable(title, file) {
+  let fill = () => {};
+  const [summary, place] = [make("summary"), make("div")];
+  const whole = make("details", { on: { toggle: () => fill() } }, summary, place);
+  whole.update = (rows, columns, values, text = "Weights as a table") => {
+    summary.textContent = text;
+    fill = () => {
+      if (!whole.open) return;
+      const made = table(title, [{ name: "", kind: "word" }, ...columns.map((name) => ({ name, kind: "number" })), { name: "sum", kind: "number" }], { file });
+      const cell = (value) => ({ text: fixed(value, 2), value });
+      made.update(values.map((row, index) => [rows[index], ...row.map(cell), cell(row.reduce((sum, value) => sum + value, 0))]));
+      refill(place, made);
+    };
+    fill();
+  };
+  return whole;
 }
 
 /**
@@ -95,6 +109,11 @@ export function picture(title, { file = "picture", level = "h3" } = {}) {
 /** A small save button. */
 export function button(text, label, action) {
   return make("button", { type: "button", class: "quiet", "aria-label": label, title: label, text, on: { click: action } });
+}
+
+/** A text that selects what it names, as a link in a table. name: its full name, if the text is short. */
+export function picker(text, isPressed, action, name = null) {
+  return make("button", { type: "button", class: "link", "aria-pressed": isPressed ? "true" : "false", title: name, "data-key": name, text, on: { click: action } });
 }
 
 /** A section of a page with its heading. */

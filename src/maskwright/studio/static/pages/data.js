@@ -7,7 +7,7 @@ import { chooser, refused } from "../lib/files.js";
 import { Form } from "../lib/form.js";
 import { modelField, page } from "../lib/page.js";
 import { download } from "../lib/save.js";
-import { picture, section, table } from "../lib/show.js";
+import { picker, picture, section, table } from "../lib/show.js";
 import { confusion, corrected, partsBy, SLICES, tally, unitsOf } from "../lib/slices.js";
 import { writeState } from "../lib/state.js";
 
@@ -293,8 +293,6 @@ function summarize(rows, { total, facts }) {
 }
 
 const percent = (value, digits = 1) => `${(100 * value).toFixed(digits)}%`;
-
-const picker = (text, isPressed, action) => make("button", { type: "button", class: "link", "aria-pressed": isPressed ? "true" : "false", text, on: { click: action } });
 
 function share(value) {
   const inner = make("span");

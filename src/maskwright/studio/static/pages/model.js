@@ -7,7 +7,7 @@ import { lines } from "../lib/charts/lines.js";
 import { fixed, grouped, make, refill } from "../lib/dom.js";
 import { Form } from "../lib/form.js";
 import { modelField, page } from "../lib/page.js";
-import { picture, section, table } from "../lib/show.js";
+import { picker, picture, section, table } from "../lib/show.js";
 import { writeState } from "../lib/state.js";
 
 const EXAMPLE = "The animal didn't cross the street because it was too tired.";
@@ -176,8 +176,6 @@ function short(value) {
   const [size, unit] = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]].find(([least]) => value >= least) ?? [1, ""];
   return `${size === 1 ? value : (value / size).toFixed(value / size >= 100 ? 0 : 1)}${unit && ` ${unit}`}`;
 }
-
-const picker = (text, isPressed, action, label = null) => make("button", { type: "button", class: "link", "aria-pressed": isPressed ? "true" : "false", title: label, "data-key": label, text, on: { click: action } });
 
 /** A bar of a fraction of the whole model. */
 function gauge(what, value, all) {

@@ -7,7 +7,7 @@ import { chooser, refused } from "../lib/files.js";
 import { Form } from "../lib/form.js";
 import { modelField, page } from "../lib/page.js";
 import { csvText, download } from "../lib/save.js";
-import { button, section, table } from "../lib/show.js";
+import { button, picker, section, table } from "../lib/show.js";
 import { writeState } from "../lib/state.js";
 
 const SHOWN_NAMES = 24;
@@ -178,5 +178,3 @@ page(({ root, models }) => {
   writeState(form.state);
   update();
 });
-
-const picker = (text, isPressed, action) => make("button", { type: "button", class: "link", "aria-pressed": isPressed ? "true" : "false", text, on: { click: action } });

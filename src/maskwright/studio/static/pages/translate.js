@@ -23,8 +23,8 @@ page(({ root, models }) => {
   const looks = form.choice("looks", "Translation", [[form.state.looks, form.state.looks]]);
   const source = make("p", { class: "note" });
   const matrix = picture("Attention of each target word", { file: "alignment" });
-  const place = make("div");
-  const aligned = make("div", { class: "result" }, looks, source, matrix, place);
+  const weights = matrixTable("Alignment as a table", "alignment");
+  const aligned = make("div", { class: "result" }, looks, source, matrix, weights);
   root.append(
     section(
       "Text", modelField(form, models), form.area("text", "Texts, one per line"), examplesField(form, models, NAMES),
@@ -58,7 +58,7 @@ page(({ root, models }) => {
 
   align = live(async (signal) => {
     if (!found) throw new Missing("The alignment appears here as soon as there is a translation.");
-    looks.hidden = matrix.hidden = place.hidden = found.unaligned !== null;
+    looks.hidden = matrix.hidden = weights.hidden = found.unaligned !== null;
     if (found.unaligned) {
       source.textContent = found.unaligned;
       return;
@@ -69,7 +69,7 @@ page(({ root, models }) => {
     const cut = own.most ? ` The first ${own.most} words of each side are shown; a row's sum lacks the weights of the others.` : "";
     source.textContent = `Rows are target words, columns source words; a row sums to 1. ${own.source}${cut}`;
     matrix.update(heat(own.written, own.read, own.weights, { name: `Attention of each word of “${translations[rank].text}”` }));
-    refill(place, matrixTable(own.written, own.read, own.weights, { summary: "Weights as a table", title: "Alignment as a table", file: "alignment" }));
+    weights.update(own.written, own.read, own.weights);
   }, aligned);
   writeState(form.state);
   update();
