@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from browser.reading import BARRIERS, saved, settled
+from browser.reading import barriers, saved, settled
 from maskwright.lessons import catalog
 from studio.serving import serving
 
@@ -112,7 +112,7 @@ def test_a_slider_changes_the_lesson_and_its_address_opens_the_same(visit, tmp_p
         page.get_by_label("Temperature", exact=True).fill("3")
         frame.locator("h2", has_text="Teacher distribution at temperature 3").wait_for(timeout=30_000)
         settled(page)
-        assert opened.ask(BARRIERS) == []
+        assert barriers(page) == []
         assert opened.ask("document.documentElement.scrollWidth") <= width
         another = visit(served, "/lessons" + page.evaluate("location.hash"), width, scheme).page
         another.frame_locator("iframe.lesson").locator("h2", has_text="at temperature 3").wait_for(timeout=30_000)
@@ -178,7 +178,7 @@ def test_teachers_mode_shows_a_lesson_step_by_step(visit, tmp_path, width, schem
         inside.locator("h1").wait_for(state="hidden")
         page.get_by_role("button", name="Use the slide's values").click()
         inside.locator("h2", has_text="Teacher distribution at temperature 4").wait_for(timeout=30_000)
-        assert opened.ask(BARRIERS) == []
+        assert barriers(page) == []
         assert opened.ask("document.querySelector('.stage').scrollWidth") <= width
         page.get_by_role("button", name="Next").focus()
         for _ in range(3):
