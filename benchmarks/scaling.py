@@ -3,8 +3,8 @@
     python benchmarks/scaling.py -o runs/scaling texts/
 
 Two gloo processes on the CPUs of this machine: measures the speed of their link and the time of the small messages of a
-step, then trains networks in one process and in two, and compares the step time of two with that of the model. The
-projection for GPUs is `speed.communication` with vendors' peaks and links. Writes scaling.json and prints both tables.
+step, then trains networks in one process and in two, and compares the step time of two with that of the model, and with
+one process of two threads on the same global batch. The projection for GPUs is `speed.communication` with vendors' peaks and links. Writes scaling.json and prints both tables.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def main() -> None:
         for tokens in map(int, options.sizes.split(","))
     ]
     for row in checks:
-        print("| {preset} | {tokens:,} | {alone:.1f} | {together:.1f} | {model:.1f} | {error:+.0%} |".format(**row))
+        print("| {preset} | {tokens:,} | {alone:.1f} | {together:.1f} | {model:.1f} | {error:+.0%} | {threads:.1f} | "
+              "{scaling:.2f} |".format(**row))  # fmt: skip
     projected = projections()
     for row in projected:
         print("| {gpus} | {link} | {batch:,} | {step:.1f} | {exposed:.1f} | {agreement:.1f} | {efficiency:.0%} | "
@@ -80,31 +81,38 @@ def main() -> None:
 
 
 def check(preset: str, tokens: int, link: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
-    """The step time of two processes, measured and by the model, in milliseconds."""
+    """The step time of two processes, measured and by the model, in milliseconds.
+
+    threads: that of one process with two threads on the same global batch; scaling: its fraction of `together`.
+    """
     alone = train(options, preset, 1, tokens)
     together = train(options, preset, 2, tokens)
+    threads = train(options, preset, 1, tokens, threads=2)
     parameters = make_plan(PlanConfig(preset=preset, vocab_size=8000, gpu="h100")).parameters
     # On a CPU the reduction takes the cores that compute, so nothing of it is hidden; a small message is.
     model = alone + 4 * parameters / link["bytes_per_second"]
-    facts = {"alone": 1e3 * alone, "together": 1e3 * together, "model": 1e3 * model, "error": model / together - 1}
-    return {"preset": preset, "tokens": tokens, "parameters": parameters, **facts}
+    milliseconds = {"alone": 1e3 * alone, "together": 1e3 * together, "model": 1e3 * model, "threads": 1e3 * threads}
+    ratios = {"error": model / together - 1, "scaling": threads / together}
+    return {"preset": preset, "tokens": tokens, "parameters": parameters, **milliseconds, **ratios}
 
 
-def train(options: argparse.Namespace, preset: str, world: int, tokens: int) -> float:
+def train(options: argparse.Namespace, preset: str, world: int, tokens: int, threads: int = 1) -> float:
     """Train with one micro-batch of `tokens` in each of two processes; returns the median seconds of a step.
 
     world: 2 for one training of both; 1 for a training of each, at the same time, so that memory and cores are as busy.
-    Then a step takes as long as that of the slower one.
+    Then a step takes as long as that of the slower one. threads: 2 for one process with both micro-batches instead.
     """
-    outputs = [options.output / f"{preset}-{tokens}-{world}-{number}" for number in range(3 - world)]
+    jobs, micro_batches = (1, 2) if threads == 2 else (3 - world, world)
+    outputs = [options.output / f"{preset}-{tokens}-{world}-{threads}-{number}" for number in range(jobs)]
     command = ["-m", "maskwright", "pretrain", "--preset", preset, "--steps", str(options.steps), "--batch-tokens"]
-    command += [str(tokens * world), "--accumulation", str(world), "--log-every", str(LOGGED), "--precision", "fp32"]
+    command += [str(tokens * micro_batches), "--accumulation", str(micro_batches), "--log-every", str(LOGGED)]
+    command += ["--precision", "fp32"]
     command += ["--compile", "off", "--holdout", "0", "--restart", "--quiet"]
     prepared = options.output / "prepared"
     if not prepared.exists():
         launch([1], [*command, "--vocab-size", "8000", "-o", str(prepared), str(options.corpus)])
     command += ["--tokenizer", str(prepared / "tokenizer"), str(prepared / "data"), "-o"]
-    launch([world] * len(outputs), command, [str(output) for output in outputs])
+    launch([world] * jobs, command, [str(output) for output in outputs], threads)
     found = [
         [json.loads(line) for line in (output / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
         for output in outputs
@@ -113,8 +121,8 @@ def train(options: argparse.Namespace, preset: str, world: int, tokens: int) -> 
     return statistics.median(map(max, zip(*seconds, strict=True))) / LOGGED
 
 
-def launch(worlds: list[int], command: list[str], outputs: Sequence[str] = ("",)) -> str:
-    """Run Python in jobs, at once; returns what the first process prints. worlds: processes of each, with one thread.
+def launch(worlds: list[int], command: list[str], outputs: Sequence[str] = ("",), threads: int = 1) -> str:
+    """Run Python in jobs, at once; returns what the first process prints. worlds: processes of each, with `threads`.
 
     outputs: the last word of each job's command.
     """
@@ -124,7 +132,8 @@ def launch(worlds: list[int], command: list[str], outputs: Sequence[str] = ("",)
             found.bind(("127.0.0.1", 0))
             port = found.getsockname()[1]
         for rank in range(world):
-            environment = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+            environment = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": str(threads)}
+            environment["GLOO_SOCKET_IFNAME"] = "lo"
             if world > 1:
                 facts = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank, "MASTER_PORT": port}
                 environment |= {"MASTER_ADDR": "127.0.0.1", **{name: str(value) for name, value in facts.items()}}

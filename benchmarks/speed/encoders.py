@@ -27,13 +27,17 @@ Hidden = Callable[[np.ndarray, np.ndarray], np.ndarray]  # ids, mask: int64 [bat
 
 
 def ours(settings: Settings) -> Vectors:
-    """`maskwright.Embedder`, as anyone calls it."""
+    """`maskwright.Embedder`, as anyone calls it; with "executor", on the graph that `--executor` computes by."""
     import maskwright as mw
     from maskwright.core.progress import set_quiet
+    from maskwright.export.executors import executed
 
     set_quiet(True)
+    model = settings["model"]
+    if "executor" in settings:
+        model = executed(model, settings["executor"], settings["precision"], head="none").model
     embedder = mw.Embedder(
-        settings["model"],
+        model,
         pooling="mean",
         normalize=False,
         max_length=settings["max_length"],
@@ -203,6 +207,21 @@ CONTENDERS: dict[str, tuple[Callable[[Settings], Vectors], Settings, str]] = {
     "maskwright-fp32": (ours, {"precision": "fp32"}, "maskwright fp32"),
     "maskwright-bf16": (ours, {"precision": "bf16"}, "maskwright bf16"),
     "maskwright-int8": (ours, {"precision": "int8"}, "maskwright int8"),
+    "maskwright-openvino": (
+        ours,
+        {"precision": "fp32", "executor": "openvino"},
+        "maskwright --executor openvino, fp32",
+    ),
+    "maskwright-openvino-bf16": (
+        ours,
+        {"precision": "bf16", "executor": "openvino"},
+        "maskwright --executor openvino, bf16",
+    ),
+    "maskwright-onnxruntime": (
+        ours,
+        {"precision": "fp32", "executor": "onnxruntime"},
+        "maskwright --executor onnxruntime, fp32",
+    ),
 }
 REFERENCE = "transformers-sorted"  # whose vectors the others must have
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from drawn_networks import configs
 from inference.samples import tiny
 from maskwright.data.batch import Batch
-from maskwright.inference.engine import choice, layers, operators
-from maskwright.inference.engine.attention import CACHED_SCORES, WAYS, packed_attention
+from maskwright.inference.engine import attention, choice, layers, operators
+from maskwright.inference.engine.attention import CACHED_SCORES, WAYS, packed_attention, way_for
 from maskwright.inference.engine.engine import Engine
 from maskwright.inference.engine.weights import Weights
 from maskwright.inference.ready import keep_private, place
@@ -120,9 +120,20 @@ def test_every_way_of_attention_is_that_of_the_modules(lengths, num_heads, dtype
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(WAYS, dtype, () if way == "fused" else ((9, way), (99, way)))
         patch.setitem(CACHED_SCORES, dtype, cached)
+        patch.setattr(attention, "cpu_has", lambda flag: False)
         found = packed_attention(qkv, runs, num_heads)
     tolerance = 1e-5 if dtype == torch.float32 else 3e-2
     torch.testing.assert_close(found.float(), expected, rtol=0, atol=tolerance)
+
+
+def test_amx_uses_the_fused_kernel_in_bfloat16(monkeypatch):
+    cases = [(1, 60), (8, 100), (8, 112), (8, 32), (8, 31), (8, 17)]
+    qkv = torch.zeros(1, 24, dtype=torch.bfloat16)
+    monkeypatch.setattr(attention, "cpu_has", lambda flag: False)
+    assert [way_for(qkv, length, count) for count, length in cases] == ["float"] * 6
+    monkeypatch.setattr(attention, "cpu_has", lambda flag: flag == "amx_bf16")
+    assert [way_for(qkv, length, count) for count, length in cases] == ["fused"] * 4 + ["float"] * 2
+    assert way_for(qkv.float(), 32, 8) == "rows"
 
 
 def test_packing_changes_no_number():

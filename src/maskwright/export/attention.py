@@ -82,12 +82,13 @@ def heads_of(qkv: Tensor, num_heads: int, angles: Angles | None = None) -> tuple
 
     qkv: float [batch, seq, 3 * hidden]; angles: of rotary positions, for [seq], or for [batch * seq].
     """
-    heads = qkv.unflatten(-1, (3, num_heads, -1))  # [batch, seq, 3, heads, head_dim]
+    query, key, value = (
+        one.unflatten(-1, (num_heads, -1)) for one in qkv.chunk(3, dim=-1)
+    )  # [batch, seq, heads, width]
     if angles is not None:
-        turned = rotate(heads[:, :, :2], *(one.unflatten(0, (-1, qkv.shape[1])) for one in angles))
-        heads = torch.cat((turned, heads[:, :, 2:]), dim=2)
-    query, key, value = heads.permute(2, 0, 3, 1, 4).unbind()
-    return query, key, value
+        cosines_and_sines = [one.unflatten(0, (-1, qkv.shape[1])) for one in angles]
+        query, key = rotate(query, *cosines_and_sines), rotate(key, *cosines_and_sines)
+    return query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
 
 
 def masked_product(

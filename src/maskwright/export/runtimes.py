@@ -17,6 +17,8 @@ from ..core.storage import inside
 from .graph_checks import FIX, check_onnx, check_openvino
 
 Arrays = Mapping[str, np.ndarray]
+# This fusion of a residual and its layer normalization makes graphs of encoders 10% to 12% slower than without it.
+SLOW_FUSION = "SkipLayerNormFusion"
 
 
 @contextmanager
@@ -64,7 +66,9 @@ class OnnxRuntime:
         options.intra_op_num_threads = threads or 0
         options.log_severity_level = 3  # errors only
         try:
-            self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+            self._session = onnxruntime.InferenceSession(
+                path, options, providers=["CPUExecutionProvider"], disabled_optimizers=[SLOW_FUSION]
+            )
         except Exception as error:  # the runtime's own types, which have no common base
             raise ModelFolderError(f"ONNX Runtime cannot open {path} ({_first_line(error)}). {FIX}") from None
         self.name = f"ONNX Runtime {onnxruntime.__version__}"

@@ -86,8 +86,11 @@ def has_fast_bf16(device: torch.device) -> bool:
     if device.type == "cuda":
         found: bool = torch.cuda.is_bf16_supported(including_emulation=False)
         return found
-    if device.type == "cpu":
-        ask = getattr(torch.cpu, "get_capabilities", None)  # missing in older releases of torch
-        flags = ask() if ask is not None else {}
-        return bool(flags.get("avx512_bf16") or flags.get("amx_bf16") or flags.get("bf16"))
-    return False
+    return device.type == "cpu" and any(map(cpu_has, ("avx512_bf16", "amx_bf16", "bf16")))
+
+
+@cache
+def cpu_has(flag: str) -> bool:
+    """Whether the CPU has instructions, such as "amx_bf16"; False if torch does not say."""
+    ask = getattr(torch.cpu, "get_capabilities", None)  # missing in older releases of torch
+    return bool(ask is not None and ask().get(flag))

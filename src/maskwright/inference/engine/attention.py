@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ...models.device import cpu_has
 from ...nn.runs import Run
 
 # On a CPU: per dtype, implementations and the maximum length at which each is the fastest; above that the fused kernel.
@@ -23,6 +24,10 @@ WAYS: dict[torch.dtype, tuple[tuple[int, str], ...]] = {
     torch.float32: ((23, "columns"), (55, "rows")),
     torch.bfloat16: ((15, "columns"), (191, "float"), (1023, "rows")),
 }
+# With AMX, bfloat16 uses the fused kernel from this length on, for every length that fills its tiles, and for a single
+# sequence: torch computes it with AMX.
+FUSED_BY_AMX = 100
+AMX_TILE = 16  # rows
 # A single sequence up to this length uses the fused kernel, which avoids copies. In float32 this gains nothing, and
 # results depend less on the other sequences of a batch.
 SINGLE: dict[torch.dtype, int] = {torch.bfloat16: 55}
@@ -54,6 +59,9 @@ def way_for(qkv: Tensor, length: int, count: int) -> str:
     """Return the implementation for `count` sequences of `length` tokens: a name of WAYS, or "fused"."""
     if count == 1 and length <= SINGLE.get(qkv.dtype, 0):
         return "fused"
+    fills_tiles = count == 1 or length >= FUSED_BY_AMX or length % AMX_TILE == 0
+    if fills_tiles and qkv.dtype == torch.bfloat16 and cpu_has("amx_bf16"):
+        return "fused"
     ways = WAYS.get(qkv.dtype, ()) if qkv.device.type == "cpu" else ()
     return next((way for longest, way in ways if length <= longest), "fused")
 
@@ -78,5 +86,5 @@ def _part(heads: Tensor, way: str) -> Tensor:
         if way == "float":
             weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(scores.dtype)
         else:
-            weights = torch.softmax(scores, dim=-1, out=scores)
+            weights = torch.softmax(scores, dim=-1)  # in place is slower with AVX-512
     return torch.bmm(weights, value).view(count, num_heads, length, head_dim)
