@@ -4,7 +4,8 @@
 
 Two gloo processes on the CPUs of this machine: measures the speed of their link and the time of the small messages of a
 step, then trains networks in one process and in two, and compares the step time of two with that of the model, and with
-one process of two threads on the same global batch. The projection for GPUs is `speed.communication` with vendors' peaks and links. Writes scaling.json and prints both tables.
+one process of two threads on the same global batch. The projection for GPUs is `speed.communication` with vendors'
+peaks and links. Writes scaling.json and prints both tables.
 """
 
 from __future__ import annotations
