@@ -13,6 +13,7 @@ import maskwright as mw
 from maskwright.core import storage
 from maskwright.core.errors import ConfigError, InputError, ModelFolderError, RunError
 from maskwright.hub.folders import load_model, read_facts
+from maskwright.inference.engine import operators
 from maskwright.train import loop
 from maskwright.train.distillation.config import DistillConfig
 from maskwright.train.distillation.distill import distill
@@ -135,17 +136,21 @@ def test_a_student_that_was_not_trained_is_the_teachers_layers(tmp_path: Path, p
 
 def test_the_report_compares_teacher_student_and_what_pruning_leaves(tmp_path: Path, pretrained: Path):
     result = distill(on_text(tmp_path, pretrained, prune_heads=0.5))
-    teacher, student, fewer_heads, fewer_layers, int8, factorized, shared = result.rows
-    assert [teacher.name, student.name, int8.name] == ["teacher", "student", "teacher in int8"]
+    rows = {row.name: row for row in result.rows}
+    int8 = rows.pop("teacher in int8", None)
+    teacher, student, fewer_heads, fewer_layers, factorized, shared = rows.values()
+    assert [teacher.name, student.name] == ["teacher", "student"]
     assert "word table of rank" in factorized.name and "share" in shared.name
-    assert int8.parameters == teacher.parameters and int8.size_bytes < teacher.size_bytes
+    assert (int8 is None) == (operators.missing_int8() is not None)  # none if products overflow
+    if int8 is not None:
+        assert int8.parameters == teacher.parameters and int8.size_bytes < teacher.size_bytes
+        assert int8.texts_per_second > 0
     assert factorized.parameters < teacher.parameters and shared.parameters < teacher.parameters
     assert shared.layers == teacher.layers == factorized.layers
     assert fewer_heads.heads == teacher.heads // 2 and fewer_heads.parameters < teacher.parameters
     assert fewer_layers.layers == student.layers == 1
     assert result.score_kept == pytest.approx(student.scores["mlm_accuracy"] / teacher.scores["mlm_accuracy"])
-    assert all(row.texts_per_second > 0 and row.size_bytes == 4 * row.parameters for row in result.rows if row != int8)
-    assert int8.texts_per_second > 0
+    assert all(row.texts_per_second > 0 and row.size_bytes == 4 * row.parameters for row in rows.values())
     page = result.report.read_text(encoding="utf-8")
     for words in ("Score kept", "least important heads pruned", "top 1 layer removed", "texts/s"):
         assert words in page, words

@@ -28,11 +28,11 @@ def place(model: Model, device: str = "auto", precision: str = "auto") -> Model:
     where = resolve_device(device)
     name = resolve_precision(precision, where)
     if name == "int8":
-        require_int8(where)
         check(
             model.config.recurrent is None,
             "int8 requires a Transformer, but this network is recurrent: use --precision fp32.",
         )
+        require_int8(where)
     if model.adapter is not None and model.adapter.shared is not None:
         model.adapter.shared.move(model, where)
     model.to(where)
