@@ -78,6 +78,25 @@ def test_a_product_is_exact_but_for_the_rounding(rows, columns, seed, has_bias, 
 
 
 @needs_int8
+def test_weights_of_7_bits_never_overflow_16_bits(monkeypatch):
+    """What a CPU without VNNI adds up: pairs of products of the largest numbers."""
+    monkeypatch.setattr(operators, "largest_weight", lambda: 63)
+    weight = torch.randn(16, 64, generator=torch.Generator().manual_seed(0))
+    weight[0] = 1.0
+    x = torch.full((2, 64), 3.0)
+    with torch.inference_mode():
+        product = Int8Product(weight, None, ActivationRange(-x[0], x[0]), torch.float32)
+        assert int(product.numbers(x).max()) * 63 * 2 < 2**15
+        torch.testing.assert_close(product(x), x @ weight.T, rtol=0.02, atol=0.5)
+    model = tiny()
+    batch = next(packs(1, seed=9))
+    expected = hidden_of(model, batch)
+    model.engine = Engine(int8=True)
+    model.engine.calibrate(model, packs())
+    assert 0.98 < cosine(hidden_of(model, batch), expected) < 1
+
+
+@needs_int8
 def test_numbers_are_rounded_and_stay_in_the_range():
     x = torch.randn(200, 16, generator=torch.Generator().manual_seed(0)) * torch.logspace(-1, 1, 16) + 3
     product = Int8Product(torch.ones(4, 16), None, ActivationRange(x.amin(0), x.amax(0)), torch.float32)

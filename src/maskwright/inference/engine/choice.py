@@ -32,7 +32,10 @@ def choose(precision: str, device: torch.device) -> Choice:
     """
     if precision == "int8":
         reason = f"int8 requires a CPU, not {device.type}" if device.type != "cpu" else operators.missing_int8()
-        return Choice("int8", "oneDNN's int8 products are exact here") if reason is None else Choice("none", reason)
+        if reason is not None:
+            return Choice("none", reason)
+        bits = "" if operators.largest_weight() == 127 else " with weights of 7 bits, because this CPU has no VNNI"
+        return Choice("int8", f"oneDNN's int8 products are exact here{bits}")
     if device.type != "cpu":
         return Choice("plain", f"packed products are for CPUs; on {device.type} torch's own are the fastest")
     reason = operators.missing(DTYPES[precision])

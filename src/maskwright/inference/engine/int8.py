@@ -174,7 +174,8 @@ class Int8Kernels:
 
 def _quantize(weight: Tensor, bias: Tensor, x_scale: float, x_zero: int) -> operators.Int8Weights:
     """Quantize weights symmetrically per row. weight: float32 [out_size, in_size]; bias: [out_size]."""
-    scales = weight.abs().amax(dim=1).clamp(min=1e-30) / 127  # [out_size]
-    numbers = (weight / scales[:, None]).round().clamp(-127, 127).to(torch.int8)
+    largest = operators.largest_weight()
+    scales = weight.abs().amax(dim=1).clamp(min=1e-30) / largest  # [out_size]
+    numbers = (weight / scales[:, None]).round().clamp(-largest, largest).to(torch.int8)
     zeros = torch.zeros(len(scales), dtype=torch.int32)
     return operators.Int8Weights(operators.pack_int8(numbers), scales, zeros, bias, x_scale, x_zero)

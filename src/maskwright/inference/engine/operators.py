@@ -140,22 +140,34 @@ def missing_int8() -> str | None:
     """Return why int8 products are not supported on this CPU; None if they are. Checked once."""
     if not torch.backends.mkldnn.is_available():
         return "this build of torch has no oneDNN"
-    with torch.inference_mode():
-        try:
-            worst = _worst_int8_difference()
-        except (RuntimeError, AttributeError, TypeError) as error:  # raised by torch if an operator changed
-            return f"torch {torch.__version__} has no compatible int8 products ({_first_line(error)})"
+    try:
+        worst = _worst_int8_difference(largest_weight())
+    except (RuntimeError, AttributeError, TypeError) as error:  # raised by torch if an operator changed
+        return f"torch {torch.__version__} has no compatible int8 products ({_first_line(error)})"
     if not worst <= TOLERANCE[torch.bfloat16]:
         return f"int8 products differ from exact ones by {worst:.1e} on this CPU"
     return None
 
 
-def _worst_int8_difference() -> float:
-    """Return the largest relative difference of int8 products to exact ones, with inputs at the ends of the range."""
+@cache
+def largest_weight() -> int:
+    """Return the largest quantized weight whose products are exact: 127, or 63 on CPUs without VNNI.
+
+    Those add two products of a uint8 and an int8 number in 16 bits: 2 * 255 * 63 fits, 2 * 255 * 127 does not.
+    """
+    return 127 if _worst_int8_difference(127) <= TOLERANCE[torch.bfloat16] else 63
+
+
+@torch.inference_mode()
+def _worst_int8_difference(largest: int) -> float:
+    """Return the largest relative difference of int8 products to exact ones, with inputs at the ends of the range.
+
+    largest: of the quantized weights.
+    """
     draws = torch.Generator().manual_seed(0)
     x = torch.randint(0, 256, (7, 64), generator=draws, dtype=torch.uint8)
-    weight = torch.randint(-127, 128, (48, 64), generator=draws, dtype=torch.int8)
-    x[0], weight[0] = 255, 127  # overflows on CPUs without VNNI
+    weight = torch.randint(-largest, largest + 1, (48, 64), generator=draws, dtype=torch.int8)
+    x[0], weight[0] = 255, largest
     scales, bias, other = (torch.rand(size, generator=draws) for size in ((48,), (48,), (7, 48)))
     zeros = torch.zeros(48, dtype=torch.int32)
     weights = Int8Weights(pack_int8(weight), scales * 1e-3, zeros, bias, 0.02, 128)
