@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 ROOT = Path(__file__).resolve().parents[1]
-MARGIN = 20
+MARGIN = 10
 LARGEST_BYTES = 150_000
 SENTENCE = "The animal didn't cross the street because it was too tired."
 
