@@ -299,6 +299,7 @@ def test_nothing_in_the_model_changes():
 
 
 def test_weights_are_packed_once(monkeypatch):
+    monkeypatch.setattr(choice, "cpu_has", lambda flag: True)
     model, calls = tiny(), []
     original = operators.pack
     monkeypatch.setattr(operators, "pack", lambda weight: calls.append(1) or original(weight))
@@ -332,10 +333,19 @@ def test_a_copied_or_pickled_model_packs_its_own_weights():
 
 
 def test_plain_products_serve_where_packed_ones_are_missing(monkeypatch):
+    monkeypatch.setattr(choice, "cpu_has", lambda flag: True)
     monkeypatch.setattr(operators, "missing", lambda dtype: "this build of torch has no oneDNN")
     found = choice.choose("fp32", torch.device("cpu"))
     assert found.products == "plain" and "no oneDNN" in found.why
     assert choice.float_kernels(torch.float32, torch.device("cpu")).kind is layers.PlainProduct
+
+
+def test_float32_is_packed_on_cpus_with_avx_512_only(monkeypatch):
+    monkeypatch.setattr(operators, "missing", lambda dtype: None)
+    for flags, expected in (({"avx2"}, "plain"), ({"avx2", "avx512_f"}, "packed"), (set(), "packed")):
+        monkeypatch.setattr(choice, "cpu_has", flags.__contains__)
+        assert choice.choose("fp32", torch.device("cpu")).products == expected
+        assert choice.choose("bf16", torch.device("cpu")).products == "packed"
 
 
 @pytest.mark.parametrize("device", ["cuda", "mps"])

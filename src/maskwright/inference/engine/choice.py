@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from ...core.errors import ConfigError
-from ...models.device import DTYPES, has_fast_bf16
+from ...models.device import DTYPES, cpu_has, has_fast_bf16
 from . import operators
 from .int8 import ActivationRange, Int8Kernels, WeightKey
 from .layers import FloatKernels, KernelSet, PackedProduct, PlainProduct, RowProduct
@@ -38,6 +38,8 @@ def choose(precision: str, device: torch.device) -> Choice:
         return Choice("int8", f"oneDNN's int8 products are exact here{bits}")
     if device.type != "cpu":
         return Choice("plain", f"packed products are for CPUs; on {device.type} torch's own are the fastest")
+    if precision == "fp32" and cpu_has("avx2") and not cpu_has("avx512_f"):
+        return Choice("plain", "torch's own products are the fastest in float32 on CPUs without AVX-512")
     reason = operators.missing(DTYPES[precision])
     return Choice("plain" if reason else "packed", reason or "oneDNN's packed products match the plain ones here")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import torch
@@ -27,6 +28,16 @@ NAMES: dict[Activation, str] = {
     torch.tanh: "tanh",
     torch.sigmoid: "sigmoid",
 }
+# Activations in place: for large results, a second tensor takes longer than the function.
+IN_PLACE: dict[Activation, Activation] = {
+    gelu: torch.ops.aten.gelu_.default,
+    gelu_new: partial(torch.ops.aten.gelu_.default, approximate="tanh"),
+    linear: linear,
+    F.relu: F.relu_,
+    F.silu: partial(F.silu, inplace=True),
+    torch.tanh: torch.tanh_,
+    torch.sigmoid: torch.sigmoid_,
+}
 
 
 class Product(Protocol):
@@ -45,7 +56,7 @@ class PlainProduct:
     def __init__(self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype, act: Activation | None = None) -> None:
         self.weight = weight.detach().to(dtype)
         self.bias = None if bias is None else bias.detach().to(dtype)
-        self.act = act
+        self.act = None if act is None else IN_PLACE.get(act, act)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return act(x W^T + b). x: float [tokens, in_size]; result: [tokens, out_size]."""
