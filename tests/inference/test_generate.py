@@ -42,7 +42,7 @@ def model(kind: str = "byte-bpe", room: int = 24):
         max_position_embeddings=room,
         initializer_range=0.5,
     )
-    made = build(network, "clm", seed=3).eval()
+    made = build(network, "clm", seed=4).eval()
     made.tokenizer = tok
     return made
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -27,6 +29,12 @@ def test_matrices_are_truncated_normal_biases_zero_norms_one_and_zero():
                 assert float(value.detach().abs().max()) <= 0.04
                 assert float(value.detach().std()) == pytest.approx(0.0176, rel=0.15), name
     assert not model.word_embeddings[0].any()
+
+
+def test_gpt_is_a_normal_that_is_not_truncated():
+    weights = build(replace(CONFIG, attention="causal"), "clm").word_embeddings.detach()[1:]
+    assert float(weights.std()) == pytest.approx(0.02, rel=0.02)
+    assert float((weights.abs() > 0.04).float().mean()) == pytest.approx(0.0455, rel=0.15)  # beyond two deviations
 
 
 @pytest.mark.parametrize("head", HEADS)

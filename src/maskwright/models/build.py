@@ -45,5 +45,6 @@ def build(
         ConfigError: If the head is unknown.
     """
     model = make_model(config, head, labels=labels, problem_type=problem_type)
-    initialize(model, config.initializer_range, seed)
+    is_gpt = config.attention == "causal" and config.recurrent is None
+    initialize(model, config.initializer_range, seed, truncated=not is_gpt)
     return model

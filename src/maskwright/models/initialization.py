@@ -1,7 +1,8 @@
-"""Weight initialization as published: truncated normal matrices and tables, biases 0, norm weights 1.
+"""Weight initialization as published: normal matrices and tables, biases 0, norm weights 1.
 
 BERT uses a normal distribution with standard deviation `initializer_range`, truncated at two deviations
-(`truncated_normal_initializer` of the published code; transformers does not truncate). The row of the padding token is
+(`truncated_normal_initializer` of the published code; transformers does not truncate). GPT-2 does not truncate, which
+makes weights 14% larger (docs/results/families.md). The row of the padding token is
 0, as in transformers: it is never part of a pack, so it is not trained.
 
 The linear layers of a new classification head on a trained encoder are initialized by fan-in instead, with deviation
@@ -25,13 +26,13 @@ from ..nn.scalar_mix import ScalarMix
 Draw = Callable[[nn.Module, Tensor, torch.Generator], object]  # initializes a matrix of a module in place
 
 
-def initialize(module: nn.Module, initializer_range: float, seed: int) -> None:
-    """Initializes every parameter of `module` as published.
+def initialize(module: nn.Module, initializer_range: float, seed: int, *, truncated: bool = True) -> None:
+    """Initializes every parameter of `module` as published; truncated: matrices and tables at two deviations.
 
     Each parameter has its own generator, keyed by the seed and its name: the encoder of a seed is the same with every
     head, and torch's global generator is not used.
     """
-    _fill(module, seed, lambda part, matrix, source: _published(part, matrix, initializer_range, source))
+    _fill(module, seed, lambda part, matrix, source: _published(part, matrix, initializer_range, source, truncated))
 
 
 def initialize_new(
@@ -48,8 +49,11 @@ def initialize_new(
     _fill(module, seed, draw, names)
 
 
-def _published(part: nn.Module, matrix: Tensor, usual: float, source: torch.Generator) -> None:
+def _published(part: nn.Module, matrix: Tensor, usual: float, source: torch.Generator, truncated: bool = True) -> None:
     deviation = usual * (part.spread if isinstance(part, Linear | Table) else 1.0)
+    if not truncated:
+        matrix.normal_(0.0, deviation, generator=source)
+        return
     nn.init.trunc_normal_(matrix, std=deviation, a=-2 * deviation, b=2 * deviation, generator=source)
 
 
