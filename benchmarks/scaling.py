@@ -107,8 +107,7 @@ def train(options: argparse.Namespace, preset: str, world: int, tokens: int, thr
     outputs = [options.output / f"{preset}-{tokens}-{world}-{threads}-{number}" for number in range(jobs)]
     command = ["-m", "maskwright", "pretrain", "--preset", preset, "--steps", str(options.steps), "--batch-tokens"]
     command += [str(tokens * micro_batches), "--accumulation", str(micro_batches), "--log-every", str(LOGGED)]
-    command += ["--precision", "fp32"]
-    command += ["--compile", "off", "--holdout", "0", "--restart", "--quiet"]
+    command += ["--precision", "fp32", "--compile", "off", "--holdout", "0", "--restart", "--quiet"]
     prepared = options.output / "prepared"
     if not prepared.exists():
         launch([1], [*command, "--vocab-size", "8000", "-o", str(prepared), str(options.corpus)])
@@ -133,8 +132,8 @@ def launch(worlds: list[int], command: list[str], outputs: Sequence[str] = ("",)
             found.bind(("127.0.0.1", 0))
             port = found.getsockname()[1]
         for rank in range(world):
-            environment = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": str(threads)}
-            environment["GLOO_SOCKET_IFNAME"] = "lo"
+            own = {"PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": str(threads), "GLOO_SOCKET_IFNAME": "lo"}
+            environment = {**os.environ, **own}
             if world > 1:
                 facts = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank, "MASTER_PORT": port}
                 environment |= {"MASTER_ADDR": "127.0.0.1", **{name: str(value) for name, value in facts.items()}}

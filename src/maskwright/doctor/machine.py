@@ -14,7 +14,7 @@ from ..core.cores import usable_cores
 from ..core.hardware import AUTO, OWN
 from ..export.executors import FORMATS, fastest, installed, measurements
 from ..inference.engine.choice import choose
-from ..models.device import DTYPES, resolve_device, resolve_precision
+from ..models.device import DTYPES, instruction_sets, resolve_device, resolve_precision
 from ..nn.varlen import missing
 from ..train.pretraining.compiled import WORTH_STEPS, choose_compiling
 
@@ -30,7 +30,7 @@ def machine_facts() -> dict[str, Any]:
         "system": platform.platform(),
         "python": platform.python_version(),
         "processor": {"cores": os.cpu_count(), "usable_cores": usable_cores(), "threads": torch.get_num_threads()},
-        "instruction_sets": instruction_sets(),
+        "instruction_sets": sorted(instruction_sets()),
         "memory_bytes": memory_bytes(),
         "devices": devices(),
         "engine": engine_choices(device),
@@ -40,12 +40,6 @@ def machine_facts() -> dict[str, Any]:
         "versions": {name: _version(name) for name in ("maskwright", *_CORE)},
         "extras": extras(),
     }
-
-
-def instruction_sets() -> list[str]:
-    """Return the CPU instruction sets that torch reports; [] if unknown."""
-    ask = getattr(torch.cpu, "get_capabilities", None)
-    return sorted(name for name, has in ask().items() if has is True) if ask is not None else []
 
 
 def memory_bytes() -> int | None:

@@ -89,8 +89,13 @@ def has_fast_bf16(device: torch.device) -> bool:
     return device.type == "cpu" and any(map(cpu_has, ("avx512_bf16", "amx_bf16", "bf16")))
 
 
+def cpu_has(name: str) -> bool:
+    """Whether the CPU has an instruction set, such as "amx_bf16"; False if torch does not report it."""
+    return name in instruction_sets()
+
+
 @cache
-def cpu_has(flag: str) -> bool:
-    """Whether the CPU has instructions, such as "amx_bf16"; False if torch does not say."""
+def instruction_sets() -> frozenset[str]:
+    """Returns the CPU instruction sets that torch reports; none if unknown."""
     ask = getattr(torch.cpu, "get_capabilities", None)  # missing in older releases of torch
-    return bool(ask is not None and ask().get(flag))
+    return frozenset() if ask is None else frozenset(name for name, has in ask().items() if has is True)

@@ -1,9 +1,9 @@
 """Weight initialization as published: normal matrices and tables, biases 0, norm weights 1.
 
 BERT uses a normal distribution with standard deviation `initializer_range`, truncated at two deviations
-(`truncated_normal_initializer` of the published code; transformers does not truncate). GPT-2 does not truncate, which
-makes weights 14% larger (docs/results/families.md). The row of the padding token is
-0, as in transformers: it is never part of a pack, so it is not trained.
+(`truncated_normal_initializer` of the published code; transformers does not truncate). GPT-2 does not truncate, so its
+weights are 14% larger (docs/results/families.md). The row of the padding token is 0, as in transformers: it is never
+part of a pack, so it is not trained.
 
 The linear layers of a new classification head on a trained encoder are initialized by fan-in instead, with deviation
 1 / sqrt(inputs) (LeCun et al. 1998, section 4.6), so that outputs have the scale of the inputs for every hidden size
