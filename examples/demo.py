@@ -26,7 +26,7 @@ from tickets import TICKETS, Rows, SystemResult, accuracy_interval, contend, dif
 import maskwright as mw
 from maskwright.core.errors import InputError
 from maskwright.core.program import run_program
-from maskwright.core.progress import note
+from maskwright.core.progress import note, warn_once
 from maskwright.core.storage import write_text
 from maskwright.inference.held_out_text import score_text
 from maskwright.inference.search import Hit
@@ -129,7 +129,8 @@ def main() -> None:
     search_seconds = time.monotonic() - start
 
     note("2/4  A classifier of the labeled rows")
-    contenders = [tf_idf(rows), *networks(options.model, rows, output, options.seeds)]
+    with warn_once():  # all networks read the same rows
+        contenders = [tf_idf(rows), *networks(options.model, rows, output, options.seeds)]
 
     note("3/4  The same classes without any label")
     without_labels = zero_shot(options.model, rows)

@@ -24,6 +24,7 @@ LOG_EVERY_SECONDS = 10.0
 _quiet = False  # --quiet
 _silent_blocks = 0  # blocks of `be_silent` that are open, in any thread
 _blocks_without_warnings = 0
+_printed: set[str] | None = None  # warnings of an open `warn_once`
 _counting = Lock()
 
 
@@ -55,6 +56,17 @@ def be_silent(*, warnings: bool = False) -> Iterator[None]:
             _blocks_without_warnings -= warnings
 
 
+@contextmanager
+def warn_once() -> Iterator[None]:
+    """Prints each warning of a block only once, such as that of data that several models are trained on."""
+    global _printed
+    before, _printed = _printed, set()
+    try:
+        yield
+    finally:
+        _printed = before
+
+
 def console() -> Console:
     """Returns a console on the current standard error (tests and notebooks replace it)."""
     return Console(file=sys.stderr, highlight=False, soft_wrap=True)
@@ -68,6 +80,10 @@ def note(message: str) -> None:
 
 def warn(message: str) -> None:
     """Prints a warning to standard error, even with --quiet."""
+    if _printed is not None:
+        if message in _printed:
+            return
+        _printed.add(message)
     if not _blocks_without_warnings:
         console().print(f"warning: {message}", style="yellow", markup=False)
 
