@@ -17,7 +17,7 @@ from ..core.storage import inside
 from .graph_checks import FIX, check_onnx, check_openvino
 
 Arrays = Mapping[str, np.ndarray]
-# This fusion of a residual and its layer normalization makes graphs of encoders 10% to 12% slower than without it.
+# This fusion of a residual and its layer normalization made MiniLM 11% slower, measured on a CPU with AMX.
 SLOW_FUSION = "SkipLayerNormFusion"
 
 
