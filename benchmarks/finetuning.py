@@ -3,7 +3,7 @@
     MASKWRIGHT_DATA=path python benchmarks/finetuning.py -o runs/finetuning --seeds 3
 
 Fine-tunes MiniLM on every set of finetuning.toml, ours with the training loop of `maskwright finetune` (default
-precision: bfloat16 if the CPU supports it), theirs with transformers' Trainer and model classes with bf16=True,
+precision: bfloat16 if the device supports it), theirs with transformers' Trainer and model classes with bf16=True,
 alternating by seed. Both use the token IDs of our tokenizer (a test compares it with theirs) and the same metrics.
 Nothing is selected on the dev examples: the last weights are scored. The table compares the seeds that both sides have,
 with the p of a paired t-test. Every score is saved, so rerun the same command to resume; `--table` only prints the
@@ -37,6 +37,7 @@ from maskwright.core.randomness import generator
 from maskwright.data.batch import Batch
 from maskwright.hub.adapters import attach_adapter
 from maskwright.hub.folders import load_model
+from maskwright.models.device import resolve_device
 from maskwright.models.lora_config import LoraConfig
 from maskwright.tasks.base import Task
 from maskwright.tasks.rows.examples import Examples
@@ -78,6 +79,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--sets", help="only these, separated by commas")
     parser.add_argument("--sides", default=",".join(SIDES))
+    parser.add_argument("--device", default="auto")
     parser.add_argument("--table", action="store_true", help="print what is finished, and stop")
     options = parser.parse_args()
     recipe = tomllib.loads(options.settings.read_text(encoding="utf-8"))
@@ -95,10 +97,10 @@ def run_set(name: str, settings: dict[str, Any], options: argparse.Namespace) ->
     missing = [(side, seed) for side, seed in wanted if not score_file(options.output, name, side, seed).is_file()]
     if not missing:
         return
-    data = read_set(name, settings)
+    data, device = read_set(name, settings), resolve_device(options.device)
     for side, seed in missing:
         started = time.monotonic()
-        logits = (train_ours if side == "maskwright" else train_theirs)(data, seed)
+        logits = (train_ours if side == "maskwright" else train_theirs)(data, seed, device)
         found = data.task.score(logits, data.dev)
         facts = {
             "metrics": found.metrics,
@@ -133,12 +135,13 @@ def read_set(name: str, settings: dict[str, Any]) -> Set:
     """The rows, at most `train_rows` and `dev_rows` of them, as tokens."""
     if "MASKWRIGHT_DATA" not in os.environ:
         sys.exit("error: MASKWRIGHT_DATA must name the folder of data sets.")
-    folder = Path(os.environ["MASKWRIGHT_DATA"]) / settings["folder"]
     cls: type[Task] = registry.resolve("task", settings["task"])
     rows = []
     for part in ("train", "dev"):
-        file = next(path for path in sorted(folder.iterdir()) if path.name.startswith(f"{part}."))
-        found = cls.read(file, columns=settings.get("columns")).rows
+        names = settings.get(f"{part}_folders", [settings["folder"]])
+        folders = [Path(os.environ["MASKWRIGHT_DATA"]) / one for one in names]
+        files = [next(path for path in sorted(one.iterdir()) if path.name.startswith(f"{part}.")) for one in folders]
+        found = [row for file in files for row in cls.read(file, columns=settings.get("columns")).rows]
         order = generator(0, f"{part} rows").permutation(len(found))[: settings[f"{part}_rows"]]
         rows.append([found[number] for number in sorted(order.tolist())])
     task = cls.from_rows(*rows)
@@ -147,7 +150,7 @@ def read_set(name: str, settings: dict[str, Any]) -> Set:
     return Set(name, task, train, dev, settings)
 
 
-def train_ours(data: Set, seed: int) -> Tensor:
+def train_ours(data: Set, seed: int, device: torch.device) -> Tensor:
     """The dev logits of a model that our loop fine-tuned."""
     task, settings = data.task, data.settings
     model, loaded = load_model(
@@ -156,6 +159,7 @@ def train_ours(data: Set, seed: int) -> Tensor:
     if settings["adapter"]:
         attach_adapter(model, minilm(), LoraConfig(), loaded.new, seed, {})
     task.init_from_counts(model, data.train)
+    model.to(device)
     fit(
         model,
         task,
@@ -167,10 +171,10 @@ def train_ours(data: Set, seed: int) -> Tensor:
         warmup_share=settings["warmup"],
         weight_decay=settings["weight_decay"],
     )
-    return task.logits(model, data.dev)
+    return task.logits(model, data.dev).cpu()
 
 
-def train_theirs(data: Set, seed: int) -> Tensor:
+def train_theirs(data: Set, seed: int, device: torch.device) -> Tensor:
     """The dev logits of a model that transformers' Trainer fine-tuned, in the layout of ours."""
     import transformers
 
@@ -209,7 +213,7 @@ def train_theirs(data: Set, seed: int) -> Tensor:
             report_to=[],
             disable_tqdm=True,
             remove_unused_columns=False,
-            use_cpu=True,
+            use_cpu=device.type == "cpu",
             bf16=True,
         )
         units = list(range(len(data.train)))
@@ -259,7 +263,7 @@ def dev_logits(model: Any, data: Set, kind: str) -> Tensor:
         for start in range(0, total, size):
             units = list(range(start, min(start + size, total)))
             batch, inputs = padded(examples, units, kind)
-            output = model(**{name: value for name, value in inputs.items() if name in MODEL_INPUTS})
+            output = model(**{name: inputs[name].to(model.device) for name in MODEL_INPUTS if name in inputs})
             if kind == "qa":
                 both = torch.stack([output.start_logits, output.end_logits], dim=-1)  # [batch, seq, 2]
                 for window, row, length in zip(batch.labels["example"].tolist(), both, batch.lengths, strict=True):
@@ -270,7 +274,7 @@ def dev_logits(model: Any, data: Set, kind: str) -> Tensor:
             else:
                 keys = units if kind == "choice" else batch.labels["example"].tolist()
                 found.update(zip(keys, output.logits, strict=True))
-    return torch.stack([found[key] for key in sorted(found)])
+    return torch.stack([found[key] for key in sorted(found)]).cpu()
 
 
 def table(recipe: dict[str, Any], output: Path) -> str:

@@ -11,7 +11,7 @@ texts of `pretraining_text` with 16,000 subword tokens. Both sides have the same
 loop, learning rates and precision; transformers' network computes padded rows, under autocast in bfloat16. Both are
 scored by the same code on text that was not used for any choice: the dev text of the plays, or every 200th document
 and WikiText-2. It prints the perplexities and a sample of each; table.json has the numbers. Rerun the same command to
-resume.
+resume. --sides trains only one of them, so that two processes can run in parallel; --sides none only prepares the data.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ from next_sentence import TEXTS, documents_of
 from running import run_main
 from torch import Tensor, nn
 
-from maskwright.core import storage
+from maskwright.core import registry, storage
 from maskwright.core.config import to_dict
 from maskwright.data.batch import Batch
+from maskwright.data.prepare import prepare
 from maskwright.hub.folders import load_model
 from maskwright.inference.generate import Generation, TextGenerator
 from maskwright.inference.held_out_text import score_text
@@ -86,7 +87,8 @@ def main() -> None:
     for name in ("steps", "layers", "hidden", "heads", "max-length", "batch-tokens"):
         options.add_argument(f"--{name}", type=int, help="instead of the recipe's")
     options.add_argument("--seeds", type=int, default=1)
-    options.add_argument("--sides", default=",".join(SIDES))
+    options.add_argument("--sides", default=",".join(SIDES), help="one of the two, or none")
+    options.add_argument("--device", default="auto")
     options.add_argument("--precision", default="auto")
     options.add_argument("--threads", type=int)
     chosen = options.parse_args()
@@ -99,17 +101,20 @@ def main() -> None:
     write = write_english if chosen.recipe == "english" else write_characters
     sizes = {"recipe": chosen.recipe, "vocab_size": recipe.vocab_size}
     data = made_once(chosen.output / "data", sizes, partial(write_data, write, recipe))
+    if chosen.sides == "none":
+        return
     found: dict[str, list[dict[str, Any]]] = {}
     for seed in range(chosen.seeds):
         for side in chosen.sides.split(","):
-            config = config_of(recipe, data, chosen.output / f"{side}-{seed}", seed, chosen.precision)
+            config = config_of(recipe, data, chosen.output / f"{side}-{seed}", seed, chosen)
             folder = pretrain(config).model if side == "maskwright" else train_theirs(config)
-            model = place(load_model(folder)[0], precision="fp32")
+            model = place(load_model(folder)[0], chosen.device, "fp32")
             row = {"seed": seed, "parameters": model.num_parameters, "minutes": minutes_of(config.output)}
             found.setdefault(side, []).append(row | score(model, data, recipe.max_length))
             if seed == 0:
                 print(f"-- {side}\n{sample(model, recipe.start)}\n")
-    storage.write_json(chosen.output / "table.json", found)
+    table = chosen.output / "table.json"  # the other side may be there
+    storage.write_json(table, (storage.read_json(table) if table.exists() else {}) | found)
     for side, runs in found.items():
         scores = (f"{name} {spread([run[name] for run in runs], 3)}" for name in runs[0] if name not in ("seed",))
         print(f"{side:<14}{'   '.join(scores)}")
@@ -119,10 +124,13 @@ def main() -> None:
 
 
 def write_data(write: Callable[[Path], None], recipe: Recipe, new: Path) -> None:
-    """Training text, dev texts (dev-*.txt) and tokenizer into a new folder."""
+    """Training text, dev texts (dev-*.txt), tokenizer and token shards into a new folder."""
     write(new)
     text = str(new / "train.txt")
-    Tokenizer.train([text], kind="byte-bpe", vocab_size=recipe.vocab_size).save(new / "tokenizer")
+    tokenizer = Tokenizer.train([text], kind="byte-bpe", vocab_size=recipe.vocab_size)
+    tokenizer.save(new / "tokenizer")
+    joint = registry.resolve("objective", "clm").line_separator(tokenizer)
+    prepare([text], tokenizer, new / "shards", keep_duplicates=True, joint=joint)
 
 
 def write_characters(new: Path) -> None:
@@ -150,7 +158,7 @@ def write_english(new: Path) -> None:
 # -- training ---------------------------------------------------------------------------------------------------------
 
 
-def config_of(recipe: Recipe, data: Path, output: Path, seed: int, precision: str = "auto") -> PretrainConfig:
+def config_of(recipe: Recipe, data: Path, output: Path, seed: int, chosen: argparse.Namespace) -> PretrainConfig:
     """What is trained and how."""
     network = {
         "num_hidden_layers": recipe.layers,
@@ -162,7 +170,7 @@ def config_of(recipe: Recipe, data: Path, output: Path, seed: int, precision: st
         "attention_dropout": recipe.dropout,
     }
     return PretrainConfig(
-        corpus=(str(data / "train.txt"),),
+        corpus=(str(data / "shards"),),
         output=output,
         preset="gpt2",
         objective="clm",
@@ -179,7 +187,8 @@ def config_of(recipe: Recipe, data: Path, output: Path, seed: int, precision: st
         holdout=0.0,
         keep_duplicates=True,
         seed=seed,
-        precision=precision,  # type: ignore[arg-type]  # one of its choices
+        device=chosen.device,
+        precision=chosen.precision,
     )
 
 
@@ -192,8 +201,8 @@ class TheirJob(PretrainJob):
         """Summed loss over the same labels."""
         rows = list(batch.input_ids.long().split(batch.lengths))
         ids = nn.utils.rnn.pad_sequence(rows, batch_first=True)
-        is_token = torch.arange(ids.shape[1]) < torch.tensor(batch.lengths)[:, None]
-        with torch.autocast("cpu", torch.bfloat16, enabled=self.half):
+        is_token = (torch.arange(ids.shape[1]) < torch.tensor(batch.lengths)[:, None]).to(ids.device)
+        with torch.autocast(ids.device.type, torch.bfloat16, enabled=self.half):
             logits: Tensor = self.model(input_ids=ids, attention_mask=is_token.long()).logits
         loss = F.cross_entropy(
             logits[is_token][batch.labels["clm_positions"]].float(), batch.labels["clm"], reduction="sum"
@@ -224,15 +233,15 @@ class TheirSetup(PretrainingSetup):
             bos_token_id=self.tokenizer.bos_id,
             eos_token_id=self.tokenizer.eos_id,
         )
-        theirs: nn.Module = transformers.GPT2LMHeadModel(config)
+        theirs: nn.Module = transformers.GPT2LMHeadModel(config).to(self.device)
         job.model, job.half = theirs, self.config.precision == "bf16"  # type: ignore[attr-defined]
         return job
 
 
 def train_theirs(config: PretrainConfig) -> Path:
     """The model folder of transformers' network, trained by the same loop; resumes."""
-    device = resolve_device("cpu")
-    config = config.resolved("cpu", resolve_precision(config.precision, device, training=True))
+    device = resolve_device(config.device)
+    config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
     folder = config.output / "theirs"
     with open_run(config.output, to_dict(config)) as run:
         if run.result is None:

@@ -68,6 +68,7 @@ def main() -> None:
     options.add_argument("--vocab-size", type=int, default=8000)
     options.add_argument("--batch-tokens", type=int, default=4096)
     options.add_argument("--preset", default="transformer-mini")
+    options.add_argument("--device", default="auto")
     options.add_argument("--precision", default="auto")
     options.add_argument("--seed", type=int, default=0, help="of both; another one needs another -o")
     options.add_argument("--threads", type=int)
@@ -85,7 +86,7 @@ def main() -> None:
     if chosen.side != "plain":
         result = finetune(recipe)
         console().print(f"report: {result.report}")
-        model = place(load_model(result.model)[0], precision=chosen.precision)
+        model = place(load_model(result.model)[0], chosen.device, chosen.precision)
         rows.append(one_side(model, recipe, data))
     if chosen.side != "ours":
         rows.append(other_side(recipe, data))
@@ -137,6 +138,7 @@ def recipe_of(chosen: argparse.Namespace, data: Path, epochs: int) -> FinetuneCo
         warmup=1000 if epochs >= 10 else 0.3,
         average_checkpoints=min(5, max(epochs // 2, 1)),
         seed=chosen.seed,
+        device=chosen.device,
         precision=chosen.precision,
     )
 
@@ -167,7 +169,7 @@ def epochs_of(chosen: argparse.Namespace, data: Path) -> int:
 
 def job_of(recipe: FinetuneConfig, folder: RunFolder) -> tuple[FinetuningSetup, Any]:
     """The training of our side at its first step."""
-    device = resolve_device("cpu")
+    device = resolve_device(recipe.device)
     resolved = recipe.resolved(str(device), resolve_precision(recipe.precision, device, training=True))
     bench = FinetuningSetup(resolved, device)
     return bench, bench.job(0, folder)
@@ -192,11 +194,11 @@ def one_side(model: Any, recipe: FinetuneConfig, data: Path) -> dict[str, Any]:
 
 def other_side(recipe: FinetuneConfig, data: Path) -> dict[str, Any]:
     """Train and score torch.nn.Transformer on the same batches; resumes."""
-    device = resolve_device("cpu")
-    resolved = recipe.resolved("cpu", resolve_precision(recipe.precision, device, training=True))
+    device = resolve_device(recipe.device)
+    resolved = recipe.resolved(str(device), resolve_precision(recipe.precision, device, training=True))
     folder = recipe.output.parent / "plain"
     with open_run(folder, to_dict(resolved)) as run:
-        bench, job = plain_job(resolved, run)
+        bench, job = plain_job(resolved, run, device)
         if run.result is None:
             settings = epoch_settings(resolved, job.steps_per_epoch, resolved.seed, job.adam)
             train(job, settings, run, name="torch.nn.Transformer")
@@ -215,20 +217,20 @@ def other_side(recipe: FinetuneConfig, data: Path) -> dict[str, Any]:
     return facts("torch.nn.Transformer", number, log, sum(len(ids) + 1 for ids in found) / seconds, texts, wanted)
 
 
-def plain_job(recipe: FinetuneConfig, run: RunFolder) -> tuple[FinetuningSetup, PlainJob]:
+def plain_job(recipe: FinetuneConfig, run: RunFolder, device: torch.device) -> tuple[FinetuningSetup, PlainJob]:
     """Its training, with the batches that ours has."""
-    bench = FinetuningSetup(recipe, torch.device("cpu"))
+    bench = FinetuningSetup(recipe, device)
     model, examples, dev = bench.start(recipe.seed)
     torch.manual_seed(recipe.seed)
     job = PlainJob(
-        PlainTransformer(model.config, recipe.precision),  # type: ignore[arg-type]
+        PlainTransformer(model.config, recipe.precision).to(device),  # type: ignore[arg-type]
         bench.task,
         examples,
         dev,
         DiskBestModelSaver(run.path / "best"),
         batch_size=recipe.batch_size,
         seed=recipe.seed,
-        device=torch.device("cpu"),
+        device=device,
         batch_tokens=recipe.batch_tokens,
         last=WeightAverager(run.path / "last", recipe.average_checkpoints),
     )
@@ -250,7 +252,7 @@ def plain_beams(
     with track("torch.nn.Transformer, beams", len(order), "texts") as progress:
         for first in range(0, len(order), SIDE_BY_SIDE):
             rows = order[first : first + SIDE_BY_SIDE]
-            sources = [torch.from_numpy(examples.input_ids[row]) for row in rows]
+            sources = [torch.from_numpy(examples.input_ids[row]).to(network.words.weight.device) for row in rows]
             limit = most or longest_translation(max(map(len, sources)), 200)
             decoder = PlainDecoder(network, sources, start)
             prompts = [[start]] * len(rows)

@@ -59,7 +59,9 @@ class PlainTransformer(nn.Module):
             hidden = self.network.decoder(
                 self._embed(target),
                 memory,
-                tgt_mask=nn.Transformer.generate_square_subsequent_mask(target.shape[1], dtype=torch.bool),
+                tgt_mask=nn.Transformer.generate_square_subsequent_mask(
+                    target.shape[1], device=target.device, dtype=torch.bool
+                ),
                 tgt_key_padding_mask=no_target,
                 memory_key_padding_mask=no_source,
                 tgt_is_causal=True,
@@ -67,7 +69,7 @@ class PlainTransformer(nn.Module):
             return F.linear(hidden, self.words.weight)
 
     def _autocast(self) -> torch.autocast:
-        return torch.autocast("cpu", torch.bfloat16, enabled=self.half and self.training)
+        return torch.autocast(self.words.weight.device.type, torch.bfloat16, enabled=self.half and self.training)
 
     def _embed(self, ids: Tensor) -> Tensor:
         return self.dropout(self.words(ids) * self.scale + self.places[: ids.shape[1]])
@@ -90,7 +92,7 @@ class PlainJob(FinetuneJob):
         total, tokens = 0.0, 0
         with torch.inference_mode():
             for start in range(0, len(self.dev), 64):
-                batch = self.dev.batch(range(start, min(start + 64, len(self.dev))))
+                batch = self.dev.batch(range(start, min(start + 64, len(self.dev)))).to(self.device)
                 source, target, no_source, no_target = padded(batch)
                 logits = self.model(source, target, no_source, no_target)[~no_target]
                 total += float(F.cross_entropy(logits.float(), batch.labels["words"], reduction="sum"))
@@ -109,8 +111,8 @@ class PlainDecoder:
     def start(self) -> Tensor:
         """float32 [rows, vocab] of the first token."""
         self.memory = self.network.read(self.source, self.no_source)
-        self.written = torch.zeros(len(self.source), 0, dtype=torch.int64)
-        return self.step(torch.full((len(self.source),), self.start_id))
+        self.written = self.source.new_zeros(len(self.source), 0)
+        return self.step(self.source.new_full((len(self.source),), self.start_id))
 
     @torch.inference_mode()
     def step(self, tokens: Tensor) -> Tensor:
@@ -134,4 +136,5 @@ def padded(batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 def pad_rows(rows: list[Tensor]) -> tuple[Tensor, Tensor]:
     """Rows of tokens as int64 [batch, seq], and where nothing stands."""
     own = nn.utils.rnn.pad_sequence([row.long() for row in rows], batch_first=True)
-    return own, torch.arange(own.shape[1]) >= torch.tensor([len(row) for row in rows])[:, None]
+    lengths = torch.tensor([len(row) for row in rows])
+    return own, (torch.arange(own.shape[1]) >= lengths[:, None]).to(own.device)
