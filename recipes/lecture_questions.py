@@ -24,7 +24,8 @@ from maskwright.core.storage import write_json, write_text
 from maskwright.tasks.qa.scores import score_answer
 
 REPOSITORY = Path(__file__).parents[1]
-TRAIN = ("squad1", "squadshifts_wiki", "squadshifts_amazon", "squad2")
+# Only SQuAD 2.0 has unanswerable questions: four copies, so that they are a sixth of the rows.
+TRAIN = ("squad1", "squadshifts_wiki", "squadshifts_amazon", "squad2", "squad2", "squad2", "squad2")
 DEV = ("squad1", "squad2")
 
 NUS = (
@@ -122,11 +123,15 @@ def often(output: Path) -> Path:
 
 
 def together(data: Path, names: tuple[str, ...], part: str) -> dict[str, Any]:
-    """The questions of several sets as one file in SQuAD's layout."""
+    """The questions of several sets as one file in SQuAD's layout. A set may be named again: its copy has other ids."""
     articles = []
-    for name in names:
+    for place, name in enumerate(names):
         with lzma.open(data / name / f"{part}.json.xz", "rt", encoding="utf-8") as file:
-            articles += json.load(file)["data"]
+            found = json.load(file)["data"]
+        if copy := names[:place].count(name):
+            for question in (one for article in found for text in article["paragraphs"] for one in text["qas"]):
+                question["id"] += f"-{copy}"
+        articles += found
     return {"version": "v2.0", "data": articles}
 
 
