@@ -1,8 +1,8 @@
 """Full (bidirectional) attention for inference, on groups of sequences of equal length.
 
-Four implementations return the same result; the sequence length selects the fastest. Three compute product, softmax and
+Five implementations return the same result; the sequence length selects the fastest. Four compute product, softmax and
 product over all sequences and heads at once: the row softmax of torch is slow for short rows, and in bfloat16 for
-lengths that are not a multiple of the vector width. The fourth is torch's fused kernel.
+lengths that are not a multiple of the vector width. The fifth is torch's fused kernel.
 docs/explanation/decisions/inference-engine.md has the measurements.
 """
 
@@ -28,8 +28,7 @@ WAYS: dict[torch.dtype, tuple[tuple[int, str], ...]] = {
 # sequence: torch computes it with AMX.
 FUSED_BY_AMX = 100
 AMX_TILE = 16  # rows
-# A single sequence up to this length uses the fused kernel, which avoids copies. In float32 this gains nothing, and
-# results depend less on the other sequences of a batch.
+# A single sequence up to this length is computed in float32 ("wide"), without copies besides the conversion.
 SINGLE: dict[torch.dtype, int] = {torch.bfloat16: 55}
 # Larger score tensors are computed in parts that fit into the CPU cache.
 CACHED_SCORES = {torch.float32: 1 << 17, torch.bfloat16: 1 << 19}
@@ -57,11 +56,11 @@ def packed_attention(qkv: Tensor, runs: Sequence[Run], num_heads: int) -> Tensor
 
 def way_for(qkv: Tensor, length: int, count: int) -> str:
     """Return the implementation for `count` sequences of `length` tokens: a name of WAYS, or "fused"."""
-    if count == 1 and length <= SINGLE.get(qkv.dtype, 0):
-        return "fused"
     fills_tiles = count == 1 or length >= FUSED_BY_AMX or length % AMX_TILE == 0
     if fills_tiles and qkv.dtype == torch.bfloat16 and cpu_has("amx_bf16"):
         return "fused"
+    if count == 1 and length <= SINGLE.get(qkv.dtype, 0) and qkv.device.type == "cpu":
+        return "wide"
     ways = WAYS.get(qkv.dtype, ()) if qkv.device.type == "cpu" else ()
     return next((way for longest, way in ways if length <= longest), "fused")
 
@@ -74,8 +73,11 @@ def _part(heads: Tensor, way: str) -> Tensor:
     if way == "fused":
         query, key, value = heads.unbind()  # each [count, heads, length, head_dim]
         return F.scaled_dot_product_attention(query, key, value)
-    _, count, num_heads, length, head_dim = heads.shape
-    query, key, value = heads.reshape(3, count * num_heads, length, head_dim).unbind()  # one copy for all three
+    dtype, (_, count, num_heads, length, head_dim) = heads.dtype, heads.shape
+    if way == "wide":
+        query, key, value = heads[:, 0].float().unbind()  # each [heads, length, head_dim], in the order of the input
+    else:
+        query, key, value = heads.reshape(3, count * num_heads, length, head_dim).unbind()  # one copy for all three
     scores = query.new_empty(count * num_heads, length, length)
     scale = 1.0 / math.sqrt(head_dim)
     if way == "columns":  # [keys, queries]
@@ -87,4 +89,4 @@ def _part(heads: Tensor, way: str) -> Tensor:
             weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(scores.dtype)
         else:
             weights = torch.softmax(scores, dim=-1)  # in place is slower with AVX-512
-    return torch.bmm(weights, value).view(count, num_heads, length, head_dim)
+    return torch.bmm(weights, value).to(dtype).view(count, num_heads, length, head_dim)
