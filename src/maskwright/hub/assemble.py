@@ -31,13 +31,15 @@ class LoadReport:
     """Where each parameter was initialized from, by checkpoint tensor name.
 
     loaded: read from the checkpoint; new: missing from it and randomly initialized; unused: not part of this model;
-    is_verified: whether the files were checked against a manifest.
+    is_verified: whether the files were checked against a manifest; of_heads: those of `unused` that belong to a head
+    of the family.
     """
 
     loaded: list[str]
     new: list[str]
     unused: list[str]
     is_verified: bool = True
+    of_heads: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         parts = [f"{len(self.loaded)} tensors loaded"]
@@ -48,15 +50,16 @@ class LoadReport:
     def log_weight_mismatch(self, name: object, new_is_wanted: bool = False) -> None:
         """Log missing and unexpected tensors of folder `name`, and whether it was verified.
 
-        new_is_wanted: the caller requested a head that the folder does not contain.
+        new_is_wanted: the caller requested another head than the stored one, or none, so that its weights are unused.
         """
         if self.new:
             say = note if new_is_wanted else warn
             say(f"{name} has no weights for {listed(self.new)}: they are randomly initialized and untrained.")
         if not self.is_verified:
             note(f"{name} has no {MANIFEST}: its structure was checked, but changed files cannot be detected.")
-        if self.unused:
-            note(f"{name} also contains {listed(self.unused)}, which this model does not use.")
+        unexpected = [one for one in self.unused if not new_is_wanted or one not in self.of_heads]
+        if unexpected:
+            note(f"{name} also contains {listed(unexpected)}, which this model does not use.")
 
 
 def listed(names: Sequence[str]) -> str:
@@ -232,7 +235,8 @@ def assemble(
     loaded = [checkpoint.stored[theirs] for name in sources for theirs in sources[name]]
     unused = sorted(checkpoint.file.shapes.keys() - set(loaded) - checkpoint.copies)
     fresh = [theirs for name in new for theirs in family.stored_names(name, plan.name)]
-    return model, LoadReport(loaded, fresh, unused)
+    of_heads = frozenset(one for one in unused if family.canonical(one) in family.head_names)
+    return model, LoadReport(loaded, fresh, unused, of_heads=of_heads)
 
 
 def _match(blueprint: Model, plan: HeadPlan, checkpoint: Checkpoint) -> tuple[dict[str, list[str]], list[str]]:

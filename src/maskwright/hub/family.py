@@ -124,6 +124,12 @@ class Family:
                 return [name.format(**numbers) for name in theirs]
         raise AssertionError(f"the key table of {self.model_type} has no row for {ours} under head {head}")
 
+    @cached_property
+    def head_names(self) -> frozenset[str]:
+        """Their names of the tensors of all heads."""
+        patterns = [name for rows in self.heads.values() for theirs in rows.values() for name in theirs]
+        return frozenset(name.format(p=part) for name in patterns for part in ("weight", "bias"))
+
     def stored_names(self, ours: str, head: str | None) -> list[str]:
         """Returns the names as transformers stores them: no prefix in a bare model or for head tensors."""
         prefix = self.prefix if head is not None and ours.startswith(("encoder.", "decoder.")) else ""
