@@ -19,7 +19,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from pretrain import tell
+from pretrain import print_rate
 
 from maskwright.core.progress import set_quiet
 from maskwright.core.randomness import generator
@@ -122,7 +122,7 @@ def main() -> None:
     labels = generator(0, "labels").integers(0, 2, size=options.rows).tolist()
     started = time.perf_counter()
     CONTENDERS[options.contender](str(options.model), texts, labels)
-    tell(options.rows / (time.perf_counter() - started))
+    print_rate(options.rows / (time.perf_counter() - started))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,9 @@ All numbers are little-endian. Data is loaded on access, so a corpus may be larg
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from collections import OrderedDict
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -116,8 +118,8 @@ class TokenShards:
         self.num_sentences: int = self.counts["sentences"]
         self.num_tokens: int = self.counts["tokens"]
         self._dtype = token_dtype(self.vocab_size)
-        # number of documents before each shard, int64 [shards + 1]
-        self._starts = np.cumsum([0, *(shard["documents"] for shard in facts["shards"])], dtype=np.int64)
+        # number of documents before each shard, and of all: a list, because bisect is faster than np.searchsorted
+        self._starts = list(accumulate((shard["documents"] for shard in facts["shards"]), initial=0))
         self._open: OrderedDict[int, Shard] = OrderedDict()
         self._lengths: np.ndarray | None = None
 
@@ -191,9 +193,9 @@ class TokenShards:
         """Returns the shard of a document, and its first and last + 1 sentence there."""
         if not 0 <= index < self.num_documents:
             raise IndexError(f"document {index} of {self.num_documents}")
-        number = int(np.searchsorted(self._starts, index, side="right")) - 1
+        number = bisect_right(self._starts, index) - 1
         shard = self._shard(number)
-        local = int(index - self._starts[number])
+        local = int(index) - self._starts[number]
         return shard, int(shard.documents[local - 1]) if local else 0, int(shard.documents[local])
 
     def _shard(self, number: int) -> Shard:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from .dropout import dropout
 from .linear import Linear
-from .padded_attention import Group, attend_group, plan
+from .padded_attention import Group, attend_group, mask_scores, plan
 from .query_blocks import attend_in_blocks
 from .runs import Run
 
@@ -63,7 +63,7 @@ def apply_causal_mask(scores: Tensor) -> None:
     """Masks, in place, every key after its query with -inf. scores: float [..., tokens, tokens]."""
     length = scores.shape[-1]
     is_later = torch.ones(length, length, dtype=torch.bool, device=scores.device).triu(1)  # [tokens, tokens]
-    scores.masked_fill_(is_later, -math.inf)
+    mask_scores(scores, is_later)
 
 
 def fused_scaled_dot_product(

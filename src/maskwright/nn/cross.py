@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from .attention import CACHED_SCORES
 from .dropout import dropout
 from .linear import Linear
-from .padded_attention import RUN_COST, Group, group_of, pad, unpad
+from .padded_attention import RUN_COST, Group, group_of, mask_scores, pad, unpad
 
 
 class PairGroup(NamedTuple):
@@ -95,7 +95,7 @@ def _attend_group(
     key, value = others.unbind()  # each [count, heads, other length, head_dim]
     scores = (own * (1.0 / math.sqrt(head_dim))) @ key.mT  # [count, heads, length, other length]
     if keys.tokens < keys.count * keys.length:
-        scores.masked_fill_(keys.is_padding.view(keys.count, 1, 1, keys.length), -math.inf)
+        mask_scores(scores, keys.is_padding.view(keys.count, 1, 1, keys.length))
     weights = torch.softmax(scores, dim=-1)
     context = dropout(weights, rate) @ value
     return unpad(context.transpose(1, 2).reshape(queries.count * queries.length, hidden), queries), weights

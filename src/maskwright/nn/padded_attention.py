@@ -98,11 +98,19 @@ def attend_group(
     heads = padded.view(group.count, group.length, 3, num_heads, hidden // num_heads).permute(2, 0, 3, 1, 4)
     query, key, value = heads.unbind()  # each [count, heads, length, head_dim]
     scores = (query * (1.0 / math.sqrt(query.shape[-1]))) @ key.mT  # [count, heads, length, length]
-    scores.masked_fill_(group.is_padding.view(group.count, 1, 1, group.length), -math.inf)
+    mask_scores(scores, group.is_padding.view(group.count, 1, 1, group.length))
     if hide is not None:
         hide(scores)
     context = dropout(torch.softmax(scores, dim=-1), dropout_probability) @ value
     return unpad(context.transpose(1, 2).reshape(group.count * group.length, hidden), group)
+
+
+def mask_scores(scores: Tensor, is_masked: Tensor) -> None:
+    """Sets scores to -inf, in place, before a softmax. is_masked: bool, broadcastable to the shape of scores [...].
+
+    Not recorded for the gradient: softmax gives a masked score a weight and a gradient of zero by itself.
+    """
+    scores.detach().masked_fill_(is_masked, -math.inf)
 
 
 def group_of(lengths: Sequence[int], device: torch.device | str = "cpu") -> Group:

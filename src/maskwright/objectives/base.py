@@ -244,10 +244,13 @@ class Objective(ABC):
 
     def _row(self, documents: Tokens, example: Example) -> tuple[np.ndarray, np.ndarray]:
         """Ids and segment ids of [CLS] A [SEP], or of [CLS] A [SEP] B [SEP]."""
-        cls_id, sep_id = [self.recipe.cls_id], [self.recipe.sep_id]
         a = documents.document_tokens(example.a_document)[example.a_start : example.a_stop]
-        if example.b_start == example.b_stop:
-            return np.concatenate([cls_id, a, sep_id]), np.zeros(len(a) + 2, dtype=np.int64)
-        b = documents.document_tokens(example.b_document)[example.b_start : example.b_stop]
-        ids = np.concatenate([cls_id, a, sep_id, b, sep_id])
-        return ids, (np.arange(len(ids)) >= len(a) + 2).astype(np.int64)
+        has_pair = example.b_start != example.b_stop
+        b = documents.document_tokens(example.b_document)[example.b_start : example.b_stop] if has_pair else a[:0]
+        middle = len(a) + 1  # of the first [SEP]
+        ids = np.empty(middle + 1 + (len(b) + 1 if has_pair else 0), dtype=np.int64)
+        ids[0], ids[1:middle], ids[middle] = self.recipe.cls_id, a, self.recipe.sep_id
+        types = np.zeros(len(ids), dtype=np.int64)
+        if has_pair:
+            ids[middle + 1 : -1], ids[-1], types[middle + 1 :] = b, self.recipe.sep_id, 1
+        return ids, types
