@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from maskwright.models.vocabulary_loss import vocabulary_loss
+from maskwright.models.vocabulary_loss import _first_is_right, _right_of_all, vocabulary_loss
 
 VOCAB, SIZE, POSITIONS = 37, 8, 23
 
@@ -74,6 +74,17 @@ def test_only_scored_labels_count_as_right_and_in_their_loss(is_trained: bool, m
     torch.testing.assert_close(scored, wanted.detach(), rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(whole, plain(vectors, table, bias, labels, 0.0)[0].detach(), rtol=1e-5, atol=1e-5)
     assert not scored.requires_grad
+
+
+def test_the_count_of_a_gpu_is_that_of_a_cpu():
+    """With ties between highest scores, and with rows that are not scored."""
+    draws = torch.Generator().manual_seed(0)
+    scores = torch.randint(0, 3, (200, 4), generator=draws).float()
+    labels = torch.randint(0, 4, (200,), generator=draws)
+    highest, at_label = scores.amax(dim=-1, keepdim=True), scores.gather(1, labels.unsqueeze(1))
+    for is_scored in (None, torch.rand(200, generator=draws) < 0.5):
+        found = _right_of_all(scores, labels, is_scored)
+        assert 0 < found < 200 and found == _first_is_right(scores, highest, at_label, labels, is_scored)
 
 
 def test_no_positions_cost_nothing():

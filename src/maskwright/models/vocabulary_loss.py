@@ -176,13 +176,18 @@ def _first_is_right(
     the selection of rows would wait for the result.
     """
     if scores.device.type != "cpu":
-        is_right = scores.argmax(dim=-1) == labels
-        return (is_right if is_scored is None else is_right & is_scored).sum()
+        return _right_of_all(scores, labels, is_scored)
     may_be_right = (at_label == highest).squeeze(1)  # [rows]
     if is_scored is not None:
         may_be_right &= is_scored
     rows = may_be_right.nonzero().squeeze(1)
     return (scores[rows].argmax(dim=-1) == labels[rows]).sum()
+
+
+def _right_of_all(scores: Tensor, labels: Tensor, is_scored: Tensor | None) -> Tensor:
+    """The same from every row: int64 []."""
+    is_right = scores.argmax(dim=-1) == labels
+    return (is_right if is_scored is None else is_right & is_scored).sum()
 
 
 class _Gradients:
