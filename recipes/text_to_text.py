@@ -136,7 +136,7 @@ def recipe_of(chosen: argparse.Namespace, data: Path) -> FinetuneConfig:
 
 
 def write_data(chosen: argparse.Namespace, new: Path) -> None:
-    """Rows to train on, held-out and dev rows, and the tokenizer into a new folder."""
+    """Training, held-out and dev examples, and the tokenizer into a new folder."""
     train, dev = (french if chosen.kind == "french" else summaries)()
     random.Random(0).shuffle(train)
     held, train = train[:HELD], train[HELD:][: chosen.rows]
