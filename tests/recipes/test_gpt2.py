@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from argparse import Namespace
 from importlib import import_module
 from pathlib import Path
 
@@ -37,7 +38,8 @@ def test_both_sides_learn_from_the_same_batches(monkeypatch: pytest.MonkeyPatch,
 
     small = recipe.replace(recipe.RECIPES["characters"], dropout=0.0, hidden=24, layers=1, max_length=32)
     small = recipe.replace(small, batch_tokens=256, steps=2)
-    config = recipe.config_of(small, out / "data", out / "again", 0).resolved("cpu", "fp32")
+    chosen = Namespace(device="cpu", precision="fp32")
+    config = recipe.config_of(small, out / "data", out / "again", 0, chosen).resolved("cpu", "fp32")
     with open_run(config.output, to_dict(config)) as run:
         setup = recipe.TheirSetup(config, run, torch.device("cpu"))
         job = setup.job()
