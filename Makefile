@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-from-scratch model pictures test test-all check bench reference docs reliability results locks sbom audit clean
+.PHONY: help findings demo demo-from-scratch model pictures test test-all check bench reference docs reliability results locks sbom audit clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -42,6 +42,9 @@ bench: $(VENV)/.bench ## speed beside peers, in one run (2 to 3 hours on 2 quiet
 
 reliability: $(VENV)/.test ## kills, damage, hostile input (hours; ARGS=--quick: minutes); writes docs/results/reliability.md
 	$(BIN)/python benchmarks/reliability/run.py $(ARGS)
+
+findings: ## run findings/*.sh: surprising behavior of other libraries (downloads packages; ARGS="NAME ...")
+	@failed=0; for script in $(if $(ARGS),$(ARGS:%=findings/%.sh),findings/*.sh); do echo "== $$script"; bash $$script || failed=1; done; exit $$failed
 
 results: $(VENV)/.core ## the figures of docs/results/quality.md from $$MASKWRIGHT_DATA (about two hours on 2 cores)
 	$(BIN)/python recipes/first_path.py

@@ -7,6 +7,7 @@ python tools/reference.py --check    list the pages that are stale, and exit wit
 from __future__ import annotations
 
 import argparse
+import ast
 import dataclasses
 import inspect
 import re
@@ -109,7 +110,7 @@ def pages() -> dict[str, str]:
         found[f"cli/{name}.md"] = command_page(name, command)
     found |= {f"config/{page}.md": config_page(cls, title) for page, (cls, title) in CONFIGS.items()}
     found |= {f"api/{page}.md": api_page(title, names) for page, (title, names) in API.items()}
-    return found | {"api/index.md": api_index(), "presets.md": presets_page()}
+    return found | {"api/index.md": api_index(), "presets.md": presets_page(), "compatibility.md": compatibility_page()}
 
 
 def main() -> None:
@@ -391,6 +392,34 @@ def presets_page() -> str:
         "both directions together. [RNN, LSTM and ELMo](../explanation/rnn-lstm-elmo.md) describes the recurrent "
         "presets, [Encoder-decoder models](../explanation/encoder-decoder.md) those with a decoder.\n"
         + next_line(("maskwright presets", "cli/presets.md"), ("model architecture", "config/model.md"))
+    )
+
+
+# What other libraries do.
+
+
+def compatibility_rows() -> list[tuple[str, str, str, str]]:
+    """Returns library and version, its behavior, ours and the test, of each test with the marker `compatibility`."""
+    rows = []
+    for path in sorted((REPOSITORY / "tests").rglob("test_*.py")):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if "mark.compatibility(" in text else ():
+            for mark in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
+                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.compatibility":
+                    behavior = {one.arg: ast.literal_eval(one.value) for one in mark.keywords}
+                    place = f"`{path.relative_to(REPOSITORY).as_posix()}::{node.name}`"
+                    rows.append((ast.literal_eval(mark.args[0]), behavior["theirs"], behavior["ours"], place))
+    return sorted(rows, key=lambda row: (row[0].lower(), row[3]))
+
+
+def compatibility_page() -> str:
+    """What libraries and formats do that one would not expect, and what Maskwright does."""
+    return (
+        f"{HEAD}# Compatibility\n\nBehavior of libraries, tools and formats that is easily overlooked, what Maskwright "
+        "does there, and the test that holds it. The scripts in `findings/` reproduce what the libraries do, without "
+        "Maskwright: `make findings`.\n\n"
+        + table(("library and version", "its behavior", "Maskwright", "test"), compatibility_rows())
+        + next_line(("file formats", "file-formats.md"), ("coming from transformers", "../from-transformers.md"))
     )
 
 
