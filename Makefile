@@ -31,9 +31,10 @@ test: $(VENV)/.test ## the test suite without the slow ones (under 10 minutes on
 test-all: $(VENV)/.clients ## the whole test suite
 	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
-check: $(VENV)/.dev ## lint, format and types, and lint of the Dockerfile
+check: $(VENV)/.dev ## lint, format, layers of imports, types, and lint of the Dockerfile
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/mypy
 	$(BIN)/hadolint deploy/Dockerfile
 
