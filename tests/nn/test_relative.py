@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from maskwright.core.errors import ConfigError
 from maskwright.nn import relative as module
 from maskwright.nn.attention import attend
-from maskwright.nn.relative import KINDS, RelativeBias, RelativeVectors, attend_relative, relative_buckets
+from maskwright.nn.relative import KINDS, RelativeBias, RelativeVectors, attend_relative, bucket_table
 from maskwright.nn.runs import Run
 from nn.packs import draw, filled, places_with_holes, runs_of
 
@@ -147,16 +147,23 @@ def test_buckets_are_those_of_t5_and_mpnet(num_buckets, max_distance):
     mpnet = pytest.importorskip("transformers.models.mpnet.modeling_mpnet").MPNetEncoder
     t5 = pytest.importorskip("transformers.models.t5.modeling_t5").T5Attention
     line = torch.arange(-1100, 1101)
-    ours = relative_buckets(line, num_buckets, max_distance)
+    ours = RelativeBias(num_buckets, HEADS, max_distance)._buckets(line)
     assert torch.equal(ours, mpnet.relative_position_bucket(line, num_buckets, max_distance))
     assert torch.equal(ours, t5._relative_position_bucket(line, True, num_buckets, max_distance))
 
 
 def test_near_distances_have_buckets_of_their_own_and_sides_differ():
-    near = relative_buckets(torch.arange(-7, 8), 32, 128)
-    assert len(set(near.tolist())) == 15
-    far = relative_buckets(torch.tensor([-5000, -128, 128, 5000]), 32, 128).tolist()
-    assert far == [15, 15, 31, 31]
+    table = bucket_table(32, 128)
+    assert len(table) == 257 and table[128] == 0
+    assert len(set(table[121:136])) == 15  # distances -7 to 7
+    assert (table[0], table[-1]) == (15, 31)
+
+
+def test_buckets_are_integers_that_no_precision_changes():
+    exact = RelativeBias(32, HEADS)
+    half = RelativeBias(32, HEADS).half()
+    line = torch.arange(-600, 601)
+    assert half.buckets.dtype == torch.int64 and torch.equal(half._buckets(line), exact._buckets(line))
 
 
 def test_the_bias_is_that_of_mpnet():

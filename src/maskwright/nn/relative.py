@@ -14,6 +14,7 @@ import math
 from collections.abc import Sequence
 from typing import Protocol
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -108,6 +109,8 @@ class RelativeBias(nn.Module):
     In T5 and MPNet all layers share one table.
     """
 
+    buckets: Tensor
+
     def __init__(self, num_buckets: int, num_heads: int, max_distance: int = 128, num_rows: int | None = None) -> None:
         """num_rows: rows of the table if it has more than the buckets use; default: num_buckets."""
         super().__init__()
@@ -117,6 +120,8 @@ class RelativeBias(nn.Module):
             "distance greater than a quarter of it.",
         )
         self.weight = nn.Parameter(torch.empty(num_rows or num_buckets, num_heads))
+        # int64 [2 * max_distance + 1]: an exported graph looks integers up, whatever its precision.
+        self.register_buffer("buckets", torch.tensor(bucket_table(num_buckets, max_distance)), persistent=False)
         self.num_buckets, self.max_distance = num_buckets, max_distance
 
     def score_terms(self, query: Tensor, key: Tensor, scale: float, distances: Tensor | None, heads: slice) -> Tensor:
@@ -125,10 +130,10 @@ class RelativeBias(nn.Module):
         if distances is None:
             length = query.shape[-2]
             line = torch.arange(1 - length, length, device=query.device)
-            by_distance = table[:, relative_buckets(line, self.num_buckets, self.max_distance)]
+            by_distance = table[:, self._buckets(line)]
             # Row i of a sequence begins at distance -i: window length - 1 - i of the line.
             return by_distance.unfold(-1, length, 1).flip(1)  # [heads, length, length]
-        buckets = relative_buckets(distances, self.num_buckets, self.max_distance)
+        buckets = self._buckets(distances)
         first = torch.arange(table.shape[0], device=query.device) * table.shape[1]  # [heads]
         index = buckets + first.view(1, -1, *(1,) * (buckets.ndim - 2))
         return F.embedding(index, table.reshape(-1, 1)).squeeze(-1)
@@ -137,24 +142,29 @@ class RelativeBias(nn.Module):
         """None: a bias changes weights [..., queries, keys], not values."""
         return None
 
+    def _buckets(self, distances: Tensor) -> Tensor:
+        """The bucket of each distance (key - query): int64 [...] in and out."""
+        return self.buckets[distances.clamp(-self.max_distance, self.max_distance) + self.max_distance]
+
     def extra_repr(self) -> str:
         """Sizes, for repr."""
         return f"{self.num_buckets} buckets up to {self.max_distance} tokens, {self.weight.shape[1]} heads"
 
 
-def relative_buckets(distances: Tensor, num_buckets: int, max_distance: int = 128) -> Tensor:
-    """The bucket of each distance (key - query): int64 [...] in, int64 [...] out, from 0 to below num_buckets.
+def bucket_table(num_buckets: int, max_distance: int = 128) -> list[int]:
+    """The buckets of the distances (key - query) from -max_distance to max_distance, in order; from 0.
 
     Half of the buckets are for keys to the right. In each half, the first half has one bucket per distance, the rest
     grows logarithmically up to `max_distance`, and the last bucket covers all greater distances.
     """
     half = num_buckets // 2
     exact = half // 2
-    far = distances.abs()
-    # float32, as in the published code: its rounding of the logarithm decides the bucket at round distances.
-    steps = torch.log(far.clamp(min=exact).float() / exact) / math.log(max_distance / exact) * (half - exact)
-    logarithmic = (exact + steps.long()).clamp(max=half - 1)
-    return (distances > 0).long() * half + torch.where(far < exact, far, logarithmic)
+    far = np.arange(max_distance + 1)
+    # In steps of float32, as in the published code: its rounding decides the bucket at round distances.
+    logarithms = [math.log(ratio) for ratio in np.float32(far.clip(exact) / exact)]
+    steps = np.float32(logarithms) / np.float32(math.log(max_distance / exact)) * np.float32(half - exact)
+    sizes = np.where(far < exact, far, (exact + steps.astype(int)).clip(max=half - 1))
+    return [*sizes[:0:-1].tolist(), 0, *(half + sizes[1:]).tolist()]
 
 
 def attend_relative(
