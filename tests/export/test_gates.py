@@ -60,3 +60,28 @@ def test_rounded_weights_pass_and_other_weights_do_not(name, head):
 def test_graphs_with_a_cache_are_compared_too(build):
     assert not any(shortfalls(build(), rounded).values())
     assert all(shortfalls(build(), lambda one: one.roll(1, 0) if one.ndim > 1 else one).values())
+
+
+@pytest.mark.parametrize("distance", [16, 32, 64])
+def test_a_distance_in_the_next_bucket_does_not_pass_as_half_precision(distance):
+    model = small("mpnet-base", max_position_embeddings=140)
+    with torch.no_grad():
+        model.encoder.relative.weight.mul_(5)  # as large as in a trained model
+    networks, longest = networks_of(model), most_tokens(model.config)
+    wrong = networks_of(copy.deepcopy(model))
+    buckets = wrong[0].model.encoder.relative.buckets
+    for place in (128 - distance, 128 + distance):
+        buckets[place] -= 1
+    spec, trials = specification_of(model, networks, longest), drawn_trials(networks[0], longest)
+    found = measure_runtimes(networks, {"model": TorchRuntime(wrong[0])}, spec, trials)
+    assert found.shortfalls(LIMITS["fp16"])
+    same = measure_runtimes(networks, {"model": TorchRuntime(networks[0])}, spec, trials)
+    assert not same.shortfalls(LIMITS["fp16"])
+
+
+@pytest.mark.parametrize("longest", [1, 40, 300, 5000])
+def test_texts_of_the_comparison_are_beyond_every_distance_that_matters(longest):
+    (network,) = networks_of(small("mpnet-base", max_position_embeddings=max(longest, 2)))
+    lengths = {len(ids) for trial in drawn_trials(network, longest) for ids in trial.ids}
+    assert {min(longest, one) for one in (1, 9, 17, 33, 65, 129, 257, 513, 1024)} <= lengths
+    assert max(lengths) == min(longest, 1024)

@@ -11,8 +11,11 @@ from inference.samples import TEXTS
 from maskwright.api import open_embedder
 from maskwright.core.errors import ConfigError
 from maskwright.export.agreement import LIMITS, Limits, OutputAgreement
+from maskwright.export.cached import networks_of
 from maskwright.export.config import ExportConfig
 from maskwright.export.export import export_model
+from maskwright.export.onnx_file import to_half, write_onnx
+from maskwright.export.program import trace
 from maskwright.export.trial_texts import typical_texts
 from maskwright.hub.sentence import Declared
 from maskwright.inference.engine.operators import largest_weight
@@ -110,6 +113,53 @@ def test_half_precision_has_the_file_of_transformers_js(encoder_folder, exported
     assert found.spec["agreement"]["outputs"]["sentence_embedding"]["min_cosine"] > 0.999
     expected = open_embedder(exported_encoder).vectors(TEXTS)
     np.testing.assert_allclose(open_embedder(found.folder).vectors(TEXTS), expected, atol=2e-2)
+
+
+def one_text(length):
+    """The padded inputs of one text of drawn tokens."""
+    ids = np.random.default_rng(length).integers(5, 40, (1, length))
+    return {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+
+
+@pytest.fixture(scope="module")
+def half_graphs(tmp_path_factory):
+    """Graphs of three networks in both precisions, and the longest text of each."""
+    pytest.importorskip("onnxscript", reason="the extra export is not installed")
+    onnxruntime = pytest.importorskip("onnxruntime", reason="the extra export is not installed")
+    found = {}
+    for name, longest in (("mpnet-base", 140), ("modernbert-base", 2200), ("distilbert-base", 1200)):
+        model = small(name, num_hidden_layers=1, max_position_embeddings=longest)
+        with torch.no_grad():
+            if name == "mpnet-base":
+                model.encoder.relative.weight.mul_(5)
+            if name == "distilbert-base":
+                model.encoder.layers[0].ffn_norm.bias.fill_(80)  # the sum over a long text is beyond float16
+        folder = tmp_path_factory.mktemp(name)
+        (network,) = networks_of(model)
+        files = write_onnx(trace(network, longest), network, folder, ExportConfig(model="model", output="out"))
+        paths = [*files, *to_half(folder, files, folder, (), ())]
+        found[name] = [onnxruntime.InferenceSession(folder / path) for path in paths], longest
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mpnet-base", "modernbert-base", "distilbert-base"])
+@pytest.mark.compatibility(
+    "onnxruntime 1.31.1",
+    theirs="convert_float_to_float16 rounds the logarithm of distance buckets and the angles of rotary positions",
+    ours="Buckets and angles are tables in the graph, so float16 changes no position at any length",
+)
+def test_half_precision_is_as_close_at_every_distance(name, half_graphs):
+    (full, half), longest = half_graphs[name]
+    largest = {}
+    for length in (8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 128, 129, 140, 600, 1200, 2200):
+        if length <= longest:
+            inputs = one_text(length)
+            exact, rounded = (
+                session.run(["last_hidden_state", "sentence_embedding"], inputs) for session in (full, half)
+            )
+            largest[length] = max(np.abs(a - b).max() / np.abs(a).max() for a, b in zip(exact, rounded, strict=True))
+    assert max(largest.values()) < 4e-3, largest
 
 
 @pytest.mark.slow

@@ -50,7 +50,7 @@ class Limits:
 
 LIMITS = {
     "fp32": Limits(most_difference=1e-4),
-    "fp16": Limits(min_cosine=0.999, same_class=0.99),
+    "fp16": Limits(most_difference=0.01, min_cosine=0.999, same_class=0.99),
     "bf16": Limits(min_cosine=0.998, same_class=0.99),
 }
 

@@ -110,14 +110,36 @@ def masked_product(
     return context if more is None else context + more
 
 
+def angle_tables(config: ModelConfig) -> list[Angles | None]:
+    """Rotary angles of each layer at every position: cosine and sine, float32 [positions, head_dim / 2].
+
+    A graph looks them up: one in half precision would round the angles before it takes their cosine, and be wrong after
+    a few hundred tokens.
+    """
+    return angles_of(config, torch.arange(config.max_position_embeddings), torch.float32)
+
+
+def angles_at(tables: Sequence[Angles | None], positions: Tensor) -> list[Angles | None]:
+    """Rotary angles of each layer at positions, int64 [tokens]: [tokens, head_dim / 2]. tables: of angle_tables."""
+    made = {id(table): (table[0][positions], table[1][positions]) for table in tables if table is not None}
+    return [None if table is None else made[id(table)] for table in tables]
+
+
 def padded_executors(
-    config: ModelConfig, keep: Tensor, dtype: torch.dtype, relatives: Sequence[RelativePositions | None]
+    config: ModelConfig,
+    keep: Tensor,
+    dtype: torch.dtype,
+    relatives: Sequence[RelativePositions | None],
+    tables: Sequence[Angles | None],
 ) -> list[Executor]:
-    """Returns the attention function of each layer. keep: bool [batch, seq]; relatives: per layer."""
+    """Returns the attention function of each layer.
+
+    keep: bool [batch, seq]; relatives: per layer; tables: of angle_tables.
+    """
     columns = torch.arange(keep.shape[1], device=keep.device)
     made: dict[tuple[str, int], RowMask] = {}
     found: list[Executor] = []
-    for depth, (relative, angles) in enumerate(zip(relatives, angles_of(config, columns, dtype), strict=True)):
+    for depth, (relative, angles) in enumerate(zip(relatives, angles_at(tables, columns), strict=True)):
         rule = _rule(config, depth)
         if rule not in made:
             made[rule] = row_mask(keep, columns, dtype, *rule)

@@ -13,15 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from ..core.errors import ModelFolderError
-from ..models.attention_rules import angles_of
-from ..models.config import ModelConfig
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.model import Model
 from ..nn.attention import Executor
 from ..nn.cross import CrossAttention
 from ..nn.relative import RelativePositions
+from ..nn.rotary import Angles
 from ..nn.runs import Run
-from .attention import RowMask, heads_of, masked_product, row_mask
+from .attention import RowMask, angle_tables, angles_at, heads_of, masked_product, row_mask
 from .network import LOGITS, STATES, PaddedNetwork, Pooling, Rows, check_exportable
 from .padding import DECODER, ENCODER, IDS, MASK, MEMORY, MEMORY_MASK, PAST, POSITIONS, PRESENT
 
@@ -58,6 +57,7 @@ class CausalNetwork(nn.Module):
         super().__init__()
         check_exportable(model)
         self.model = model
+        self.angles = angle_tables(model.config)
         self._cache = _names(model.config.num_hidden_layers)
         self.inputs = (IDS, MASK, POSITIONS, *(f"{PAST}.{one}" for one in self._cache))
         self.outputs = (LOGITS, *(f"{PRESENT}.{one}" for one in self._cache))
@@ -68,7 +68,7 @@ class CausalNetwork(nn.Module):
         stack, cache = self.model.encoder, Cache(past)
         dtype = self.model.compute_dtype
         hidden = stack.embeddings(ids, positions, None, dtype)
-        attending = cached_executors(self.model.config, mask != 0, positions, cache, stack.relatives, dtype, past)
+        attending = cached_executors(self.angles, mask != 0, positions, cache, stack.relatives, dtype, past)
         for layer, executor in zip(stack.in_order, attending, strict=True):
             hidden, _ = layer(hidden, (), False, executor)
         return self.model.mlm_logits(stack.finish(hidden)).float(), *cache.present
@@ -114,6 +114,7 @@ class TargetNetwork(nn.Module):
     def __init__(self, model: EncoderDecoder) -> None:
         super().__init__()
         self.model = model
+        self.angles = angle_tables(model.decoder.config)
         layers = model.decoder.config.num_hidden_layers
         self._cache = [f"{n}.{of}.{part}" for n in range(layers) for of in ("decoder", "encoder") for part in _PARTS]
         self.inputs = (MEMORY_MASK, IDS, MEMORY, *(f"{PAST}.{one}" for one in self._cache))
@@ -129,7 +130,7 @@ class TargetNetwork(nn.Module):
         positions = columns.expand(rows, length)
         hidden = stack.embeddings(ids, positions, None, dtype)
         keep = torch.ones(rows, before + length, dtype=torch.bool, device=ids.device)
-        attending = cached_executors(stack.config, keep, positions, cache, stack.relatives, dtype, past)
+        attending = cached_executors(self.angles, keep, positions, cache, stack.relatives, dtype, past)
         seen = row_mask(memory_mask != 0, columns, dtype, "full")
         fresh = memory[:, past[2].shape[2] :]  # nothing, if their keys and values are cached
         across = partial(attend_source, fresh=fresh, mask=seen, cache=cache)
@@ -157,7 +158,7 @@ _PARTS = ("key", "value")
 
 
 def cached_executors(
-    config: ModelConfig,
+    tables: Sequence[Angles | None],
     keep: Tensor,
     positions: Tensor,
     cache: Cache,
@@ -167,12 +168,12 @@ def cached_executors(
 ) -> Iterator[Executor]:
     """Yields the causal attention function of each layer, in the order in which they run.
 
-    keep: bool [batch, past + seq]; positions: int64 [batch, seq]; relatives: per layer.
+    tables: of angle_tables; keep: bool [batch, past + seq]; positions: int64 [batch, seq]; relatives: per layer.
     """
     length = positions.shape[1]
     columns = torch.arange(length, device=positions.device) + past[0].shape[2]
     mask = row_mask(keep, columns, dtype, "causal")
-    for relative, angles in zip(relatives, angles_of(config, positions.flatten(), dtype), strict=True):
+    for relative, angles in zip(relatives, angles_at(tables, positions.flatten()), strict=True):
         yield partial(_attend_cached, mask=mask, cache=cache, relative=relative, angles=angles)
 
 

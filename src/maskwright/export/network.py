@@ -26,7 +26,7 @@ from ..models.pretraining_heads import (
     ReplacedTokenHead,
 )
 from ..models.questions import forbid, in_question
-from .attention import most_tokens, padded_executors
+from .attention import angle_tables, most_tokens, padded_executors
 from .padding import IDS, MASK, TYPES
 
 STATES, EMBEDDING, POOLED, LOGITS = "last_hidden_state", "sentence_embedding", "pooler_output", "logits"
@@ -59,6 +59,7 @@ class PaddedNetwork(nn.Module):
         self.inputs = input_names(model)
         self.outputs: tuple[str, ...] = output_names(model)
         self.rank = 3 if isinstance(model.head, ChoiceHead) else 2  # axes of an input
+        self.angles = angle_tables(model.config)
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """inputs: int64 [batch, seq], in the order of `inputs`. Returns the outputs in the order of `outputs`."""
@@ -104,7 +105,7 @@ class PaddedNetwork(nn.Module):
         """The last layer: float [batch, seq, hidden]. types: int64 [batch, seq]."""
         stack, config = self.model.encoder, self.model.config
         hidden = stack.embeddings(rows.ids, rows.positions(config), types, self.model.compute_dtype)
-        attending = padded_executors(config, rows.keep, self.model.compute_dtype, stack.relatives)
+        attending = padded_executors(config, rows.keep, self.model.compute_dtype, stack.relatives, self.angles)
         states = [hidden]
         for layer, executor in zip(stack.in_order, attending, strict=True):
             hidden, _ = layer(hidden, (), False, executor)
@@ -181,7 +182,8 @@ class Rows:
         elif pooling.method == "max":
             vectors = rows.masked_fill(~keep, torch.finfo(rows.dtype).min).amax(dim=1)
         else:
-            vectors = (rows * keep).sum(dim=1) / keep.sum(dim=1).clamp(min=1)
+            # Divided before the sum, which would be beyond the largest float16 in a long text.
+            vectors = (rows * (keep / keep.sum(dim=1, keepdim=True).clamp(min=1))).sum(dim=1)
         return F.normalize(vectors, dim=-1) if pooling.normalize else vectors
 
 

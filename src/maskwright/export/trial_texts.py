@@ -57,18 +57,18 @@ class Trial:
 
 
 def drawn_trials(network: Network, longest: int) -> list[Trial]:
-    """Trials of token IDs from the vocabulary, 1 to `longest` tokens; the shortest share a batch with the longest."""
+    """Trials of token IDs from the vocabulary, 1 to `longest` tokens; the shortest share a batch with the longest.
+
+    The lengths are beyond every distance at which positions or windows change, as far as `LONGEST`.
+    """
     model = network.model
     draw = generator(0, "export trials")
     count = NUM_TEXTS * (CHOICES if isinstance(model.head, ChoiceHead) else 1)
     lengths = np.geomspace(1, min(longest, 128), count).round().astype(int)
     draw.shuffle(lengths)
-    lengths[:4] = (
-        1,
-        min(longest, LONGEST),
-        1,
-        min(longest, LONGEST),
-    )  # single texts, then the longest with one token
+    most = min(longest, LONGEST)
+    # Single texts, the longest with one token, and texts with a first pair of tokens at each power of two.
+    lengths[:11] = (1, most, 1, most, *(min(most, 2**power + 1) for power in range(3, 10)))
     known = _ordinary_ids(model)
     ids = [draw.choice(known, length).tolist() for length in lengths]
     types = None
