@@ -37,6 +37,8 @@ _WORD = re.compile(
     """,
     re.VERBOSE,
 )
+_WITHOUT_MARKS = re.compile("[as0][as0m]*|cm*")
+_HANGUL = re.compile("[\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff\uffa0-\uffdc]")
 
 
 class _Kinds(dict[int, str]):
@@ -78,6 +80,23 @@ def word_edges(text: str) -> np.ndarray:
     starts = np.append(spans[:, 0], len(text))[following]
     ends = np.insert(spans[:, 1], 0, 0)[previous]
     return np.stack([starts, ends], axis=1)
+
+
+def words_and_numbers(text: str) -> list[str]:
+    """Returns the words of `text` in order, without punctuation, also inside a word: what scores of overlap compare.
+
+    Compatible characters count as one (NFKC), a combining mark belongs to its letter, and in scripts without spaces
+    each character is a word. For ASCII these are the runs of letters and digits.
+    """
+    text = unicodedata.normalize("NFKC", text).replace("_", " ")
+    return [text[slice(*match.span())] for match in _WITHOUT_MARKS.finditer(text.translate(_KINDS))]
+
+
+def has_no_spaces(text: str) -> bool:
+    """Whether most letters of `text` are of scripts without spaces between words; Korean has spaces."""
+    kinds = _HANGUL.sub("a", text).translate(_KINDS)
+    characters = kinds.count(_CHARACTER)
+    return characters > kinds.count(_LETTER) + kinds.count("s") + kinds.count("S")
 
 
 def whole_words(edges: np.ndarray, spans: np.ndarray) -> np.ndarray:
