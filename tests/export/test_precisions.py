@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -94,6 +97,10 @@ def test_int8_leaves_out_the_second_products_where_that_is_needed(outlier_folder
     assert (vectors * expected).sum(axis=1).min() > 0.9
     alone = np.concatenate([encoder.vectors([text]) for text in TEXTS])
     np.testing.assert_array_equal(vectors, alone)  # no text depends on its neighbors
+    script = page.split("```python\n")[1].split("```")[0]
+    assert "enable_padding" not in script and "one text per call" in page
+    done = subprocess.run([sys.executable, "-c", script], cwd=found.folder, capture_output=True, text=True, check=True)
+    assert done.stdout.count("(1, 32)") == 2  # two vectors, of one call each
 
 
 @pytest.mark.slow

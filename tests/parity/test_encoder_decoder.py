@@ -14,7 +14,7 @@ from maskwright.core.errors import ModelFolderError
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
 from maskwright.models.decoding.beam import Beams, search_beams
-from maskwright.models.decoding.translation import TranslationDecoder
+from maskwright.models.decoding.translation import TranslationDecoder, translate_ids
 from maskwright.models.encoder_decoder import EncoderDecoder
 
 SIZES = {
@@ -180,3 +180,55 @@ def test_beams_are_theirs(tmp_path: Path, kind: str, width: int, penalty: float)
         assert all(token == config.pad_token_id for token in sequence[1 + len(wanted) :])
         if width > 1:
             assert one.score == pytest.approx(float(found.sequences_scores[number]), abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("width", "penalty", "limit"), [(1, 1.0, 6), (2, 1.0, 6), (4, 0.6, 3), (2, 1.0, 1)])
+@pytest.mark.compatibility(
+    "transformers 5.23.0",
+    theirs="BART and Marian end a text at the length limit with forced_eos_token_id, which adds 0 to its score",
+    ours="The same tokens and scores from config.json; the text still counts as not ended",
+)
+def test_texts_cut_at_the_limit_end_and_score_as_theirs(tmp_path: Path, kind: str, width: int, penalty: float, limit):
+    theirs = KINDS[kind]()
+    end, pad = theirs.config.forced_eos_token_id, theirs.config.pad_token_id
+    theirs.final_logits_bias[..., end] = -50.0  # no text ends before its limit
+    theirs.save_pretrained(tmp_path)
+    ours, _ = load_model(tmp_path)
+    assert ours.config.forced_eos_token_id == end
+    ids, mask, _ = rows()
+    found = theirs.generate(
+        input_ids=ids,
+        attention_mask=mask,
+        num_beams=width,
+        num_return_sequences=width,
+        length_penalty=penalty,
+        max_new_tokens=limit,
+        do_sample=False,
+        bad_words_ids=[[pad]],
+        return_dict_in_generate=True,
+        output_scores=True,
+    )
+    sources = [row[kept.bool()].numpy() for row, kept in zip(ids, mask, strict=True)]
+    beams = Beams(width, num_results=width, length_penalty=penalty)
+    own = translate_ids(ours, sources, beams, end_ids={end}, banned_ids={pad}, max_new_tokens=limit)
+    texts = [one for text in own for one in text]
+    assert not any(one.is_ended for one in texts)
+    wanted = found.sequences.tolist()
+    if limit == 1:  # one text is possible; theirs repeats it
+        texts, wanted = [text[0] for text in own], wanted[::width]
+    assert [[*one.ids, end] for one in texts] == [row[1:] for row in wanted]
+    if width > 1:
+        scores = found.sequences_scores.tolist()[:: width if limit == 1 else 1]
+        assert [one.score for one in texts] == pytest.approx(scores, abs=1e-4)
+
+
+def test_a_folder_without_a_forced_end_cuts_texts_at_the_limit(tmp_path: Path):
+    theirs = marian(forced_eos_token_id=None)
+    theirs.final_logits_bias[..., 0] = -50.0
+    theirs.save_pretrained(tmp_path)
+    ours, _ = load_model(tmp_path)
+    (text,) = translate_ids(ours, [rows()[0][0].numpy()], Beams(1), end_ids={0}, max_new_tokens=6)
+    assert len(text[0].ids) == 6 and not text[0].is_ended
+    ours.save(tmp_path / "again")
+    assert transformers.GenerationConfig.from_pretrained(tmp_path / "again").forced_eos_token_id is None

@@ -10,6 +10,7 @@ from ..core import registry
 from ..models.model import Model
 from .cached import CLM
 from .format import Format
+from .graph_decoder import is_dynamic
 from .padding import IDS, MASK, PAST, POSITIONS, TYPES
 from .runtimes import compute_hint
 
@@ -82,14 +83,22 @@ def _script(spec: Mapping[str, Any], script: tuple[str, str, str]) -> list[str]:
     lines = ["## Without maskwright", "", "```python", "import numpy", imports, "from tokenizers import Tokenizer", ""]
     lines += ['tokenizer = Tokenizer.from_file("tokenizer.json")']
     lines += [f"tokenizer.enable_truncation({spec['max_length']})"]
-    lines += [f"tokenizer.enable_padding(pad_id={spec['preprocessing']['padding']['id']})"]
-    lines += ['encoded = tokenizer.encode_batch(["a text", "another, longer text"])']
-    lines += ["arrays = {"]
+    texts = '["a text", "another, longer text"]'
+    body = ["arrays = {"]
     for one in graph["inputs"]:
-        lines += [f'    "{one["name"]}": numpy.array([row.{FIELDS[one["name"]]} for row in encoded], dtype="int64"),']
-    lines += ["}", opened, *run.replace("inputs", "arrays").split("\n")]
-    lines += ["print({name: one.shape for name, one in zip(" + str(names) + ", outputs)})", "```", ""]
-    return lines
+        body += [f'    "{one["name"]}": numpy.array([row.{FIELDS[one["name"]]} for row in encoded], dtype="int64"),']
+    body += ["}", *run.replace("inputs", "arrays").split("\n")]
+    body += ["print({name: one.shape for name, one in zip(" + str(names) + ", outputs)})"]
+    if is_dynamic(spec):
+        lines += [opened, f"for text in {texts}:", "    encoded = [tokenizer.encode(text)]"]
+        lines += [f"    {line}" for line in body]
+        after = (
+            "Run one text per call: the ranges of its activations are those of the whole call, so padding and other "
+        )
+        after += "texts change its result."
+        return [*lines, "```", "", after, ""]
+    lines += [f"tokenizer.enable_padding(pad_id={spec['preprocessing']['padding']['id']})"]
+    return [*lines, f"encoded = tokenizer.encode_batch({texts})", opened, *body, "```", ""]
 
 
 def _generation_script(model: Model, spec: Mapping[str, Any], script: tuple[str, str, str]) -> list[str]:

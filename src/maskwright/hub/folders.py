@@ -287,7 +287,8 @@ def _generation_ids(model: Model) -> dict[str, int | None]:
     """Returns the start, end and padding token IDs of a generative model, by transformers' names."""
     if isinstance(model, EncoderDecoder):
         config = model.config
-        ids = {"decoder_start_token_id": config.decoder_start_token_id, "eos_token_id": config.eos_token_id}
+        names = ("decoder_start_token_id", "eos_token_id", "forced_eos_token_id")
+        ids = {name: getattr(config, name) for name in names}
         return {**ids, "pad_token_id": config.pad_token_id} if model.head_name is not None else {}
     if model.head_name != "clm":
         return {}

@@ -84,7 +84,8 @@ class ModelConfig:
     Decoder.
         num_decoder_layers: layers with causal self-attention and cross-attention; 0 for no decoder.
         decoder_vocab_size: size of a separate target vocabulary; None for a shared vocabulary and table.
-        decoder_start_token_id, eos_token_id: first and last token of a target.
+        decoder_start_token_id, eos_token_id: first and last token of a target. forced_eos_token_id: ends a target that
+            reaches its length limit, at no cost to its score (BART, Marian); None: such a target is cut.
 
     Recurrent networks (models/recurrent.py).
         recurrent: cell, "rnn", "gru" or "lstm"; None for a Transformer. Attention "causal" means unidirectional, "full"
@@ -167,6 +168,7 @@ class ModelConfig:
     decoder_vocab_size: int | None = None
     decoder_start_token_id: int | None = None
     eos_token_id: int | None = None
+    forced_eos_token_id: int | None = None
     recurrent: str | None = None
     separate_directions: bool = False
     recurrent_residual: bool = False
@@ -299,7 +301,7 @@ class ModelConfig:
         )
 
     def _check_decoder(self) -> None:
-        for name in ("decoder_start_token_id", "eos_token_id"):
+        for name in ("decoder_start_token_id", "eos_token_id", "forced_eos_token_id"):
             value = getattr(self, name)
             check(
                 value is None or (_is_count(value) and 0 <= value < self.target_vocab_size),

@@ -31,7 +31,13 @@ def family() -> Family:
         hints=marian.HINTS,
         aliases=marian.ALIASES,
         defaults=marian.DEFAULTS
-        | {"vocab_size": 50_265, "pad_token_id": 1, "decoder_start_token_id": 2, "eos_token_id": 2},
+        | {
+            "vocab_size": 50_265,
+            "pad_token_id": 1,
+            "decoder_start_token_id": 2,
+            "eos_token_id": 2,
+            "forced_eos_token_id": 2,
+        },
         fixed=marian.FIXED | {"positions": "offset", "decoder_vocab_size": None},
         nullable=marian.NULLABLE,
         understood=marian.UNDERSTOOD | {"normalize_embedding": (True, None)},

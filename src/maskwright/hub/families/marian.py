@@ -25,6 +25,7 @@ NAMES = {
     "pad_token_id": "pad_token_id",
     "decoder_start_token_id": "decoder_start_token_id",
     "eos_token_id": "eos_token_id",
+    "forced_eos_token_id": "forced_eos_token_id",
 }
 _LAYERDROPS = ("encoder_layerdrop", "decoder_layerdrop")
 HINTS = {"_heads": "decoder_attention_heads", "_inner": "decoder_ffn_dim", **{name: name for name in _LAYERDROPS}}
@@ -41,7 +42,7 @@ DEFAULTS = {
     "max_position_embeddings": 1_024,
 }
 FIXED = {"tie_word_embeddings": True, "type_vocab_size": 0, "layer_norm_eps": 1e-5, "pooler": False}
-NULLABLE = ("pad_token_id", "decoder_start_token_id", "eos_token_id", "decoder_vocab_size")
+NULLABLE = ("pad_token_id", "decoder_start_token_id", "eos_token_id", "forced_eos_token_id", "decoder_vocab_size")
 UNDERSTOOD: dict[str, Sequence[object]] = {
     "is_encoder_decoder": (True, None),
     "tie_word_embeddings": (True, None),
@@ -126,7 +127,7 @@ def family() -> Family:
         names=NAMES | {"decoder_vocab_size": "decoder_vocab_size"},
         hints=HINTS | {"_shares": "share_encoder_decoder_embeddings"},
         aliases=ALIASES,
-        defaults=DEFAULTS | {"vocab_size": 58_101, "pad_token_id": 58_100},
+        defaults=DEFAULTS | {"vocab_size": 58_101, "pad_token_id": 58_100, "forced_eos_token_id": 0},
         fixed=FIXED | {"positions": "sinusoidal_halves", "embedding_norm": False},
         nullable=NULLABLE,
         understood=UNDERSTOOD | {"normalize_embedding": (False, None)},

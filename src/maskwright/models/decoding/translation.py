@@ -90,6 +90,35 @@ class TranslationDecoder(TargetDecoder):
         return self._steps.grow(tokens, positions, self._attending, self.cross)
 
 
+class ForcedEnd:
+    """A decoder whose last step allows only the end token, with probability 1: a text that long ends there.
+
+    Implements `rules.Decoder`.
+    """
+
+    def __init__(self, decoder: StartedDecoder, end_id: int, max_new_tokens: int) -> None:
+        self._decoder, self._end_id, self._left = decoder, end_id, max_new_tokens
+
+    def start(self) -> Tensor:
+        """As of the decoder."""
+        return self._forced(self._decoder.start())
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """As of the decoder."""
+        return self._forced(self._decoder.step(tokens))
+
+    def keep(self, rows: Tensor, *, same_texts: bool = False) -> None:
+        """As of the decoder."""
+        self._decoder.keep(rows, same_texts=same_texts)
+
+    def _forced(self, logits: Tensor) -> Tensor:
+        self._left -= 1
+        if not self._left:
+            logits = torch.full_like(logits, -torch.inf)
+            logits[:, self._end_id] = 0
+        return logits
+
+
 def target_decoder(
     model: EncoderDecoder, source: Batch, max_new_tokens: int, *, use_cache: bool = True
 ) -> StartedDecoder:
@@ -119,6 +148,9 @@ def translate_ids(
 ) -> list[list[GeneratedText]]:
     """Generates targets for each source, `beams.num_results` of them, best first; one beam means greedy decoding.
 
+    A model with forced_eos_token_id ends each target at its limit with that token, as in transformers; it still counts
+    as not ended.
+
     Args:
         sources: Ids, int [tokens] each.
         max_new_tokens: Maximum target length; default by `longest_translation`.
@@ -133,8 +165,10 @@ def translate_ids(
     done = 0
     for limit, chosen in _groups([len(source) for source in sources], most, max_new_tokens, beams.width):
         batch = Batch.from_sequences([sources[row] for row in chosen])
-        decoder = target_decoder(model, batch, limit)
-        prompts = [[decoder.start_id]] * len(chosen)
+        started = target_decoder(model, batch, limit)
+        prompts = [[started.start_id]] * len(chosen)
+        forced = None if allows is not None else model.config.forced_eos_token_id
+        decoder = started if forced is None else ForcedEnd(started, forced, limit)
         if allows is None and beams.width == 1:
             rules = Rules(greedy=True)
             greedy = grow(decoder, prompts, rules, max_new_tokens=limit, end_ids=end_ids, banned_ids=banned_ids)
@@ -151,6 +185,8 @@ def translate_ids(
             )
         for row, text in zip(chosen, texts, strict=True):
             found[row] = text
+            for one in text if forced is not None else ():
+                one.is_ended = one.is_ended and len(one.ids) < limit - 1  # the end of the last step is forced
         done += len(chosen)
         if tell is not None:
             tell(done)
