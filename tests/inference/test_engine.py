@@ -107,7 +107,7 @@ def test_every_preset_gives_the_numbers_of_the_modules(name, dtype):
     ragged,
     st.sampled_from([1, 2, 4]),
     st.sampled_from([torch.float32, torch.bfloat16]),
-    st.sampled_from(["columns", "rows", "float", "fused"]),
+    st.sampled_from(["columns", "rows", "float", "wide columns", "wide rows", "fused"]),
     st.integers(1, 3000),
 )
 def test_every_way_of_attention_is_that_of_the_modules(lengths, num_heads, dtype, way, cached):
@@ -127,13 +127,32 @@ def test_every_way_of_attention_is_that_of_the_modules(lengths, num_heads, dtype
 
 
 def test_amx_uses_the_fused_kernel_in_bfloat16(monkeypatch):
-    cases = [(1, 60), (8, 100), (8, 112), (8, 32), (8, 31), (8, 17)]
+    lengths = [60, 100, 112, 32, 31, 17, 9]
     qkv = torch.zeros(1, 24, dtype=torch.bfloat16)
+    without = ["float", "float", "float", "wide rows", "wide rows", "wide rows", "wide columns"]
     monkeypatch.setattr(attention, "cpu_has", lambda flag: False)
-    assert [way_for(qkv, length, count) for count, length in cases] == ["float"] * 6
+    assert [way_for(qkv, length) for length in lengths] == without
     monkeypatch.setattr(attention, "cpu_has", lambda flag: flag == "amx_bf16")
-    assert [way_for(qkv, length, count) for count, length in cases] == ["fused"] * 4 + ["float"] * 2
-    assert way_for(qkv.float(), 32, 8) == "rows"
+    assert [way_for(qkv, length) for length in lengths] == [without[0], *["fused"] * 3, *without[4:]]
+    assert way_for(qkv.float(), 32) == "rows"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("flags", [(), ("amx_bf16",)])
+@pytest.mark.compatibility(
+    "torch 2.13.0",
+    theirs="scaled_dot_product_attention of one sequence without a batch axis is another kernel than of a batch",
+    ours="The length of a text alone selects the kernel, so attention does not depend on the other texts of a pack",
+)
+def test_attention_does_not_depend_on_the_other_sequences_to_the_last_bit(dtype, flags, monkeypatch):
+    monkeypatch.setattr(attention, "cpu_has", lambda flag: flag in flags)
+    draws = torch.Generator().manual_seed(0)
+    for length in (1, 5, 15, 16, 17, 31, 32, 55, 56, 100, 191, 192):
+        many = torch.randn(9, length, 3 * 24, generator=draws).to(dtype)
+        runs = [Run(0, 9, length)]
+        together = packed_attention(many.view(-1, 72), runs, 2).view(9, length, 24)
+        for row in range(0, 9, 4):
+            assert torch.equal(packed_attention(many[row], [Run(0, 1, length)], 2), together[row])
 
 
 def test_packing_changes_no_number():

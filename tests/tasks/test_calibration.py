@@ -57,6 +57,21 @@ def test_a_temperature_by_hand():
     assert cross_entropy(decisions, 5 / math.log(3)) == pytest.approx(-(3 * math.log(0.75) + math.log(0.25)) / 4)
 
 
+@pytest.mark.compatibility(
+    "scikit-learn 1.9.1",
+    theirs="log_loss clips by the type of the probabilities: a certain mistake costs 16 in float32 and 36 in float64",
+    ours="Cross-entropy from logits in float64, without a limit",
+)
+def test_a_certain_mistake_costs_its_margin():
+    decisions = Decisions(np.array([[60.0, 0.0]]), np.array([1]), ["a"])
+    assert cross_entropy(decisions) == pytest.approx(60.0)
+
+
+@pytest.mark.compatibility(
+    "scikit-learn 1.9.1",
+    theirs="With all rows right, the temperature is where a bounded search stops, and probabilities are exactly 1",
+    ours="A fixed limit of 0.05, and a warning that the rows do not determine a temperature",
+)
 def test_rows_that_are_all_right_or_all_chance_do_not_determine_it():
     right = fit_temperature(Decisions(np.array([[0.0, 1.0]] * 3), np.array([1, 1, 1]), list("abc")))
     chance = fit_temperature(Decisions(np.array([[0.0, 1.0]] * 2), np.array([1, 0]), list("ab")))
