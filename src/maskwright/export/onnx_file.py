@@ -57,7 +57,7 @@ def traced_graph(program: torch.export.ExportedProgram, network: Network, opset:
 def to_half(
     source: Path, files: list[str], folder: Path, samples: Sequence[dict[str, np.ndarray]], left_out: Sequence[str]
 ) -> list[str]:
-    """Weights and computation in float16, inputs and outputs as before. A CPU computes in float32 with them."""
+    """Weights and results of operators in float16, inputs and outputs as before. A CPU computes in float32 between."""
     import onnx
 
     import_onnxruntime("float16 with ONNX")

@@ -62,7 +62,8 @@ class TranslationSettings:
 class Translated:
     """One translation.
 
-    score: log probability / length ** length_penalty (not divided with one beam); is_ended: False if it was truncated
+    score: log probability / length ** length_penalty (not divided with one beam), both with the end token if the
+    translation has ended; is_ended: False if it was truncated
     at the maximum length; fault: why it is not a well-formed bracket string, None if it is or was not checked.
     """
 
