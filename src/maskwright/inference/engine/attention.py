@@ -80,9 +80,9 @@ def _part(heads: Tensor, way: str) -> Tensor:
         query, key, value = heads.unbind()  # each [count, heads, length, head_dim]
         return F.scaled_dot_product_attention(query, key, value)
     dtype, (_, count, num_heads, length, head_dim) = heads.dtype, heads.shape
-    wide = torch.float32 if way.startswith("wide") else dtype
-    own = heads.to(wide, memory_format=torch.contiguous_format)  # one copy for all three
-    query, key, value = own.view(3, count * num_heads, length, head_dim).unbind()
+    if way.startswith("wide"):
+        heads = heads.to(torch.float32, memory_format=torch.contiguous_format)
+    query, key, value = heads.reshape(3, count * num_heads, length, head_dim).unbind()  # one copy for all three
     scores = query.new_empty(count * num_heads, length, length)
     scale = 1.0 / math.sqrt(head_dim)
     if way.endswith("columns"):  # [keys, queries]
