@@ -72,6 +72,8 @@ class Setting:
         minimum: Least value that the command line accepts, None for any.
         maximum: Greatest value that the command line accepts, None for any.
         envvar: Environment variable that gives the value where the command line does not.
+        reads: What the value names: "data" (files, folders or patterns) or "model" (a model or a tokenizer); empty for
+            a value that is not the content of files. See `train.inputs`.
     """
 
     help: str
@@ -89,6 +91,7 @@ class Setting:
     minimum: float | None = None
     maximum: float | None = None
     envvar: str = ""
+    reads: str = ""
 
     def is_for(self, task: str | None) -> bool:
         """Whether a task has this setting; None stands for any task."""
