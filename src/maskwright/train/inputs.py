@@ -11,9 +11,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,13 @@ class Inputs:
         return cls(found)
 
 
+def inputs_named(data: Mapping[str, Iterable[str | Path]]) -> Inputs:
+    """The files of data files, folders and patterns, by the name of what reads them. Raises MissingFileError."""
+    return Inputs(
+        {name: tuple(one for source in sources for one in _data_files(str(source))) for name, sources in data.items()}
+    )
+
+
 Finder = Callable[[], Mapping[str, Path]]
 
 
@@ -150,12 +158,12 @@ def inputs_of(config: Any, is_finished: bool = False, own: Mapping[str, Finder] 
                 found[name] = tuple(InputFile.of(path, label) for label, path in own[name]().items())
             elif setting.reads and value:
                 values = [str(value)] if isinstance(value, (str, Path)) else list(map(str, value))
-                files = _data_files if setting.reads == DATA else _model_files
-                found[name] = tuple(one for source in values for one in files(source, is_finished))
+                files = _data_files if setting.reads == DATA else partial(_model_files, is_finished=is_finished)
+                found[name] = tuple(one for source in values for one in files(source))
     return Inputs({name: files for name, files in found.items() if files})
 
 
-def _data_files(source: str, is_finished: bool) -> Iterator[InputFile]:
+def _data_files(source: str) -> Iterator[InputFile]:
     """The files of a data file, a folder, a glob pattern or a folder of token shards."""
     if is_remote(source):
         return

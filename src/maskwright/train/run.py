@@ -278,7 +278,7 @@ def _check_same(path: Path, recipe: dict[str, Any], inputs: Inputs | None) -> No
     equal = (
         set()
         if inputs is None
-        else _check_same_inputs(path, inputs, {name for name in old if old[name] == new.get(name)})
+        else check_same_inputs(path, inputs, {name for name in old if old[name] == new.get(name)})
     )
     for name in {*_CHANGEABLE, *equal}:
         old.pop(name, None)
@@ -298,7 +298,7 @@ def _check_same(path: Path, recipe: dict[str, Any], inputs: Inputs | None) -> No
         )
 
 
-def _check_same_inputs(path: Path, inputs: Inputs, settings: set[str]) -> set[str]:
+def check_same_inputs(path: Path, inputs: Inputs, settings: set[str], *, can_restart: bool = True) -> set[str]:
     """Compare the files of unchanged settings with those that the run began with. Returns the settings whose files have
     the same content, under whatever names. Raises RunError for other files.
     """
@@ -316,8 +316,8 @@ def _check_same_inputs(path: Path, inputs: Inputs, settings: set[str]) -> set[st
         more = f"; and {len(changes) - SHOWN} more" if len(changes) > SHOWN else ""
         raise RunError(
             f"{path} contains a run of other data: {'; '.join(changes[:SHOWN])}{more}. Restore the data to "
-            f"{'see its results' if is_finished else 'resume it'}, or use another -o folder for a new run, or "
-            "--restart to discard it and restart from scratch."
+            f"{'see its results' if is_finished else 'resume it'}, or use another -o folder for a new run"
+            f"{', or --restart to discard it and restart from scratch' if can_restart else ''}."
         )
     if is_finished and (missing := inputs.missing(before)):
         note(f"{', '.join(missing)} cannot be compared with the data of this finished run: not found here.")
