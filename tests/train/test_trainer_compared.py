@@ -59,11 +59,21 @@ def digest(result: Any) -> str:
     ours="The loss, the gradient and the update of one batch: means are over the labels of the whole step.",
 )
 @pytest.mark.parametrize(
-    ("task", "write"), [("tagging", tagged), ("classification", lambda path: labeled(path, 7, 1))], ids=str
+    ("task", "write"),
+    [("tagging", tagged), ("classification", lambda path: labeled(path, 7, 1))],
+    ids=("tagging", "classification"),
 )
 def test_the_update_of_micro_batches_is_that_of_one_batch(tmp_path: Path, task: str, write: Callable[[Path], Path]):
     rows = write(tmp_path / "rows.tsv")
-    settings = {"task": task, "train": rows, "dev": rows, "batch_size": 7, "epochs": 2, "log_every": 1}
+    settings = {
+        "task": task,
+        "train": rows,
+        "dev": rows,
+        "batch_size": 7,
+        "epochs": 2,
+        "log_every": 1,
+        "max_length": 64,
+    }
     settings["network"] = {"hidden_dropout": 0.0, "attention_dropout": 0.0}
     logs, weights = {}, {}
     for count in (1, 2, 7):
