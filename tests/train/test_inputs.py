@@ -304,6 +304,21 @@ def test_a_corpus_is_its_files_in_order_and_shards_are_not_read_again(tmp_path: 
     assert one.file.endswith("data") and len(one.sha256) == 64
 
 
+def test_annotations_are_all_files_of_a_folder_and_the_text_beside_a_file(tmp_path: Path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for name, text in (("a.txt", "Anna is in Rome"), ("a.ann", "T1\tPER 0 4\tAnna"), (".hidden", "")):
+        (folder / name).write_text(text + "\n", encoding="utf-8")
+    whole = FinetuneConfig(train=folder, output=tmp_path / "run", task="tagging")
+    single = replace(whole, train=folder / "a.ann")
+    before = [inputs_of(config) for config in (whole, single)]
+    assert [[one.name for one in found.files["train"]] for found in before] == [["a.ann", "a.txt"], [".ann", ".txt"]]
+    (folder / "a.txt").write_text("Bert is in Rome\n", encoding="utf-8")
+    for config, old in zip((whole, single), before, strict=True):
+        (change,) = inputs_of(config).changes(old, {"train"})
+        assert "a.txt has changed" in change
+
+
 def test_an_unchanged_file_is_read_once_by_a_process(tmp_path: Path, monkeypatch):
     path, reads = tmp_path / "big.txt", []
     path.write_text("text\n", encoding="utf-8")

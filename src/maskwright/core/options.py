@@ -72,8 +72,8 @@ class Setting:
         minimum: Least value that the command line accepts, None for any.
         maximum: Greatest value that the command line accepts, None for any.
         envvar: Environment variable that gives the value where the command line does not.
-        reads: What the value names: "data" (files, folders or patterns) or "model" (a model or a tokenizer); empty for
-            a value that is not the content of files. See `train.inputs`.
+        reads: What the value names: "rows" (a labeled file or folder), "text" (files, folders or patterns of a corpus),
+            "model" (also a tokenizer); empty for what is not read. See `train.inputs`.
     """
 
     help: str

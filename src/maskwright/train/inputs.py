@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from ..text.formats.files import HUB, PACKINGS, STDIN, bare_suffix, expand
 from ..text.readers.corpus import FOLDER_FORMATS
 
 INPUTS = "inputs.json"
-DATA, MODEL = "data", "model"  # values of `core.options.Setting.reads`
+ROWS, TEXT, MODEL = "rows", "text", "model"  # values of `core.options.Setting.reads`
 SHOWN = 5  # changed files in a message
 _LOADED = (".json", ".safetensors", ".txt", ".model", ".spm")  # suffixes in the folder of a model or a tokenizer
 _NOT_LOADED = (storage.MANIFEST, "trainer_state.json")
@@ -134,10 +134,10 @@ class Inputs:
         return cls(found)
 
 
-def inputs_named(data: Mapping[str, Iterable[str | Path]]) -> Inputs:
-    """The files of data files, folders and patterns, by the name of what reads them. Raises MissingFileError."""
+def inputs_named(texts: Mapping[str, Iterable[str | Path]]) -> Inputs:
+    """Files, folders and patterns of text or rows, by the name of what reads them. Raises MissingFileError."""
     return Inputs(
-        {name: tuple(one for source in sources for one in _data_files(str(source))) for name, sources in data.items()}
+        {name: tuple(one for source in sources for one in _text_files(str(source))) for name, sources in texts.items()}
     )
 
 
@@ -155,16 +155,34 @@ def inputs_of(config: Any, is_finished: bool = False, own: Mapping[str, Finder] 
         value = getattr(config, name)
         with suppress(MaskwrightError, OSError):
             if own is not None and name in own:
-                found[name] = tuple(InputFile.of(path, label) for label, path in own[name]().items())
+                found[name] = tuple(
+                    replace(one, name=f"{label} {one.name}")
+                    for label, path in own[name]().items()
+                    for one in _row_files(str(path))
+                )
             elif setting.reads and value:
                 values = [str(value)] if isinstance(value, (str, Path)) else list(map(str, value))
-                files = _data_files if setting.reads == DATA else partial(_model_files, is_finished=is_finished)
-                found[name] = tuple(one for source in values for one in files(source))
+                files = {ROWS: _row_files, TEXT: _text_files, MODEL: partial(_model_files, is_finished=is_finished)}
+                found[name] = tuple(one for source in values for one in files[setting.reads](source))
     return Inputs({name: files for name, files in found.items() if files})
 
 
-def _data_files(source: str) -> Iterator[InputFile]:
-    """The files of a data file, a folder, a glob pattern or a folder of token shards."""
+def _row_files(source: str) -> Iterator[InputFile]:
+    """A labeled file, with the text beside one of annotations, or all files of a folder."""
+    path = Path(source)
+    if path.is_dir():
+        for one in sorted(path.rglob("*")):
+            inside = one.relative_to(path)
+            if one.is_file() and not any(part.startswith(".") for part in inside.parts):
+                yield InputFile.of(one, inside.as_posix())
+        return
+    yield from _text_files(source)
+    if path.suffix == ".ann" and path.with_suffix(".txt").is_file():
+        yield InputFile.of(path.with_suffix(".txt"), ".txt")
+
+
+def _text_files(source: str) -> Iterator[InputFile]:
+    """The files of a corpus: a file, a folder, a glob pattern or a folder of token shards."""
     if is_remote(source):
         return
     if (Path(source) / FACTS).is_file():

@@ -33,7 +33,7 @@ COLUMNS = Setting(
 )
 SKIP_BAD_ROWS = Setting("Skip invalid rows; they are counted and reported.", panel=DATA)
 KEEP_DUPLICATES = Setting("Keep duplicate documents.", panel=DATA)
-EVAL = Setting("Held-out text. Repeatable.", reads="data", panel=DATA, default_help="--holdout of the documents")
+EVAL = Setting("Held-out text. Repeatable.", reads="text", panel=DATA, default_help="--holdout of the documents")
 HOLDOUT = Setting("Fraction of the documents held out where --eval names no text.", panel=DATA)
 
 STEPS = Setting("Optimizer steps.", unit="steps")

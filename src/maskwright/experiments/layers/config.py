@@ -36,10 +36,10 @@ class LayerLabConfig:
     model: str = option(
         help="Model folder, or Hugging Face Hub model ID, whose layers are compared.", is_argument=True, reads="model"
     )
-    train: Path = option(help="Tagged sentences to train on.", metavar="FILE", reads="data")
+    train: Path = option(help="Tagged sentences to train on.", metavar="FILE", reads="rows")
     output: Path = option(help=settings.OUTPUT)
     dev: Path | None = option(
-        None, "Tagged sentences to score on.", metavar="FILE", default_help="10% of --train", reads="data"
+        None, "Tagged sentences to score on.", metavar="FILE", default_help="10% of --train", reads="rows"
     )
     columns: dict[str, str] = option({}, settings.COLUMNS)
     probe: Literal["linear", "bilstm"] = option("linear", "Tagger on the features.")

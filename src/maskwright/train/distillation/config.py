@@ -63,11 +63,11 @@ class DistillConfig:
         (),
         "Text for a pre-trained teacher or a sentence encoder: files, folders or glob patterns.",
         is_argument=True,
-        reads="data",
+        reads="text",
     )
-    train: Path | None = option(None, "Labeled rows for a fine-tuned teacher.", metavar="FILE", reads="data")
+    train: Path | None = option(None, "Labeled rows for a fine-tuned teacher.", metavar="FILE", reads="rows")
     dev: Path | None = option(
-        None, "Labeled rows that choose the best epoch.", metavar="FILE", default_help="10% of --train", reads="data"
+        None, "Labeled rows that choose the best epoch.", metavar="FILE", default_help="10% of --train", reads="rows"
     )
     columns: dict[str, str] = option({}, settings.COLUMNS)
     preset: str = option(

@@ -45,7 +45,7 @@ class FinetuneConfig:
     train: Path = option(
         help="Labeled rows to train on; for translation, also two line-aligned text files.",
         metavar="FILE",
-        reads="data",
+        reads="rows",
     )
     output: Path = option(help=settings.OUTPUT)
     task: str = option(DEFAULT_TASK, "Task to fine-tune for.", is_argument=True)
@@ -59,7 +59,7 @@ class FinetuneConfig:
         "Dev examples that choose the best epoch, in the format of --train.",
         metavar="FILE",
         default_help="10% of --train",
-        reads="data",
+        reads="rows",
     )
     columns: dict[str, str] = option({}, settings.COLUMNS)
     epochs: int = option(
@@ -82,10 +82,10 @@ class FinetuneConfig:
         by_task={"": DEFAULT_LR},
     )
     train_target: Path | None = option(
-        None, "Line-aligned translations of --train, if that is a text file.", panel=TASK, reads="data"
+        None, "Line-aligned translations of --train, if that is a text file.", panel=TASK, reads="rows"
     )
     dev_target: Path | None = option(
-        None, "Line-aligned translations of --dev, if that is a text file.", panel=TASK, reads="data"
+        None, "Line-aligned translations of --dev, if that is a text file.", panel=TASK, reads="rows"
     )
     target_tokenizer: Path | None = option(
         None,

@@ -54,7 +54,7 @@ class PretrainConfig:
         help="Text files, folders, glob patterns, hub: names, or the data/ folder of an earlier run, also in an object "
         "store.",
         is_argument=True,
-        reads="data",
+        reads="text",
     )
     output: Path = option(help=settings.OUTPUT)
     start: str | None = option(
