@@ -166,6 +166,12 @@ def test_int8_keeps_the_updates(tmp_path: Path):
     assert (fast - plain).abs().mean() < 0.2 * (without.logits(batch) - plain).abs().mean()
 
 
+@pytest.mark.compatibility(
+    "peft 0.21.2",
+    theirs="unmerge_adapter subtracts the update from rounded weights: the base is not restored, and in bfloat16 moves "
+    "away with each merge.",
+    ours="A base that adapters share is never written: merging makes a whole model with weights of its own.",
+)
 def test_copies_and_merged_models_change_nothing_of_the_base(tmp_path: Path):
     folder = make(tmp_path)
     model, other = mw.load(folder), mw.load(folder)

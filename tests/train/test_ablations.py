@@ -95,6 +95,11 @@ def test_it_goes_on_seed_by_seed_and_keeps_what_is_there(folder: Path):
     made = first.stat().st_mtime_ns
     ablations(folder, "--seeds", "2")
     assert first.stat().st_mtime_ns == made, "a finished part was done again"
+    rows = (folder / "train.conll").read_text(encoding="utf-8")
+    (folder / "train.conll").write_text(rows.replace("ship", "boat"), encoding="utf-8")
+    said = " ".join(ablations(folder, "--seeds", "2", code=2).split())
+    assert "train.conll has changed" in said and "another -o folder" in said and "--restart" not in said
+    (folder / "train.conll").write_text(rows, encoding="utf-8")
     results = json.loads((folder / "out/results.json").read_text())
     assert {name: [one["seed"] for one in seeds] for name, seeds in results["runs"].items()} == {
         "mlm": [0, 1],

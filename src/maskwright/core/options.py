@@ -72,6 +72,8 @@ class Setting:
         minimum: Least value that the command line accepts, None for any.
         maximum: Greatest value that the command line accepts, None for any.
         envvar: Environment variable that gives the value where the command line does not.
+        reads: What the value names: "rows" (a labeled file or folder), "text" (files, folders or patterns of a corpus),
+            "model" (also a tokenizer); empty for what is not read. See `train.inputs`.
     """
 
     help: str
@@ -89,6 +91,7 @@ class Setting:
     minimum: float | None = None
     maximum: float | None = None
     envvar: str = ""
+    reads: str = ""
 
     def is_for(self, task: str | None) -> bool:
         """Whether a task has this setting; None stands for any task."""

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,6 +26,8 @@ CHECKSUM = "sha256"  # key in a JSON object: checksum of its other entries
 FROM_COPY = "Restore it from a copy."
 JSON_LIMIT_BYTES = 64 << 20
 _CHUNK_BYTES = 1 << 20
+_RECENT_NS = 2_000_000_000
+_known_digests: dict[tuple[int, ...], str] = {}  # of input files, by their state
 
 
 class FileSystem:
@@ -299,6 +302,27 @@ def sha256(path: Path | str) -> str:
         while chunk := handle.read(_CHUNK_BYTES):
             digest.update(chunk)
     return digest.hexdigest()
+
+
+def state_of(path: Path | str) -> tuple[int, ...]:
+    """Returns what differs once a file has been written or replaced: device, inode, size, times of the last changes."""
+    with _read_errors(path):
+        facts = Path(path).stat()
+    return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
+
+
+def input_sha256(path: Path | str) -> str:
+    """Returns the SHA-256 of an input file, which is read once by a process as long as it does not change.
+
+    A file that was written just now is read again, because a further write may leave its times as they are.
+    """
+    state = state_of(path)
+    if state not in _known_digests:
+        digest = sha256(path)
+        if time.time_ns() - max(state[-2:]) < _RECENT_NS or state_of(path) != state:
+            return digest
+        _known_digests[state] = digest
+    return _known_digests[state]
 
 
 def has_manifest(folder: Path | str) -> bool:

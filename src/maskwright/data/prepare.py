@@ -124,7 +124,12 @@ def identity(name: str) -> dict[str, Any]:
     """Identifies a source; a pipe, which can be read only once, is identified by name."""
     if name == STDIN or name.startswith(HUB) or not Path(name).is_file():
         return {"name": name}
-    return {"name": name, "bytes": Path(name).stat().st_size, "sha256": storage.sha256(name)}
+    return {"name": name, "bytes": Path(name).stat().st_size, "sha256": storage.input_sha256(name)}
+
+
+def contents(sources: Sequence[dict[str, Any]]) -> list[str]:
+    """What is compared of sources: the content of files, not their names."""
+    return [source.get("sha256", source["name"]) for source in sources]
 
 
 def _difference(old: dict[str, Any], new: dict[str, Any]) -> str | None:
@@ -134,7 +139,7 @@ def _difference(old: dict[str, Any], new: dict[str, Any]) -> str | None:
     changed = differences(old["settings"], new["settings"])
     if changed:
         return ", ".join(changed)
-    before, after = ([source.get("sha256", source["name"]) for source in recipe["sources"]] for recipe in (old, new))
+    before, after = (contents(recipe["sources"]) for recipe in (old, new))
     if len(before) != len(after):
         return f"the corpus has {len(after)} files, previously {len(before)}"
     for number, (one, other) in enumerate(zip(before, after, strict=True)):

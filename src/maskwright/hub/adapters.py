@@ -261,6 +261,12 @@ def _base_name(folder: Path, own: Mapping[str, Any], values: Mapping[str, Any]) 
     return base
 
 
+def base_of(folder: Path) -> Path:
+    """Returns the folder of the base of an adapter folder. Raises the errors of `load_adapter`."""
+    own = _own_fact(folder, read_facts(folder))
+    return _find_base(folder, _base_name(folder, own, read_adapter_config(folder)[1]))[0]
+
+
 def _find_base(folder: Path, base: str) -> tuple[Path, Path]:
     try:
         found, root = find_folder(base)

@@ -2,6 +2,7 @@
 
 config.toml      the resolved recipe            checkpoints/step-N/   complete or absent
 run.json         versions, threads, machine     model/                the final model
+inputs.json      the files that it reads (see `inputs`)
 metrics.jsonl    one line per logged step       report.html           the report
 result.json      written last: the run is finished
 events.out.tfevents.maskwright, wandb/, mlruns/   the log for other programs, if the recipe names them (--log)
@@ -12,10 +13,10 @@ from __future__ import annotations
 import json
 import platform
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +31,16 @@ from ..core.progress import note
 from .callbacks import Callback, Callbacks
 from .distributed.agreement import check_same
 from .distributed.group import Group
+from .inputs import INPUTS, SHOWN, Finder, Inputs, inputs_of
 from .loggers.base import Logger, loggers_of
 
 RESULT = "result.json"
 VISIBLE_SECONDS = 20.0  # for a folder to appear on other machines
 METRICS = "metrics.jsonl"
 FINISHED = ("rungs", "parts", "probes")  # folders with the finished parts of experiments  (terms: ok)
-# Settings that may change when a run is resumed: they affect results no more than another version of torch does.
-_CHANGEABLE = ("tensorboard", "log", "activation_checkpointing", "compile", "shard", "shard_cache")
+# Settings that may change when a run is resumed: they affect results no more than another version of torch does. The
+# folder itself may have been moved.
+_CHANGEABLE = ("output", "tensorboard", "log", "activation_checkpointing", "compile", "shard", "shard_cache")
 _KINDS = {
     "pretrain_steps": "a ladder",
     "rare_class": "a class-imbalance experiment",
@@ -71,7 +74,7 @@ class RunFolder:
     """Paths and log of one run. Open it with `open_run`.
 
     group: the processes that train; only the first one writes, and the others ignore calls that would. callbacks:
-    called during training.
+    called during training; inputs: the files that the run reads, in the first process.
     """
 
     def __init__(
@@ -80,8 +83,10 @@ class RunFolder:
         recipe: dict[str, Any],
         group: Group | None = None,
         callbacks: Callbacks | None = None,
+        inputs: Inputs | None = None,
     ) -> None:
         self.callbacks = Callbacks() if callbacks is None else callbacks
+        self.inputs = inputs
         self.path = path
         self.recipe = recipe
         self.group = Group() if group is None else group
@@ -101,8 +106,20 @@ class RunFolder:
 
     def part(self, name: str) -> RunFolder:
         """A folder in this one with its own log, of the same processes."""
-        self._parts.append(RunFolder(self.path / name, self.recipe, self.group, self.callbacks))
+        self._parts.append(RunFolder(self.path / name, self.recipe, self.group, self.callbacks, self.inputs))
         return self._parts[-1]
+
+    def check_inputs(self, *, models_only: bool = False) -> None:
+        """Raise InputError if a file has changed while the run was reading it; call it after reading.
+
+        models_only: of a run that loads a model again, and not its data.
+        """
+
+        def check() -> None:
+            if self.inputs is not None:
+                self.inputs.check_unchanged(models_only=models_only)
+
+        self.group.from_main(check)
 
     def close(self) -> None:
         """End the logs of this folder and its parts, as far as this process has written them."""
@@ -145,6 +162,17 @@ class RunFolder:
         return storage.read_json(self.path / "run.json")
 
 
+def open_run_of(
+    config: Any, /, own: Mapping[str, Finder] | None = None, **options: Any
+) -> AbstractContextManager[RunFolder]:
+    """`open_run` of a configuration: its output folder, its values and the files that it names.
+
+    own: as in `inputs_of`; options: as in `open_run`.
+    """
+    inputs = partial(inputs_of, config, own=own)
+    return open_run(config.output, configuration.to_dict(config), inputs=inputs, **options)
+
+
 @contextmanager
 def open_run(
     path: Path,
@@ -153,13 +181,15 @@ def open_run(
     restart: bool = False,
     group: Group | None = None,
     callbacks: Sequence[Callback] = (),
+    inputs: Callable[[bool], Inputs] | None = None,
 ) -> Iterator[RunFolder]:
     """Lock the run folder `path` for `recipe`: a new, interrupted or finished run.
 
     recipe: plain values, as `core.config.to_dict` returns; group: the processes that train, of which the first one
-    locks, writes and calls the callbacks, and the others check that they see the same folder. Raises RunError when
-    another process uses the folder, when it contains a run with other settings (the message lists the differences) or
-    anything but a run, or when a restart would delete an input of the recipe. Invalid input (InputError,
+    locks, writes and calls the callbacks, and the others check that they see the same folder; inputs: returns the files
+    that the recipe reads (its argument: whether the run is finished). Raises RunError when another process uses the
+    folder, when it contains a run with other settings or of other data (the message lists the differences) or anything
+    but a run, or when a restart would delete an input of the recipe. Invalid input (InputError,
     ModelFolderError, MissingFileError, MissingExtraError) before the first step leaves no folder.
     """
     group = Group() if group is None else group
@@ -184,12 +214,15 @@ def open_run(
             _check_inputs_outside(path, recipe)
             _clear(path)
         is_new = not (path / "config.toml").exists()
+        found = None if inputs is None else inputs((path / RESULT).exists())
         if is_new:
             storage.write_json(path / "run.json", _facts(group))
+            if found is not None:
+                found.write(path)
             storage.write_text(path / "config.toml", _toml(recipe))
         else:
-            _check_same(path, recipe)
-        run = RunFolder(path, recipe, group, called)
+            _check_same(path, recipe, found)
+        run = RunFolder(path, recipe, group, called, found)
         _note_environment_changes(run)
         _add_logs(run)
         if group.world > 1:
@@ -239,9 +272,15 @@ def kind_of(recipe: Mapping[str, Any]) -> str:
     return next((_KINDS[key] for key in _KINDS if key in recipe), "another run")
 
 
-def _check_same(path: Path, recipe: dict[str, Any]) -> None:
+def _check_same(path: Path, recipe: dict[str, Any], inputs: Inputs | None) -> None:
+    """Raise RunError unless the folder contains a run with these settings and inputs."""
     old, new = configuration.read_toml(path / "config.toml"), json.loads(json.dumps(recipe))
-    for name in _CHANGEABLE:
+    equal = (
+        set()
+        if inputs is None
+        else check_same_inputs(path, inputs, {name for name in old if old[name] == new.get(name)})
+    )
+    for name in {*_CHANGEABLE, *equal}:
         old.pop(name, None)
         new.pop(name, None)
     kinds = [kind_of(known) for known in (old, new)]
@@ -257,6 +296,32 @@ def _check_same(path: Path, recipe: dict[str, Any]) -> None:
             f"{path} contains a run with other settings: {'; '.join(differing)}. Use the same settings to resume it, "
             "another -o folder for a new run, or --restart to discard it and restart from scratch."
         )
+
+
+def check_same_inputs(path: Path, inputs: Inputs, settings: set[str], *, can_restart: bool = True) -> set[str]:
+    """Compare the files of unchanged settings with those that the run began with. Returns the settings whose files have
+    the same content, under whatever names. Raises RunError for other files.
+    """
+    before = Inputs.recorded(path)
+    is_finished = (path / RESULT).exists()
+    if before is None:
+        if inputs.files:
+            rest = "" if is_finished else "; those of now are recorded"
+            note(f"{path} is of an older version, which did not record its data: they cannot be compared{rest}.")
+        if not is_finished:
+            inputs.write(path)
+        return set()
+    changes = inputs.changes(before, settings)
+    if changes:
+        more = f"; and {len(changes) - SHOWN} more" if len(changes) > SHOWN else ""
+        raise RunError(
+            f"{path} contains a run of other data: {'; '.join(changes[:SHOWN])}{more}. Restore the data to "
+            f"{'see its results' if is_finished else 'resume it'}, or use another -o folder for a new run"
+            f"{', or --restart to discard it and restart from scratch' if can_restart else ''}."
+        )
+    if is_finished and (missing := inputs.missing(before)):
+        note(f"{', '.join(missing)} cannot be compared with the data of this finished run: not found here.")
+    return inputs.equal_settings(before)
 
 
 def _check_inputs_outside(path: Path, recipe: dict[str, Any]) -> None:
@@ -308,7 +373,7 @@ def _remove(path: Path) -> None:
 
 def _is_foreign(entry: Path) -> bool:
     """Whether a run that was killed during its first writes cannot have left this entry."""
-    return entry.name not in (".lock", "run.json") and ".tmp-" not in entry.name
+    return entry.name not in (".lock", "run.json", INPUTS) and ".tmp-" not in entry.name
 
 
 def _entries(path: Path) -> list[Path]:

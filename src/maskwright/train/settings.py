@@ -20,7 +20,7 @@ Adapter = Literal["lora"]
 ReducePrecision = Literal["bf16"]
 
 OUTPUT = Setting("Run folder.", short="-o")
-MODEL = Setting("Model folder, or Hugging Face Hub model ID, to start from.")
+MODEL = Setting("Model folder, or Hugging Face Hub model ID, to start from.", reads="model")
 PRESET = Setting("Model preset; `maskwright presets` lists them.")
 NETWORK_CHANGES = Setting(
     "Change the preset, as in positions=rotary or attention=big_bird. Repeatable.",
@@ -33,7 +33,7 @@ COLUMNS = Setting(
 )
 SKIP_BAD_ROWS = Setting("Skip invalid rows; they are counted and reported.", panel=DATA)
 KEEP_DUPLICATES = Setting("Keep duplicate documents.", panel=DATA)
-EVAL = Setting("Held-out text. Repeatable.", panel=DATA, default_help="--holdout of the documents")
+EVAL = Setting("Held-out text. Repeatable.", reads="text", panel=DATA, default_help="--holdout of the documents")
 HOLDOUT = Setting("Fraction of the documents held out where --eval names no text.", panel=DATA)
 
 STEPS = Setting("Optimizer steps.", unit="steps")

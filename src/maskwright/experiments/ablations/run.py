@@ -29,8 +29,10 @@ from ...tasks.tagging.task import Tagging
 from ...text.tokenizers.tokenizer import Tokenizer
 from ...train.checkpoint import read_weights
 from ...train.finetuning.finetune import fit
+from ...train.inputs import inputs_named
 from ...train.pretraining.config import PretrainConfig
 from ...train.pretraining.pretrain import pretrain
+from ...train.run import check_same_inputs
 from .results import Results, write_results
 
 SETTINGS = Path(__file__).parent / "ablations.toml"
@@ -170,11 +172,15 @@ def plan(settings: dict[str, Any], output: Path, seeds: int) -> list[Part]:
 
 
 def check_same(settings: dict[str, Any], output: Path) -> None:
-    """Write the settings to the output folder; raises RunError if it contains other settings."""
+    """Write the settings and inputs to the output folder; raises RunError if it contains other settings or data."""
     kept = output / "settings.json"
+    task = settings["task"]
+    inputs = inputs_named({"corpus": settings["corpus"], "train": [task["train"]], "dev": [task["dev"]]})
     if not kept.is_file():
+        inputs.write(output)
         storage.write_json(kept, settings)
         return
+    check_same_inputs(output, inputs, set(inputs.files), can_restart=False)
     differing = differences(storage.read_json(kept), settings)
     if differing:
         raise RunError(f"{output} was started with other settings: {'; '.join(differing)}. Use another -o folder.")

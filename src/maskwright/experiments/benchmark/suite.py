@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from ...core import storage
-from ...core.config import to_dict
 from ...core.progress import note
 from ...models.device import resolve_device, resolve_precision
 from ...train.finetuning.config import FinetuneConfig
 from ...train.finetuning.finetune import best_weights, finetune
-from ...train.run import RunFolder, open_run
+from ...train.run import RunFolder, open_run_of
 from .clock import Clock
 from .config import BenchmarkConfig, Setting
 from .opening import open_model
@@ -62,14 +61,21 @@ def run_benchmark(config: BenchmarkConfig, *, restart: bool = False) -> Benchmar
     """
     device = resolve_device(config.device)
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
-    with open_run(config.output, to_dict(config), restart=restart) as run:
+
+    def files() -> dict[str, Path]:
+        sources, _ = find_sources(config.data, chosen_parts(config.benchmark, config.tasks))
+        return {f"{one.part.name} {split}": path for one in sources for split, path in one.files.items()}
+
+    with open_run_of(config, {"data": files}, restart=restart) as run:
         if run.result is not None:
             facts = storage.read_json(run.path / RESULTS)
             return BenchmarkResult(run.path, Results.from_json(config, facts), facts["submission"], True)
         sources, missing = find_sources(config.data, chosen_parts(config.benchmark, config.tasks))
         for name, reason in missing.items():
             note(f"{name} is skipped: {reason}.")
-        results = Suite(run, config, prepare(run.path, sources, config), missing).run_all()
+        prepared = prepare(run.path, sources, config)
+        run.check_inputs()
+        results = Suite(run, config, prepared, missing).run_all()
         result = BenchmarkResult(run.path, results, submit(results, run.path) if config.submission else None)
         storage.write_json(run.path / RESULTS, result.to_json())
         run.finish({"results": RESULTS})
@@ -149,6 +155,7 @@ class Suite:
         is_new = not (folder / "result.json").exists()
         if is_new:
             note(self.clock.announce(f"{part.name}, {setting.words}, seed {seed}"))
+        self.run.check_inputs()  # of the model, which each run loads
         result = finetune(recipe)
         for seed_folder in folder.glob("seed-*"):  # needed only to resume
             storage.remove_folder(seed_folder / "checkpoints")

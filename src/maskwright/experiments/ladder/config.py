@@ -27,11 +27,15 @@ class LadderConfig:
 
     COMMAND: ClassVar[str] = "experiment ladder"
 
-    data: Path = option(help="Labeled rows to train on.", metavar="FILE")
+    data: Path = option(help="Labeled rows to train on.", metavar="FILE", reads="rows")
     output: Path = option(help=settings.OUTPUT)
-    dev: Path | None = option(None, "Labeled rows to score on.", metavar="FILE", default_help="10% of --data")
-    corpus: tuple[str, ...] = option((), "Raw text for pre-training. Repeatable.", default_help="the texts of --data")
-    models: tuple[str, ...] = option((), "Also fine-tune this model folder. Repeatable.", flag="--model")
+    dev: Path | None = option(
+        None, "Labeled rows to score on.", metavar="FILE", default_help="10% of --data", reads="rows"
+    )
+    corpus: tuple[str, ...] = option(
+        (), "Raw text for pre-training. Repeatable.", default_help="the texts of --data", reads="text"
+    )
+    models: tuple[str, ...] = option((), "Also fine-tune this model folder. Repeatable.", flag="--model", reads="model")
     only: tuple[str, ...] = option(
         (),
         "Models to compare: words, static, lstm, bilstm, elmo, gpt, bert-scratch or bert. Repeatable.",

@@ -16,7 +16,6 @@ from typing import Any
 import torch
 
 from ...core import storage
-from ...core.config import to_dict
 from ...core.errors import InputError, MissingExtraError
 from ...core.progress import note, warn
 from ...hub.folders import load_model
@@ -31,7 +30,7 @@ from ...train.pretraining.config import PretrainConfig
 from ...train.pretraining.pretrain import pretrain
 from ...train.pretraining.static_config import StaticConfig
 from ...train.pretraining.static_embeddings import train_static_vectors
-from ...train.run import RunFolder, open_run
+from ...train.run import RunFolder, open_run_of
 from .config import LadderConfig
 from .ladder_models import LadderModel, ladder_models
 from .measure import measured_apart, times_of
@@ -68,7 +67,7 @@ def ladder(config: LadderConfig, *, restart: bool = False) -> LadderResult:
     """
     device = resolve_device(config.device)
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
-    with open_run(config.output, to_dict(config), restart=restart) as run:
+    with open_run_of(config, restart=restart) as run:
         if run.result is None:
             models = Ladder(config, run)
             rows = models.run_all()
@@ -112,6 +111,7 @@ class Ladder:
                 note(f"Model {number} of {len(models)}: {model.title} ({model.about}).")
                 try:
                     row = self._run(model)
+                    self.run.check_inputs()  # of the text and the models, which each part reads
                 except MissingExtraError as error:
                     warn(f"{model.title} is skipped: {error}")
                     self.left_out[model.title] = str(error)

@@ -33,10 +33,14 @@ class LayerLabConfig:
 
     COMMAND: ClassVar[str] = "experiment layers"
 
-    model: str = option(help="Model folder, or Hugging Face Hub model ID, whose layers are compared.", is_argument=True)
-    train: Path = option(help="Tagged sentences to train on.", metavar="FILE")
+    model: str = option(
+        help="Model folder, or Hugging Face Hub model ID, whose layers are compared.", is_argument=True, reads="model"
+    )
+    train: Path = option(help="Tagged sentences to train on.", metavar="FILE", reads="rows")
     output: Path = option(help=settings.OUTPUT)
-    dev: Path | None = option(None, "Tagged sentences to score on.", metavar="FILE", default_help="10% of --train")
+    dev: Path | None = option(
+        None, "Tagged sentences to score on.", metavar="FILE", default_help="10% of --train", reads="rows"
+    )
     columns: dict[str, str] = option({}, settings.COLUMNS)
     probe: Literal["linear", "bilstm"] = option("linear", "Tagger on the features.")
     probe_size: int = option(128, "Units of a BiLSTM probe, in each direction.", panel=NETWORK)

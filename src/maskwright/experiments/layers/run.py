@@ -17,7 +17,6 @@ import numpy as np
 import torch
 
 from ...core import storage
-from ...core.config import to_dict
 from ...core.progress import note
 from ...hub.download import find_folder
 from ...hub.folders import load_model
@@ -32,7 +31,7 @@ from ...tasks.tagging.task import Tagging
 from ...train.finetuning.finetune import FinetuningSetup, finetune
 from ...train.finetuning.seeds import epoch_settings
 from ...train.loop import train
-from ...train.run import RunFolder, open_run
+from ...train.run import RunFolder, open_run_of
 from .config import LayerLabConfig
 from .probe import Combination, ProbeJob, combinations, feature_scale, make_probe, word_examples
 from .report import write_layer_lab_report
@@ -90,10 +89,11 @@ def layer_lab(config: LayerLabConfig, *, restart: bool = False) -> LayerLabResul
     """
     device = resolve_device(config.device)
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
-    with open_run(config.output, to_dict(config), restart=restart) as run:
+    with open_run_of(config, restart=restart) as run:
         if run.result is not None:
             return _result(run, run.result, already_finished=True)
         lab = Lab(config, run, device)
+        run.check_inputs()
         try:
             rows = lab.measure()
             tuned = lab.fine_tuned() if config.also_finetune else None

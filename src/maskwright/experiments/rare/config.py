@@ -26,7 +26,7 @@ class RareLabConfig:
 
     COMMAND: ClassVar[str] = "experiment rare"
 
-    data: Path = option(help="Labeled rows, from which train, dev and test are sampled.", metavar="FILE")
+    data: Path = option(help="Labeled rows, from which train, dev and test are sampled.", metavar="FILE", reads="rows")
     model: str = option(help=settings.MODEL)
     rare_class: str = option(help="Class to find.", metavar="CLASS")
     output: Path = option(help=settings.OUTPUT)

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from ...core import storage
-from ...core.config import to_dict
 from ...core.errors import InputError, RunError
 from ...core.plural import plural
 from ...core.progress import note, warn
@@ -31,7 +30,7 @@ from ...tasks.evaluation.rare_scores import (
 )
 from ...tasks.evaluation.thresholds import row_key
 from ...text.readers.tables import read_table
-from ...train.run import RunFolder, open_run
+from ...train.run import RunFolder, open_run_of
 from .config import RareLabConfig
 from .methods import METHODS, MethodPredictions, MethodRunner
 from .report import ComparisonData, errors_by_length, mean_errors, write_rare_lab_report
@@ -62,7 +61,7 @@ def rare_lab(config: RareLabConfig, *, restart: bool = False) -> RareLabResult:
     """
     device = resolve_device(config.device)
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
-    with open_run(config.output, to_dict(config), restart=restart) as run:
+    with open_run_of(config, restart=restart) as run:
         if run.result is not None:
             return RareLabResult(run.path, run.result["rows"], run.result["parts"], already_finished=True)
         lab = RareLab(config, run)
@@ -112,6 +111,7 @@ class RareLab:
             note(f"Part {number} of {len(todo)}: {METHODS[method].title}, seed {seed}{left}.")
             finished = {name: by_seed[seed] for name, by_seed in self.found.items() if seed in by_seed}
             found = MethodRunner(self.config, self.pool.parts(seed), seed, finished).judge(method)
+            self.run.check_inputs()  # of the model, which each part loads
             path.parent.mkdir(exist_ok=True)
             storage.write_json(path, self._as_json(found))
             self.found[method][seed] = found

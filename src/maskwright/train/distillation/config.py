@@ -55,14 +55,19 @@ class DistillConfig:
 
     COMMAND: ClassVar[str] = "distill"
 
-    teacher: str = option(help="Model folder, or Hugging Face Hub model ID, of the teacher.", metavar="MODEL")
+    teacher: str = option(
+        help="Model folder, or Hugging Face Hub model ID, of the teacher.", metavar="MODEL", reads="model"
+    )
     output: Path = option(help=settings.OUTPUT)
     corpus: tuple[str, ...] = option(
-        (), "Text for a pre-trained teacher or a sentence encoder: files, folders or glob patterns.", is_argument=True
+        (),
+        "Text for a pre-trained teacher or a sentence encoder: files, folders or glob patterns.",
+        is_argument=True,
+        reads="text",
     )
-    train: Path | None = option(None, "Labeled rows for a fine-tuned teacher.", metavar="FILE")
+    train: Path | None = option(None, "Labeled rows for a fine-tuned teacher.", metavar="FILE", reads="rows")
     dev: Path | None = option(
-        None, "Labeled rows that choose the best epoch.", metavar="FILE", default_help="10% of --train"
+        None, "Labeled rows that choose the best epoch.", metavar="FILE", default_help="10% of --train", reads="rows"
     )
     columns: dict[str, str] = option({}, settings.COLUMNS)
     preset: str = option(
@@ -76,6 +81,7 @@ class DistillConfig:
         None,
         f"Folder of a saved tokenizer of the student. {_ENCODERS}",
         default_help="train WordPiece first",
+        reads="model",
         panel=NETWORK,
     )
     vocab_size: int | None = option(
@@ -84,7 +90,9 @@ class DistillConfig:
         default_help="8000 tokens",
         panel=NETWORK,
     )
-    start: str | None = option(None, f"Initialize the student from an earlier one. {_ENCODERS}", panel=NETWORK)
+    start: str | None = option(
+        None, f"Initialize the student from an earlier one. {_ENCODERS}", panel=NETWORK, reads="model"
+    )
     embeddings: Path | None = option(
         None,
         f"Cache of the teacher's embeddings; several runs may share it. {_ENCODERS}",

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ...core.config import to_dict
 from ...core.progress import note
 from ...hub.download import find_folder
 from ...hub.folders import load_model, merged, save_model
@@ -22,7 +21,7 @@ from ..against_baseline import Compared
 from ..callbacks import Callback
 from ..distributed.current import check_processes, joined
 from ..loop import train
-from ..run import RunFolder, RunResult, open_run
+from ..run import RunFolder, RunResult, open_run_of
 from .config import DistillConfig
 from .measure import Measured, compressed_rows, measure, pruned_rows
 from .report import write_distill_report
@@ -60,7 +59,7 @@ def distill(config: DistillConfig, *, restart: bool = False, callbacks: Sequence
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True), by_embeddings)
     with (
         joined(config.output, device) as group,
-        open_run(config.output, to_dict(config), restart=restart, group=group, callbacks=callbacks) as run,
+        open_run_of(config, restart=restart, group=group, callbacks=callbacks) as run,
     ):
         check_processes(config, group)
         if finished := group.from_main(lambda: run.result):
@@ -71,6 +70,7 @@ def distill(config: DistillConfig, *, restart: bool = False, callbacks: Sequence
         side.student.model.to(device)
         note(_introduced(side.student, teacher))
         job = side.job()
+        run.check_inputs()
         train(job, side.loop_settings(), run, name="distillation")
         result = group.from_main(lambda: conclude(config, run, side, job))
         run.finish(result)

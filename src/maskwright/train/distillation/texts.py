@@ -17,7 +17,7 @@ from ...core import storage
 from ...core.errors import RunError
 from ...core.progress import note, track
 from ...core.randomness import generator
-from ...data.prepare import identity
+from ...data.prepare import contents, identity
 from ...text.readers.corpus import CorpusFacts, Document, corpus_files, finish, read_documents, read_file
 from ...text.tokenizers.tokenizer import Tokenizer
 
@@ -47,7 +47,7 @@ def make_texts(
     found = [identity(name) for name in names]
     if (folder / FACTS).is_file():
         facts = storage.read_json(folder / FACTS)
-        if facts["sources"] != found:
+        if contents(facts["sources"]) != contents(found):
             raise RunError(f"The corpus is not the one that {folder} was made from: restore it, or use --restart.")
         return Texts(_files(folder), facts["texts"])
     counts, read = [0], CorpusFacts()

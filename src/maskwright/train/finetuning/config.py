@@ -43,18 +43,23 @@ class FinetuneConfig:
     COMMAND: ClassVar[str] = "finetune"
 
     train: Path = option(
-        help="Labeled rows to train on; for translation, also two line-aligned text files.", metavar="FILE"
+        help="Labeled rows to train on; for translation, also two line-aligned text files.",
+        metavar="FILE",
+        reads="rows",
     )
     output: Path = option(help=settings.OUTPUT)
     task: str = option(DEFAULT_TASK, "Task to fine-tune for.", is_argument=True)
     model: str | None = option(None, settings.MODEL, default_help=f"{ENGLISH}, or from scratch with --preset")
     preset: str | None = option(None, "Model configuration to train from scratch, without --model.")
-    tokenizer: Path | None = option(None, "Folder of a saved tokenizer, for a model trained from scratch.")
+    tokenizer: Path | None = option(
+        None, "Folder of a saved tokenizer, for a model trained from scratch.", reads="model"
+    )
     dev: Path | None = option(
         None,
         "Dev examples that choose the best epoch, in the format of --train.",
         metavar="FILE",
         default_help="10% of --train",
+        reads="rows",
     )
     columns: dict[str, str] = option({}, settings.COLUMNS)
     epochs: int = option(
@@ -77,13 +82,16 @@ class FinetuneConfig:
         by_task={"": DEFAULT_LR},
     )
     train_target: Path | None = option(
-        None, "Line-aligned translations of --train, if that is a text file.", panel=TASK
+        None, "Line-aligned translations of --train, if that is a text file.", panel=TASK, reads="rows"
     )
-    dev_target: Path | None = option(None, "Line-aligned translations of --dev, if that is a text file.", panel=TASK)
+    dev_target: Path | None = option(
+        None, "Line-aligned translations of --dev, if that is a text file.", panel=TASK, reads="rows"
+    )
     target_tokenizer: Path | None = option(
         None,
         "Folder of a saved tokenizer of the translations, for a model trained from scratch.",
         default_help="that of --tokenizer",
+        reads="model",
         panel=TASK,
     )
     network: dict[str, Any] = option(

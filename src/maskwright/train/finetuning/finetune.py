@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from ...core import registry
-from ...core.config import to_dict
 from ...core.errors import InputError, RowErrors
 from ...core.plural import plural
 from ...core.progress import note, warn
@@ -32,7 +31,7 @@ from ..callbacks import Callback
 from ..checkpoint import mean_weights
 from ..distributed.current import check_processes, joined
 from ..loop import LoopSettings, train
-from ..run import RunFolder, RunResult, is_recorded_without, open_run
+from ..run import RunFolder, RunResult, is_recorded_without, open_run_of
 from ..schedules import Schedule
 from .config import DEFAULT_EPOCHS, DEFAULT_LR, FinetuneConfig, epochs_for
 from .from_scratch import network_from_scratch
@@ -137,7 +136,7 @@ def finetune(config: FinetuneConfig, *, restart: bool = False, callbacks: Sequen
         config = replace(config, min_steps=0)  # a run of an older version resumes, or stays finished, with its settings
     with (
         joined(config.output, device) as group,
-        open_run(config.output, to_dict(config), restart=restart, group=group, callbacks=callbacks) as run,
+        open_run_of(config, restart=restart, group=group, callbacks=callbacks) as run,
     ):
         check_processes(config, group)
         if finished := group.from_main(lambda: run.result):

@@ -50,6 +50,7 @@ class SeedRunner(ABC):
         found = run.group.from_main(lambda: folder.result)
         if found is None:
             job = self.job(seed, folder)
+            run.check_inputs(models_only=True)
             if seed == self.config.seed:
                 _tell_epochs(self.config, job.steps_per_epoch)
             settings = epoch_settings(self.config, job.steps_per_epoch, seed, job.adam)
@@ -64,8 +65,10 @@ class SeedRunner(ABC):
 
     def run_all(self, run: RunFolder) -> dict[str, Any]:
         """Train every seed, conclude, and mark the run as finished; returns its result."""
+        run.check_inputs()
         seeds = [self.run_seed(run, self.config.seed + number) for number in range(self.config.seeds)]
         result: dict[str, Any] = run.group.from_main(lambda: self.conclude(run, seeds))
+        run.check_inputs(models_only=True)
         run.finish(result)
         return result
 

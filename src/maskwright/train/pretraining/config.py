@@ -54,6 +54,7 @@ class PretrainConfig:
         help="Text files, folders, glob patterns, hub: names, or the data/ folder of an earlier run, also in an object "
         "store.",
         is_argument=True,
+        reads="text",
     )
     output: Path = option(help=settings.OUTPUT)
     start: str | None = option(
@@ -62,10 +63,13 @@ class PretrainConfig:
         flag="--model",
         metavar="MODEL",
         default_help="none: random weights",
+        reads="model",
     )
     preset: str | None = option(None, settings.PRESET, default_help="bert-mini; none with --model")
     objective: str = option(None, OBJECTIVE_OF, default_help=USUAL_OBJECTIVE)
-    tokenizer: Path | None = option(None, "Folder of a saved tokenizer.", default_help="train WordPiece first")
+    tokenizer: Path | None = option(
+        None, "Folder of a saved tokenizer.", default_help="train WordPiece first", reads="model"
+    )
     vocab_size: int = option(8000, "Vocabulary size of the tokenizer that is trained.", unit="tokens")
     lowercase: bool = option(True, "Lowercase the text in the tokenizer that is trained.", panel=DATA)
     model: dict[str, Any] = option({}, settings.NETWORK_CHANGES)

@@ -15,7 +15,6 @@ import torch
 from torch import nn
 
 from ...core import registry
-from ...core.config import to_dict
 from ...core.errors import InputError
 from ...core.object_store import is_remote
 from ...core.progress import note, warn
@@ -38,7 +37,7 @@ from ...text.tokenizers.tokenizer import Tokenizer
 from ..callbacks import Callback
 from ..distributed.current import check_processes, joined
 from ..loop import LoopSettings, train
-from ..run import RunFolder, RunResult, open_run
+from ..run import RunFolder, RunResult, open_run_of
 from .compiled import choose_compiling, compile_layers
 from .config import PretrainConfig
 from .from_model import StartModel
@@ -73,13 +72,14 @@ def pretrain(config: PretrainConfig, *, restart: bool = False, callbacks: Sequen
     check_preset(config)
     with (
         joined(config.output, device) as group,
-        open_run(config.output, to_dict(config), restart=restart, group=group, callbacks=callbacks) as run,
+        open_run_of(config, restart=restart, group=group, callbacks=callbacks) as run,
     ):
         check_processes(config, group)
         if finished := group.from_main(lambda: run.result):
             return _result(run, finished, already_finished=True)
         setup = group.main_first(lambda: PretrainingSetup(config, run, device))
         job = setup.job()
+        run.check_inputs()
         setup.compile(job.model)
         train(job, setup.loop_settings(), run, name="pre-training")
         result = group.from_main(lambda: setup.conclude(job))
@@ -107,7 +107,7 @@ def first_batch(config: PretrainConfig, *, restart: bool = False) -> list[Audite
     check_preset(config)
     with (
         joined(config.output, device) as group,
-        open_run(config.output, to_dict(config), restart=restart, group=group) as run,
+        open_run_of(config, restart=restart, group=group) as run,
     ):
         setup = group.main_first(lambda: PretrainingSetup(config, run, device))
         job = setup.job()

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from ....core.config import to_dict
 from ....core.plural import plural
 from ....core.progress import note
 from ....hub.folders import save_model
@@ -19,7 +18,7 @@ from ...against_baseline import Compared
 from ...callbacks import Callback
 from ...checkpoint import mean_weights
 from ...distributed.current import check_processes, joined
-from ...run import RunFolder, RunResult, open_run
+from ...run import RunFolder, RunResult, open_run_of
 from ..finetune import FinetuningSetup
 from ..job import DiskBestModelSaver
 from ..seeds import SeedResult, SeedRunner, best_weights, statistics
@@ -62,9 +61,11 @@ def finetune_tasks(
     """Run `config`, or resume it; a finished run is returned unchanged. Raises the errors of `finetune`."""
     device = resolve_device(config.device)
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
+    # The names of the tasks, which are compared too, come from those of the files.
+    own = {"multi_task": lambda: {f"{part.task}:{name}": part.train for name, part in config.parts().items()}}
     with (
         joined(config.output, device) as group,
-        open_run(config.output, to_dict(config), restart=restart, group=group, callbacks=callbacks) as run,
+        open_run_of(config, own, restart=restart, group=group, callbacks=callbacks) as run,
     ):
         check_processes(config, group)
         if finished := group.from_main(lambda: run.result):

@@ -1,0 +1,336 @@
+"""A run belongs to its data: files with other content stop it, finished or not; other names and dates do not."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import typing
+from collections.abc import Callable
+from dataclasses import fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maskwright.core import storage
+from maskwright.core.errors import InputError, RunError
+from maskwright.core.options import settings_of
+from maskwright.experiments.benchmark.config import BenchmarkConfig
+from maskwright.experiments.benchmark.suite import run_benchmark
+from maskwright.experiments.ladder.config import LadderConfig
+from maskwright.experiments.ladder.run import ladder
+from maskwright.experiments.layers.config import LayerLabConfig
+from maskwright.experiments.layers.run import layer_lab
+from maskwright.experiments.rare.config import RareLabConfig
+from maskwright.experiments.rare.run import rare_lab
+from maskwright.train.distillation.config import DistillConfig
+from maskwright.train.distillation.distill import distill
+from maskwright.train.finetuning import finetune as finetune_module
+from maskwright.train.finetuning.config import FinetuneConfig
+from maskwright.train.finetuning.finetune import finetune
+from maskwright.train.finetuning.multi_task.config import MultiTaskConfig
+from maskwright.train.finetuning.multi_task.train import finetune_tasks
+from maskwright.train.inputs import INPUTS, inputs_of
+from maskwright.train.pretraining.config import PretrainConfig
+from maskwright.train.pretraining.pretrain import pretrain
+from train import benchmark_data
+from train.rare_rows import encoder, rare_file
+from train.runs import corpus, finetuning, labeled, pretraining
+from train.test_tagging import tagged
+from train.test_translation import SMALL
+
+QUICK = {"epochs": 1, "batch_size": 16, "max_length": 24, "precision": "fp32"}
+Case = tuple[Callable[..., Any], Any, list[Path]]
+
+
+def saved_encoder(folder: Path) -> Path:
+    """A model whose folder a run only reads."""
+    return encoder(folder)
+
+
+def a_pretraining(folder: Path) -> Case:
+    config = pretraining(folder, steps=2, eval=(str(held_out(folder)),))
+    return pretrain, config, [Path(config.corpus[0]), folder / "held-out.txt"]
+
+
+def held_out(folder: Path) -> Path:
+    (folder / "more").mkdir(exist_ok=True)
+    return corpus(folder / "more", 8).rename(folder / "held-out.txt")
+
+
+def continued(folder: Path) -> Case:
+    model = saved_encoder(folder)
+    config = pretraining(folder, steps=2, start=str(model), preset=None, model={}, max_length=16)
+    return pretrain, config, [model / "model.safetensors", model / "vocab.txt"]
+
+
+def from_scratch(folder: Path) -> Case:
+    config = finetuning(folder, epochs=1, seeds=2)
+    return finetune, config, [config.train, config.dev, config.tokenizer / "vocab.txt"]
+
+
+def a_finetuning(folder: Path) -> Case:
+    model = saved_encoder(folder)
+    rows = {"train": labeled(folder / "train.tsv", 64, 1), "dev": labeled(folder / "dev.tsv", 24, 2)}
+    config = FinetuneConfig(**rows, output=folder / "run", model=str(model), **QUICK)
+    return finetune, config, [config.dev, model / "model.safetensors", model / "vocab.txt", model / "config.json"]
+
+
+def a_translation(folder: Path) -> Case:
+    config = finetuning(folder, epochs=1)
+    texts = {name: folder / f"{name}.txt" for name in ("train", "train_target", "dev", "dev_target")}
+    for number, path in enumerate(texts.values()):
+        path.write_text("\n".join(f"the cat {number} {line}" for line in range(20)) + "\n", encoding="utf-8")
+    own = {**SMALL, "intermediate_size": 64, "hidden_size": 32}
+    settings = {"tokenizer": config.tokenizer, "network": own, "max_length": 16, "precision": "fp32", "epochs": 1}
+    config = FinetuneConfig(**texts, task="translation", preset="transformer-mini", output=folder / "run", **settings)
+    return finetune, config, [texts["train_target"], texts["dev_target"]]
+
+
+def several_tasks(folder: Path) -> Case:
+    one, two = labeled(folder / "one.tsv", 48, 1), labeled(folder / "two.tsv", 48, 2)
+    devs = (labeled(folder / "one-dev.tsv", 24, 3), labeled(folder / "two-dev.tsv", 24, 4))
+    model = saved_encoder(folder)
+    config = MultiTaskConfig((str(one), f"classification:{two}"), folder / "run", model=str(model), dev=devs, **QUICK)
+    return finetune_tasks, config, [one, two, devs[1], model / "model.safetensors"]
+
+
+def distilled_rows(folder: Path) -> Case:
+    teacher = finetune(finetuning(folder, epochs=1, output=folder / "teacher")).model
+    rows = {"train": labeled(folder / "train.tsv", 32, 1), "dev": labeled(folder / "dev.tsv", 24, 2)}
+    config = DistillConfig(str(teacher), folder / "run", **rows, **QUICK)
+    return distill, config, [config.train, teacher / "model.safetensors"]
+
+
+def probed_layers(folder: Path) -> Case:
+    model = saved_encoder(folder)
+    rows = {"train": tagged(folder / "train.conll", 32, 1), "dev": tagged(folder / "dev.conll", 12, 2)}
+    config = LayerLabConfig(str(model), **rows, output=folder / "run", seeds=1, **{**QUICK, "max_length": 16})
+    return layer_lab, config, [config.train, config.dev, model / "model.safetensors"]
+
+
+def rare_classes(folder: Path) -> Case:
+    data = rare_file(folder / "rows.tsv", 30, 170)
+    model = saved_encoder(folder)
+    own = {**QUICK, "max_length": 16, "seeds": 1, "rate": 0.1, "max_train_rows": 40}
+    config = RareLabConfig(data, str(model), "spam", folder / "run", **own)
+    return rare_lab, config, [data, model / "model.safetensors"]
+
+
+def a_ladder(folder: Path) -> Case:
+    rows = {"data": labeled(folder / "train.tsv", 48, 1), "dev": labeled(folder / "dev.tsv", 24, 2)}
+    text = str(corpus(folder))
+    own = {**QUICK, "seeds": 1, "only": ("words",), "vocab_size": 60}
+    return ladder, LadderConfig(**rows, output=folder / "run", corpus=(text,), **own), [rows["dev"], Path(text)]
+
+
+def a_benchmark(folder: Path) -> Case:
+    benchmark_data.glue(folder / "data")
+    model = saved_encoder(folder)
+    own = {**QUICK, "max_length": 16, "lr": 1e-3, "tasks": ("rte",)}
+    config = BenchmarkConfig("glue", folder / "data", str(model), folder / "run", **own)
+    return run_benchmark, config, [folder / "data/RTE/train.tsv", folder / "data/RTE/test.tsv", model / "vocab.txt"]
+
+
+KINDS = {
+    "pretraining": a_pretraining,
+    "continued pretraining": continued,
+    "from scratch, two seeds": from_scratch,
+    "classification": a_finetuning,
+    "translation": a_translation,
+    "several tasks": several_tasks,
+    "distillation": distilled_rows,
+    "layers": probed_layers,
+    "rare classes": rare_classes,
+    "ladder": a_ladder,
+    "benchmark": a_benchmark,
+}
+CONFIGS = (
+    PretrainConfig,
+    FinetuneConfig,
+    MultiTaskConfig,
+    DistillConfig,
+    LayerLabConfig,
+    RareLabConfig,
+    LadderConfig,
+    BenchmarkConfig,
+)
+
+
+@pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
+def test_changed_data_stop_a_finished_run_and_a_resumed_one(tmp_path: Path, make: Callable[[Path], Case]):
+    run, config, files = make(tmp_path)
+    run(config)
+    for state in ("finished", "interrupted"):
+        for number, path in enumerate(files):
+            content = path.read_bytes()
+            path.write_bytes((b"", content + b"\n", content.replace(b"a", b"e", 1))[number % 3])
+            with pytest.raises(RunError, match=rf"{path.name} has changed.*--restart") as error:
+                run(config)
+            assert error.value.exit_code == 2
+            path.write_bytes(content)
+        assert run(config).already_finished == (state == "finished")
+        (config.output / "result.json").unlink()
+
+
+@pytest.mark.parametrize("make", [a_pretraining, a_finetuning, several_tasks, probed_layers, a_ladder])
+def test_a_moved_run_with_moved_data_is_the_same(tmp_path: Path, make: Callable[[Path], Case]):
+    (tmp_path / "here").mkdir()
+    run, config, _ = make(tmp_path / "here")
+    run(config)
+    (tmp_path / "here").rename(tmp_path / "there")
+    moved = type(config)(**{one.name: moved_value(getattr(config, one.name)) for one in fields(config)})
+    assert run(moved).already_finished
+    (moved.output / "result.json").unlink()
+    assert not run(moved).already_finished
+
+
+def moved_value(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(moved_value, value))
+    if not isinstance(value, (str, Path)):
+        return value
+    return type(value)(str(value).replace("/here/", "/there/"))
+
+
+def test_the_same_content_under_another_name_is_the_same_and_another_format_is_not(tmp_path: Path):
+    config = finetuning(tmp_path, epochs=1)
+    finetune(config)
+    os.utime(config.train, (1, 1))
+    copy, table = tmp_path / "copy.tsv", tmp_path / "copy.txt"
+    for path in (copy, table):
+        shutil.copy(config.train, path)
+    assert finetune(config).already_finished
+    assert finetune(replace(config, train=copy)).already_finished
+    with pytest.raises(RunError, match="train"):
+        finetune(replace(config, train=table))
+    copy.write_bytes(gzip.compress(copy.read_bytes()))
+    with pytest.raises(RunError, match="train"):
+        finetune(replace(config, train=copy))
+
+
+def test_settings_that_do_not_change_the_result_may_change(tmp_path: Path):
+    config = finetuning(tmp_path, epochs=1)
+    finetune(config)
+    assert finetune(replace(config, log=("tensorboard",))).already_finished
+    with pytest.raises(RunError, match="seed"):
+        finetune(replace(config, seed=4))
+
+
+def test_a_run_of_an_older_version_resumes_and_says_so_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    config = finetuning(tmp_path, epochs=1)
+    finetune(config)
+    (config.output / INPUTS).unlink()
+    labeled(config.dev, 30, 5)
+    assert finetune(config).already_finished  # its data are unknown, so nothing is recorded
+    assert "cannot be compared" in capsys.readouterr().err and not (config.output / INPUTS).exists()
+    (config.output / "result.json").unlink()
+    finetune(config)
+    assert "cannot be compared" in capsys.readouterr().err
+    labeled(config.dev, 30, 6)
+    with pytest.raises(RunError, match=r"dev\.tsv has changed"):
+        finetune(config)
+    finetune(config, restart=True)
+    assert "cannot be compared" not in capsys.readouterr().err
+
+
+def test_the_results_of_a_finished_run_can_be_read_without_its_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    config = finetuning(tmp_path, epochs=1)
+    finetune(config)
+    config.dev.unlink()
+    assert finetune(config).already_finished
+    assert "dev.tsv cannot be compared" in capsys.readouterr().err
+    with pytest.raises(RunError, match="dev"):
+        finetune(replace(config, dev=tmp_path / "mistyped.tsv"))
+
+
+def test_a_file_that_changes_while_it_is_read_is_noticed_and_leaves_no_run(tmp_path: Path, monkeypatch):
+    config = finetuning(tmp_path)
+    read = finetune_module.read_data
+
+    def read_and_replace(recipe: FinetuneConfig):
+        found = read(recipe)
+        labeled(recipe.train, 64, 7)
+        return found
+
+    monkeypatch.setattr(finetune_module, "read_data", read_and_replace)
+    with pytest.raises(InputError, match=r"train\.tsv has changed while"):
+        finetune(config)
+    assert not config.output.exists()
+
+
+def test_a_base_model_that_is_replaced_between_two_seeds_is_noticed(tmp_path: Path, monkeypatch):
+    _, config, files = a_finetuning(tmp_path)
+    for name in ("manifest.json", "maskwright.json"):  # so it is the folder of another program
+        (tmp_path / "encoder" / name).unlink()
+    train = finetune_module.SeedRunner.run_seed
+
+    def train_and_replace(setup: Any, run: Any, seed: int) -> Any:
+        found = train(setup, run, seed)
+        files[2].write_text(files[2].read_text() + "more\n", encoding="utf-8")
+        labeled(config.train, 64, 8)  # which is read, so the rest of the run does not need it
+        return found
+
+    monkeypatch.setattr(finetune_module.SeedRunner, "run_seed", train_and_replace)
+    with pytest.raises(InputError, match=r"vocab\.txt has changed while"):
+        finetune(replace(config, seeds=2))
+
+
+@pytest.mark.parametrize("cls", CONFIGS)
+def test_every_path_of_a_recipe_is_an_input_or_an_output(cls: type):
+    own = {"output", "embeddings", "multi_task"} | ({"data"} if cls is BenchmarkConfig else set())  # found otherwise
+    hints = typing.get_type_hints(cls)
+    for name, setting in settings_of(cls).items():
+        is_path = Path in (hints[name], *typing.get_args(hints[name]))
+        is_model = name in ("model", "models", "start", "teacher") and "dict" not in str(hints[name])
+        assert bool(setting.reads) == ((is_path or is_model or name in ("corpus", "eval")) and name not in own), name
+
+
+def test_a_corpus_is_its_files_in_order_and_shards_are_not_read_again(tmp_path: Path, monkeypatch):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for name in ("b", "a"):
+        (folder / f"{name}.txt").write_text(f"text {name}\n", encoding="utf-8")
+    config = pretraining(tmp_path, corpus=(str(folder),))
+    assert [Path(one.file).name for one in inputs_of(config).files["corpus"]] == ["a.txt", "b.txt"]
+    assert "corpus" not in inputs_of(replace(config, corpus=("hub:owner/name",))).files
+    first = pretraining(tmp_path, steps=1)
+    pretrain(first)
+    shards = replace(first, corpus=(str(first.output / "data"),), tokenizer=first.output / "tokenizer")
+    monkeypatch.setattr(storage, "sha256", lambda path: pytest.fail(f"{path} was read") if "shard" in str(path) else "")
+    (one,) = inputs_of(shards).files["corpus"]
+    assert one.file.endswith("data") and len(one.sha256) == 64
+
+
+def test_annotations_are_all_files_of_a_folder_and_the_text_beside_a_file(tmp_path: Path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for name, text in (("a.txt", "Anna is in Rome"), ("a.ann", "T1\tPER 0 4\tAnna"), (".hidden", "")):
+        (folder / name).write_text(text + "\n", encoding="utf-8")
+    whole = FinetuneConfig(train=folder, output=tmp_path / "run", task="tagging")
+    single = replace(whole, train=folder / "a.ann")
+    before = [inputs_of(config) for config in (whole, single)]
+    assert [[one.name for one in found.files["train"]] for found in before] == [["a.ann", "a.txt"], [".ann", ".txt"]]
+    (folder / "a.txt").write_text("Bert is in Rome\n", encoding="utf-8")
+    for config, old in zip((whole, single), before, strict=True):
+        (change,) = inputs_of(config).changes(old, {"train"})
+        assert "a.txt has changed" in change
+
+
+def test_an_unchanged_file_is_read_once_by_a_process(tmp_path: Path, monkeypatch):
+    path, reads = tmp_path / "big.txt", []
+    path.write_text("text\n", encoding="utf-8")
+    os.utime(path, (1, 1))
+    monkeypatch.setattr(storage, "_RECENT_NS", -1)  # as if the file were old
+    monkeypatch.setattr(storage, "sha256", partial(counted, storage.sha256, reads))
+    first = storage.input_sha256(path)
+    assert storage.input_sha256(path) == first and len(reads) == 1
+    path.write_text("TEXT\n", encoding="utf-8")
+    assert storage.input_sha256(path) != first
+
+
+def counted(function: Callable[[Path], str], calls: list[Path], path: Path) -> str:
+    calls.append(path)
+    return function(path)
