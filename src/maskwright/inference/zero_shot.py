@@ -19,13 +19,13 @@ from torch import Tensor
 from ..core.errors import InputError
 from ..tasks.base import AnyRow
 from ..tasks.rows.examples import blocks, content_of
+from ..tasks.rows.relevant import ENTAILMENT, class_named
 from ..text.tokenizers.encoding import TextCounts
 from .embed import TextEncoder
 from .predict import BLOCK_CHARACTERS, BLOCK_ROWS, Predictor
 from .prepared import Prepared
 
 TEMPLATE = "This text is about {}."
-ENTAILMENT = "entailment"
 
 
 class ZeroShot(ABC):
@@ -148,13 +148,13 @@ class EntailmentZeroShot(ZeroShot):
 
 def entailment_index(labels: Sequence[str]) -> int:
     """The index of the label `entailment`. Raises InputError if there is none."""
-    names = [label.casefold() for label in labels]
-    if ENTAILMENT not in names:
+    found = class_named(labels, ENTAILMENT)
+    if found is None:
         raise InputError(
             f"Labels without training need a model with the label 'entailment', or a sentence encoder; this one "
             f"predicts {', '.join(labels)}."
         )
-    return names.index(ENTAILMENT)
+    return found
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:

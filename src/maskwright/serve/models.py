@@ -21,8 +21,10 @@ from ..inference.generate import TextGenerator
 from ..inference.predict import Predictor
 from ..inference.ready import keep_private, usual_length
 from ..inference.translate import TextTranslator
-from ..inference.zero_shot import ENTAILMENT, EmbeddingZeroShot, EntailmentZeroShot, ZeroShot
+from ..inference.zero_shot import EmbeddingZeroShot, EntailmentZeroShot, ZeroShot
 from ..inspect.attention import attends
+from ..tasks.classification.answers import ClassAnswers
+from ..tasks.rows.relevant import ENTAILMENT, class_named, relevant_class
 from ..text.readers.tables import read_texts
 from .refusals import Refused
 from .settings import ServeSettings
@@ -86,7 +88,13 @@ class ServedModel(LoadedModel):
     @property
     def has_entailment(self) -> bool:
         """Whether it classifies pairs by entailment."""
-        return self.kind.can("classes") and ENTAILMENT in [label.casefold() for label in self.model.labels]
+        return self.kind.can("classes") and class_named(self.model.labels, ENTAILMENT) is not None
+
+    @property
+    def has_relevant_class(self) -> bool:
+        """Whether it classifies pairs, and it is known which class a ranking is by."""
+        task = self.predictor.task if self.kind.can("classes") else None
+        return isinstance(task, ClassAnswers) and relevant_class(task.labels, task.relevant) is not None
 
     @cached_property
     def digest(self) -> str:
@@ -115,7 +123,8 @@ ABILITIES: dict[str, tuple[Can, ...]] = {
     "rerank": (
         _can("numbers"),
         _can("embed"),
-        lambda one: one.kind.can("classes") and one.model.num_labels <= 2,
+        lambda one: one.has_relevant_class,
+        _can("classes"),  # refused with the sentence that says how to declare the class
     ),
     "tag": (_can("tag"),),
     "answer": (_can("answer"),),

@@ -10,6 +10,8 @@ from starlette.responses import Response
 from torch import Tensor
 
 from ... import __version__
+from ...core.errors import InputError
+from ...tasks.classification.answers import ClassAnswers
 from ...tasks.rows.examples import rows_of
 from ...text.readers.inputs import Text as TextOrPair
 from ..models import ServedModel
@@ -202,18 +204,27 @@ async def rerank(call: Call) -> Response:
 async def relevance(
     call: Call, query: str, texts: list[str], truncate: bool, raw_scores: bool = False
 ) -> list[tuple[int, float]]:
-    """Index and score of each text, best first: of a model that reads pairs, else the cosine similarity."""
+    """Index and score of each text, best first: of a model that reads pairs, else the cosine similarity.
+
+    The score of a classifier is the probability of its class of relevant pairs; raw_scores: its log odds.
+    """
     as_list(query, "query")
     model = call.service.find(call.exchange, "rerank", call.name)
     if model.kind.can("text-logits"):
         pairs: list[TextOrPair] = [(query, text) for text in texts]
+        task = model.predictor.task
+        if isinstance(task, ClassAnswers):
+            try:
+                _ = task.relevant_number
+            except InputError as error:
+                raise Refused(424, "head", f"{model.name}: {error}") from None
         logits = await logits_of(call, model, pairs, truncate)
-        if model.kind.can("classes") and not raw_scores:
-            logits = logits.softmax(dim=-1) if logits.shape[1] > 1 else logits.sigmoid()
-        scores = logits[:, -1].tolist()
-    else:
-        vectors = await vectors_of(call, model, [query, *texts], True, truncate=truncate)
-        scores = (vectors[1:] @ vectors[0]).tolist()
+        order = task.relevance(logits) if isinstance(task, ClassAnswers) else logits[:, 0]
+        shown = order.sigmoid() if isinstance(task, ClassAnswers) and not raw_scores else order
+        ranked = order.argsort(descending=True, stable=True).tolist()  # probabilities can round to the same number
+        return [(index, float(shown[index])) for index in ranked]
+    vectors = await vectors_of(call, model, [query, *texts], True, truncate=truncate)
+    scores = (vectors[1:] @ vectors[0]).tolist()
     return sorted(enumerate(scores), key=lambda one: -one[1])
 
 
