@@ -310,8 +310,12 @@ class Classification(ClassAnswers):
             raise ModelFolderError("The model's maskwright.json has no list of label names under 'labels'.")
         rare, focal, resample = facts.get("rare"), facts.get("focal"), facts.get("resample")
         relevant = facts.get("relevant")
-        if not isinstance(focal, int | float | None) or not all(isinstance(one, str | None) for one in (resample, relevant)):
-            raise ModelFolderError("The model's maskwright.json has a 'focal', 'resample' or 'relevant' of a wrong type.")
+        if not isinstance(focal, int | float | None) or not all(
+            isinstance(one, str | None) for one in (resample, relevant)
+        ):
+            raise ModelFolderError(
+                "The model's maskwright.json has a 'focal', 'resample' or 'relevant' of a wrong type."
+            )
         long = LongTexts.from_json(facts)
         try:
             task = cls(
