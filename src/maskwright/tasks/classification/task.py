@@ -94,8 +94,8 @@ class Classification(ClassAnswers):
             raise InputError(unknown_name("resampling", resample, RESAMPLING))
         if rare is not None and rare.label not in self._number:
             raise InputError(unknown_name("class", rare.label, self.labels[:20]))
-        if relevant is not None and relevant not in self._number:
-            raise InputError(unknown_name("relevant class", relevant, self.labels[:20]))
+        if relevant is not None and relevant not in self.labels:
+            raise InputError(unknown_name("relevant class", str(relevant), self.labels[:20]))
 
     @classmethod
     def from_rows(
@@ -309,13 +309,8 @@ class Classification(ClassAnswers):
         if not fits:
             raise ModelFolderError("The model's maskwright.json has no list of label names under 'labels'.")
         rare, focal, resample = facts.get("rare"), facts.get("focal"), facts.get("resample")
-        relevant = facts.get("relevant")
-        if not isinstance(focal, int | float | None) or not all(
-            isinstance(one, str | None) for one in (resample, relevant)
-        ):
-            raise ModelFolderError(
-                "The model's maskwright.json has a 'focal', 'resample' or 'relevant' of a wrong type."
-            )
+        if not isinstance(focal, int | float | None) or not isinstance(resample, str | None):
+            raise ModelFolderError("The model's maskwright.json has a 'focal' or 'resample' of an invalid type.")
         long = LongTexts.from_json(facts)
         try:
             task = cls(
@@ -326,7 +321,7 @@ class Classification(ClassAnswers):
                 focal=focal,
                 resample=resample,
                 rare=None if rare is None else RareClass.from_json(rare, labels),  # type: ignore[arg-type]  # fits
-                relevant=relevant,
+                relevant=facts.get("relevant"),
             )
         except InputError as error:
             raise ModelFolderError(f"The model's maskwright.json does not describe a classifier: {error}") from None
