@@ -235,7 +235,7 @@ def _route_of(model: ServedModel, given: dict[str, Any]) -> tuple[type[Body], Ca
     if isinstance(inputs, dict) and "source_sentence" in inputs:
         return SimilarityBody, similarity
     names = set(VectorsBody.model_fields) - set(PipelineBody.model_fields) - {"inputs"}
-    if names & set(given) or (parameters and set(parameters) <= names):
+    if names & set(given):
         return VectorsBody, _vectors
     if model.kind.can("fill-mask") and "parameters" not in given and not _has_mask(model, inputs):
         return VectorsBody, _vectors  # feature_extraction sends no parameters, and fill_mask does
