@@ -266,10 +266,10 @@ METHODS: dict[str, type[Body]] = {
     "fill_mask": FillMaskParameters,
     "question_answering": AnswerParameters,
     "sentence_similarity": SimilarityBody,
-    "summarization": TranslateParameters,
     "text_classification": ClassifyParameters,
     "text_generation": GenerateParameters,
     "token_classification": TagParameters,
     "translation": TranslateParameters,
+    "summarization": TranslateParameters,
     "zero_shot_classification": ZeroShotParameters,
 }
