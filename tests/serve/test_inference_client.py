@@ -5,17 +5,24 @@ The methods and their parameters are read from the client, so that a new one fai
 
 from __future__ import annotations
 
+import http.server
 import inspect
 import json
+import threading
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import torch
 
 from maskwright import api
+from maskwright.inference.translate import TranslationSettings
 from maskwright.serve.dialects.hf_bodies import METHODS
+from maskwright.tasks.qa.spans import find_answers
+from maskwright.tasks.qa.windows import make_windows
+from maskwright.tasks.rows.forward import TokenLogits, compute
+from maskwright.text.readers.squad import Question
 from serve.in_thread import serving
 from studio.models import write, write_answerer
 
@@ -26,6 +33,7 @@ HERE = {"device": "cpu", "precision": "fp32"}
 TEXT = "the river rose after the rain ."
 PEOPLE = "ada lovelace met charles babbage in london ."
 CONTEXT = "where does the river rise ? it rises in the mountains of france , and dogs chase cats in the garden ."
+SHORT = {"top_k": 20, "context": "dogs chase cats"}
 LABELS = ["animals", "rivers"]
 PROMPTS = {"query": "the cat "}
 
@@ -126,10 +134,13 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
                     {"top_k": 20},
                 ),
             ],
-            "doc_stride": [Works(1, lambda plain, found: found.answer), Refused(1000, "stride")],
+            "doc_stride": [
+                Works(1, lambda plain, found: found.answer),
+                Refused(60, "stride", {"context": CONTEXT * 4}),
+            ],
             "handle_impossible_answer": [
                 Works(False, lambda plain, found: found.answer),
-                Works(True, lambda plain, found: "" in [one.answer for one in found], {"top_k": 20}),
+                Works(True, lambda plain, found: "" in [one.answer for one in found], SHORT),
             ],
             "max_answer_len": [
                 Works(1, lambda plain, found: all(" " not in one.answer for one in found), {"top_k": 20}),
@@ -229,7 +240,6 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
                     {"max_new_tokens": 1},
                     lambda plain, found: len(found.translation_text) <= len(plain.translation_text),
                 ),
-                Works({"num_beams": 1}, lambda plain, found: True),
                 Refused({"no_repeat_ngram_size": 2}, "no_repeat_ngram_size"),
                 Refused({"num_beams": 1000}, "num_beams"),
             ],
@@ -283,10 +293,12 @@ def ask(models, tmp_path_factory):
     own["vectors"] = write(folder / "vectors", None)
     (own["vectors"] / "config_sentence_transformers.json").write_text(json.dumps({"prompts": PROMPTS}))
     with serving(model=tuple(f"{name}={one}" for name, one in own.items()), access_log=False) as server:
+        clients = []  # one that is gone closes its streams
 
         def call(method, model=None, **given):
             name, inputs, _ = CASES[method]
             client = hub.InferenceClient(model=f"http://127.0.0.1:{server.port}/models/{model or name}")
+            clients.append(client)
             return getattr(client, method)(**{**inputs, **given})
 
         yield call
@@ -415,3 +427,81 @@ def test_no_answer_is_empty_as_in_pipelines(tmp_path, refusing):
 def test_wrong_requests_are_refused_with_the_field(served, path, body, words):
     found = served.post(path, body)
     assert found.status == 422 and words in found.json()["error"]
+
+
+def test_a_seed_repeats_what_is_drawn_and_without_one_it_varies(ask):
+    drawn = {"do_sample": True, "temperature": 3.0}
+    assert ask("text_generation", seed=3, **drawn) == ask("text_generation", seed=3, **drawn)
+    assert len({ask("text_generation", **drawn) for _ in range(4)}) > 1
+
+
+@pytest.mark.parametrize("search", [{"num_beams": 1}, {"num_beams": 3, "length_penalty": 0.1}, {"max_new_tokens": 2}])
+def test_translations_are_those_of_the_library_with_the_same_search(ask, models, search):
+    own = {{"num_beams": "beams"}.get(name, name): value for name, value in search.items()}
+    expected = api.open_translator(models["translator"], **HERE).translate(
+        ["the cat sat ."], TranslationSettings(**own)
+    )
+    assert ask("translation", generate_parameters=search).translation_text == expected[0][0].text
+
+
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
+        ({"doc_stride": 3, "max_seq_len": 20}, {"stride": 3, "max_length": 20}),
+        ({"max_question_len": 2, "max_seq_len": 24}, {"max_question_tokens": 2, "max_length": 24}),
+    ],
+)
+def test_windows_of_a_context_are_as_asked(ask, models, given, options):
+    question = "where does the river rise ?"
+    predictor = api.open_predictor(models["answers"], **HERE)
+    rows = [Question("1", question, CONTEXT, None, 1, "t")]
+    windows = make_windows(rows, predictor.tokenizer, **{"max_length": predictor.max_length, **options})
+    found = find_answers(windows, [one.numpy() for one in compute(TokenLogits(predictor.model), windows)])[0]
+    reply = ask("question_answering", question=question, **given)
+    assert (reply.start, reply.end) == (found.spans[0].start, found.spans[0].end)
+    assert reply.score == pytest.approx(found.spans[0].probability, abs=1e-5)
+
+
+class Busy(http.server.BaseHTTPRequestHandler):
+    """A server without room, which counts what it is asked."""
+
+    asked: ClassVar[list[str]] = []
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["content-length"]))
+        self.asked.append(self.path)
+        self.send_response(int(self.path[1:]))
+        self.send_header("retry-after", "0")
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *words):
+        pass
+
+
+@pytest.mark.compatibility(
+    "huggingface_hub 2.4.0",
+    theirs="InferenceClient never retries, also not after 429 or 503 with Retry-After",
+    ours="a full queue is 429 and a loading server 503, both with Retry-After; the page on clients says to send again",
+)
+@pytest.mark.parametrize("status", [429, 503])
+def test_the_client_never_retries(status):
+    Busy.asked.clear()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Busy) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        client = hub.InferenceClient(model=f"http://127.0.0.1:{server.server_port}/{status}", timeout=10)
+        with pytest.raises(HfHubHTTPError):
+            client.feature_extraction("a")
+        server.shutdown()
+    assert Busy.asked == [f"/{status}"]
+
+
+@pytest.mark.compatibility(
+    "huggingface_hub 2.4.0",
+    theirs="text_generation raises TextGenerationError without the response where other methods raise HfHubHTTPError",
+    ours="the sentence of the server is in both",
+)
+def test_text_generation_raises_its_own_error(ask):
+    with pytest.raises(TextGenerationError, match="max_new_tokens") as error:
+        ask("text_generation", max_new_tokens=10**6)
+    assert not isinstance(error.value, HfHubHTTPError)
