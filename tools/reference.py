@@ -409,8 +409,8 @@ def presets_page() -> str:
 def http_page() -> str:
     """The parameters of the routes that existing clients use: what each does, or why it is refused."""
     parts = [
-        f"{HEAD}# HTTP parameters\n\nWhat the server does with each parameter of a request. A parameter works, or it is "
-        "refused by its name (422) with the reason; no name is ignored. The text after a semicolon is the default.\n"
+        f"{HEAD}# HTTP parameters\n\nWhat the server does with each parameter of a request: it works, or it is refused "
+        "by its name (422) with the reason. What follows a semicolon is the default.\n"
     ]
     by_method = {f"InferenceClient.{name}": kind for name, kind in hf_bodies.METHODS.items()}
     for title, kind in by_method.items():
