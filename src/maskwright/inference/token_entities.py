@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ..core.errors import InputError
 from ..core.registry import unknown_name
+from ..tasks.base import Task
 from ..tasks.rows.examples import Examples
 from ..tasks.tagging.examples import best_windows
 from ..tasks.tagging.schemes import OUTSIDE, split_tag
@@ -64,11 +65,11 @@ def prepare_entities(
     if strategy not in STRATEGIES:
         raise InputError(unknown_name("aggregation strategy", strategy, STRATEGIES))
     if task.crf:
-        raise InputError("A CRF tags the words of a sentence together, so its tokens have no tags of their own.")
-    known = {OUTSIDE, *task.labels, *(split_tag(label)[1] for label in task.labels)}
-    for tag in ignored:
-        if tag not in known:
-            raise InputError(unknown_name("tag", tag, task.labels[:20]))
+        raise InputError(
+            "An aggregation strategy or stride needs a tag for each token, but the CRF of this model tags the words of "
+            "a sentence together."
+        )
+    check_ignored(task, ignored)
     room = predictor.max_length - len(tokenizer(""))
     shared = room // 4 if stride is None else stride
     if not 0 <= shared < room:
@@ -94,6 +95,14 @@ def prepare_entities(
         return found
 
     return Prepared(task.forward(predictor.model), examples, counts, finish)
+
+
+def check_ignored(task: Task, ignored: Sequence[str]) -> None:
+    """Raises InputError for a tag or type that the model does not have."""
+    known = {OUTSIDE, *task.labels, *(split_tag(label)[1] for label in task.labels)}
+    for tag in ignored:
+        if tag not in known:
+            raise InputError(unknown_name("ignored tag", tag, task.labels[:20]))
 
 
 def _of_tokens(windows: Sequence[Encoding], outputs: Sequence[Tensor], temperature: float) -> np.ndarray:

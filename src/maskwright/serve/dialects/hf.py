@@ -22,7 +22,7 @@ from ...http.errors import field_of, validation_sentence
 from ...inference.answer import Answer, AnswerSettings
 from ...inference.fill_mask import FilledText
 from ...inference.generate import Continuation, Generation
-from ...inference.token_entities import prepare_entities
+from ...inference.token_entities import check_ignored, prepare_entities
 from ...inference.translate import TranslationSettings
 from ...inspect.attention import attention as attention_in
 from ...models.decoding.rules import Rules
@@ -81,6 +81,10 @@ async def tag(call: Call) -> Response:
     model = call.service.find(call.exchange, "tag", call.name)
     given = body.parameters
     ignored = (OUTSIDE,) if given.ignore_labels is None else given.ignore_labels
+    try:
+        check_ignored(model.predictor.task, ignored)
+    except InputError as error:
+        raise wrong_value(str(error), "parameters.ignore_labels") from None
     if given.aggregation_strategy is None and given.stride is None and OUTSIDE in ignored:  # words, as in training
         answers = await call.service.compute(
             call.request, call.exchange, model, texts, lambda: model.predictor.prepare(rows_of(texts))

@@ -57,14 +57,18 @@ class TagParameters(Body):
         Literal["none", "simple", "first", "average", "max"] | None,
         Field(
             description="As the pipelines of transformers: none gives every token. By default, words as in training: "
-            "tagged at their first token. Not with a CRF."
+            "tagged at their first token. No CRF."
         ),
     ] = None
     ignore_labels: Annotated[
-        list[str] | None, Field(max_length=1000, description='Tags or types that are left out; ["O"].')
+        list[str] | None,
+        Field(max_length=1000, description="Tags or types that are left out; O. Without O, words are as with first."),
     ] = None
     stride: Annotated[
-        int | None, Field(ge=0, description="Tokens that windows of a long text share; a quarter. Not with a CRF.")
+        int | None,
+        Field(
+            ge=0, description="Tokens that windows of a long text share; a quarter. Words are as with first. No CRF."
+        ),
     ] = None
 
 
