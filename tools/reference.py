@@ -1,4 +1,4 @@
-"""Write docs/reference/{cli,config,api}/*.md and docs/reference/presets.md from the code.
+"""Write docs/reference/{cli,config,api}/*.md and the pages of presets, HTTP parameters and compatibility from the code.
 
 python tools/reference.py            write the pages (what `make reference` runs)
 python tools/reference.py --check    list the pages that are stale, and exit with 1 if there are any
@@ -10,6 +10,7 @@ import argparse
 import ast
 import dataclasses
 import inspect
+import json
 import re
 import sys
 import typing
@@ -42,6 +43,8 @@ from maskwright.experiments.rare.config import RareLabConfig  # noqa: E402
 from maskwright.models.describe import parameter_count  # noqa: E402
 from maskwright.models.presets import PRESETS  # noqa: E402
 from maskwright.objectives.fitting import fitting_objectives, usual_objective  # noqa: E402
+from maskwright.serve.dialects import hf_bodies, tei_bodies  # noqa: E402
+from maskwright.serve.dialects.routing import Body, Unsupported  # noqa: E402
 from maskwright.serve.settings import ServeSettings  # noqa: E402
 from maskwright.speed.plan_config import PlanConfig  # noqa: E402
 
@@ -110,7 +113,12 @@ def pages() -> dict[str, str]:
         found[f"cli/{name}.md"] = command_page(name, command)
     found |= {f"config/{page}.md": config_page(cls, title) for page, (cls, title) in CONFIGS.items()}
     found |= {f"api/{page}.md": api_page(title, names) for page, (title, names) in API.items()}
-    return found | {"api/index.md": api_index(), "presets.md": presets_page(), "compatibility.md": compatibility_page()}
+    return found | {
+        "api/index.md": api_index(),
+        "presets.md": presets_page(),
+        "http-parameters.md": http_page(),
+        "compatibility.md": compatibility_page(),
+    }
 
 
 def main() -> None:
@@ -393,6 +401,70 @@ def presets_page() -> str:
         "presets, [Encoder-decoder models](../explanation/encoder-decoder.md) those with a decoder.\n"
         + next_line(("maskwright presets", "cli/presets.md"), ("model architecture", "config/model.md"))
     )
+
+
+# The server.
+
+
+def http_page() -> str:
+    """The parameters of the routes that existing clients use: what each does, or why it is refused."""
+    parts = [
+        f"{HEAD}# HTTP parameters\n\nWhat the server does with each parameter of a request: it works, or it is refused "
+        "by its name (422) with the reason. What follows a semicolon is the default.\n"
+    ]
+    by_method = {f"InferenceClient.{name}": kind for name, kind in hf_bodies.METHODS.items()}
+    for title, kind in by_method.items():
+        same = next((one for one, other in by_method.items() if other is kind), title)
+        parts.append(f"\n## `{title}`\n\n")
+        if same != title:
+            parts.append(f"As [`{same}`](#{same.replace('.', '').lower()}).\n")
+        else:
+            parts.append(parameter_table(kind) or "It has no parameters.\n")
+    for path, kind in TEI_BODIES.items():
+        parts.append(f"\n## `{path}`\n\n{parameter_table(kind)}")
+    return "".join(parts) + next_line(
+        ("use the server from existing clients", "../how-to/serve-clients.md"), ("serve models", "../how-to/serve.md")
+    )
+
+
+TEI_BODIES: dict[str, type[Body]] = {
+    "/embed": tei_bodies.EmbedBody,
+    "/embed_all": tei_bodies.EmbedAllBody,
+    "/predict": tei_bodies.PredictBody,
+    "/rerank": tei_bodies.RerankBody,
+    "/similarity": tei_bodies.SimilarityParameters,
+    "/tokenize": tei_bodies.TokenizeBody,
+    "/decode": tei_bodies.DecodeBody,
+}
+
+
+def parameter_table(kind: type[Body]) -> str:
+    """The parameters of a request body that it describes, "" without any."""
+    properties = kind.model_json_schema()["properties"]
+    rows = []
+    for name, one in kind.model_fields.items():
+        refusal = next((part for part in one.metadata if isinstance(part, Unsupported)), None)
+        about = one.description or ""
+        if refusal is not None:
+            only = f"Only `{json.dumps(refusal.allowed[0])}`" if refusal.allowed else "Refused"
+            about = f"{only}: {refusal.why}."
+        if about:
+            rows.append((f"`{name}`", "" if refusal else value_text(properties[name]), escaped(about)))
+    return table(("parameter", "value", "meaning"), rows) if rows else ""
+
+
+def value_text(schema: dict[str, Any]) -> str:
+    """What a parameter may be, from its JSON schema."""
+    if "anyOf" in schema:
+        return " or ".join(text for one in schema["anyOf"] if (text := value_text(one)))
+    if "enum" in schema:
+        return ", ".join(f"`{one}`" for one in schema["enum"])
+    low = schema.get("minimum", schema.get("exclusiveMinimum"))
+    high = schema.get("maximum")
+    span = "" if low is None else f" from {low:g}" if high is None else f" {low:g} to {high:,g}"
+    kind = schema.get("type", "object")
+    names = {"array": "list", "boolean": "true or false", "string": "text", "null": ""}
+    return names.get(kind, kind) + span
 
 
 # What other libraries do.

@@ -123,6 +123,75 @@ def test_what_cannot_be_filled_is_refused_in_words(filler, texts, options, words
         filler.fill(texts, **options)
 
 
+@pytest.fixture(scope="module")
+def byte_level(tmp_path_factory):
+    """A folder of a RoBERTa with byte-level tokens, as transformers writes it."""
+    transformers = pytest.importorskip("transformers")
+    from tokenizers import ByteLevelBPETokenizer
+
+    folder = tmp_path_factory.mktemp("roberta")
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    texts = ["hello world, the end of the world", "the end", "end", "a naïve café, the end", "hello end"] * 4
+    own = ByteLevelBPETokenizer(add_prefix_space=False)
+    own.train_from_iterator(texts, vocab_size=320, min_frequency=2, special_tokens=special)
+    own.save_model(str(folder))
+    tokenizer = transformers.RobertaTokenizerFast.from_pretrained(folder)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+    torch.manual_seed(0)
+    config = transformers.RobertaConfig(
+        vocab_size=len(tokenizer), **sizes, max_position_embeddings=40, pad_token_id=1, initializer_range=0.5
+    )
+    transformers.RobertaForMaskedLM(config).eval().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.compatibility(
+    "transformers 5.23.0",
+    theirs="fill-mask decodes all ids: with several masks the sequence shows the special tokens, and with a WordPiece "
+    "vocabulary it loses case and spaces of the text",
+    ours="the same for byte-level and SentencePiece tokens; with WordPiece the text stays as it is",
+)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the<mask> end",
+        "the <mask> end",
+        "hello <mask>  <mask> end",
+        "<mask>",
+        "a café , <mask>.",
+        "the  end<mask><mask>",
+    ],
+)
+def test_byte_level_texts_are_decoded_as_in_transformers(byte_level, text):
+    import transformers
+
+    pipeline = transformers.pipeline("fill-mask", model=str(byte_level), top_k=250)
+    theirs = pipeline(text)
+    mine = open_mask_filler(byte_level, device="cpu", precision="fp32").fill([text], 250)[0]
+    best = pipeline.tokenizer(text)["input_ids"]
+    for mask, one in zip(mine.masks, theirs if isinstance(theirs[0], list) else [theirs], strict=True):
+        assert mask.candidates[0].token == one[0]["token"]
+        best[best.index(pipeline.tokenizer.mask_token_id)] = one[0]["token"]
+        known = {row["token"]: (row["token_str"], row["sequence"]) for row in one}
+        for entry in mask.candidates:
+            assert (entry.token_str, entry.sequence) == known[entry.token]
+        assert text[mask.start : mask.end] == "<mask>"
+    assert mine.filled == pipeline.tokenizer.decode(best, skip_special_tokens=True)
+
+
+def test_a_space_of_a_token_stays(byte_level):
+    filler = open_mask_filler(byte_level, device="cpu", precision="fp32")
+    near, apart = (filler.fill(["the<mask>"], words=[word])[0].masks[0].candidates[0] for word in ("end", " end"))
+    assert (near.token_str, near.sequence) == ("end", "theend")
+    assert (apart.token_str, apart.sequence) == (" end", "the end")
+
+
+def test_top_k_of_named_words(filler):
+    named = filler.fill(TEXTS[:1], 2, ["cat", "the", "on"])[0].masks[0].candidates
+    assert named == filler.fill(TEXTS[:1], None, ["cat", "the", "on"])[0].masks[0].candidates[:2]
+
+
 def test_a_left_to_right_model_is_refused_in_words(tmp_path):
     model = build(replace(tiny().config, attention="causal"), "clm")
     model.tokenizer = tokenizer()

@@ -65,7 +65,9 @@ def test_openai_embeddings_in_both_encodings(served, models):
     packed = served.post("/v1/embeddings", {**asked, "encoding_format": "base64"}).json()
     found = np.array([one["embedding"] for one in floats["data"]])
     decoded = [np.frombuffer(base64.b64decode(one["embedding"]), dtype="<f4") for one in packed["data"]]
-    assert np.abs(found - vectors(models, normalize=True)).max() < CLOSE and np.allclose(decoded, found, atol=CLOSE)
+    assert np.abs(found - vectors(models, normalize=True)).max() < CLOSE
+    assert np.array_equal(np.array(decoded), found.astype(np.float32))  # equal as float32, not as Python floats
+    assert not np.array_equal(np.array(decoded, dtype=np.float64), found)
     assert floats["usage"]["total_tokens"] > 4
 
 
@@ -209,10 +211,19 @@ def test_attention(served, models):
     assert np.abs(weights - expected.main.weights).max() < CLOSE
 
 
+@pytest.mark.compatibility(
+    "text-embeddings-inference 1.9.3",
+    theirs="/tokenize gives the slice of the input as text of a token, with start and stop in bytes (its source)",
+    ours="the same text; start and stop are characters",
+)
 def test_tokenize_and_decode(served):
-    rows = served.post("/tokenize", {"inputs": TEXTS}).json()
-    for text, row in zip(TEXTS, rows, strict=True):
+    texts = [*TEXTS, "The  CAT, Ünïcödé"]
+    rows = served.post("/tokenize", {"inputs": texts}).json()
+    for text, row in zip(texts, rows, strict=True):
         assert all(one["special"] or 0 <= one["start"] < one["stop"] <= len(text) for one in row)
+        assert all(one["text"] == text[one["start"] : one["stop"]] for one in row if not one["special"])
+        assert [one["text"] for one in row if one["special"]] == ["[CLS]", "[SEP]"]
+    assert {one["text"] for one in rows[-1]} & {"CAT", "C", "CA"}  # as it was written, not as it is normalized
     ids = [one["id"] for one in rows[1]]
     assert served.post("/decode", {"ids": ids}).json() == ["dogs chase cats"]
 

@@ -58,7 +58,8 @@ def fill_mask(settings: FillMaskSettings, json: JsonFlag = False) -> None:
 
     texts = list(settings.texts) if settings.input is None else [row.text for row in read_rows(settings.input)]
     filler = open_mask_filler(settings.model, device=settings.device, precision=settings.precision)
-    for found in filler.fill(texts, None if settings.whole else settings.top_k, settings.wanted or None):
+    top_k = None if settings.whole or settings.wanted else settings.top_k
+    for found in filler.fill(texts, top_k, settings.wanted or None):
         print_json(found.to_json()) if json else _show(found)
 
 

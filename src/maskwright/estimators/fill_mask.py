@@ -49,7 +49,8 @@ class FillMask(BaseEstimator):
 
     def fill(self, texts: Any, targets: Sequence[str] | None = None) -> list[FilledText]:
         """The masks of each text with their `top_k` candidates and probabilities; targets: of these words only."""
-        return self._filler().fill(single_texts(texts, "Texts with masks"), self.top_k, targets)
+        top_k = None if targets else self.top_k
+        return self._filler().fill(single_texts(texts, "Texts with masks"), top_k, targets)
 
     def predict(self, X: Any) -> list[str]:  # noqa: N803
         """Each text with the most probable token in place of every mask."""

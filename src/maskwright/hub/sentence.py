@@ -53,6 +53,21 @@ def declared_by(folder: Path | str) -> Declared:
     return Declared(pooling, normalize, _max_length(network_folder(folder) / LENGTH))
 
 
+def prompts_of(folder: Path) -> dict[str, str]:
+    """Returns the prompts of a folder by name: what can be put before a text, on request.
+
+    Raises ModelFolderError if the folder leaves the tokens of prompts out of its pooling.
+    """
+    config: Any = read_json(folder / PROMPTS, _LIMIT_BYTES) if (folder / PROMPTS).is_file() else {}
+    prompts = config.get("prompts") if isinstance(config, dict) else None
+    if not isinstance(prompts, dict):
+        return {}
+    pooling = folder / _POOLING_FOLDER / "config.json"
+    if pooling.is_file() and read_json(pooling, _LIMIT_BYTES).get("include_prompt") is False:
+        raise ModelFolderError(f"{pooling} leaves prompts out of the pooling (include_prompt), which is not supported.")
+    return {str(name): text for name, text in prompts.items() if isinstance(text, str)}
+
+
 def network_folder(folder: Path) -> Path:
     """Returns the folder with the transformer: the folder itself, or the subfolder listed in modules.json.
 

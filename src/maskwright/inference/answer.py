@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from ..core.config import check
 from ..core.errors import InputError
+from ..tasks.qa.spans import BEST, MAX_ANSWER_TOKENS
 from ..tasks.qa.task import QuestionAnswering
 from ..tasks.qa.trace import Trace, trace_answer
+from ..tasks.qa.windows import MAX_QUESTION_TOKENS
 from ..tasks.rows.forward import finite_only
 from ..text.readers.squad import Question
 from ..text.tokenizers.encoding import TextCounts
 from .predict import Predictor
 from .prepared import Prepared
+from .ready import room_of
 
 
 class Answer(NamedTuple):
@@ -22,6 +27,37 @@ class Answer(NamedTuple):
 
     answer: dict[str, Any]
     candidates: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class AnswerSettings:
+    """Settings of one request. Raises ConfigError for values below 1.
+
+    Args:
+        top_k: Number of best spans.
+        max_length: Tokens of a window, at most those of the model (None: of the model).
+        stride: Tokens that neighboring windows share; see `make_windows`.
+        max_question_tokens: Longer questions are truncated.
+        max_answer_tokens: Longest answer.
+        whole: Whether answers are whole words.
+        may_refuse: Whether no answer may be predicted (None: as the model was trained).
+    """
+
+    top_k: int = 1
+    max_length: int | None = None
+    stride: int | None = None
+    max_question_tokens: int = MAX_QUESTION_TOKENS
+    max_answer_tokens: int = MAX_ANSWER_TOKENS
+    whole: bool = True
+    may_refuse: bool | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("top_k", "max_length", "max_question_tokens", "max_answer_tokens"):
+            value = getattr(self, name)
+            check(value is None or value >= 1, f"{name} is {value}; it must be at least 1.")
+
+
+DEFAULT = AnswerSettings()
 
 
 class Answerer:
@@ -51,18 +87,29 @@ class Answerer:
         """
         if not questions:
             return []
-        prepared = self.prepare(questions, top_k)
+        prepared = self.prepare(questions, AnswerSettings(top_k))
         self.predictor.counts.include(prepared.counts)
         return prepared.run(batch_tokens)
 
-    def prepare(self, questions: Sequence[tuple[str, str]], top_k: int = 1) -> Prepared[list[Answer]]:
+    def prepare(
+        self, questions: Sequence[tuple[str, str]], settings: AnswerSettings = DEFAULT
+    ) -> Prepared[list[Answer]]:
         """Tokenize at least one (question, context); the result is as of `answer`, which raises the same errors."""
         rows = [
             Question(str(number), *_checked(question, context, number), None, number, "the questions")
             for number, (question, context) in enumerate(questions, start=1)
         ]
         predictor, task, counts = self.predictor, self.task, TextCounts()
-        windows = task.unlabeled(rows, predictor.tokenizer, predictor.max_length, counts=counts)
+        if settings.may_refuse is not None:
+            task = task.refusing(settings.may_refuse)
+        windows = task.unlabeled(
+            rows,
+            predictor.tokenizer,
+            predictor.max_length if settings.max_length is None else room_of(predictor.model, settings.max_length),
+            counts=counts,
+            stride=settings.stride,
+            max_question_tokens=settings.max_question_tokens,
+        )
 
         def finish(outputs: Sequence[Tensor]) -> list[Answer]:
             logits = finite_only(task.gather(outputs, predictor.model, windows))
@@ -71,10 +118,16 @@ class Answerer:
                     task.worded(one),
                     [
                         {"answer": span.text, "start": span.start, "end": span.end, "score": span.probability}
-                        for span in one.spans[:top_k]
+                        for span in one.spans[: settings.top_k]
                     ],
                 )
-                for one in task.found(logits, windows)
+                for one in task.found(
+                    logits,
+                    windows,
+                    max(BEST, settings.top_k),
+                    max_answer_tokens=settings.max_answer_tokens,
+                    whole=settings.whole,
+                )
             ]
 
         return Prepared(task.forward(predictor.model), windows, counts, finish)

@@ -26,8 +26,8 @@ Span = tuple[int, int]
 class Candidate:
     """A predicted token of one mask.
 
-    token: token ID; token_str: its text (`##` marks a subword that continues a word); score: probability; rank: rank in
-    the vocabulary, from 1; sequence: the text with this mask filled.
+    token: token ID; token_str: its text as it is decoded alone, with its space (`##` marks a subword that continues a
+    word); score: probability; rank: rank in the vocabulary, from 1; sequence: the text with this mask filled.
     """
 
     token: int
@@ -39,7 +39,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Mask:
-    """One mask of a text: its characters (`start` to `end`) and candidates, most probable first."""
+    """One mask of a text: its characters (`start` to `end`, without spaces) and candidates, most probable first."""
 
     start: int
     end: int
@@ -79,7 +79,12 @@ class MaskProbabilities(Forward):
 
 
 class MaskFiller:
-    """Fills masks with a masked language model. Each mask is predicted while the others remain masked."""
+    """Fills masks with a masked language model. Each mask is predicted while the others remain masked.
+
+    The words of the text stay as they are, with their case and spaces. A tokenizer whose tokens hold the spaces
+    (byte-level, SentencePiece) needs its ids decoded, as transformers does: with several masks, `sequence` then shows
+    the special tokens.
+    """
 
     def __init__(self, model: Model) -> None:
         if model.config.pools_last_token:
@@ -92,6 +97,7 @@ class MaskFiller:
             raise InputError("The model's tokenizer has no mask token, so it cannot fill masks.")
         self.mask_id = self.tokenizer.mask_id
         self.mask_token = str(self.tokenizer.id_to_token(self.mask_id))
+        self.holds_spaces = self.tokenizer.word_markers.words in ("bytes", "")
         self.max_length = room_of(model)
 
     def fill(self, texts: Sequence[str], top_k: int | None = 5, words: Sequence[str] | None = None) -> list[FilledText]:
@@ -119,8 +125,8 @@ class MaskFiller:
 
         def finish(outputs: Sequence[Tensor]) -> list[FilledText]:
             return [
-                self._fill_one(text, spans, rows.numpy(), top_k, wanted)
-                for text, spans, rows in zip(texts, masks, outputs, strict=True)
+                self._fill_one(text, ids, spans, rows.numpy(), top_k, wanted)
+                for text, (ids, spans), rows in zip(texts, masks, outputs, strict=True)
             ]
 
         return Prepared(prepared.forward, prepared.examples, prepared.counts, finish)
@@ -138,12 +144,13 @@ class MaskFiller:
             raise InputError(f"'{word}' is not one token of this model ({tokens}): only single tokens can be ranked.")
         return int(ids[0])
 
-    def _mask_spans(self, texts: Sequence[str], first: int) -> list[list[Span]]:
-        """Return the start and end of every mask in each text."""
+    def _mask_spans(self, texts: Sequence[str], first: int) -> list[tuple[list[int], list[Span]]]:
+        """Return the ids of each text, and the start and end of every mask."""
         found = []
-        for number, encoding in enumerate(self.tokenizer.encode_batch(texts), start=first + 1):
+        encodings = self.tokenizer.encode_batch(texts)
+        for number, (text, encoding) in enumerate(zip(texts, encodings, strict=True), start=first + 1):
             tokens = zip(encoding.ids, encoding.offsets, strict=True)
-            spans = [span for token, span in tokens if token == self.mask_id]
+            spans = [_without_spaces(text, span) for token, span in tokens if token == self.mask_id]
             if not spans:
                 raise InputError(f"Text {number} has no {self.mask_token}: insert one at the position to predict.")
             if len(encoding) > self.max_length:
@@ -151,38 +158,57 @@ class MaskFiller:
                     f"Text {number} has {len(encoding):,} tokens, but the model accepts {self.max_length:,}: "
                     f"shorten it around its {self.mask_token}."
                 )
-            found.append(spans)
+            found.append((encoding.ids, spans))
         return found
 
-    def _prepare(self, texts: Sequence[str], first: int) -> tuple[list[list[Span]], Prepared[Sequence[Tensor]]]:
-        """Return the masks of each text, and the step whose result is float64 [masks, vocab] for each text."""
+    def _prepare(
+        self, texts: Sequence[str], first: int
+    ) -> tuple[list[tuple[list[int], list[Span]]], Prepared[Sequence[Tensor]]]:
+        """Return the ids and masks of each text, and the step whose result is float64 [masks, vocab] for each text."""
         masks, counts = self._mask_spans(texts, first), TextCounts()
         examples = tokenize_rows(rows_of(texts), self.tokenizer, self.max_length, counts=counts)
         return masks, Prepared(MaskProbabilities(self.model, self.mask_id), examples, counts, list)
 
     def _fill_one(
-        self, text: str, spans: Sequence[Span], rows: np.ndarray, top_k: int | None, wanted: np.ndarray | None
+        self,
+        text: str,
+        ids: list[int],
+        spans: Sequence[Span],
+        rows: np.ndarray,
+        top_k: int | None,
+        wanted: np.ndarray | None,
     ) -> FilledText:
         """Fill one text. rows: probabilities, float64 [masks, vocab]."""
-        masks, filled = [], text
-        for span, row in zip(reversed(spans), rows[::-1], strict=True):  # backward, so that offsets stay valid
+        masks, filled, filled_ids = [], text, list(ids)
+        places = [place for place, id in enumerate(ids) if id == self.mask_id]
+        is_single = len(places) == 1
+        backward = zip(places[::-1], reversed(spans), rows[::-1], strict=True)  # so that offsets stay valid
+        for place, span, row in backward:
             order = np.argsort(-row, kind="stable")  # [vocab]
             ranks = np.empty(len(order), dtype=np.int64)
             ranks[order] = np.arange(1, len(order) + 1)
-            chosen = order[:top_k] if wanted is None else wanted[np.argsort(ranks[wanted])]
+            chosen = order[:top_k] if wanted is None else wanted[np.argsort(ranks[wanted])][:top_k]
             candidates = [
                 Candidate(
                     token=int(token),
-                    token_str=self.tokenizer.id_to_token(token) or "",
+                    token_str=self.tokenizer.decode([token], skip_special_tokens=False),
                     score=float(row[token]),
                     rank=int(ranks[token]),
-                    sequence=self._replace(text, span, int(token)),
+                    sequence=self._decoded([*ids[:place], int(token), *ids[place + 1 :]], is_single)
+                    if self.holds_spaces
+                    else self._replace(text, span, int(token)),
                 )
                 for token in chosen
             ]
             masks.append(Mask(*span, candidates))
             filled = self._replace(filled, span, int(order[0]))
+            filled_ids[place] = int(order[0])
+        if self.holds_spaces:
+            filled = self._decoded(filled_ids)
         return FilledText(text, masks[::-1], filled)
+
+    def _decoded(self, ids: list[int], skip_special_tokens: bool = True) -> str:
+        return self.tokenizer.decode([id for id in ids if id != self.tokenizer.pad_id], skip_special_tokens)
 
     def _replace(self, text: str, span: Span, token: int) -> str:
         """Replace a mask with a token; a continuation subword is joined to the preceding word."""
@@ -191,3 +217,9 @@ class MaskFiller:
         if shown.startswith("##") and before.strip():
             return before.rstrip() + shown[2:] + after
         return before + (self.tokenizer.decode([token], skip_special_tokens=False).strip() or shown) + after
+
+
+def _without_spaces(text: str, span: Span) -> Span:
+    """The characters of a mask without the spaces that its token takes in."""
+    start, end = span
+    return start + len(text[start:end]) - len(text[start:end].lstrip()), start + len(text[start:end].rstrip())

@@ -19,13 +19,13 @@ from torch import Tensor
 from ..core.errors import InputError
 from ..tasks.base import AnyRow
 from ..tasks.rows.examples import blocks, content_of
+from ..tasks.rows.relevant import ENTAILMENT, class_named
 from ..text.tokenizers.encoding import TextCounts
 from .embed import TextEncoder
 from .predict import BLOCK_CHARACTERS, BLOCK_ROWS, Predictor
 from .prepared import Prepared
 
 TEMPLATE = "This text is about {}."
-ENTAILMENT = "entailment"
 
 
 class ZeroShot(ABC):
@@ -121,14 +121,21 @@ class EmbeddingZeroShot(ZeroShot):
 
 
 class EntailmentZeroShot(ZeroShot):
-    """By a classifier of pairs with the label `entailment`."""
+    """By a classifier of pairs with the label `entailment`.
+
+    multi_label: each label by itself, as the probability of entailment against contradiction; otherwise the
+    probabilities of the labels sum to 1.
+    """
 
     all_scores = "probabilities"
 
-    def __init__(self, predictor: Predictor, labels: Sequence[str], template: str = TEMPLATE) -> None:
+    def __init__(
+        self, predictor: Predictor, labels: Sequence[str], template: str = TEMPLATE, multi_label: bool = False
+    ) -> None:
         super().__init__(labels, template)
         self.predictor = predictor
         self.index = entailment_index(predictor.model.labels)
+        self.against = contradiction_index(predictor.model.labels, self.index) if multi_label else None
 
     @property
     def counts(self) -> TextCounts:
@@ -136,25 +143,39 @@ class EntailmentZeroShot(ZeroShot):
         return self.predictor.counts
 
     def prepare_scores(self, texts: Sequence[str]) -> Prepared[np.ndarray]:
-        """Softmax over the entailment logits of the labels: float32 [texts, labels]."""
+        """Softmax over the entailment logits of the labels, or each against contradiction: float32 [texts, labels]."""
         prepared = self.predictor.prepare_logits([(text, other) for text in texts for other in self.hypotheses])
 
         def finish(outputs: Sequence[Tensor]) -> np.ndarray:
-            logits = prepared.finish(outputs)[:, self.index]  # [texts * labels]
-            return torch.softmax(logits.float().reshape(-1, len(self.labels)), dim=-1).numpy()
+            logits = prepared.finish(outputs).float()  # [texts * labels, classes]
+            entailed = logits[:, self.index].reshape(-1, len(self.labels))
+            if self.against is None:
+                return torch.softmax(entailed, dim=-1).numpy()
+            return (entailed - logits[:, self.against].reshape_as(entailed)).sigmoid().numpy()
 
         return Prepared(prepared.forward, prepared.examples, prepared.counts, finish)
 
 
 def entailment_index(labels: Sequence[str]) -> int:
     """The index of the label `entailment`. Raises InputError if there is none."""
-    names = [label.casefold() for label in labels]
-    if ENTAILMENT not in names:
+    found = class_named(labels, ENTAILMENT)
+    if found is None:
         raise InputError(
             f"Labels without training need a model with the label 'entailment', or a sentence encoder; this one "
             f"predicts {', '.join(labels)}."
         )
-    return names.index(ENTAILMENT)
+    return found
+
+
+def contradiction_index(labels: Sequence[str], entailment: int) -> int:
+    """The index of the label `contradiction`, or of two labels of the other one. Raises InputError if there is none."""
+    found = 1 - entailment if len(labels) == 2 else class_named(labels, "contradiction")
+    if found is None:
+        raise InputError(
+            f"Several labels of a text need a model with the label 'contradiction'; this one predicts "
+            f"{', '.join(labels)}."
+        )
+    return found
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ embedding in that model's table has a high cosine similarity to the original wor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -106,7 +106,8 @@ def _candidates(word: Word, output: Output, filler: MaskFiller) -> list[Candidat
     text = _side(output, word.text)
     found = filler.fill([f"{text[: word.start]}{filler.mask_token}{text[word.end :]}"], 4 * CANDIDATES)[0]
     mask = next(one for one in found.masks if one.start == word.start)
-    kept = [one for one in mask.candidates if one.token_str.isalpha() and one.token_str.lower() != word.word.lower()]
+    words = [replace(one, token_str=one.token_str.strip()) for one in mask.candidates]
+    kept = [one for one in words if one.token_str.isalpha() and one.token_str.lower() != word.word.lower()]
     return kept[:CANDIDATES]
 
 

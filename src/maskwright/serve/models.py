@@ -14,6 +14,7 @@ from ..http.model_registry import LoadedModel
 from ..hub.adapters import FILE as ADAPTER_FILE
 from ..hub.adapters import is_adapter, weights_digest
 from ..hub.download import find_folder
+from ..hub.sentence import prompts_of
 from ..inference.answer import Answerer
 from ..inference.calibration import is_int8
 from ..inference.embed import TextEncoder, embedder_of
@@ -21,10 +22,12 @@ from ..inference.generate import TextGenerator
 from ..inference.predict import Predictor
 from ..inference.ready import keep_private, usual_length
 from ..inference.translate import TextTranslator
-from ..inference.zero_shot import ENTAILMENT, EmbeddingZeroShot, EntailmentZeroShot, ZeroShot
+from ..inference.zero_shot import EmbeddingZeroShot, EntailmentZeroShot, ZeroShot
 from ..inspect.attention import attends
+from ..tasks.classification.answers import ClassAnswers
+from ..tasks.rows.relevant import ENTAILMENT, class_named, relevant_class
 from ..text.readers.tables import read_texts
-from .refusals import Refused
+from .refusals import Refused, wrong_value
 from .settings import ServeSettings
 
 CALIBRATION_ROWS = 256
@@ -70,10 +73,29 @@ class ServedModel(LoadedModel):
             )
         return self._embedders[normalize]
 
-    def zero_shot(self, labels: Sequence[str], template: str) -> ZeroShot:
+    @cached_property
+    def prompts(self) -> dict[str, str]:
+        """Texts that can be put before a text, by name, of a folder of sentence-transformers."""
+        return prompts_of(self.folder)
+
+    def prompted(self, texts: list[str], name: str | None) -> list[str]:
+        """Puts a named prompt before each text. Raises Refused (422) for a name that the folder does not have."""
+        if name is None:
+            return texts
+        if name not in self.prompts:
+            known = ", ".join(self.prompts) or "none"
+            raise wrong_value(f"'prompt_name' must be a prompt of {self.name}; it has: {known}.", "prompt_name")
+        return [self.prompts[name] + text for text in texts]
+
+    def zero_shot(self, labels: Sequence[str], template: str, multi_label: bool = False) -> ZeroShot:
         """Returns a classifier by label names. Raises InputError for wrong labels."""
         if self.kind.can("classes"):
-            return EntailmentZeroShot(self.predictor, labels, template)
+            return EntailmentZeroShot(self.predictor, labels, template, multi_label)
+        if multi_label:
+            raise InputError(
+                "multi_label needs a model with the class entailment: similarities of embeddings are not probabilities "
+                "of single labels."
+            )
         return EmbeddingZeroShot(self.embedder(True), labels, template)
 
     @property
@@ -86,7 +108,13 @@ class ServedModel(LoadedModel):
     @property
     def has_entailment(self) -> bool:
         """Whether it classifies pairs by entailment."""
-        return self.kind.can("classes") and ENTAILMENT in [label.casefold() for label in self.model.labels]
+        return self.kind.can("classes") and class_named(self.model.labels, ENTAILMENT) is not None
+
+    @property
+    def has_relevant_class(self) -> bool:
+        """Whether it classifies pairs, and it is known which class a ranking is by."""
+        task = self.predictor.task if self.kind.can("classes") else None
+        return isinstance(task, ClassAnswers) and relevant_class(task.labels, task.relevant) is not None
 
     @cached_property
     def digest(self) -> str:
@@ -115,7 +143,8 @@ ABILITIES: dict[str, tuple[Can, ...]] = {
     "rerank": (
         _can("numbers"),
         _can("embed"),
-        lambda one: one.kind.can("classes") and one.model.num_labels <= 2,
+        lambda one: one.has_relevant_class,
+        _can("classes"),  # refused with the sentence that says how to declare the class
     ),
     "tag": (_can("tag"),),
     "answer": (_can("answer"),),

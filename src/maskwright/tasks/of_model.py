@@ -42,7 +42,8 @@ def _task_of_model(model: Model, facts: Mapping[str, Any] | None) -> Task:
     if model.head_name == "regression" or model.problem_type == "regression":
         return task_from_json({"task": "regression"})
     is_multi = model.problem_type == "multi_label_classification"
-    return task_from_json({"task": "classification", "labels": list(model.labels), "multi_label": is_multi})
+    own = {"task": "classification", "labels": list(model.labels), "multi_label": is_multi}
+    return task_from_json({**own, "relevant": (facts or {}).get("relevant")})
 
 
 def task_from_json(facts: Mapping[str, Any]) -> Task:

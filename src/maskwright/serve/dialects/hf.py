@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import Any
@@ -17,14 +19,17 @@ from starlette.responses import Response
 
 from ...core.errors import InputError
 from ...http.errors import field_of, validation_sentence
+from ...inference.answer import Answer, AnswerSettings
 from ...inference.fill_mask import FilledText
 from ...inference.generate import Continuation, Generation
+from ...inference.token_entities import check_ignored, prepare_entities
 from ...inference.translate import TranslationSettings
 from ...inspect.attention import attention as attention_in
 from ...models.decoding.rules import Rules
 from ...tasks.rows.examples import rows_of
+from ...tasks.tagging.schemes import OUTSIDE
 from ..models import ServedModel
-from ..refusals import wrong_value
+from ..refusals import too_large, wrong_value
 from .generating import continuations, event_stream
 from .hf_bodies import (
     AnswerBody,
@@ -34,13 +39,16 @@ from .hf_bodies import (
     FillMaskBody,
     GenerateBody,
     GenerateParameters,
+    PipelineBody,
+    SearchParameters,
     TagBody,
     TranslateBody,
     VectorsBody,
+    ZeroShotBody,
 )
 from .routing import Body, Call, add, as_list, json_response
-from .tei import predictions, vectors_of, zero_shot
-from .tei_bodies import Compared
+from .tei import predictions, similarity, vectors_of, zero_shot
+from .tei_bodies import SimilarityBody
 
 router = APIRouter(tags=["Hugging Face"])
 
@@ -53,13 +61,14 @@ async def fill_mask(call: Call) -> Response:
     body: FillMaskBody = call.body
     texts = as_list(body.inputs)
     model = call.service.find(call.exchange, "fill-mask", call.name)
-    top_k, targets = body.parameters.top_k or 5, body.parameters.targets
+    targets = body.parameters.targets
+    top_k = body.parameters.top_k or (None if targets else 5)
     filled = await call.service.compute(
         call.request,
         call.exchange,
         model,
         texts,
-        lambda: model.filler.prepare(texts, None if targets else top_k, targets),
+        lambda: model.filler.prepare(texts, top_k, targets),
     )
     found = [_masks(one) for one in filled]
     return json_response(found[0] if isinstance(body.inputs, str) else found)
@@ -70,10 +79,27 @@ async def tag(call: Call) -> Response:
     body: TagBody = call.body
     texts = as_list(body.inputs)
     model = call.service.find(call.exchange, "tag", call.name)
-    answers = await call.service.compute(
-        call.request, call.exchange, model, texts, lambda: model.predictor.prepare(rows_of(texts))
-    )
-    found = [_entities(text, answer) for text, answer in zip(texts, answers, strict=True)]
+    given = body.parameters
+    ignored = (OUTSIDE,) if given.ignore_labels is None else given.ignore_labels
+    try:
+        check_ignored(model.predictor.task, ignored)
+    except InputError as error:
+        raise wrong_value(str(error), "parameters.ignore_labels") from None
+    if given.aggregation_strategy is None and given.stride is None and OUTSIDE in ignored:  # words, as in training
+        answers = await call.service.compute(
+            call.request, call.exchange, model, texts, lambda: model.predictor.prepare(rows_of(texts))
+        )
+        whole = [_entities(text, answer) for text, answer in zip(texts, answers, strict=True)]
+        found = [[entity for entity in one if entity["entity_group"] not in ignored] for one in whole]
+    else:
+        strategy = given.aggregation_strategy or "first"
+        found = await call.service.compute(
+            call.request,
+            call.exchange,
+            model,
+            texts,
+            lambda: prepare_entities(model.predictor, texts, strategy, given.stride, ignored),
+        )
     return json_response(found[0] if isinstance(body.inputs, str) else found)
 
 
@@ -84,20 +110,28 @@ async def answer(call: Call) -> Response:
     if not asked:
         as_list([])
     model = call.service.find(call.exchange, "answer", call.name)
-    top_k = body.parameters.top_k or 1
+    given = body.parameters
+    settings = AnswerSettings(
+        top_k=given.top_k or 1,
+        max_length=given.max_seq_len,
+        stride=given.doc_stride,
+        may_refuse=given.handle_impossible_answer,
+        whole=given.align_to_words is not False,
+    )
+    if given.max_answer_len is not None:
+        settings = replace(settings, max_answer_tokens=given.max_answer_len)
+    if given.max_question_len is not None:
+        settings = replace(settings, max_question_tokens=given.max_question_len)
     questions = [(one.question, one.context) for one in asked]
     answers = await call.service.compute(
         call.request,
         call.exchange,
         model,
         [text for pair in questions for text in pair],
-        lambda: model.answerer.prepare(questions, top_k),
+        lambda: model.answerer.prepare(questions, settings),
         num_items=len(questions),
     )
-    if top_k > 1:
-        found: list[Any] = [one.candidates for one in answers]
-    else:
-        found = [{name: one.answer[name] for name in ("answer", "score", "start", "end")} for one in answers]
+    found = [_answers(one, settings) for one in answers]
     return json_response(found if isinstance(body.inputs, list) else found[0])
 
 
@@ -108,6 +142,8 @@ async def generate(call: Call) -> Response:
     prompts = as_list(body.inputs)
     if body.stream and given.num_return_sequences > 1:
         raise wrong_value("'stream' needs num_return_sequences = 1.", "stream")
+    if given.details and not body.stream:
+        raise wrong_value("'details' needs stream = true: its last event has them.", "parameters.details")
     model = call.service.find(call.exchange, "generate", call.name)
     most = call.service.settings.max_new_tokens
     wanted = given.max_new_tokens or min(50, most)
@@ -119,7 +155,7 @@ async def generate(call: Call) -> Response:
             rules=_rules(given),
             num_results=given.num_return_sequences,
             stop=tuple(given.stop or ()),
-            seed=given.seed or 0,
+            seed=time.time_ns() & 0x7FFFFFFF if given.seed is None else given.seed,
         )
     except InputError as error:
         raise wrong_value(str(error), "parameters") from None
@@ -136,13 +172,20 @@ async def translate(call: Call) -> Response:
     texts = as_list(body.inputs)
     model = call.service.find(call.exchange, "translate", call.name)
     given = body.parameters
-    options: dict[str, Any] = {"to": given.tgt_lang, "max_new_tokens": given.max_new_tokens}
-    if given.beams is not None:
-        options["beams"] = given.beams
+    if given.src_lang is not None and given.tgt_lang is None:
+        raise wrong_value("'src_lang' needs 'tgt_lang'.", "parameters.src_lang")
+    search = given.generate_parameters or SearchParameters()
+    options: dict[str, Any] = {
+        "to": given.tgt_lang,
+        "max_new_tokens": _one_of("max_new_tokens", given.max_new_tokens, "max_new_tokens", search.max_new_tokens),
+        "beams": _one_of("beams", given.beams, "num_beams", search.num_beams),
+        "length_penalty": search.length_penalty,
+    }
     try:
-        settings = TranslationSettings(**options)
+        settings = TranslationSettings(**{name: one for name, one in options.items() if one is not None})
     except InputError as error:
         raise wrong_value(str(error), "parameters") from None
+    await _count_sources(call, model, texts, given.tgt_lang, given.truncation != "do_not_truncate")
 
     def steps(emit: Callable[[Any], None]) -> Generator[None, None, list[str]]:
         found = []
@@ -152,7 +195,7 @@ async def translate(call: Call) -> Response:
         return found
 
     found = await call.service.run(call.request, call.exchange, texts, steps, settings.beams)
-    return json_response([{"translation_text": text} for text in found])
+    return json_response([{"translation_text": text, "summary_text": text} for text in found])
 
 
 async def attention(call: Call) -> Response:
@@ -176,10 +219,12 @@ async def attention(call: Call) -> Response:
 
 
 async def by_task(call: Call) -> Response:
-    """Answers by the kind of the model, in the form of its task."""
+    """Answers by what is asked, as far as it shows, and else by the kind of the model, in the form of the task."""
     model = call.service.find(call.exchange, "tokenize", call.name)
-    kind, answering = _route_of(model, call.body)
     given = call.body.model_dump(exclude_none=True)
+    kind, answering = _route_of(model, given)
+    if kind is VectorsBody:  # older clients send them as parameters
+        given |= given.pop("parameters", {})
     try:
         call.body = TypeAdapter(kind).validate_python(given)
     except ValidationError as error:
@@ -187,9 +232,17 @@ async def by_task(call: Call) -> Response:
     return await answering(call)
 
 
-def _route_of(model: ServedModel, body: AnyRequest) -> tuple[type[Body], Callable[[Call], Any]]:
-    if "candidate_labels" in (body.parameters or {}):
-        return ClassifyBody, _classified
+def _route_of(model: ServedModel, given: dict[str, Any]) -> tuple[type[Body], Callable[[Call], Any]]:
+    inputs, parameters = given["inputs"], given.get("parameters", {})
+    if "candidate_labels" in parameters:
+        return ZeroShotBody, _zero_shot
+    if isinstance(inputs, dict) and "source_sentence" in inputs:
+        return SimilarityBody, similarity
+    names = set(VectorsBody.model_fields) - set(PipelineBody.model_fields) - {"inputs"}
+    if names & set(given):
+        return VectorsBody, _vectors
+    if model.kind.can("fill-mask") and "parameters" not in given and not _has_mask(model, inputs):
+        return VectorsBody, _vectors  # feature_extraction sends no parameters, and fill_mask does
     routes: dict[str, tuple[type[Body], Callable[[Call], Any]]] = {
         "classify": (ClassifyBody, _classified),
         "tag": (TagBody, tag),
@@ -201,36 +254,89 @@ def _route_of(model: ServedModel, body: AnyRequest) -> tuple[type[Body], Callabl
     return next((route for ability, route in routes.items() if model.kind.can(ability)), (VectorsBody, _vectors))
 
 
+def _has_mask(model: ServedModel, inputs: Any) -> bool:
+    mask = model.tokenizer.special_tokens.get("mask")
+    texts = inputs if isinstance(inputs, list) else [inputs]
+    return mask is not None and any(isinstance(text, str) and mask in text for text in texts)
+
+
 async def _classified(call: Call) -> Response:
     body: ClassifyBody = call.body
     texts = as_list(body.inputs)
     given = body.parameters
-    if given.candidate_labels is not None:
-        template = given.hypothesis_template or "This text is about {}."
-        _, found = await zero_shot(call, list(texts), given.candidate_labels, template, True)
-    else:
-        model = call.service.find(call.exchange, "predict", call.name)
-        found = await predictions(call, model, list(texts), given.function_to_apply == "none", True)
+    model = call.service.find(call.exchange, "predict", call.name)
+    found = await predictions(call, model, list(texts), given.function_to_apply, True)
     return json_response([one[: given.top_k] for one in found])
+
+
+async def _zero_shot(call: Call) -> Response:
+    body: ZeroShotBody = call.body
+    texts = as_list(body.inputs)
+    given = body.parameters
+    labels, template = given.candidate_labels, given.hypothesis_template
+    _, found = await zero_shot(call, list(texts), labels, template, True, bool(given.multi_label))
+    return json_response(found[0] if isinstance(body.inputs, str) else found)
 
 
 async def _vectors(call: Call) -> Response:
     body: VectorsBody = call.body
     model = call.service.find(call.exchange, "embed", call.name)
-    if isinstance(body.inputs, Compared):
-        texts = as_list(body.inputs.sentences, "inputs.sentences")
-        vectors = await vectors_of(call, model, [body.inputs.source_sentence, *texts], True)
-        return json_response((vectors[1:] @ vectors[0]).tolist())
-    normalize = body.normalize if body.normalize is not None else body.parameters.normalize
-    given = body.truncate if body.truncate is not None else body.parameters.truncate
-    truncate = True if given is None else given
-    found = await vectors_of(call, model, as_list(body.inputs), normalize, truncate=truncate)
+    found = await vectors_of(
+        call,
+        model,
+        as_list(body.inputs),
+        body.normalize,
+        truncate=body.truncate,
+        dimensions=body.dimensions,
+        prompt_name=body.prompt_name,
+    )
     return json_response(np.ascontiguousarray(found))
+
+
+def _one_of(name: str, value: int | None, other: str, same: int | None) -> int | None:
+    """A setting that can be given in two places. Raises Refused if both are."""
+    if value is not None and same is not None:
+        raise wrong_value(f"'{name}' and generate_parameters.{other} are the same: send one.", f"parameters.{name}")
+    return same if value is None else value
+
+
+async def _count_sources(call: Call, model: ServedModel, texts: list[str], to: str | None, truncate: bool) -> None:
+    """Counts the tokens and the truncated texts. Raises Refused (413) for one that may not be truncated."""
+    translator = model.translator
+
+    def run() -> list[int]:
+        return [len(one) for one in translator.tokenizer.encode_batch([translator.source_of(one, to) for one in texts])]
+
+    lengths = await call.service.in_text_thread(call.exchange, model, texts, run)
+    call.exchange.num_tokens += sum(min(length, translator.max_length) for length in lengths)
+    num_cut = sum(length > translator.max_length for length in lengths)
+    call.exchange.num_truncated += num_cut
+    if num_cut and not truncate:
+        raise too_large(
+            f"{num_cut} of the texts have more tokens than {model.name} reads ({translator.max_length:,}), and "
+            "'truncation' is do_not_truncate: send shorter ones."
+        )
+
+
+def _answers(found: Answer, settings: AnswerSettings) -> Any:
+    """The best answer, or the `top_k` best as a list. No answer is an empty one at 0, as in pipelines."""
+    best = {name: found.answer[name] for name in ("answer", "score", "start", "end")}
+    none = {"answer": "", "score": found.answer["no_answer_score"], "start": 0, "end": 0}
+    is_none = best["start"] is None
+    if settings.top_k == 1:
+        return none if is_none else best
+    if not settings.may_refuse:
+        return found.candidates
+    place = 0 if is_none else 1 + sum(one["score"] >= none["score"] for one in found.candidates[1:])
+    return [*found.candidates[:place], none, *found.candidates[place:]][: settings.top_k]
 
 
 def _rules(given: GenerateParameters) -> Rules:
     penalty = given.repetition_penalty or 1.0
-    if not given.do_sample:
+    drawing = [name for name in ("temperature", "top_k", "top_p") if getattr(given, name) is not None]
+    if drawing and given.do_sample is False:
+        raise wrong_value(f"'{drawing[0]}' needs do_sample = true, or no do_sample.", f"parameters.{drawing[0]}")
+    if not drawing and not given.do_sample:
         return Rules(greedy=True, repetition_penalty=penalty)
     return Rules(False, given.temperature or 1.0, given.top_k, given.top_p, penalty)
 

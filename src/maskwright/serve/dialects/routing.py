@@ -9,7 +9,8 @@ from typing import Annotated, Any, TypeVar
 import numpy as np
 import orjson
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, StringConstraints, ValidationError
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from starlette.responses import Response, StreamingResponse
 
 from ...http.bodies import TooLarge, TooLate, read_body
@@ -30,6 +31,30 @@ class Body(BaseModel):
     """Base of request bodies: strict types, declared fields only."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Unsupported:
+    """Type of a parameter that existing clients may send, and that only works with values that change nothing.
+
+    Args:
+        why: What to do instead, or why there is none.
+        allowed: Accepted values, besides null.
+    """
+
+    def __init__(self, why: str, *allowed: Any) -> None:
+        self.why, self.allowed = why, allowed
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._checked)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: Any) -> dict[str, Any]:
+        return {"enum": [None, *self.allowed]}
+
+    def _checked(self, value: Any) -> Any:
+        if value is None or any(type(value) is type(one) and value == one for one in self.allowed):
+            return value
+        only = f"only {orjson.dumps(self.allowed[0]).decode()} works" if self.allowed else "it is not supported"
+        raise PydanticCustomError("unsupported", "{only} here: {why}", {"only": only, "why": self.why})
 
 
 AnyBody = TypeVar("AnyBody", bound=Body)

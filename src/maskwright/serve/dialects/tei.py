@@ -10,12 +10,24 @@ from starlette.responses import Response
 from torch import Tensor
 
 from ... import __version__
+from ...core.errors import InputError
+from ...inference.zero_shot import TEMPLATE
+from ...tasks.classification.answers import ClassAnswers
 from ...tasks.rows.examples import rows_of
 from ...text.readers.inputs import Text as TextOrPair
 from ..models import ServedModel
 from ..refusals import Refused, too_large, wrong_value
 from .routing import Call, add, as_list, json_response
-from .tei_bodies import DecodeBody, EmbedAllBody, EmbedBody, PredictBody, RerankBody, SimilarityBody, TokenizeBody
+from .tei_bodies import (
+    DecodeBody,
+    EmbedAllBody,
+    EmbedBody,
+    PredictBody,
+    RerankBody,
+    SimilarityBody,
+    SimilarityParameters,
+    TokenizeBody,
+)
 
 router = APIRouter(tags=["Text Embeddings Inference"])
 
@@ -37,18 +49,20 @@ async def vectors_of(
     *,
     truncate: bool = True,
     dimensions: int | None = None,
+    prompt_name: str | None = None,
 ) -> np.ndarray:
-    """Embeddings of texts: float32 [texts, size or dimensions]."""
-    size = model.model.config.hidden_size
-    if dimensions is not None and dimensions > size:
-        raise wrong_value(f"'dimensions' is {dimensions:,}; {model.name} has {size:,}.", "dimensions")
+    """Embeddings of texts: float32 [texts, size or dimensions]. normalize: None for what the folder declares."""
+    embedder = model.embedder(normalize)
+    if dimensions is not None and dimensions > embedder.size:
+        raise wrong_value(f"'dimensions' is {dimensions:,}; {model.name} has {embedder.size:,}.", "dimensions")
+    texts = model.prompted(texts, prompt_name)
     found: np.ndarray = await call.service.compute(
-        call.request, call.exchange, model, texts, lambda: model.embedder(normalize).prepare(texts), truncate=truncate
+        call.request, call.exchange, model, texts, lambda: embedder.prepare(texts), truncate=truncate
     )
-    if dimensions is None or dimensions == size:
+    if dimensions is None or dimensions == embedder.size:
         return found
     cut = np.ascontiguousarray(found[:, :dimensions])
-    return unit(cut) if normalize or normalize is None else cut
+    return unit(cut) if embedder.normalize else cut
 
 
 async def embed(call: Call) -> Response:
@@ -56,15 +70,23 @@ async def embed(call: Call) -> Response:
     body: EmbedBody = call.body
     texts = as_list(body.inputs)
     model = call.service.find(call.exchange, "embed", call.name)
-    vectors = await vectors_of(call, model, texts, body.normalize, truncate=body.truncate, dimensions=body.dimensions)
+    vectors = await vectors_of(
+        call,
+        model,
+        texts,
+        body.normalize,
+        truncate=body.truncate,
+        dimensions=body.dimensions,
+        prompt_name=body.prompt_name,
+    )
     return json_response(vectors)
 
 
 async def embed_all(call: Call) -> Response:
     """Embeddings of all tokens of texts."""
     body: EmbedAllBody = call.body
-    texts = as_list(body.inputs)
     model = call.service.find(call.exchange, "embed", call.name)
+    texts = model.prompted(as_list(body.inputs), body.prompt_name)
     found = await call.service.compute(
         call.request,
         call.exchange,
@@ -81,10 +103,14 @@ async def predict(call: Call) -> Response:
     body: PredictBody = call.body
     inputs, is_batch = _sequences(body.inputs)
     if body.labels is not None:
-        model, answers = await zero_shot(call, inputs, body.labels, body.template, body.truncate)
+        if body.raw_scores:
+            raise wrong_value("'raw_scores' is for the classes of a model, not for 'labels'.", "raw_scores")
+        model, answers = await zero_shot(call, inputs, body.labels, body.template or TEMPLATE, body.truncate)
     else:
+        if body.template is not None:
+            raise wrong_value("'template' needs 'labels'.", "template")
         model = call.service.find(call.exchange, "predict", call.name)
-        answers = await predictions(call, model, inputs, body.raw_scores, body.truncate)
+        answers = await predictions(call, model, inputs, "none" if body.raw_scores else None, body.truncate)
     return json_response(answers if is_batch else answers[0])
 
 
@@ -103,12 +129,24 @@ async def logits_of(call: Call, model: ServedModel, rows: list[TextOrPair], trun
 
 
 async def predictions(
-    call: Call, model: ServedModel, inputs: list[TextOrPair], raw_scores: bool, truncate: bool
+    call: Call, model: ServedModel, inputs: list[TextOrPair], function: str | None, truncate: bool
 ) -> list[list[dict[str, Any]]]:
-    """Scores of all classes of each text or pair, best first. raw_scores: logits instead of probabilities."""
-    if raw_scores and model.kind.can("classes"):
-        logits = await logits_of(call, model, inputs, truncate)
-        labels = list(model.model.labels)
+    """Scores of all classes of each text or pair, best first.
+
+    function: from outputs to scores: "softmax", "sigmoid" or "none"; None for that of the model.
+    """
+    if function is not None:
+        if not model.kind.can("text-logits") or (function == "softmax" and not model.kind.can("classes")):
+            raise wrong_value(
+                f"'{function}' cannot be applied to {model.name}: it is {model.kind.description}.",
+                "parameters.function_to_apply",
+            )
+        logits = (await logits_of(call, model, inputs, truncate)).double()
+        if function != "none":
+            temperature = model.predictor.task.temperature
+            logits = logits / (1.0 if temperature is None else temperature.value)
+            logits = logits.softmax(dim=-1) if function == "softmax" else logits.sigmoid()
+        labels = list(model.model.labels) if model.kind.can("classes") else [""]
         return [_ranked(dict(zip(labels, row, strict=True))) for row in logits.tolist()]
     answers = await call.service.compute(
         call.request,
@@ -123,7 +161,7 @@ async def predictions(
 
 
 async def zero_shot(
-    call: Call, inputs: list[TextOrPair], labels: list[str], template: str, truncate: bool
+    call: Call, inputs: list[TextOrPair], labels: list[str], template: str, truncate: bool, multi_label: bool = False
 ) -> tuple[ServedModel, list[list[dict[str, Any]]]]:
     """Scores of labels that were never trained, best first."""
     texts = [one for one in inputs if isinstance(one, str)]
@@ -141,7 +179,7 @@ async def zero_shot(
         call.exchange,
         model,
         [text for text in texts for _ in labels] if model.has_entailment else [*texts, *labels],
-        lambda: model.zero_shot(labels, template).prepare(texts),
+        lambda: model.zero_shot(labels, template, multi_label).prepare(texts),
         truncate=truncate,
         num_items=len(texts),
     )
@@ -202,18 +240,27 @@ async def rerank(call: Call) -> Response:
 async def relevance(
     call: Call, query: str, texts: list[str], truncate: bool, raw_scores: bool = False
 ) -> list[tuple[int, float]]:
-    """Index and score of each text, best first: of a model that reads pairs, else the cosine similarity."""
+    """Index and score of each text, best first: of a model that reads pairs, else the cosine similarity.
+
+    The score of a classifier is the probability of its class of relevant pairs; raw_scores: its log odds.
+    """
     as_list(query, "query")
     model = call.service.find(call.exchange, "rerank", call.name)
     if model.kind.can("text-logits"):
         pairs: list[TextOrPair] = [(query, text) for text in texts]
+        task = model.predictor.task
+        if isinstance(task, ClassAnswers):
+            try:
+                _ = task.relevant_number
+            except InputError as error:
+                raise Refused(424, "head", f"{model.name}: {error}") from None
         logits = await logits_of(call, model, pairs, truncate)
-        if model.kind.can("classes") and not raw_scores:
-            logits = logits.softmax(dim=-1) if logits.shape[1] > 1 else logits.sigmoid()
-        scores = logits[:, -1].tolist()
-    else:
-        vectors = await vectors_of(call, model, [query, *texts], True, truncate=truncate)
-        scores = (vectors[1:] @ vectors[0]).tolist()
+        order = task.relevance(logits) if isinstance(task, ClassAnswers) else logits[:, 0]
+        shown = order.sigmoid() if isinstance(task, ClassAnswers) and not raw_scores else order
+        ranked = order.argsort(descending=True, stable=True).tolist()  # probabilities can round to the same number
+        return [(index, float(shown[index])) for index in ranked]
+    vectors = await vectors_of(call, model, [query, *texts], True, truncate=truncate)
+    scores = (vectors[1:] @ vectors[0]).tolist()
     return sorted(enumerate(scores), key=lambda one: -one[1])
 
 
@@ -222,16 +269,17 @@ async def similarity(call: Call) -> Response:
     body: SimilarityBody = call.body
     texts = as_list(body.inputs.sentences, "inputs.sentences")
     model = call.service.find(call.exchange, "embed", call.name)
-    truncate = True if body.parameters is None else body.parameters.truncate
-    vectors = await vectors_of(call, model, [body.inputs.source_sentence, *texts], True, truncate=truncate)
+    given = body.parameters or SimilarityParameters()
+    every = [body.inputs.source_sentence, *texts]
+    vectors = await vectors_of(call, model, every, True, truncate=given.truncate, prompt_name=given.prompt_name)
     return json_response((vectors[1:] @ vectors[0]).tolist())
 
 
 async def tokenize(call: Call) -> Response:
-    """Tokens of texts, with their characters."""
+    """Tokens of texts, with their characters; the text of a token is that of the input, as TEI gives it."""
     body: TokenizeBody = call.body
-    texts = as_list(body.inputs)
     model = call.service.find(call.exchange, "tokenize", call.name)
+    texts = model.prompted(as_list(body.inputs), body.prompt_name)
 
     def run() -> list[list[dict[str, Any]]]:
         encodings = model.tokenizer.encode_batch(texts, add_special_tokens=body.add_special_tokens)
@@ -239,7 +287,7 @@ async def tokenize(call: Call) -> Response:
             [
                 {
                     "id": id,
-                    "text": token,
+                    "text": token if special else text[start:stop],
                     "special": bool(special),
                     "start": None if special else start,
                     "stop": None if special else stop,
@@ -248,7 +296,7 @@ async def tokenize(call: Call) -> Response:
                     one.ids, one.tokens, one.special_tokens_mask, one.offsets, strict=True
                 )
             ]
-            for one in encodings
+            for text, one in zip(texts, encodings, strict=True)
         ]
 
     return json_response(await call.service.in_text_thread(call.exchange, model, texts, run))

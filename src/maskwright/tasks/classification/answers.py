@@ -23,6 +23,7 @@ from ..evaluation.calibration import Decisions, Temperature, calibration_errors,
 from ..evaluation.ensemble import mean_probabilities
 from ..evaluation.rare import RareClass, joined_rare, rare_metrics
 from ..rows.examples import Examples, as_logits
+from ..rows.relevant import relevant_class
 from ..rows.sequence import SequenceTask, labeled
 
 THRESHOLD = 0.5  # multi-label: a label applies from this probability
@@ -32,11 +33,13 @@ class ClassAnswers(SequenceTask):
     """Decoding and metrics of `Classification`.
 
     labels: in the order of the outputs; multi_label: whether a row may have any number of labels; rare: the positive
-    class of pr_auc and f1 with its threshold; None for the second of two classes.
+    class of pr_auc and f1 with its threshold; None for the second of two classes; relevant: the class of pairs that a
+    ranking is by; None to find it by its name.
     """
 
     multi_label: bool
     rare: RareClass | None
+    relevant: str | None
     _number: dict[str, int]  # label -> output
 
     @property
@@ -65,6 +68,33 @@ class ClassAnswers(SequenceTask):
         """Calibrated probabilities, float64 [rows, labels]; rows sum to 1 unless multi-label."""
         wide = logits.double() / (1.0 if self.temperature is None else self.temperature.value)
         return wide.sigmoid() if self.multi_label else wide.softmax(dim=-1)
+
+    @property
+    def relevant_number(self) -> int:
+        """Output of the relevant class of pairs.
+
+        Raises InputError if neither the model folder nor the names of the classes say which class that is.
+        """
+        number = relevant_class(self.labels, self.relevant)
+        if number is None:
+            raise InputError(
+                f"Which of its classes means relevant ({', '.join(self.labels[:20])}) is not known, so it cannot rank: "
+                'add "relevant": "CLASS" to maskwright.json of its folder; if the folder has a manifest.json, then run '
+                "maskwright doctor model FOLDER --accept."
+            )
+        return number
+
+    def relevance(self, logits: Tensor) -> Tensor:
+        """Calibrated log odds of the relevant class of pairs: float64 [rows]; their sigmoid is its probability.
+
+        Raises InputError like `relevant_number`.
+        """
+        number = self.relevant_number
+        wide = logits.double() / (1.0 if self.temperature is None else self.temperature.value)
+        if self.multi_label:
+            return wide[:, number]
+        others = [other for other in range(self.num_labels) if other != number]
+        return wide[:, number] - wide[:, others].logsumexp(dim=-1)
 
     def decide(self, logits: Tensor, cuts: np.ndarray | float | None = None) -> np.ndarray:
         """Predicts classes: int64 [rows], or bool [rows, labels] if multi-label; independent of the temperature.

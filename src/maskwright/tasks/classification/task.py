@@ -30,6 +30,7 @@ from ..evaluation.unscored import Unscored
 from ..rows.examples import Examples
 from ..rows.imbalance import RESAMPLING, Imbalance, row_probabilities
 from ..rows.long_texts import LongTexts
+from ..rows.relevant import relevant_class
 from ..rows.sequence import labeled
 from .answers import THRESHOLD, ClassAnswers
 from .labels import balanced_weights, sort_labels, split_labels
@@ -47,6 +48,8 @@ class Classification(ClassAnswers):
         focal: gamma of the focal loss; None for cross-entropy.
         resample: "balanced" or "sqrt" to oversample rare classes in training, None to draw each row once.
         rare: positive class of pr_auc and f1, with its threshold; None for the second of two classes.
+        relevant: class of pairs whose second text is relevant to the first, for ranking; None to find it by its name
+            (`rows.relevant.relevant_class`).
     """
 
     name: ClassVar[str] = "classification"
@@ -65,13 +68,14 @@ class Classification(ClassAnswers):
         focal: float | None = None,
         resample: str | None = None,
         rare: RareClass | None = None,
+        relevant: str | None = None,
     ) -> None:
         self.labels, self.long = list(labels), long
         self.multi_label = multi_label
         self.class_weights = None if class_weights is None else [float(weight) for weight in class_weights]
         self.focal = None if focal is None else float(focal)
         self.resample = resample
-        self.rare = rare
+        self.rare, self.relevant = rare, relevant
         self.main_metric = "pr_auc" if rare else "f1" if multi_label else "accuracy"
         self._number = {label: number for number, label in enumerate(self.labels)}
         if len(self._number) != len(self.labels):
@@ -90,6 +94,8 @@ class Classification(ClassAnswers):
             raise InputError(unknown_name("resampling", resample, RESAMPLING))
         if rare is not None and rare.label not in self._number:
             raise InputError(unknown_name("class", rare.label, self.labels[:20]))
+        if relevant is not None and relevant not in self.labels:
+            raise InputError(unknown_name("relevant class", str(relevant), self.labels[:20]))
 
     @classmethod
     def from_rows(
@@ -144,7 +150,10 @@ class Classification(ClassAnswers):
         elif class_weight is not None:
             raise InputError(unknown_name("class weight", class_weight, ["balanced"]))
         rare = None if threshold_for is None else RareClass(threshold_for, True, threshold_precision)
-        task = cls(labels, multi_label, weights, LongTexts.of(**long), focal=focal, resample=resample, rare=rare)
+        ranks = relevant_class(labels) if any(row.text_pair is not None for row in train_rows) else None
+        relevant = None if ranks is None else labels[ranks]
+        windows = LongTexts.of(**long)
+        task = cls(labels, multi_label, weights, windows, focal=focal, resample=resample, rare=rare, relevant=relevant)
         if task.main_metric == "accuracy" and Imbalance(labels, [counts[label] for label in labels], len(texts)).rare:
             task.main_metric = "macro_f1"
         task.check(dev_rows, dev_file)
@@ -274,7 +283,7 @@ class Classification(ClassAnswers):
 
     def to_json(self) -> dict[str, Any]:
         """{"task", "labels", "multi_label", "class_weights", "focal", "resample", "rare"}, "temperature" if fitted,
-        "long" for windows.
+        "relevant" for pairs with such a class, "long" for windows.
         """
         fitted = {} if self.temperature is None else {"temperature": self.temperature.to_json()}
         facts = {
@@ -286,6 +295,7 @@ class Classification(ClassAnswers):
             "resample": self.resample,
             "rare": None if self.rare is None else self.rare.to_json(),
             **fitted,
+            **({} if self.relevant is None else {"relevant": self.relevant}),
         }
         return facts if self.long is None else {**facts, "long": self.long.to_json()}
 
@@ -311,6 +321,7 @@ class Classification(ClassAnswers):
                 focal=focal,
                 resample=resample,
                 rare=None if rare is None else RareClass.from_json(rare, labels),  # type: ignore[arg-type]  # fits
+                relevant=facts.get("relevant"),
             )
         except InputError as error:
             raise ModelFolderError(f"The model's maskwright.json does not describe a classifier: {error}") from None

@@ -59,8 +59,9 @@ def find_answers(
     *,
     best: int = BEST,
     max_answer_tokens: int = MAX_ANSWER_TOKENS,
+    whole: bool = True,
 ) -> list[AnswerCandidates]:
-    """Finds the `best` spans of each question, extended to whole words.
+    """Finds the `best` spans of each question, with `whole` extended to whole words.
 
     logits: for each window float [tokens, 2], start and end. Spans over the same words, also from overlapping windows,
     count once with their best score; of equal scores the earlier, then the shorter span is first. Raises InputError if
@@ -76,7 +77,7 @@ def find_answers(
         nulls[question] = min(nulls[question], float(values[0, 0]) + float(values[0, 1]))
         if windows.questions[question].context is not context:
             context = windows.questions[question].context
-            words = word_edges(context)
+            words = word_edges(context) if whole else _characters(context)
         for place, score in _window_spans(windows, window, values, words, best, max_answer_tokens):
             if score > found[question].get(place, -np.inf):
                 found[question][place] = score
@@ -84,6 +85,12 @@ def find_answers(
         _ranked(places, float(null), question.context, best)
         for places, null, question in zip(found, nulls, windows.questions, strict=True)
     ]
+
+
+def _characters(context: str) -> np.ndarray:
+    """Each character as its own word, so that spans stay those of the tokens; as of `word_edges`."""
+    places = np.arange(len(context))
+    return np.stack([places, places + 1], axis=1)
 
 
 def span_scores(start: np.ndarray, end: np.ndarray, allowed: np.ndarray, max_answer_tokens: int) -> np.ndarray:

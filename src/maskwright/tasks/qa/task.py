@@ -123,10 +123,16 @@ class QuestionAnswering(Task):
         return make_windows(good, tokenizer, max_length or MAX_LENGTH, num_skipped=len(bad))
 
     def unlabeled(
-        self, rows: Sequence[Any], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
+        self,
+        rows: Sequence[Any],
+        tokenizer: Tokenizer,
+        max_length: int | None = None,
+        *,
+        counts: TextCounts,
+        **windows: Any,
     ) -> Windows:
-        """Tokenizes questions, or (question, context) pairs, as windows."""
-        return make_windows(as_questions(rows), tokenizer, max_length or MAX_LENGTH, counts=counts)
+        """Tokenizes questions, or (question, context) pairs, as windows. windows: options of `make_windows`."""
+        return make_windows(as_questions(rows), tokenizer, max_length or MAX_LENGTH, counts=counts, **windows)
 
     def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
         """Notes about windows, truncated questions, and answers that are not completely in any window."""
@@ -176,10 +182,10 @@ class QuestionAnswering(Task):
         """float32 [tokens, 2]: start and end logits of the tokens of all windows."""
         return torch.cat(list(outputs)).float()
 
-    def found(self, logits: Tensor, examples: Examples, best: int = BEST) -> list[AnswerCandidates]:
-        """The `best` spans of each question. logits: float32 [tokens, 2]."""
+    def found(self, logits: Tensor, examples: Examples, best: int = BEST, **spans: Any) -> list[AnswerCandidates]:
+        """The `best` spans of each question. logits: float32 [tokens, 2]; spans: options of `find_answers`."""
         parts = [part.numpy() for part in logits.split(examples.lengths.tolist())]
-        return find_answers(_windows(examples), parts, best=best)
+        return find_answers(_windows(examples), parts, best=best, **spans)
 
     def combine_predictions(self, logits: Sequence[Tensor], examples: Sequence[Examples]) -> Tensor:
         """Averages logits, float32 [tokens, 2], so that a span score is the mean over the models.
@@ -210,6 +216,10 @@ class QuestionAnswering(Task):
             answer = {"answer": span.text, "start": span.start, "end": span.end, "score": span.probability}
         margin = found.no_answer_margin if np.isfinite(found.no_answer_margin) else None
         return {**answer, "no_answer_score": found.no_answer_probability, "no_answer_margin": margin}
+
+    def refusing(self, may_refuse: bool) -> QuestionAnswering:
+        """Returns the task that may predict no answer, with its threshold, or never does."""
+        return QuestionAnswering(may_refuse, self.threshold)
 
     def with_threshold(self, threshold: float) -> QuestionAnswering:
         """Returns the task with this no-answer threshold. Raises InputError unless it is finite."""

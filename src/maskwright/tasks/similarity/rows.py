@@ -23,6 +23,7 @@ from ...text.tokenizers.encoding import TextCounts
 from ..rows.examples import Examples, tokenize_rows
 from ..rows.long_examples import LongExamples, portions_by_tokens, window_rows
 from ..rows.long_texts import LongTexts
+from ..rows.relevant import APART, TOGETHER, plain_name
 
 if TYPE_CHECKING:
     from ...text.tokenizers.tokenizer import Tokenizer
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 Span = tuple[float, float] | None
 MOST = 1e30  # a larger score is an error
 KINDS = ("scores", "pairs", "texts")
-# Labels of positive and negative pairs, as used in common datasets.
-TOGETHER = frozenset("1 1.0 true yes entailment paraphrase duplicate positive".split())  # noqa: SIM905
-APART = frozenset("0 0.0 false no contradiction neutral not_entailment negative".split())  # noqa: SIM905
 
 
 def read_similar(
@@ -64,7 +62,7 @@ def kind_of(rows: Sequence[Row]) -> str:
     """Kind of rows: "texts" without a pair, "pairs" without score or with positive/negative labels, else "scores"."""
     if not any(row.text_pair is not None for row in rows):
         return "texts"
-    labels = {None if row.label is None else row.label.casefold() for row in rows}
+    labels = {None if row.label is None else plain_name(row.label) for row in rows}
     return "pairs" if labels == {None} or labels <= TOGETHER | APART else "scores"
 
 
@@ -78,7 +76,7 @@ def target_of(row: Row, kind: str, span: Span = None) -> float:
         if fault:
             raise ValueError(fault)
         return float(row.label or "")
-    return 0.0 if row.label is not None and row.label.casefold() in APART else 1.0
+    return 0.0 if row.label is not None and plain_name(row.label) in APART else 1.0
 
 
 def _fault(row: Row, span: Span) -> str | None:

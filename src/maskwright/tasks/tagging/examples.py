@@ -119,7 +119,7 @@ def window_sentences(
     starts = [0]
     for begin in range(0, len(rows), TOKENIZE_ROWS):
         for windows, first_tokens in _encode(rows[begin : begin + TOKENIZE_ROWS], tokenizer, max_length):
-            owners = _best_windows(windows, first_tokens)
+            owners = best_windows(windows, first_tokens)
             order = np.argsort(owners, kind="stable")  # words, those of the first window first
             owns = np.split(order, np.searchsorted(owners[order], np.arange(1, len(windows))))
             for window, own in zip(windows, owns, strict=True):
@@ -182,7 +182,7 @@ def _first_tokens(offsets: Sequence[Span], words: Sequence[str]) -> np.ndarray:
     return first
 
 
-def _best_windows(windows: Sequence[Encoding], tokens: np.ndarray) -> np.ndarray:
+def best_windows(windows: Sequence[Encoding], tokens: np.ndarray) -> np.ndarray:
     """The window with the most context around each token, the first of equal ones: int64 [tokens].
 
     Time and memory are linear in the total length of the windows.
