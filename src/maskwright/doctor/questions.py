@@ -7,7 +7,7 @@ from collections import Counter
 from ..core.plural import plural
 from ..text.readers.squad import Question
 from .findings import Finding, SourceLocation
-from .fingerprints import hash_text
+from ..text.fingerprints import hash_text
 from .rows import Item
 
 _LONG_WORDS = 30

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -196,9 +196,9 @@ class Classification(ClassAnswers):
         return Unscored.of_labels(found)
 
     @classmethod
-    def strata(cls, rows: Sequence[Row]) -> list[str]:
-        """The label of each row."""
-        return [str(row.label) for row in rows]
+    def strata(cls, rows: Sequence[Row]) -> list[Collection[str]]:
+        """The label, or the labels `a|b`, of each row."""
+        return [split_labels(str(row.label)) for row in rows]
 
     def target(self, label: str | None) -> int | list[float]:
         """The class number, or 0.0 / 1.0 for each label. Raises ValueError for an unknown label."""
