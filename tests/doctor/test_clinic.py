@@ -14,7 +14,6 @@ from maskwright.core.errors import InputError
 from maskwright.doctor.clinic import examine
 from maskwright.doctor.fix import check_fix, write_fixed
 from maskwright.doctor.report import next_steps
-from maskwright.doctor.rows import Item
 from maskwright.text.fingerprints import RowFingerprints, near_pairs, overlap, words_of
 
 SYLLABLES = ["ba", "de", "ki", "lo", "mu", "pra", "sen", "tor", "vi", "xu"]

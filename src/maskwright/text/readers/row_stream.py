@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from ...core.errors import InputError, RowError, RowErrors
+from ...core.progress import note
 from ..formats.columns import KNOWN_NAMES
 from ..formats.files import STDIN, file_format
 from ..formats.records import read_records
@@ -37,7 +38,7 @@ class RowStream:
         self._held: list[Row] | None = None
         is_read_once = str(path) == STDIN or Path(path).is_fifo() or Path(path).is_char_device()
         if not is_read_once:
-            self.num_rows = sum(1 for _ in self._read())
+            self.num_rows = sum(1 for _ in self._read(is_first=True))
         elif file_format(path, default="txt") != "txt":
             # The columns of a table are known after one pass, so rows from a pipe have to be kept.
             table = read_table(path, columns=columns, need_label=False, skip_bad_rows=skip_bad_rows)
@@ -46,8 +47,8 @@ class RowStream:
     def __iter__(self) -> Iterator[Row]:
         return iter(self._held) if self._held is not None else self._read()
 
-    def _read(self) -> Iterator[Row]:
-        """Yields one pass. After a bad row nothing more is yielded unless bad rows are skipped; the end raises them."""
+    def _read(self, is_first: bool = False) -> Iterator[Row]:
+        """Yields one pass; the first says what was detected. After a bad row nothing more is yielded unless bad rows are skipped; the end raises them."""
         faults: list[RowError] = []
         found, rows = scan_texts(self.path, self.columns, faults)
         guess = HeaderDetector(found)
@@ -63,6 +64,8 @@ class RowStream:
         if not count:
             raise InputError(f"{shown(self.path)} contains no {'valid ' if faults else ''}text.")
         guess.reject_header(self.path)
+        for remark in found.remarks if is_first else ():
+            note(remark)
 
 
 def is_table_of_texts(path: Path) -> bool:

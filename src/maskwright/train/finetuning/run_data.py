@@ -17,6 +17,7 @@ from ...tasks.data import TaskData
 from ...tasks.rows.contents import check_content
 from ...tasks.rows.split import hold_out
 from ...tasks.spec import spec_of
+from ...text.readers.tables import Table
 from ...text.readers.tagged import Sentence
 from .config import FinetuneConfig
 
@@ -66,7 +67,7 @@ def read_data(config: FinetuneConfig) -> LabeledData:
     """Read train and dev; without dev, hold out a tenth of train (`tasks.rows.split`)."""
     train_table = _table(config, config.train, config.train_target)
     if config.dev is not None:
-        dev_table = _table(config, config.dev, config.dev_target)
+        dev_table = _table(config, config.dev, config.dev_target, like=train_table)
         return LabeledData(train_table.rows, dev_table.rows, False, train_table.num_skipped + dev_table.num_skipped)
     rows = train_table.rows
     if len(rows) < 10:
@@ -91,15 +92,19 @@ def read_data(config: FinetuneConfig) -> LabeledData:
     )
 
 
-def _table(config: FinetuneConfig, path: Path, target: Path | None = None) -> AnyTable:
+def _table(config: FinetuneConfig, path: Path, target: Path | None = None, like: AnyTable | None = None) -> AnyTable:
+    """like: the training rows, if their form is that of the dev rows as well."""
     cls: type[Task] = registry.resolve("task", config.task_name)
     if target is None and not config.columns:
         check_content(path, config.task_name)
+    settings = {name: getattr(config, name) for name in spec_of(config.task_name).read_settings}
+    if isinstance(like, Table) and "multi_label" in settings:
+        settings["like"] = like
     table = cls.read(
         path if target is None else (path, target),  # type: ignore[arg-type]  # of translation alone
         columns=config.columns or None,
         skip_bad_rows=config.skip_bad_rows,
-        **{name: getattr(config, name) for name in spec_of(config.task_name).read_settings},
+        **settings,
     )
     if table.num_skipped:
         warn(f"{path}: {plural(table.num_skipped, 'bad row is', 'bad rows are')} skipped.")
