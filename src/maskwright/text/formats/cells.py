@@ -1,7 +1,7 @@
 """Parsing of one table cell as text or label, with a reason if it is invalid.
 
-A label cell is one label, or a list of labels: a JSON list, a list as Python or numpy prints it, the `{"choices": [...]}`
-of Label Studio, or `a|b`. What only the whole column shows is decided in `label_columns`. One class has one spelling:
+A label cell is one label, or a list of labels: a JSON list, a list as Python or numpy prints it, Label Studio's
+`{"choices": [...]}`, or `a|b`. What only the whole column shows is decided in `label_columns`. One class has one spelling:
 Unicode NFC, and 1 for 1.0.
 """
 
@@ -22,7 +22,8 @@ _CHOICES = frozenset({"choices"})  # the only key of Label Studio's object
 _WHOLE = re.compile(r"[-+]?\d+\.0+")
 _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _ITEM = re.compile(rf"\s*({_QUOTED}|[-+]?\d+(?:\.\d*)?|True|False)\s*,?")
-_PYTHON_LIST = re.compile(rf"\[(?:{_ITEM.pattern})*\s*\]|[({{](?:\s*(?:{_QUOTED})\s*,?)+\s*[)}}]")
+_LIST = rf"\[(?:{_ITEM.pattern})*\s*\]"
+_PYTHON_LIST = re.compile(rf"{_LIST}|[({{](?:\s*(?:{_QUOTED})\s*,?)+\s*[)}}]")
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,8 @@ class Rules:
 
     need_label: a label is required; numeric: it must be a finite number; labels: allowed values (None: any);
     multi_label: zero or more labels in a list or separated by `|`, None for as the cells have it (then an empty cell is
-    "" and an empty list NO_LABELS, because only the column shows whether the label is missing); span: minimum and maximum of a number (None: any); is_text: labels are texts, which stay as they are.
+    "" and an empty list NO_LABELS, because only the column shows whether the label is missing); span: minimum and
+    maximum of a number (None: any); is_text: labels are texts, which stay as they are.
     """
 
     need_label: bool = True
@@ -118,6 +120,8 @@ def list_in(cell: Any) -> list[Any] | None:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
+        if text.startswith("{'choices':"):
+            return list_in(text.partition(":")[2].removesuffix("}"))
         if len(text) > _LONGEST_LIST or not _PYTHON_LIST.fullmatch(text):
             return None
         return [_python_item(item) for item in _ITEM.findall(text[1:-1])]

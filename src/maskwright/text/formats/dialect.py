@@ -1,8 +1,8 @@
 """Which delimiter a table of lines has, and whether its tab-separated fields are quoted.
 
-Both are found in a bounded number of lines and said in one sentence, because a file name only suggests them: spreadsheets
-of many countries write .csv with semicolons, and pandas and spreadsheets quote the fields of .tsv, where the files of
-GLUE hold quotes that are text.
+Both are found in a bounded number of lines and said in one sentence, because a file name only suggests them:
+spreadsheets of many countries write .csv with semicolons, and pandas and spreadsheets quote the fields of .tsv, where
+the files of GLUE hold quotes that are text.
 """
 
 from __future__ import annotations

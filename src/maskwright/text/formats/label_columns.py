@@ -1,7 +1,7 @@
 """What only a whole column shows about its labels: lists, their separator, indicators of 0 and 1, class names.
 
 A class name may hold a comma, so a text is split at one only if the labels of the column show that it is a list, and
-only where several labels are expected; otherwise the question is asked in one sentence. What is detected is said in one.
+only where several labels are expected; otherwise the question is asked in one sentence. What is found is said in one.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import InputError, MissingExtraError, RowError
-from .cells import json_kind as json_kind
+from .cells import json_kind
 from .class_names import class_names, named_value
 from .columns import KNOWN_NAMES
 from .dialect import DELIMITERS, Dialect, find_delimiter, first_lines, is_quoted
@@ -75,9 +75,10 @@ def _read_delimited(path: Path | str, kind: str, lines: Iterator[Line], dialect:
     dialect.delimiter = find_delimiter(texts, own, KNOWN_NAMES)
     if dialect.delimiter != own:
         dialect.remarks.append(f"{path}: the columns are separated by {DELIMITERS[dialect.delimiter]}.")
-    every = chain(head, lines)
+    lines = chain(head, lines)
+    del head, texts
     read = _read_tabs if dialect.delimiter == "\t" else _read_csv
-    yield from read(path, every, dialect)
+    yield from read(path, lines, dialect)
 
 
 def _read_tabs(path: Path | str, lines: Iterator[Line], dialect: Dialect) -> Iterator[Record]:
@@ -96,7 +97,9 @@ def _read_tabs(path: Path | str, lines: Iterator[Line], dialect: Dialect) -> Ite
             elif any(cell.startswith('"') for one in window for cell in one.text.split("\t")):
                 dialect.remarks.append(f"{path}: quotes are part of the text, because fields are not quoted.")
             read = _read_csv if dialect.is_quoted else _read_tsv
-            yield from read(path, chain(window, lines), dialect)
+            lines = chain(window, lines)
+            del window
+            yield from read(path, lines, dialect)
             return
         if line.fault:
             yield Record(str(path), line.number, faults=(_faulty(path, line),))

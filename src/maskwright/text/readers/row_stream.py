@@ -48,7 +48,10 @@ class RowStream:
         return iter(self._held) if self._held is not None else self._read()
 
     def _read(self, is_first: bool = False) -> Iterator[Row]:
-        """Yields one pass; the first says what was detected. After a bad row nothing more is yielded unless bad rows are skipped; the end raises them."""
+        """Yields one pass; the first says what was detected.
+
+        After a bad row nothing more is yielded unless bad rows are skipped; the end raises them.
+        """
         faults: list[RowError] = []
         found, rows = scan_texts(self.path, self.columns, faults)
         guess = HeaderDetector(found)

@@ -57,7 +57,7 @@ class Table:
     rows: list[Row]
     columns: dict[str, str]
     skipped: list[RowError] = field(default_factory=list)
-    form: LabelForm = LabelForm()
+    form: LabelForm = field(default_factory=LabelForm)
     groups: dict[int, str] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
@@ -268,8 +268,8 @@ def _open_table(
     if kind == "txt":
         raise InputError(f"{path} is plain text: labeled text is read from .csv, .tsv, .jsonl or .parquet.")
     dialect = Dialect()
-    head: list[Record] = []
-    flags = Flags(lambda: _flag_columns(head), multi_label, labels)
+    seen: list[Record] = []
+    flags = Flags(lambda: _flag_columns(seen), multi_label, labels)
     if kind == "parquet":
         names = parquet_columns(path)
         flags = replace(flags, find=lambda: _flag_columns(list(islice(read_records(path, kind), _ROWS_SEEN))))
@@ -281,25 +281,29 @@ def _open_table(
         header = list(dict.fromkeys(name for record in every for name in record.named))
         if not header:
             _reject_unreadable(path, every if is_held else read_records(path, kind))
-        head += islice(every, _ROWS_SEEN) if is_held else ()
+        seen += islice(every, _ROWS_SEEN) if is_held else ()
         rows = iter(every) if is_held else read_records(path, kind)
         return rows, with_names(header, mapping, str(path), need_label, others, flags)
     first = next(records, None)
     if first is None or first.faults:  # the first row determines the columns
         _reject_unreadable(path, [] if first is None else [first, *records])
     assert first is not None
-    seen = list(islice(records, _ROWS_SEEN))
-    records = chain(seen, records)
     if is_header(first.cells, mapping):
         plain = [cell.strip() for cell in first.cells]
-        head += [Record(one.file, one.line, named=dict(zip(plain, one.cells, strict=False))) for one in seen]
+
+        def find_flags() -> list[str]:
+            seen.extend(islice(records, _ROWS_SEEN))
+            return _flag_columns([replace(one, named=dict(zip(plain, one.cells, strict=False))) for one in seen])
+
+        flags = replace(flags, find=find_flags)
         found = with_header(first.cells, mapping, str(path), need_label, others, flags)
     elif others:
         raise InputError(f"{path} has no header, so no column '{others[0]}' to filter rows by.")
     else:
-        records = chain([first], records)
-        is_first = may_flip and is_label_first([one.cells for one in (first, *seen) if one.cells])
+        seen += [first, *(islice(records, _ROWS_SEEN) if may_flip and not mapping else ())]
+        is_first = may_flip and is_label_first([one.cells for one in seen if one.cells])
         found = without_header(first.cells, mapping, str(path), need_label, is_first)
+    records = chain(seen, records)
     dialect.remarks += found.remarks
     return records, replace(found, remarks=dialect.remarks)
 
