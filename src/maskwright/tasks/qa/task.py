@@ -75,11 +75,7 @@ class QuestionAnswering(Task):
         skip_bad_rows: bool = False,
     ) -> Questions:
         """Reads questions with their answers; see `text.readers.squad.read_questions`."""
-        if columns:
-            raise InputError(
-                "Question answering has no column mapping: the columns must be named question, context and answers."
-            )
-        return read_questions(path, skip_bad_rows=skip_bad_rows)
+        return read_questions(path, skip_bad_rows=skip_bad_rows, columns=columns)
 
     @classmethod
     def from_rows(

@@ -1,7 +1,7 @@
 """Parsing of one table cell as text or label, with a reason if it is invalid.
 
 A label cell is one label, or a list of labels: a JSON list, a list as Python or numpy prints it, Label Studio's
-`{"choices": [...]}`, or `a|b`. What only the whole column shows is decided in `label_columns`. One class has one spelling:
+`{"choices": [...]}`, or `a|b`. What only the whole column shows is decided in `label_columns`. A class has one spelling:
 Unicode NFC, and 1 for 1.0.
 """
 
@@ -20,10 +20,9 @@ _LONGEST_LIST = 100_000  # characters
 NO_LABELS = LABEL_SEPARATOR  # an empty list, where an empty cell may be a missing label
 _CHOICES = frozenset({"choices"})  # the only key of Label Studio's object
 _WHOLE = re.compile(r"[-+]?\d+\.0+")
-_QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
-_ITEM = re.compile(rf"\s*({_QUOTED}|[-+]?\d+(?:\.\d*)?|True|False)\s*,?")
-_LIST = rf"\[(?:{_ITEM.pattern})*\s*\]"
-_PYTHON_LIST = re.compile(rf"{_LIST}|[({{](?:\s*(?:{_QUOTED})\s*,?)+\s*[)}}]")
+_ITEM = re.compile(
+    r"""\s*('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[-+]?\d+(?:\.\d*)?|True|False)(?=[\s,\])}])\s*,?""", re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ def one_spelling(label: str) -> str:
 
 
 def list_in(cell: Any) -> list[Any] | None:
-    """Returns the list in a cell, None if it has one label: a list, an object of choices, or the text of one of them."""
+    """Returns the list in a cell, None for one label: a list, an object of choices, or the text of one of them."""
     if isinstance(cell, dict) and cell.keys() == _CHOICES:
         return cell["choices"] if isinstance(cell["choices"], list) else [cell["choices"]]
     if not isinstance(cell, str):
@@ -120,43 +119,47 @@ def list_in(cell: Any) -> list[Any] | None:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        if text.startswith("{'choices':"):
-            return list_in(text.partition(":")[2].removesuffix("}"))
-        if len(text) > _LONGEST_LIST or not _PYTHON_LIST.fullmatch(text):
-            return None
-        return [_python_item(item) for item in _ITEM.findall(text[1:-1])]
+        text = text.removeprefix("{'choices':").removesuffix("}").strip() if text.startswith("{'choices':") else text
+        return _python_list(text)
     found = list_in(value) if isinstance(value, (list, dict)) else None
-    return found if found is None or not any(isinstance(one, (list, dict)) for one in found) else None
+    return None if found is None or any(isinstance(one, (list, dict)) for one in found) else found
+
+
+def _python_list(text: str) -> list[Any] | None:
+    """The list that Python or numpy (without commas) printed, or a tuple or set of texts; None for other text."""
+    items, place = [], 1
+    while (found := _ITEM.match(text, place)) is not None:
+        items.append(found[1])
+        place = found.end()
+    is_texts = bool(items) and all(item[0] in "'\"" for item in items)
+    if text[place:].strip() not in ("]", *((")", "}") if is_texts else ())):
+        return None
+    return [_python_item(item) for item in items]
 
 
 def _python_item(text: str) -> Any:
     if text[0] in "'\"":
         return re.sub(r"\\(.)", r"\1", text[1:-1])
-    return {"True": True, "False": False}.get(text) if text[0] in "TF" else float(text) if "." in text else int(text)
+    return text == "True" if text[0] in "TF" else float(text) if "." in text else int(text)
 
 
 def _label_as_text(cell: Any, rules: Rules) -> tuple[str, str | None]:
     """Returns the label as text ("" if missing), and the reason if it is invalid."""
-    if cell is None or (isinstance(cell, str) and not cell.strip()):
-        return "", None
+    is_plain = rules.numeric or rules.is_text
+    cells = None if is_plain else list_in(cell)
+    if cells is not None:
+        return _joined_labels(cells, rules)
     if isinstance(cell, float) and math.isnan(cell):
         return "", "the label is missing (NaN)" if rules.need_label else None
-    if isinstance(cell, bool):
-        return str(cell).lower(), None
-    if isinstance(cell, (int, float)):
-        return str(cell) if rules.numeric or rules.is_text else one_spelling(str(cell)), None
-    if not (rules.numeric or rules.is_text):
-        cells = list_in(cell)
-        if cells is not None:
-            return _joined_labels(cells, rules)
-    if not isinstance(cell, str):
+    if cell is not None and not isinstance(cell, (str, int, float)):
         return "", f"is {json_kind(cell)}, not a label"
-    if rules.numeric or rules.is_text:
-        return cell.strip(), read_text(cell)[1]
-    parts = [part.strip() for part in cell.split(LABEL_SEPARATOR)] if rules.multi_label else [cell.strip()]
+    text = "" if cell is None else str(cell).lower() if isinstance(cell, bool) else str(cell).strip()
+    if not text or is_plain:
+        return text, read_text(text)[1] if text else None
+    parts = [part.strip() for part in text.split(LABEL_SEPARATOR)] if rules.multi_label else [text]
     if not all(parts):
         return "", f"a label between two '{LABEL_SEPARATOR}' is empty"
-    return LABEL_SEPARATOR.join(map(one_spelling, parts)), read_text(cell)[1]
+    return LABEL_SEPARATOR.join(map(one_spelling, parts)), read_text(text)[1]
 
 
 def _joined_labels(cells: list[Any], rules: Rules) -> tuple[str, str | None]:

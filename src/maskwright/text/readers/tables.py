@@ -27,6 +27,7 @@ from ..formats.columns import (
     without_header,
 )
 from ..formats.dialect import Dialect
+from ..formats.fasttext import COLUMNS, is_fasttext, read_fasttext
 from ..formats.files import STDIN, file_format, read_lines
 from ..formats.label_columns import LabelColumn, LabelForm
 from ..formats.records import Record, parquet_columns, read_records
@@ -176,7 +177,7 @@ def read_texts(
     A blank line between texts is a bad row, because outputs are matched to inputs by order. label_is_text: labels are
     texts too, and without a header the last column. Raises as `read_table`.
     """
-    if file_format(path, default="txt") != "txt":
+    if not is_lines(path):
         return read_table(
             path,
             columns=columns,
@@ -201,10 +202,15 @@ def scan_texts(
 
     Rows are not kept in memory. The file must be re-readable, because JSON lines are first scanned for their names.
     """
-    if file_format(path, default="txt") == "txt":
+    if is_lines(path):
         return Columns({"text": "line"}), _good_lines(path, faults)
     records, found = _open_table(path, columns, False, [], is_held=False)
     return found, _good_rows(records, found, {}, Rules(False, False, None, None), faults)
+
+
+def is_lines(path: Path | str) -> bool:
+    """Whether each line of a file is a text, because it is no table by its name and has no labels of fastText."""
+    return file_format(path, default="txt") == "txt" and not is_fasttext(path)
 
 
 def shown(path: Path | str) -> str:
@@ -264,6 +270,8 @@ def _open_table(
     labels: see `columns.Flags`; may_flip: without a header, the label may be in the first column. The remarks of the
     columns are complete when all rows are read.
     """
+    if is_fasttext(path):
+        return read_fasttext(path), with_names(COLUMNS, mapping, str(path), need_label, others)
     kind = file_format(path)
     if kind == "txt":
         raise InputError(f"{path} is plain text: labeled text is read from .csv, .tsv, .jsonl or .parquet.")
