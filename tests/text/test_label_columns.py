@@ -216,6 +216,20 @@ def test_class_names_of_parquet_files_are_read(tmp_path, kind):
         read_table(path)
 
 
+@pytest.mark.compatibility(
+    "datasets 5.2.0",
+    theirs="a column that holds texts and lists becomes the type Json, and to_parquet stores its values as JSON text",
+    ours="such values are read as what the JSON text holds",
+)
+def test_json_columns_of_parquet_files_are_decoded(tmp_path):
+    path = tmp_path / "a.parquet"
+    write_features(path, {"text": ["a", "b"], "label": ['"x"', '["y", "z"]']}, {"label": {"_type": "Json"}})
+    assert labels(read_table(path, multi_label=None)) == ["x", "y|z"]
+    write_features(path, {"text": ["a", "b"], "label": ['"x"', "[y"]}, {"label": {"_type": "Json"}})
+    with pytest.raises(RowErrors, match="a.parquet:2: .*not the JSON that the file declares"):
+        read_table(path)
+
+
 # -- other tables --------------------------------------------------------------------------------------------
 
 
