@@ -74,7 +74,10 @@ def test_every_bad_line_is_named_and_its_sentence_can_be_left_out(tmp_path):
         ({"tokens": ["a", "b"], "tags": ["O"]}, "has 1 tags for 2 tokens"),
         ({"tokens": ["a", " "], "tags": ["O", "O"]}, "token 2 is empty"),
         ({"tokens": [], "tags": []}, "is empty"),
-        ({"tokens": ["a"], "tags": [0]}, "tag 1 is a number without a name: name the tags from 0, --columns 'classes=O|B-X|I-X'"),
+        (
+            {"tokens": ["a"], "tags": [0]},
+            "tag 1 is a number without a name: name the tags from 0, --columns 'classes=O|B-X|I-X'",
+        ),
         ({"tokens": "a b", "tags": ["O"]}, "is text, not a list"),
         ({"tokens": ["a"]}, "is missing"),
         ({"tokens": ["a\ud800"], "tags": ["O"]}, "token 1: character 2 is a lone surrogate, which is not valid text"),
