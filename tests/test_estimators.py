@@ -279,6 +279,10 @@ def test_a_model_in_memory_is_copied_not_changed(folder):
         (["a", "b"], ["p", "p"], "at least two"),
         (["a", "b"], ["p", None], "no class for item 1"),
         (["a", "b", "c"], ["p", "q", float("nan")], "no class for item 2"),
+        (["a", "b"], ["p", pandas.NA], "no class for item 1"),
+        (["a", "b"], pandas.Series(["p", pandas.NA], dtype="string"), "no class for item 1"),
+        (["a", "b"], pandas.array([1, None], dtype="Int64"), "no class for item 1"),
+        (["a", "b"], [[0, 1], [1, pandas.NA]], "no 0 or 1 for item 3"),
         (["a", "b"], ["p", 1], "different types"),
         (["a", "b"], [0.5, 1.5], "TextRegressor"),
         (["a", "b"], [float("nan"), 1.0], "no class for item 0"),
@@ -291,6 +295,35 @@ def test_a_model_in_memory_is_copied_not_changed(folder):
 def test_unusable_training_data_is_rejected_with_an_error(folder, x, y, words):
     with pytest.raises(InputError, match=words):
         mw.TextClassifier(folder, **QUICK).fit(x, y)
+
+
+MISSING = [pandas.NA, pandas.NaT, None, float("nan")]
+
+
+@pytest.mark.parametrize("missing", MISSING, ids=repr)
+@pytest.mark.parametrize(
+    ("name", "x", "targets"),
+    [
+        ("TextRegressor", ["a", "b"], lambda missing: [0.5, missing]),
+        ("TokenTagger", [["a", "b"]], lambda missing: [["O", missing]]),
+        ("MultipleChoice", [("a", ["b", "c"])] * 2, lambda missing: [0, missing]),
+        ("QuestionAnswerer", [("a?", "b")] * 2, lambda missing: ["b", [missing]]),
+    ],
+)
+@pytest.mark.compatibility(
+    "pandas 3.1.1",
+    theirs="comparing pandas.NA gives NA, whose truth value is a TypeError",
+    ours="a missing target of any kind is refused in a sentence with its item",
+)
+def test_missing_targets_are_refused_by_every_estimator(folder, name, x, targets, missing):
+    with pytest.raises(InputError, match="for item [01]"):
+        getattr(mw, name)(folder, **{k: v for k, v in QUICK.items() if k != "max_length"}).fit(x, targets(missing))
+
+
+def test_missing_classes_are_refused_in_scoring(classifier):
+    with pytest.raises(InputError, match="no class for item 1"):
+        classifier.score(X[:2], ["animal", pandas.NA])
+    assert classifier.score(X, pandas.Series(Y)) == 1.0 == classifier.score(X, Y)
 
 
 def test_a_folder_without_a_classifier_is_refused_with_what_fits(folder):

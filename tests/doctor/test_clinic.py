@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError
 from maskwright.doctor.clinic import examine
-from maskwright.doctor.fingerprints import RowFingerprints, overlap, words_of
 from maskwright.doctor.fix import check_fix, write_fixed
-from maskwright.doctor.repeats import near_pairs
 from maskwright.doctor.report import next_steps
-from maskwright.doctor.rows import Item
+from maskwright.text.fingerprints import RowFingerprints, near_pairs, overlap, words_of
 
 SYLLABLES = ["ba", "de", "ki", "lo", "mu", "pra", "sen", "tor", "vi", "xu"]
 
@@ -130,7 +128,7 @@ def test_texts_that_overlap_much_share_a_band(seed, changes):
     assert overlap(first, second) >= 0.8
     prints = RowFingerprints()
     for line, text in enumerate((first, second)):
-        prints.add(Item(text, None, "a", line, None))
+        prints.add(text, None, "a", line)
     prints.close()
     pairs, is_cut = near_pairs(prints.plain, prints.bands)
     assert pairs.tolist() == [[0, 1]] and not is_cut

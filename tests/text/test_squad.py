@@ -310,8 +310,11 @@ def test_a_file_of_another_layout_is_refused_in_words(tmp_path, text, reason):
 
 def test_other_faults_of_files_are_refused_in_words(tmp_path):
     (tmp_path / "q.csv").write_text("question,context,answers\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"SQuAD \.json"):
+    with pytest.raises(InputError, match="q.csv contains no question"):
         read_questions(tmp_path / "q.csv")
+    (tmp_path / "q.txt").write_text("who?\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"SQuAD \.json"):
+        read_questions(tmp_path / "q.txt")
     with pytest.raises(MissingFileError):
         read_questions(tmp_path / "none.json")
     (tmp_path / "latin.json").write_bytes('{"data": ["é"]}'.encode("latin-1"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,7 +74,10 @@ def test_every_bad_line_is_named_and_its_sentence_can_be_left_out(tmp_path):
         ({"tokens": ["a", "b"], "tags": ["O"]}, "has 1 tags for 2 tokens"),
         ({"tokens": ["a", " "], "tags": ["O", "O"]}, "token 2 is empty"),
         ({"tokens": [], "tags": []}, "is empty"),
-        ({"tokens": ["a"], "tags": [0]}, "tag 1 is a number, not text"),
+        (
+            {"tokens": ["a"], "tags": [0]},
+            "tag 1 is a number without a name: name the tags from 0, --columns 'classes=O|B-X|I-X'",
+        ),
         ({"tokens": "a b", "tags": ["O"]}, "is text, not a list"),
         ({"tokens": ["a"]}, "is missing"),
         ({"tokens": ["a\ud800"], "tags": ["O"]}, "token 1: character 2 is a lone surrogate, which is not valid text"),
@@ -117,3 +122,27 @@ def test_what_is_written_in_columns_is_read_again(tmp_path_factory, rows):
 def test_a_text_becomes_words_with_their_places():
     row = Sentence.of_text("To  Rome.", 3, "x")
     assert (row.words, row.spans, row.label) == (("To", "Rome", "."), [(0, 2), (4, 8), (8, 9)], None)
+
+
+def test_numbers_of_tags_are_read_by_their_names(tmp_path):
+    path = write(tmp_path / "a.jsonl", '{"tokens": ["Mara", "left"], "ner_tags": [1, 0]}\n')
+    columns = {"classes": "O|B-PER"}
+    assert read_tagged(path, columns=columns).rows[0].tags == ("B-PER", "O")
+    with pytest.raises(RowErrors, match="column 'ner_tags': tag 1 is a number without a name"):
+        read_tagged(path)
+    write(path, '{"tokens": ["Mara"], "ner_tags": [2]}\n')
+    with pytest.raises(RowErrors, match="2 is none of the 2 classes"):
+        read_tagged(path, columns=columns)
+
+
+@pytest.mark.compatibility(
+    "datasets 5.2.0",
+    theirs="to_parquet stores tags as integers, and their names only in the schema metadata",
+    ours="tags are read as the names that the metadata hold",
+)
+def test_tags_of_parquet_files_are_read_by_their_names(tmp_path):
+    names = {"feature": {"names": ["O", "B-PER"], "_type": "ClassLabel"}, "_type": "List"}
+    metadata = {"huggingface": json.dumps({"info": {"features": {"ner_tags": names}}})}
+    table = pa.table({"tokens": [["Mara", "left"]], "ner_tags": [[1, 0]]})
+    pq.write_table(table.replace_schema_metadata(metadata), tmp_path / "a.parquet")
+    assert read_tagged(tmp_path / "a.parquet").rows[0].tags == ("B-PER", "O")

@@ -17,14 +17,14 @@ from ..core.progress import track
 from ..core.registry import unknown_name
 from ..tasks.rows.contents import reader_for
 from ..tasks.spec import spec_of, task_for
+from ..text.fingerprints import RowFingerprints, near_pairs
 from ..text.readers.reader import Reader, find_reader
 from . import labels, questions, tags
 from .choices import ChoiceStatistics
 from .findings import Faults, Finding, in_order
-from .fingerprints import RowFingerprints
 from .labels import Labels
 from .questions import QuestionStatistics
-from .repeats import Repeats, find_repeats, near_findings, near_pairs, repeat_findings
+from .repeats import Repeats, find_repeats, near_findings, repeat_findings
 from .rows import Item, read_items
 from .tags import Tags
 from .texts import Characters, Constants, Lengths
@@ -163,7 +163,7 @@ def _examine(path: Path, reader: Reader, roles: Mapping[str, str], tokenizer: To
     )
     with track(f"reading {path.name}", None, "rows") as progress:
         for number, item in enumerate(read_items(path, reader, roles, seen.faults), start=1):
-            seen.lengths.see(item, seen.prints.add(item))
+            seen.lengths.see(item, seen.prints.add(item.text, item.pair, item.label, item.line))
             seen.characters.see(item)
             seen.constants.see(item)
             seen.kind.see(item)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from ..core.plural import plural
+from ..text.fingerprints import hash_text
 from ..text.readers.squad import Question
 from .findings import Finding, SourceLocation
-from .fingerprints import hash_text
 from .rows import Item
 
 _LONG_WORDS = 30

@@ -6,15 +6,18 @@ import csv
 import io
 import json
 import re
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ..core import storage
 from ..core.errors import InputError
-from ..text.formats.cells import number_error
+from ..text.formats.cells import LABEL_SEPARATOR, number_error
+from ..text.formats.dialect import Dialect
+from ..text.formats.fasttext import MARK, is_fasttext, split_line
 from ..text.formats.files import MAX_LINE_BYTES, file_format
-from ..text.formats.records import parse_object
+from ..text.formats.records import parse_object, read_records
 from ..text.readers.tables import scan_texts
 
 MOST_BYTES = 1 << 30
@@ -31,26 +34,36 @@ def relabel(path: Path, columns: Mapping[str, str], labels: Mapping[Place, str])
     if kind == "parquet":
         raise InputError("Labels of a Parquet file cannot be changed: convert it to .jsonl first.")
     lines = storage.read_bytes(path, MOST_BYTES).decode("utf-8", "surrogateescape").split("\n")
-    is_tagged = kind in ("conll", "txt") or any(word is not None for _, word in labels)
+    if is_fasttext(path):
+        kind = "fasttext"
+    is_tagged = kind in ("conll", "txt", "fasttext") or any(word is not None for _, word in labels)
     column = None if is_tagged else _label_column(path, columns)
+    dialect = Dialect()
+    if kind in ("csv", "tsv"):
+        deque(read_records(path, kind, dialect=dialect), maxlen=0)  # known after the last row
     removed: set[int] = set()
     for (line, word), label in sorted(labels.items()):
         if not 1 <= line <= len(lines):
             raise InputError(f"The file has no line {line}.")
         text, end = re.fullmatch(r"(.*?)(\r?)", lines[line - 1], re.DOTALL).groups()  # type: ignore[union-attr]  # matches any text
-        if kind in ("conll", "txt"):
+        if kind == "fasttext":
+            marks = " ".join(MARK + one for one in label.split(LABEL_SEPARATOR) if one)
+            lines[line - 1] = f"{marks} {split_line(text)[1]}" + end
+        elif kind in ("conll", "txt"):
             lines[line - 1] = _tag_replaced(text, int(columns.get("tag", "-1")), label) + end
         elif kind == "jsonl":
             key = columns.get("tag", "tags") if column is None else column[0]
             lines[line - 1] = _json_replaced(text, key, word, label) + end
-        elif kind == "tsv":
+        elif not dialect.is_quoted:
             assert column is not None
-            lines[line - 1] = _cell_replaced(text.split("\t"), column[1], label, "\t") + end
+            cells = text.split("\t")
+            lines[line - 1] = "\t".join([*cells[: column[1]], label, *cells[column[1] + 1 :]]) + end
         else:
             assert column is not None
-            cells, count = _csv_row(lines, line)
+            cells, count = _csv_row(lines, line, dialect.delimiter)
             last = line + count - 2  # index of its last line
-            lines[last] = _cell_replaced(cells, column[1], label, ",") + ("\r" if lines[last].endswith("\r") else "")
+            written = _row_written(cells, column[1], label, dialect.delimiter)
+            lines[last] = written + ("\r" if lines[last].endswith("\r") else "")
             removed |= set(range(line - 1, last))
     kept = [text for index, text in enumerate(lines) if index not in removed]
     return "\n".join(kept).encode("utf-8", "surrogateescape")
@@ -96,18 +109,16 @@ def _like(old: Any, label: str) -> Any:
     return int(label) if label.lstrip("-").isdecimal() else float(label)
 
 
-def _cell_replaced(cells: list[str], place: int, label: str, separator: str) -> str:
-    cells = [*cells[:place], label, *cells[place + 1 :]]
-    if separator == "\t":
-        return "\t".join(cells)
+def _row_written(cells: list[str], place: int, label: str, delimiter: str) -> str:
     written = io.StringIO()
-    csv.writer(written, lineterminator="\r\n").writerow(cells)  # it quotes fields with one of these characters
+    writer = csv.writer(written, delimiter=delimiter, lineterminator="\r\n")  # it quotes fields with one of these
+    writer.writerow([*cells[:place], label, *cells[place + 1 :]])
     return written.getvalue().removesuffix("\r\n")
 
 
-def _csv_row(lines: list[str], first: int) -> tuple[list[str], int]:
+def _csv_row(lines: list[str], first: int, delimiter: str) -> tuple[list[str], int]:
     """Returns the cells of the row that begins in line `first`, and the number of its lines."""
-    reader = csv.reader((f"{line}\n" for line in lines[first - 1 :]), strict=True)
+    reader = csv.reader((f"{line}\n" for line in lines[first - 1 :]), strict=True, delimiter=delimiter)
     limit = csv.field_size_limit(MAX_LINE_BYTES)  # a global of the module
     try:
         cells = next(reader)

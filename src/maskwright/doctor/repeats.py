@@ -9,11 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from ..core.plural import plural
+from ..text.fingerprints import MAX_PAIRS, NEAR, RowFingerprints, equal_rows, overlap
 from .findings import Finding, FindingCounter, Severity
-from .fingerprints import BANDS, NEAR, RowFingerprints, overlap
 from .rows import Item
-
-MAX_PAIRS = 100_000  # candidate pairs of near duplicates that are compared
 
 
 @dataclass(frozen=True)
@@ -31,15 +29,9 @@ class Repeats:
         return np.unique(np.concatenate([self.duplicates, self.conflicts, self.leaks]))
 
 
-def _groups(names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the group of equal hashes of each row, and the first row of that group: int64 [rows]."""
-    _, first, group = np.unique(names, return_index=True, return_inverse=True)
-    return group, first[group]
-
-
 def _disagree(names: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Mark the rows of groups of equal hashes with two or more labels: bool [rows]."""
-    group, first = _groups(names)
+    group, first = equal_rows(names)
     differs = np.zeros(group.max(initial=-1) + 1, dtype=bool)
     differs[group[labels != labels[first]]] = True  # from the first of its group
     return differs[group]
@@ -52,8 +44,8 @@ def find_repeats(
 
     labels_may_differ: a second label of a text is not a conflict (questions with several correct answers).
     """
-    _, first = _groups(train.exact)
-    _, plain_first = _groups(train.plain)
+    _, first = equal_rows(train.exact)
+    _, plain_first = equal_rows(train.plain)
     rows = np.arange(len(train))
     nothing = np.zeros(len(train), dtype=bool)
     conflict = nothing if labels_may_differ else _disagree(train.exact, train.label)
@@ -88,8 +80,8 @@ def repeat_findings(
         tally.count = len(rows)
         return tally.finding(name, severity, sentence, advice)
 
-    _, first = _groups(train.exact)
-    _, plain_first = _groups(train.plain)
+    _, first = equal_rows(train.exact)
+    _, plain_first = equal_rows(train.plain)
 
     def same_as(row: int) -> str:
         other = int(first[row]) if first[row] != row else int(plain_first[row])
@@ -146,27 +138,6 @@ def repeat_findings(
 
 
 # -- near duplicates ---------------------------------------------------------------------------------------
-
-
-def near_pairs(plain: np.ndarray, bands: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Return pairs of rows (first, later) that share a band and differ in more than spelling: int64 [pairs, 2].
-
-    plain [rows], bands [rows, BANDS]: as in RowFingerprints, of one file or of two concatenated. The second result is
-    True if there are more than MAX_PAIRS pairs.
-    """
-    _, first = _groups(plain)
-    kept = np.flatnonzero(first == np.arange(len(plain)))
-    found: list[np.ndarray] = []
-    for band in range(BANDS):
-        names = bands[kept, band]
-        order = np.argsort(names, kind="stable")
-        names, rows = names[order], kept[order]
-        same = np.flatnonzero((names[1:] == names[:-1]) & (names[1:] != 0))
-        starts = np.flatnonzero(np.concatenate([[True], names[1:] != names[:-1]]))
-        begin = rows[starts[np.searchsorted(starts, same, side="right") - 1]]
-        found += [np.stack([rows[same], rows[same + 1]], axis=1), np.stack([begin, rows[same + 1]], axis=1)]
-    pairs = np.unique(np.concatenate(found), axis=0) if found else np.zeros((0, 2), dtype=np.int64)
-    return pairs[:MAX_PAIRS], len(pairs) > MAX_PAIRS
 
 
 def near_findings(

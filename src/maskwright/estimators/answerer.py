@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..tasks.qa.task import QuestionAnswering
 from ..text.readers.answer_positions import find_answer
 from ..text.readers.inputs import is_frame, texts_of_table
 from ..text.readers.squad import Question, ReferenceAnswer
-from .fine_tuned import FineTuned, check_lengths
+from .fine_tuned import FineTuned, check_lengths, check_targets
 
 
 class QuestionAnswerer(FineTuned):
@@ -97,6 +97,8 @@ def _pairs(X: Any) -> list[tuple[str, str]]:  # noqa: N803
 
 
 def _texts(gold: Any) -> Sequence[str]:
+    if gold is not None:
+        check_targets([gold] if isinstance(gold, str) or not isinstance(gold, Iterable) else gold, "answer")
     texts = [gold] if isinstance(gold, str) else list(gold or [])
     return [text for text in texts if text]
 

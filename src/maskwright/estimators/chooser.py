@@ -16,7 +16,7 @@ from ..tasks.choice.task import Choice
 from ..tasks.rows.examples import Examples
 from ..text.readers.choices import ChoiceRow, choices_of
 from ..text.readers.inputs import Column, column_names, is_frame, is_table, texts_of_table
-from .fine_tuned import check_lengths
+from .fine_tuned import check_lengths, check_targets
 from .whole_text import WholeText
 
 ROLES = ("context", "question", "choices")  # the columns of a frame
@@ -112,6 +112,7 @@ def _rows(X: Any, y: Any = None, columns: Sequence[Column] | None = None) -> lis
         raise InputError(f"y must be a list of numbers, one for each row, not {type(y).__name__}.")
     labels = y.tolist() if hasattr(y, "tolist") else [_plain(label) for label in y]
     check_lengths(items, labels)
+    check_targets(labels, "number")
     return choices_of([{**item, "label": label} for item, label in zip(items, labels, strict=True)])
 
 

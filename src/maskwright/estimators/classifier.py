@@ -18,7 +18,7 @@ from ..tasks.classification.task import Classification
 from ..tasks.rows.long_texts import MAX_WINDOWS
 from ..text.readers.inputs import Column
 from ..train.schedules import Schedule
-from .fine_tuned import AdapterSettings, ModelSource, check_lengths, own_facts
+from .fine_tuned import AdapterSettings, ModelSource, check_lengths, check_targets, own_facts
 from .whole_text import WholeText
 
 
@@ -128,6 +128,7 @@ class TextClassifier(ClassifierMixin, WholeText):
         check_lengths(texts, gold)
         is_multi = gold.ndim == 2
         if is_multi:
+            check_targets(gold.ravel(), "0 or 1")
             if type_of_target(gold) != "multilabel-indicator":
                 raise InputError(
                     "A matrix y must hold 0 and 1, a column for each label (MultiLabelBinarizer makes one)."
@@ -162,6 +163,12 @@ class TextClassifier(ClassifierMixin, WholeText):
         logits = self._logits(X)
         probabilities: np.ndarray = self.task_.probabilities(logits).numpy()
         return probabilities
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
+        """Accuracy, of several labels over whole rows. Raises InputError for a missing class."""
+        gold = _as_array(y)
+        check_targets(gold.ravel())
+        return float(super().score(X, gold, sample_weight))
 
     def _weights(self, counts: np.ndarray, num_rows: int, is_multi: bool) -> list[float] | None:
         if self.class_weight is None:
@@ -200,9 +207,7 @@ def _as_array(y: Any) -> np.ndarray:
 
 def _known(labels: np.ndarray) -> np.ndarray:
     """The labels, none of which is missing. Raises InputError."""
-    missing = [index for index, label in enumerate(labels.tolist()) if label is None or label != label]  # noqa: PLR0124
-    if missing:
-        raise InputError(f"y has no class for item {missing[0]} ({len(missing)} in all): remove such texts.")
+    check_targets(labels)
     if len({type(label) for label in labels.tolist()}) > 1:
         raise InputError("y mixes classes of different types: make them all text, or all numbers.")
     return labels

@@ -15,7 +15,7 @@ from ..inference.fill_mask import FilledText, MaskFiller
 from ..inference.ready import place
 from ..inference.texts import single_texts
 from ..models.model import Model
-from .fine_tuned import ModelSource, check_lengths
+from .fine_tuned import ModelSource, check_lengths, check_targets
 
 
 class FillMask(BaseEstimator):
@@ -64,6 +64,7 @@ class FillMask(BaseEstimator):
         """Share of texts, with one mask each, whose most probable token is the word in y."""
         filler = self._filler()
         found = filler.fill(single_texts(X, "Texts with masks"), top_k=1)
+        check_targets(y, "word")
         words = [filler.token_of(str(word)) for word in y]
         check_lengths(found, words)
         return float(

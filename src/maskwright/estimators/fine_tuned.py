@@ -273,6 +273,24 @@ def check_lengths(texts: Sequence[Any], targets: Sequence[Any] | np.ndarray) -> 
         raise InputError("X is empty: at least one text is needed.")
 
 
+def check_targets(targets: Any, what: str = "class", where: str = "y") -> None:
+    """Raise InputError for missing targets: None, NaN, or the NA and NaT of pandas, whose comparisons are no bool."""
+    values = targets.tolist() if hasattr(targets, "tolist") else list(targets)
+    missing = [index for index, value in enumerate(values) if is_missing(value)]
+    if missing:
+        raise InputError(
+            f"{where} has no {what} for item {missing[0]} ({len(missing)} in all, {values[missing[0]]!r}): remove such "
+            "items."
+        )
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, or pandas.NA or NaT."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
+
+
 def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters as JSON keeps them; a dict of class weights by position is kept as text keys."""
     return {

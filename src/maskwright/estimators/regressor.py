@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 from ..core.errors import InputError
 from ..inference.texts import as_texts
 from ..tasks.regression.task import Regression
-from .fine_tuned import check_lengths
+from .fine_tuned import check_lengths, check_targets
 from .whole_text import WholeText
 
 
@@ -55,6 +55,7 @@ class TextRegressor(RegressorMixin, WholeText):
         """Train on texts and numbers. Raises InputError for targets that are not finite numbers."""
         self._check()
         texts = as_texts(X, self.columns)
+        check_targets(y, "number")
         try:
             gold = np.asarray(y, dtype=np.float64)
         except (TypeError, ValueError):
@@ -69,3 +70,8 @@ class TextRegressor(RegressorMixin, WholeText):
         """One number for each text: float64 [texts]."""
         numbers: np.ndarray = self._logits(X).squeeze(-1).double().numpy()
         return numbers
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
+        """R², as scikit-learn defines it. Raises InputError for a missing number."""
+        check_targets(y, "number")
+        return float(super().score(X, np.asarray(y, dtype=np.float64), sample_weight))

@@ -16,7 +16,7 @@ from ..tasks.tagging.task import Tagging
 from ..text.readers.inputs import is_frame
 from ..text.readers.tagged import Sentence
 from ..train.schedules import Schedule
-from .fine_tuned import AdapterSettings, FineTuned, ModelSource, check_lengths
+from .fine_tuned import AdapterSettings, FineTuned, ModelSource, check_lengths, check_targets
 
 
 class TokenTagger(FineTuned):
@@ -152,7 +152,9 @@ def _tagged(X: Any, y: Any) -> list[Sentence]:  # noqa: N803
     for number, (row, own) in enumerate(zip(rows, tags, strict=True)):
         if isinstance(own, str) or not isinstance(own, Iterable):
             raise InputError(f"Item {number} of y is not a list of tags.")
-        named = [str(tag) for tag in own]
+        given = list(own)
+        check_targets(given, "tag", f"Item {number} of y")
+        named = [str(tag) for tag in given]
         if len(named) != len(row):
             raise InputError(f"Item {number} has {len(row)} words and {len(named)} tags: they must be as many.")
         found.append(Sentence.of_words(row.words, named, number + 1, "the sentences"))

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.randomness import generator
 from ..inference.embed import TextEncoder
 from ..inference.layer_features import feature_blocks
 from ..inference.ready import room_of
 from ..models.model import Model, tokenizer_of
 from ..tasks.classification.task import Classification
+from ..tasks.rows.split import hold_out
 from ..tasks.tagging.examples import window_sentences
 from ..text.readers.tables import Row
 from ..text.readers.tagged import Sentence, is_tagged, read_tagged
@@ -51,11 +51,11 @@ def read_labeled(
 
 
 def split_rows(rows: Sequence[Labeled], seed: int = 0) -> tuple[list[Labeled], list[Labeled]]:
-    """Split rows randomly into three quarters for training and one quarter for evaluation, both in order."""
+    """Split rows into three quarters for training and one for evaluation (`tasks.rows.split`), both in order."""
     if len(rows) < 2:
         raise InputError("A probe requires at least two rows, one for training and one for evaluation.")
-    order = generator(seed, "dev rows of a probe").permutation(len(rows))  # terms: ok (random key)
-    held = set(order[: max(round(len(rows) * TEST_SHARE), 1)].tolist())
+    labels = [set(row.label or ()) if isinstance(row, Sentence) else (str(row.label),) for row in rows]
+    held = hold_out(labels, [(row.text, row.text_pair) for row in rows], TEST_SHARE, seed)
     return [row for index, row in enumerate(rows) if index not in held], [rows[index] for index in sorted(held)]
 
 

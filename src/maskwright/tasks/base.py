@@ -6,7 +6,7 @@ The training loop, commands and reports use this interface. A new task is one su
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
@@ -174,9 +174,14 @@ class Task(ABC):
         self.main_metric = metric
 
     @classmethod
-    def strata(cls, rows: Sequence[Any]) -> list[str]:
-        """Returns the stratum of each row for stratified held-out splits; one stratum if there are no classes."""
-        return [""] * len(rows)
+    def strata(cls, rows: Sequence[Any]) -> list[Collection[str]]:
+        """Returns the labels of each row that held-out rows have in the same proportions. Default: none."""
+        return [()] * len(rows)
+
+    @classmethod
+    def texts_apart(cls, rows: Sequence[Any]) -> list[tuple[str, str | None]]:
+        """Returns the text and second text of each row that are never in training and held-out rows both."""
+        return [(row.text, row.text_pair) for row in rows]
 
     @abstractmethod
     def examples(

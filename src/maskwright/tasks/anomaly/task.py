@@ -10,7 +10,7 @@ windows, each window has features and an error, and a text has the mean or maxim
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -179,9 +179,9 @@ class Anomaly(SequenceTask):
         return cls(normal, quantile, main_metric=main_metric, long=LongTexts.of(**long))
 
     @classmethod
-    def strata(cls, rows: Sequence[Row]) -> list[str]:
-        """The class of each row; "" if it has none."""
-        return [row.label or "" for row in rows]
+    def strata(cls, rows: Sequence[Row]) -> list[Collection[str]]:
+        """The class of each row, if it has one."""
+        return [(row.label,) if row.label else () for row in rows]
 
     def learns_from(self, rows: Sequence[Row]) -> list[Row]:
         """The normal rows."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -119,7 +119,7 @@ class Classification(ClassAnswers):
 
         Args:
             class_weight: None, or "balanced" for rows / (labels * rows of the label).
-            multi_label: default: True if a label contains `|`.
+            multi_label: default: True if a label contains `|` or is empty.
             threshold_for: class whose threshold is tuned on dev examples, for the best F1 or threshold_precision.
             long: see `LongTexts.of`, as for stride, pool, max_windows.
 
@@ -134,7 +134,7 @@ class Classification(ClassAnswers):
             raise RowErrors(missing)
         texts = [str(row.label) for row in train_rows]
         if multi_label is None:
-            multi_label = any(LABEL_SEPARATOR in text for text in texts)
+            multi_label = any(LABEL_SEPARATOR in text or not text for text in texts)
         counts: Counter[str] = Counter()
         for text in texts:
             counts.update(set(split_labels(text)) if multi_label else [text])
@@ -166,13 +166,19 @@ class Classification(ClassAnswers):
         *,
         columns: Mapping[str, str] | None = None,
         multi_label: bool | None = None,
+        like: Table | None = None,
         skip_bad_rows: bool = False,
     ) -> Table:
-        """Reads labeled texts or pairs: a table (`text.readers.tables`), or a layout with `Reader.read_classes`."""
+        """Reads labeled texts or pairs: a table (`text.readers.tables`), or a layout with `Reader.read_classes`.
+
+        like: training rows, whose form of labels dev rows have too.
+        """
         found = cls._read_classes(path, columns, None, skip_bad_rows)
         if found is not None:
             return found
-        return read_table(path, columns=columns, multi_label=bool(multi_label), skip_bad_rows=skip_bad_rows)
+        if like is not None:
+            multi_label = like.form.multi_label
+        return read_table(path, columns=columns, multi_label=multi_label, like=like, skip_bad_rows=skip_bad_rows)
 
     def read_known(
         self, path: Path | str, *, columns: Mapping[str, str] | None = None, skip_bad_rows: bool = False
@@ -205,9 +211,9 @@ class Classification(ClassAnswers):
         return Unscored.of_labels(found)
 
     @classmethod
-    def strata(cls, rows: Sequence[Row]) -> list[str]:
-        """The label of each row."""
-        return [str(row.label) for row in rows]
+    def strata(cls, rows: Sequence[Row]) -> list[Collection[str]]:
+        """The label, or the labels `a|b`, of each row."""
+        return [split_labels(str(row.label)) for row in rows]
 
     def target(self, label: str | None) -> int | list[float]:
         """The class number, or 0.0 / 1.0 for each label. Raises ValueError for an unknown label."""

@@ -8,7 +8,7 @@ that it was tuned on are scored with a threshold tuned on other rows (`threshold
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -75,11 +75,7 @@ class QuestionAnswering(Task):
         skip_bad_rows: bool = False,
     ) -> Questions:
         """Reads questions with their answers; see `text.readers.squad.read_questions`."""
-        if columns:
-            raise InputError(
-                "Question answering has no column mapping: the columns must be named question, context and answers."
-            )
-        return read_questions(path, skip_bad_rows=skip_bad_rows)
+        return read_questions(path, skip_bad_rows=skip_bad_rows, columns=columns)
 
     @classmethod
     def from_rows(
@@ -96,9 +92,14 @@ class QuestionAnswering(Task):
         return cls(any(row.is_impossible for row in train_rows))
 
     @classmethod
-    def strata(cls, rows: Sequence[Question]) -> list[str]:
+    def strata(cls, rows: Sequence[Question]) -> list[Collection[str]]:
         """Whether a question has an answer."""
-        return ["no answer" if row.is_impossible else "answer" for row in rows]
+        return [("no answer" if row.is_impossible else "answer",) for row in rows]
+
+    @classmethod
+    def texts_apart(cls, rows: Sequence[Question]) -> list[tuple[str, str | None]]:
+        """The context, whatever is asked about it."""
+        return [(row.context, None) for row in rows]
 
     def examples(
         self,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -117,6 +118,14 @@ class Regression(SequenceTask):
     def problem_type(self) -> str:
         """regression."""
         return "regression"
+
+    @classmethod
+    def strata(cls, rows: Sequence[Row]) -> list[Collection[str]]:
+        """The decile of each number; with fewer than 200 rows, fewer such parts."""
+        numbers = np.array([float(row.label or 0) for row in rows])
+        parts = max(min(10, len(rows) // 20), 1)
+        edges = np.quantile(numbers, np.arange(1, parts) / parts)
+        return [(str(part),) for part in np.searchsorted(edges, numbers, side="right").tolist()]
 
     def target(self, label: str | None) -> float:
         """Parses the number of a cell. Raises ValueError if it is missing, not a finite number, or out of range."""

@@ -55,7 +55,7 @@ def read_similar(
     good = [row for row in table.rows if not _fault(row, span)]
     if not good:
         raise InputError(f"{path} contains no row with a score.")
-    return Table(good, table.columns, [*table.skipped, *bad])
+    return Table(good, table.columns, [*table.skipped, *bad], groups=table.groups)
 
 
 def kind_of(rows: Sequence[Row]) -> str:

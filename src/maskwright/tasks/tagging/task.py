@@ -6,7 +6,7 @@ logits are float32 [words, labels] over all sentences, concatenated; the largest
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -82,6 +82,11 @@ class Tagging(Task):
     ) -> TaggedTable:
         """Reads tagged sentences; see `text.readers.tagged.read_tagged`."""
         return read_tagged(path, columns=columns, skip_bad_rows=skip_bad_rows)
+
+    @classmethod
+    def strata(cls, rows: Sequence[Sentence]) -> list[Collection[str]]:
+        """The different tags of each sentence."""
+        return [sorted(set(row.tags or ())) for row in rows]
 
     def why_unscored(self, rows: Sequence[Sentence]) -> Unscored | None:
         """Returns a reason if no word has a tag of this model."""

@@ -1,20 +1,24 @@
 """Maps table columns to text, text pair and label.
 
 Column names of well-known benchmarks are recognized; `--columns text=body,label=y` maps others. Without a header, two
-columns are text and label, three are text, text pair and label; any other number needs positions
-(`--columns text=3,label=1`, counted from 0).
+columns are text and label, three are text, text pair and label, or the label comes first; any other number needs
+positions (`--columns text=3,label=1`, counted from 0). Labels may also be columns of 0 and 1, one for each class.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from ...core.errors import InputError
-from .records import Record
+from .cells import LABEL_SEPARATOR
+
+if TYPE_CHECKING:
+    from .records import Record
 
 ROLES = ("text", "text_pair", "label")
+MORE_ROLES = ("group", "classes")
 # In order of precedence: a table with `text` and `sentence1` is read by `text`.
 TEXT_NAMES: tuple[tuple[str, ...], ...] = (
     ("text", "text_pair"),
@@ -29,10 +33,14 @@ TEXT_NAMES: tuple[tuple[str, ...], ...] = (
     ("source", "target"),
     ("source",),
     ("prompt",),
+    ("data",),
 )
 LABEL_NAMES = ("label", "score", "gold_label", "is_duplicate", "Quality")
 # A cell "quality" alone does not make a header: it may be a text.
-KNOWN_NAMES = frozenset(name.casefold() for names in (*TEXT_NAMES, LABEL_NAMES[:-1]) for name in names)
+KNOWN_NAMES = frozenset(name.casefold() for names in (*TEXT_NAMES[:-1], LABEL_NAMES[:-1]) for name in names)
+# Columns of Label Studio's tables besides the data and the answers.
+_EXPORT_NAMES = frozenset(("annotation_id", "annotator", "created_at", "updated_at", "lead_time", "id", "agreement"))
+_BITS = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
 
 
 @dataclass(frozen=True)
@@ -41,49 +49,107 @@ class Columns:
 
     names: role ("text", "text_pair", "label") -> column name ("column 2" without a header); positions: column name ->
     position from 0 (csv, tsv; empty for formats with named cells); width: number of columns (csv, tsv; else 0);
-    is_inferred: the roles were inferred only from the number of columns.
+    is_inferred: the roles were inferred only from the number of columns; flags: columns of 0 and 1 that are the labels;
+    group: column whose values keep rows together; classes: names for indicators and class numbers; remarks: sentences
+    about what was detected.
     """
 
     names: dict[str, str]
     positions: dict[str, int] = field(default_factory=dict)
     width: int = 0
     is_inferred: bool = False
+    flags: tuple[str, ...] = ()
+    group: str | None = None
+    classes: tuple[str, ...] = ()
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def used(self) -> list[str]:
+        """The names of all columns that are read."""
+        plain = [name for role, name in self.names.items() if not (role == "label" and self.flags)]
+        return list(dict.fromkeys([*plain, *self.flags, *((self.group,) if self.group else ())]))
+
+    def label(self, record: Record) -> Any:
+        """Returns the label cell of `record`, or the list of the columns that are 1. Raises ValueError for others."""
+        if not self.flags:
+            return self.cell(record, self.names["label"])
+        values = {name: as_bit(self.cell(record, name)) for name in self.flags}
+        for name, value in values.items():
+            if value is None:
+                raise ValueError(f"{name} is '{str(self.cell(record, name))[:60]}', not 0 or 1")
+        return [name for name, value in values.items() if value]
 
     def cell(self, record: Record, name: str) -> Any:
         """Returns the cell of `record` in column `name`; None if a JSON object lacks it."""
         return record.cells[self.positions[name]] if self.width else record.named.get(name)
 
 
+def as_bit(cell: Any) -> bool | None:
+    """The value of a cell of 0 or 1, None for any other."""
+    return _BITS.get(str(cell).strip().casefold())
+
+
 def is_header(cells: Sequence[str], mapping: Mapping[str, str] | None) -> bool:
     """Whether the first row is a header: `mapping` uses names, or the row contains a recognized name."""
-    if any(not str(name).strip().isdecimal() for name in (mapping or {}).values()):
+    if any(not str(name).strip().isdecimal() for role, name in (mapping or {}).items() if role != "classes"):
         return True
     return any(cell.strip().casefold() in KNOWN_NAMES for cell in cells)
 
 
 def with_header(
-    cells: Sequence[str], mapping: Mapping[str, str] | None, where: str, need_label: bool, others: list[str]
+    cells: Sequence[str],
+    mapping: Mapping[str, str] | None,
+    where: str,
+    need_label: bool,
+    others: list[str],
+    flags: Flags | None = None,
 ) -> Columns:
     """Returns the column mapping of a table with the header `cells`: role columns and `others` (names)."""
     plain = [cell.strip() for cell in cells]
-    found = with_names(plain, _positions_to_names(plain, mapping, where), where, need_label, others)
-    used = [*found.names.values(), *others]
-    return Columns(found.names, {name: plain.index(name) for name in used}, len(plain))
+    found = with_names(plain, _positions_to_names(plain, mapping, where), where, need_label, others, flags)
+    used = [*found.used, *others]
+    return replace(found, positions={name: plain.index(name) for name in used}, width=len(plain))
+
+
+@dataclass(frozen=True)
+class Flags:
+    """Labels as columns of 0 and 1. find: returns the names of such columns; multi_label: whether several labels are
+    expected, None for as the data has it; known: names that such a column may have (None: any).
+    """
+
+    find: Callable[[], Sequence[str]]
+    multi_label: bool | None = None
+    known: Collection[str] | None = None
 
 
 def with_names(
-    header: Sequence[str], mapping: Mapping[str, str] | None, where: str, need_label: bool, others: list[str]
+    header: Sequence[str],
+    mapping: Mapping[str, str] | None,
+    where: str,
+    need_label: bool,
+    others: list[str],
+    flags: Flags | None = None,
 ) -> Columns:
     """Returns the column mapping of a table with named cells. `mapping` (role -> name) precedes recognized names.
 
     Raises InputError if text, a required label or one of `others` has no column, or if a used name is duplicated.
     """
-    names = {role: _find(header, wanted, where) for role, wanted in check_mapping(mapping).items()}
+    wanted = check_mapping(mapping)
+    classes, group = classes_in(wanted), wanted.pop("group", None)
+    given = _flags_in(wanted, header, where)
+    names = {role: _find(header, name, where) for role, name in wanted.items()}
+    remarks: list[str] = []
     if "text" not in names:
         names = {**_recognized_text(header, where), **names}
     if "label" not in names:
         label = next((name for name in LABEL_NAMES if _has(header, name)), None)
         names |= {} if label is None else {"label": _find(header, label, where)}
+    if "text" in names and "label" not in names and need_label and not given:
+        names |= _label_of_export(header, names, where, remarks)
+        if "label" not in names and flags is not None:
+            given = _detected_flags(flags, header, names, where, remarks)
+    if given:
+        names["label"] = LABEL_SEPARATOR.join(given)
     for role in ("text", "label") if need_label else ("text",):
         if role not in names:
             raise InputError(
@@ -93,22 +159,79 @@ def with_names(
     for name in others:
         if _find(header, name, where) != name:
             raise InputError(f"{where} has no column '{name}' to filter rows by.")
-    return Columns(names)
+    group = None if group is None else _find(header, group, where)
+    return Columns(names, flags=given, group=group, classes=classes, remarks=remarks)
 
 
-def without_header(cells: Sequence[str], mapping: Mapping[str, str] | None, where: str, need_label: bool) -> Columns:
+def classes_in(mapping: dict[str, str]) -> tuple[str, ...]:
+    """Removes the class names A|B|C from a mapping and returns them. Raises InputError for invalid ones."""
+    names = tuple(name.strip() for name in mapping.pop("classes", "").split(LABEL_SEPARATOR))
+    if names == ("",):
+        return ()
+    if not all(names) or len(set(names)) < max(len(names), 2):
+        raise InputError("--columns classes= needs two or more different class names, as in 'classes=A|B|C'.")
+    return names
+
+
+def _flags_in(wanted: dict[str, str], header: Sequence[str], where: str) -> tuple[str, ...]:
+    """Removes the label from a mapping and returns its columns, if it names several, A|B|C."""
+    label = wanted.get("label", "")
+    if LABEL_SEPARATOR not in label or _has(header, label):
+        return ()
+    del wanted["label"]
+    return tuple(_find(header, name.strip(), where) for name in label.split(LABEL_SEPARATOR))
+
+
+def _label_of_export(header: Sequence[str], names: Mapping[str, str], where: str, remarks: list[str]) -> dict[str, str]:
+    """The label of a table that Label Studio exported: its only column besides the text and those of the tool."""
+    if not {"annotation_id", "annotator"} <= set(header):
+        return {}
+    rest = [name for name in header if name not in _EXPORT_NAMES and name not in names.values()]
+    if len(rest) != 1:
+        return {}
+    remarks.append(f"{where}: a table of Label Studio, whose labels are in the column '{rest[0]}'.")
+    return {"label": rest[0]}
+
+
+def _detected_flags(
+    flags: Flags, header: Sequence[str], names: Mapping[str, str], where: str, remarks: list[str]
+) -> tuple[str, ...]:
+    """The columns of 0 and 1, if several labels are expected; asks if that is not known."""
+    found = [name for name in flags.find() if name not in names.values() and name.casefold() not in _EXPORT_NAMES]
+    known = [name for name in found if flags.known is not None and name in flags.known]
+    found = known or found
+    if len(found) < 2 or flags.multi_label is False:
+        return ()
+    listed = ", ".join(f"'{name[:40]}'" for name in found[:10]) + (", ..." if len(found) > 10 else "")
+    if flags.multi_label is None:
+        raise InputError(
+            f"{where} has no column for the label, but {len(found)} columns of 0 and 1 ({listed}): pass --multi-label "
+            f"to read each as a label, or --columns label=NAME."
+        )
+    remarks.append(f"{where}: the labels are the columns of 0 and 1: {listed}.")
+    return tuple(found)
+
+
+def without_header(
+    cells: Sequence[str],
+    mapping: Mapping[str, str] | None,
+    where: str,
+    need_label: bool,
+    is_label_first: bool = False,
+) -> Columns:
     """Returns the column mapping of a table without a header, whose first row is `cells`."""
-    _reject_other_delimiter(cells, where)
     width = len(cells)
     mapping = check_mapping(mapping)
+    classes, group = classes_in(mapping), mapping.pop("group", None)
     if mapping:
         positions = {role: _position(name, width, where) for role, name in mapping.items()}
     elif width == 1 and not need_label:
         positions = {"text": 0}
-    elif width == 2:
-        positions = {"text": 0, "label": 1}
-    elif width == 3:
-        positions = {"text": 0, "text_pair": 1, "label": 2}
+    elif width in (2, 3):
+        roles = ("text", "text_pair")[: width - 1]
+        positions = {
+            role: place for place, role in enumerate(("label", *roles) if is_label_first else (*roles, "label"))
+        }
     else:
         raise InputError(
             f"{where} has {width} {'column' if width == 1 else 'columns'} and no header with recognized names: "
@@ -116,16 +239,57 @@ def without_header(cells: Sequence[str], mapping: Mapping[str, str] | None, wher
         )
     if "text" not in positions or (need_label and "label" not in positions):
         raise InputError(f"{where} has no header: specify the positions of text and label with --columns.")
-    names = {role: f"column {position + 1}" for role, position in positions.items()}
-    return Columns(names, {names[role]: position for role, position in positions.items()}, width, not mapping)
+    places = positions | ({} if group is None else {"group": _position(group, width, where)})
+    every = {role: f"column {position + 1}" for role, position in places.items()}
+    names = {role: name for role, name in every.items() if role != "group"}
+    remarks = []
+    if is_label_first and not mapping:
+        texts = " and ".join(name for role, name in names.items() if role != "label")
+        remarks.append(f"{where} has no header: column 1 is read as the label, {texts} as the text.")
+    return Columns(
+        names,
+        {every[role]: place for role, place in places.items()},
+        width,
+        not mapping,
+        group=every.get("group"),
+        classes=classes,
+        remarks=remarks,
+    )
+
+
+def is_label_first(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first rows of a table without a header have the label in their first column, not in the last.
+
+    Labels are shorter than texts, and repeat.
+    """
+    width = len(rows[0]) if rows else 0
+    columns = list(zip(*(row for row in rows if len(row) == width), strict=True))
+    if width < 2 or len(columns[0]) < 2:
+        return False
+    first, last = (_Cells.of(columns[place]) for place in (0, -1))
+    return first.length * 2 <= last.length and first.distinct <= last.distinct and first.words <= last.words
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Statistics of a column: number of different cells, mean characters and mean words."""
+
+    distinct: int
+    length: float
+    words: float
+
+    @classmethod
+    def of(cls, cells: Sequence[str]) -> _Cells:
+        count = len(cells)
+        return cls(len(set(cells)), sum(map(len, cells)) / count, sum(len(cell.split()) for cell in cells) / count)
 
 
 def check_mapping(mapping: Mapping[str, str] | None) -> dict[str, str]:
     """Returns `mapping` as a dict. Raises InputError for an unknown role, or one column in two roles."""
     ready = {role: str(name).strip() for role, name in (mapping or {}).items()}
     for role in ready:
-        if role not in ROLES:
-            raise InputError(f"Unknown column role '{role}': use {', '.join(ROLES)}.")
+        if role not in (*ROLES, *MORE_ROLES):
+            raise InputError(f"Unknown column role '{role}': use {', '.join((*ROLES, *MORE_ROLES))}.")
     if len(set(ready.values())) < len(ready):
         raise InputError("One column is mapped to two roles: use a different column for each.")
     return ready
@@ -135,7 +299,7 @@ def _positions_to_names(plain: Sequence[str], mapping: Mapping[str, str] | None,
     """Replace positions by header names, unless a column name consists of those digits."""
     ready = {}
     for role, name in check_mapping(mapping).items():
-        is_position = name.isdecimal() and not _has(plain, name)
+        is_position = name.isdecimal() and not _has(plain, name) and role != "classes"
         ready[role] = plain[_position(name, len(plain), where)] if is_position else name
     return ready
 
@@ -174,15 +338,3 @@ def _find(plain: Sequence[str], name: str, where: str) -> str:
 def _listing(plain: Sequence[str]) -> str:
     shown = ", ".join(f"'{name[:40]}'" for name in plain[:20])
     return shown + (f" and {len(plain) - 20} more" if len(plain) > 20 else "")
-
-
-def _reject_other_delimiter(cells: Sequence[str], where: str) -> None:
-    """Raise InputError for a single column that is a header with a different delimiter."""
-    separators = {";": "semicolons", "\t": "tabs", ",": "commas"}
-    for separator, name in separators.items():
-        parts = [part.strip().casefold() for part in cells[0].split(separator)]
-        if len(cells) == 1 < len(parts) and KNOWN_NAMES.intersection(parts):
-            raise InputError(
-                f"The columns of {where} are separated by {name}, but .csv means commas and .tsv means tabs: "
-                "rename or convert the file."
-            )

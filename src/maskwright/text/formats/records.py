@@ -1,8 +1,9 @@
 """Reads the rows of a table file in any format, each with its physical line and parsing errors.
 
-Comma-separated files follow RFC 4180 (quoted fields may contain commas, quotes and line breaks); tab-separated files
-are read literally; JSON lines contain one object each; in Parquet the "line" is the row number from 1. `tables` and
-`corpus` interpret the rows.
+Comma-separated files follow RFC 4180 (quoted fields may contain commas, quotes and line breaks), tab-separated files
+are read literally unless they are quoted, and `dialect` finds other delimiters; JSON lines contain one object each; in
+Parquet the "line" is the row number from 1, and an integer whose class names the file holds is read as its name.
+`tables` and `corpus` interpret the rows.
 """
 
 from __future__ import annotations
@@ -13,10 +14,15 @@ import tempfile
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from ...core.errors import InputError, MissingExtraError, RowError
+from .cells import json_kind
+from .class_names import class_names, named_value
+from .columns import KNOWN_NAMES
+from .dialect import DELIMITERS, Dialect, find_delimiter, first_lines, is_quoted
 from .files import MAX_LINE_BYTES, PACKINGS, Line, Meter, open_bytes, read_lines
 
 _PARQUET_ROWS = 1024
@@ -39,24 +45,75 @@ class Record:
 
 
 def read_records(
-    path: Path | str, kind: str, columns: Sequence[str] | None = None, meter: Meter | None = None
+    path: Path | str,
+    kind: str,
+    columns: Sequence[str] | None = None,
+    meter: Meter | None = None,
+    dialect: Dialect | None = None,
 ) -> Iterator[Record]:
     """Yields the rows of a file of format `kind` ("csv", "tsv", "jsonl", "parquet"); blank lines are skipped.
 
     columns: columns to read from Parquet (default: all; other formats always read all); meter: called periodically
-    with the number of bytes read.
+    with the number of bytes read; dialect: set to what is found while reading csv and tsv.
     """
     if kind == "parquet":
         return _read_parquet(path, columns)
-    read = {"csv": _read_csv, "tsv": _read_tsv, "jsonl": _read_jsonl}[kind]
-    return read(path, read_lines(path, meter))
+    if kind == "jsonl":
+        return _read_jsonl(path, read_lines(path, meter))
+    return _read_delimited(path, kind, read_lines(path, meter), Dialect() if dialect is None else dialect)
+
+
+def read_literal(path: Path | str) -> Iterator[Record]:
+    """Yields the rows of a tab-separated file in which quotes are text."""
+    return _read_tsv(path, read_lines(path))
+
+
+def _read_delimited(path: Path | str, kind: str, lines: Iterator[Line], dialect: Dialect) -> Iterator[Record]:
+    own = "\t" if kind == "tsv" else ","
+    head = first_lines(lines)
+    texts = [line.text for line in head if not line.fault]
+    dialect.delimiter = find_delimiter(texts, own, KNOWN_NAMES)
+    if dialect.delimiter != own:
+        dialect.remarks.append(f"{path}: the columns are separated by {DELIMITERS[dialect.delimiter]}.")
+    lines = chain(head, lines)
+    del head, texts
+    read = _read_tabs if dialect.delimiter == "\t" else _read_csv
+    yield from read(path, lines, dialect)
+
+
+def _read_tabs(path: Path | str, lines: Iterator[Line], dialect: Dialect) -> Iterator[Record]:
+    """Yields the rows of a tab-separated file; the first lines with a quote decide whether fields are quoted."""
+    width = 0
+    dialect.is_quoted = False
+    for line in lines:
+        if '"' in line.text and not line.fault:
+            window = [line, *first_lines(lines)]
+            dialect.is_quoted = is_quoted([one.text for one in window], width)
+            if dialect.is_quoted:
+                dialect.remarks.append(
+                    f"{path}: fields are quoted, as pandas and spreadsheets write tab-separated files; a doubled quote "
+                    "is read as one."
+                )
+            elif any(cell.startswith('"') for one in window for cell in one.text.split("\t")):
+                dialect.remarks.append(f"{path}: quotes are part of the text, because fields are not quoted.")
+            read = _read_csv if dialect.is_quoted else _read_tsv
+            lines = chain(window, lines)
+            del window
+            yield from read(path, lines, dialect)
+            return
+        if line.fault:
+            yield Record(str(path), line.number, faults=(_faulty(path, line),))
+        elif line.text.strip(" \r"):
+            cells = line.text.split("\t")
+            width = width or len(cells)
+            yield Record(str(path), line.number, cells=cells)
 
 
 def _faulty(path: Path | str, line: Line) -> RowError:
     return RowError(str(path), line.number, None, line.fault or "")
 
 
-def _read_tsv(path: Path | str, lines: Iterator[Line]) -> Iterator[Record]:
+def _read_tsv(path: Path | str, lines: Iterator[Line], dialect: Dialect | None = None) -> Iterator[Record]:
     for line in lines:
         if line.fault:
             yield Record(str(path), line.number, faults=(_faulty(path, line),))
@@ -96,14 +153,14 @@ def _next_row(reader: Iterator[list[str]]) -> list[str]:
         csv.field_size_limit(limit)
 
 
-def _read_csv(path: Path | str, lines: Iterator[Line]) -> Iterator[Record]:
-    """Yields the rows of a comma-separated file.
+def _read_csv(path: Path | str, lines: Iterator[Line], dialect: Dialect) -> Iterator[Record]:
+    """Yields the rows of a file with quoted fields.
 
     An unclosed quoted field extends to the next quote. It is reported at the line where it opens, and reading continues
     at the following line, so that one missing quote does not hide the rows after it.
     """
     feed = _LineFeed(lines)
-    reader = csv.reader(feed, strict=True)
+    reader = csv.reader(feed, strict=True, delimiter=dialect.delimiter)
     while True:
         feed.taken = []
         try:
@@ -114,7 +171,7 @@ def _read_csv(path: Path | str, lines: Iterator[Line]) -> Iterator[Record]:
             first = feed.taken[0]
             reason = first.fault or _csv_reason(str(error), feed.taken)
             feed.unread_lines()
-            reader = csv.reader(feed, strict=True)
+            reader = csv.reader(feed, strict=True, delimiter=dialect.delimiter)
             yield Record(str(path), first.number, faults=(RowError(str(path), first.number, None, reason),))
             continue
         first = feed.taken[0]
@@ -178,17 +235,6 @@ def deduplicated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-def json_kind(value: Any) -> str:
-    """Describes the type of a JSON value in words."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true or false"
-    return {str: "text", int: "a number", float: "a number", list: "a list", dict: "an object"}.get(
-        type(value), f"a value of type {type(value).__name__}"
-    )
-
-
 # -- Parquet -----------------------------------------------------------------------------------------------
 
 
@@ -203,11 +249,16 @@ def _read_parquet(path: Path | str, columns: Sequence[str] | None) -> Iterator[R
 
     row = 0
     with _open_parquet(path) as file:
+        classes = class_names(file.schema_arrow.metadata)
         try:
             for batch in file.iter_batches(batch_size=_PARQUET_ROWS, columns=columns):
                 for named in batch.to_pylist():
                     row += 1
-                    yield Record(str(path), row, named=named)
+                    faults = ()
+                    for name in classes.keys() & named.keys():
+                        named[name], reason = named_value(named[name], classes[name])
+                        faults += () if reason is None else (RowError(str(path), row, name, reason),)
+                    yield Record(str(path), row, named=named, faults=faults)
         except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             raise InputError(f"{path} is damaged after row {row} ({_first_line(error)}): download it again.") from None
 

@@ -16,7 +16,7 @@ from ...core.errors import ConfigError, InputError, MissingFileError, RowError, 
 from ...core.registry import unknown_name
 from ..formats.cells import Rules, read_label, read_text
 from ..formats.files import PACKINGS
-from ..formats.records import Record, read_records
+from ..formats.records import Record, read_literal
 from .tables import Row
 
 _ENTAILMENT = ("entailment", "not_entailment")
@@ -205,7 +205,7 @@ class _Positions:
 
 def _open(path: Path | str, task: GlueTask, with_labels: bool) -> tuple[_Positions, Iterator[Record]]:
     """Returns the columns of a file, and its rows after the header."""
-    records = read_records(path, "tsv")  # MRPC's .txt is also tab-separated
+    records = read_literal(path)  # MRPC's .txt is also tab-separated
     first = next(records, None)
     if first is None:
         raise InputError(f"{path} is empty.")

@@ -39,7 +39,7 @@ def read_pairs(
             warn(f"{path}: {what} skipped.")
         return Table(found, {"text": "document", "label": "first line"}, facts.bad_rows)
     mapping = {ROLES.get(role, role): name for role, name in (columns or {}).items()}
-    table = read_texts(path, columns=mapping or None, skip_bad_rows=skip_bad_rows)
+    table = read_texts(path, columns=mapping or None, skip_bad_rows=skip_bad_rows, label_is_text=True)
     if need_target and not (table.has_pair or table.has_label):
         raise InputError(f"{path} has no column for the target: specify both with --columns source=NAME,target=NAME.")
     rows = [Row(row.text, None, row.text_pair or row.label, row.line, row.file) for row in table.rows]
@@ -49,7 +49,7 @@ def read_pairs(
     good = [row for row in rows if row.label or not need_target]
     if not good:
         raise InputError(f"{path} contains no row with a target.")
-    return Table(good, table.columns, [*table.skipped, *bad])
+    return Table(good, table.columns, [*table.skipped, *bad], groups=table.groups)
 
 
 def lead_pairs(documents: Iterable[Document]) -> Iterator[Row]:

@@ -12,11 +12,13 @@ from itertools import islice
 from pathlib import Path
 
 from ...core.errors import InputError, RowError, RowErrors
+from ...core.progress import note
 from ..formats.columns import KNOWN_NAMES
+from ..formats.fasttext import is_fasttext
 from ..formats.files import STDIN, file_format
 from ..formats.records import read_records
 from .reader import Reader
-from .tables import HeaderDetector, Row, read_table, scan_texts, shown
+from .tables import HeaderDetector, Row, is_lines, read_table, scan_texts, shown
 
 _ROWS_SEEN = 20  # to recognize a table
 
@@ -37,8 +39,8 @@ class RowStream:
         self._held: list[Row] | None = None
         is_read_once = str(path) == STDIN or Path(path).is_fifo() or Path(path).is_char_device()
         if not is_read_once:
-            self.num_rows = sum(1 for _ in self._read())
-        elif file_format(path, default="txt") != "txt":
+            self.num_rows = sum(1 for _ in self._read(is_first=True))
+        elif not is_lines(path):
             # The columns of a table are known after one pass, so rows from a pipe have to be kept.
             table = read_table(path, columns=columns, need_label=False, skip_bad_rows=skip_bad_rows)
             self._held, self.num_rows, self.num_skipped = table.rows, len(table), table.num_skipped
@@ -46,8 +48,11 @@ class RowStream:
     def __iter__(self) -> Iterator[Row]:
         return iter(self._held) if self._held is not None else self._read()
 
-    def _read(self) -> Iterator[Row]:
-        """Yields one pass. After a bad row nothing more is yielded unless bad rows are skipped; the end raises them."""
+    def _read(self, is_first: bool = False) -> Iterator[Row]:
+        """Yields one pass; the first says what was detected.
+
+        After a bad row nothing more is yielded unless bad rows are skipped; the end raises them.
+        """
         faults: list[RowError] = []
         found, rows = scan_texts(self.path, self.columns, faults)
         guess = HeaderDetector(found)
@@ -63,10 +68,16 @@ class RowStream:
         if not count:
             raise InputError(f"{shown(self.path)} contains no {'valid ' if faults else ''}text.")
         guess.reject_header(self.path)
+        for remark in found.remarks if is_first else ():
+            note(remark)
 
 
 def is_table_of_texts(path: Path) -> bool:
-    """Whether a .tsv or .csv has two known column names, or mostly several words in its first column."""
+    """Whether a .tsv or .csv has two known column names, or mostly several words in its first column; or a file has
+    the labels of fastText.
+    """
+    if is_fasttext(path):
+        return True
     kind = file_format(path, default="other")
     if kind not in ("csv", "tsv") or not path.is_file():
         return False

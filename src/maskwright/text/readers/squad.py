@@ -17,6 +17,7 @@ from ..formats.files import STDIN, bare_suffix, file_format
 from ..formats.json_array import read_array
 from ..formats.records import Record, json_kind, read_records
 from .answer_positions import find_answer, position_error
+from .flat_questions import is_question_table, question_records
 from .reader import Reader
 
 
@@ -84,15 +85,21 @@ class Questions:
         return len({(fault.file, fault.line) for fault in self.skipped})
 
 
-def read_questions(path: Path | str, *, need_answers: bool = True, skip_bad_rows: bool = False) -> Questions:
+def read_questions(
+    path: Path | str,
+    *,
+    need_answers: bool = True,
+    skip_bad_rows: bool = False,
+    columns: Mapping[str, str] | None = None,
+) -> Questions:
     """Read all questions of a file, plain or compressed.
 
-    need_answers: an entry without answers is invalid. skip_bad_rows: skip invalid entries and list them in
-    `Questions.skipped` instead of raising RowErrors. Raises RowErrors (all invalid entries), InputError (unknown
+    columns: see `flat_questions.question_records`. need_answers: an entry without answers is invalid. skip_bad_rows:
+    skip invalid entries and list them in `Questions.skipped` instead of raising RowErrors. Raises RowErrors (all invalid entries), InputError (unknown
     layout, or no questions), MissingFileError.
     """
     faults: list[RowError] = []
-    rows = list(scan_questions(path, faults, need_answers=need_answers))
+    rows = list(scan_questions(path, faults, need_answers=need_answers, columns=columns))
     if faults and not skip_bad_rows:
         raise RowErrors(faults, len(rows))
     if not rows:
@@ -104,21 +111,28 @@ def is_questions(path: Path | str) -> bool:
     """Whether a file contains questions: .json by its name, or JSON lines with an answers field."""
     if str(path) != STDIN and bare_suffix(path) == ".json":
         return True
+    if is_question_table(path):
+        return True
     if file_format(path, default="txt") != "jsonl" or not Path(path).is_file():
         return False
     first = next(read_records(path, "jsonl"), None)
     return first is not None and bool({"answers", "is_impossible"} & set(first.named)) and "text" not in first.named
 
 
-def scan_questions(path: Path | str, faults: list[RowError], *, need_answers: bool = True) -> Iterator[Question]:
+def scan_questions(
+    path: Path | str,
+    faults: list[RowError],
+    *,
+    need_answers: bool = True,
+    columns: Mapping[str, str] | None = None,
+) -> Iterator[Question]:
     """Yields valid questions while reading, with one paragraph in memory at a time; errors are added to `faults`."""
     if str(path) != STDIN and bare_suffix(path) == ".json":
         records = _squad_records(path)
     else:
-        kind = file_format(path)
-        if kind not in ("jsonl", "parquet"):
-            raise InputError(f"{path} is not a questions file: use SQuAD .json, .jsonl or .parquet.")
-        records = read_records(path, kind)
+        if file_format(path) == "txt":
+            raise InputError(f"{path} is not a questions file: use SQuAD .json, .jsonl, .csv, .tsv or .parquet.")
+        records = question_records(path, columns)
     seen: dict[str, int] = {}
     for record in records:
         question, bad = _read_question(record, need_answers)
@@ -280,9 +294,13 @@ def _read_gold(entry: Any, context: str) -> tuple[ReferenceAnswer | None, str | 
 READER = Reader(
     "questions",
     "questions",
-    "questions with their passages and answers: SQuAD .json, or .jsonl or .parquet with question, context, answers",
+    "questions with their passages and answers: SQuAD .json, or a table or JSON lines with question, context, answers",
     "test.json",
-    recognizes=lambda path, columns: not columns and is_questions(path),
-    read=lambda path, columns, skip_bad_rows: read_questions(path, need_answers=False, skip_bad_rows=skip_bad_rows),
-    scan=lambda path, columns, faults: scan_questions(path, faults),
+    recognizes=lambda path, columns: (
+        bool({"question", "context", "answer"} & set(columns)) or (not columns and is_questions(path))
+    ),
+    read=lambda path, columns, skip_bad_rows: read_questions(
+        path, need_answers=False, skip_bad_rows=skip_bad_rows, columns=columns
+    ),
+    scan=lambda path, columns, faults: scan_questions(path, faults, columns=columns),
 )

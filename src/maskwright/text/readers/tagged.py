@@ -14,12 +14,14 @@ from typing import Any
 
 from ...core.errors import InputError, RowError, RowErrors
 from ..formats.cells import read_text
+from ..formats.class_names import named_value
+from ..formats.columns import classes_in
 from ..formats.files import Line, file_format, read_lines
 from ..formats.records import Record, json_kind, read_records
 from ..words import Span, split_words
 from .reader import Reader
 
-ROLES = ("token", "tag")
+ROLES = ("token", "tag", "classes")
 CONLL_ENDINGS = (".conll", ".conllu", ".iob", ".iob2", ".bio", ".bioes", ".ner", ".pos")
 DOCUMENT_MARK = "-DOCSTART-"
 
@@ -206,6 +208,8 @@ class _Named:
 
     def __init__(self, roles: Mapping[str, str], need_tags: bool) -> None:
         self.tokens, self.tags = roles.get("token", "tokens"), roles.get("tag", "tags")
+        self.classes = classes_in(dict(roles))
+        self.has_default = "tag" not in roles
         self.need_tags = need_tags
 
     def sentences(self, path: Path | str, kind: str) -> Iterator[Parsed]:
@@ -214,7 +218,13 @@ class _Named:
             yield list(record.faults) or self._sentence(record)
 
     def _sentence(self, record: Record) -> Parsed:
+        if self.has_default and self.tags not in record.named and "ner_tags" in record.named:
+            self.tags = "ner_tags"
         words, tags = record.named.get(self.tokens), record.named.get(self.tags)
+        if self.classes and isinstance(tags, list):
+            tags, reason = named_value(tags, self.classes)
+            if reason is not None:
+                return [record.fault(self.tags, reason)]
         faults = _faults(record, self.tokens, words, "token")
         if tags is not None or self.need_tags:
             faults += _faults(record, self.tags, tags, "tag")
@@ -233,6 +243,9 @@ def _faults(record: Record, name: str, cells: Any, what: str) -> list[RowError]:
     for number, cell in enumerate(cells, start=1):
         if not isinstance(cell, str):
             faults.append(record.fault(name, f"{what} {number} is {json_kind(cell)}, not text"))
+            if what == "tag" and isinstance(cell, int):
+                named = f"tag {number} is a number without a name: name the tags from 0, --columns 'classes=O|B-X|I-X'"
+                return [record.fault(name, named)]
         elif not cell.strip():
             faults.append(record.fault(name, f"{what} {number} is empty"))
         elif (reason := read_text(cell)[1]) is not None:

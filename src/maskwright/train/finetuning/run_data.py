@@ -11,12 +11,13 @@ from ...core import registry
 from ...core.errors import InputError, RowError
 from ...core.plural import plural
 from ...core.progress import note, warn
-from ...core.randomness import generator
 from ...hub.folders import LoadReport
 from ...tasks.base import AnyTable, Task
 from ...tasks.data import TaskData
 from ...tasks.rows.contents import check_content
+from ...tasks.rows.split import hold_out
 from ...tasks.spec import spec_of
+from ...text.readers.tables import Table
 from ...text.readers.tagged import Sentence
 from .config import FinetuneConfig
 
@@ -63,10 +64,10 @@ class RunData(TaskData):
 
 
 def read_data(config: FinetuneConfig) -> LabeledData:
-    """Read train and dev; without dev, hold out a tenth of train, stratified by class if there are classes."""
+    """Read train and dev; without dev, hold out a tenth of train (`tasks.rows.split`)."""
     train_table = _table(config, config.train, config.train_target)
     if config.dev is not None:
-        dev_table = _table(config, config.dev, config.dev_target)
+        dev_table = _table(config, config.dev, config.dev_target, like=train_table)
         return LabeledData(train_table.rows, dev_table.rows, False, train_table.num_skipped + dev_table.num_skipped)
     rows = train_table.rows
     if len(rows) < 10:
@@ -74,7 +75,13 @@ def read_data(config: FinetuneConfig) -> LabeledData:
         raise InputError(
             f"{config.train} has {plural(len(rows), noun)}; 10 are needed to hold out a dev split. Pass --dev FILE."
         )
-    dev = _hold_out(registry.resolve("task", config.task_name).strata(rows), config.seed)
+    cls: type[Task] = registry.resolve("task", config.task_name)
+    lines = getattr(train_table, "groups", None)
+    groups = [lines[row.line] for row in rows] if lines else None
+    try:
+        dev = hold_out(cls.strata(rows), cls.texts_apart(rows), DEV_SHARE, config.seed, groups)
+    except InputError as error:
+        raise InputError(f"{config.train}: {error} Pass --dev FILE.") from None
     are = "is" if len(dev) == 1 else "are"
     note(f"No --dev: {len(dev):,} of {len(rows):,} training rows {are} held out.")
     return LabeledData(
@@ -85,27 +92,20 @@ def read_data(config: FinetuneConfig) -> LabeledData:
     )
 
 
-def _table(config: FinetuneConfig, path: Path, target: Path | None = None) -> AnyTable:
+def _table(config: FinetuneConfig, path: Path, target: Path | None = None, like: AnyTable | None = None) -> AnyTable:
+    """like: the training rows, if their form is that of the dev rows as well."""
     cls: type[Task] = registry.resolve("task", config.task_name)
     if target is None and not config.columns:
         check_content(path, config.task_name)
+    settings = {name: getattr(config, name) for name in spec_of(config.task_name).read_settings}
+    if isinstance(like, Table) and "multi_label" in settings:
+        settings["like"] = like
     table = cls.read(
         path if target is None else (path, target),  # type: ignore[arg-type]  # of translation alone
         columns=config.columns or None,
         skip_bad_rows=config.skip_bad_rows,
-        **{name: getattr(config, name) for name in spec_of(config.task_name).read_settings},
+        **settings,
     )
     if table.num_skipped:
         warn(f"{path}: {plural(table.num_skipped, 'bad row is', 'bad rows are')} skipped.")
     return table
-
-
-def _hold_out(labels: Sequence[str], seed: int) -> set[int]:
-    """Indices of the dev examples: a tenth of each label, at least one of a label with two rows or more."""
-    chosen: set[int] = set()
-    for label in sorted(set(labels)):
-        rows = [number for number, other in enumerate(labels) if other == label]
-        count = max(round(len(rows) * DEV_SHARE), 1) if len(rows) > 1 else 0
-        order = generator(seed, f"set aside {label}").permutation(len(rows))  # terms: ok
-        chosen.update(rows[place] for place in order[:count].tolist())
-    return chosen

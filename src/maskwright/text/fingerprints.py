@@ -14,11 +14,10 @@ from zlib import crc32
 
 import numpy as np
 
-from .rows import Item
-
 BANDS, BAND_ROWS = 6, 3  # texts with a bigram overlap of 80% share a band with probability 98.6%
 NEAR = 0.8
 MIN_WORDS = 6  # shorter texts get no bands
+MAX_PAIRS = 100_000  # candidate pairs of near duplicates that are compared
 _BLOCK = 2048
 _WORD = re.compile(r"\w+")
 _MULTIPLY = np.random.Generator(np.random.PCG64(17)).integers(1, 1 << 62, BANDS * BAND_ROWS, dtype=np.uint64) * 2 + 1
@@ -61,16 +60,16 @@ class RowFingerprints:
         self._bands: list[np.ndarray] = []
         self._waiting: list[np.ndarray] = []
 
-    def add(self, item: Item) -> int:
+    def add(self, text: str, pair: str | None = None, label: str | None = None, line: int = 0) -> int:
         """Add a row; returns its number of words."""
-        first = words_of(item.text)
-        second = [] if item.pair is None else words_of(item.pair)
-        whole = item.text if item.pair is None else f"{item.text}\x1f{item.pair}"
-        letters = "".join(first) + ("" if item.pair is None else "\x1f" + "".join(second))
+        first = words_of(text)
+        second = [] if pair is None else words_of(pair)
+        whole = text if pair is None else f"{text}\x1f{pair}"
+        letters = "".join(first) + ("" if pair is None else "\x1f" + "".join(second))
         self._columns["exact"].append(hash_text(whole))
         self._columns["plain"].append(hash_text(letters if letters.strip("\x1f") else whole))
-        self._columns["label"].append(0 if item.label is None else hash_text(item.label))
-        self._columns["line"].append(item.line)
+        self._columns["label"].append(0 if label is None else hash_text(label))
+        self._columns["line"].append(line)
         if self.with_bands:
             every = first + second
             codes = [crc32(word.encode("utf-8", "surrogatepass")) for word in every] if len(every) >= MIN_WORDS else []
@@ -121,3 +120,30 @@ def _bands(rows: list[np.ndarray]) -> np.ndarray:
             name = (name ^ least) * _MIX
         result[hashable, band] = name | np.uint64(1)
     return result
+
+
+def equal_rows(names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the group of equal hashes of each row, and the first row of that group: int64 [rows]."""
+    _, first, group = np.unique(names, return_index=True, return_inverse=True)
+    return group, first[group]
+
+
+def near_pairs(plain: np.ndarray, bands: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Return pairs of rows (first, later) that share a band and differ in more than spelling: int64 [pairs, 2].
+
+    plain [rows], bands [rows, BANDS]: as in RowFingerprints, of one file or of two concatenated. The second result is
+    True if there are more than MAX_PAIRS pairs.
+    """
+    _, first = equal_rows(plain)
+    kept = np.flatnonzero(first == np.arange(len(plain)))
+    found: list[np.ndarray] = []
+    for band in range(BANDS):
+        names = bands[kept, band]
+        order = np.argsort(names, kind="stable")
+        names, rows = names[order], kept[order]
+        same = np.flatnonzero((names[1:] == names[:-1]) & (names[1:] != 0))
+        starts = np.flatnonzero(np.concatenate([[True], names[1:] != names[:-1]]))
+        begin = rows[starts[np.searchsorted(starts, same, side="right") - 1]]
+        found += [np.stack([rows[same], rows[same + 1]], axis=1), np.stack([begin, rows[same + 1]], axis=1)]
+    pairs = np.unique(np.concatenate(found), axis=0) if found else np.zeros((0, 2), dtype=np.int64)
+    return pairs[:MAX_PAIRS], len(pairs) > MAX_PAIRS

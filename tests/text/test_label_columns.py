@@ -1,0 +1,250 @@
+"""What a label cell can be: lists in every spelling, indicators, class names, and what is asked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from maskwright.core.errors import InputError, RowErrors
+from maskwright.tasks.classification.task import Classification
+from maskwright.text.readers.tables import Table, read_table, read_texts
+
+
+def table(folder: Path, cells: list, multi_label: bool | None = None, name: str = "a.jsonl", **columns: str) -> Table:
+    path = folder / name
+    if name.endswith(".csv"):
+        quoted = ['"' + str(cell).replace('"', '""') + '"' for cell in cells]
+        path.write_text("text,label\n" + "".join(f"text {n},{cell}\n" for n, cell in enumerate(quoted)))
+    else:
+        path.write_text(
+            "".join(json.dumps({"text": f"text {n}", "label": cell}) + "\n" for n, cell in enumerate(cells))
+        )
+    return read_table(path, multi_label=multi_label, columns=columns or None)
+
+
+def labels(found: Table) -> list[str | None]:
+    return [row.label for row in found.rows]
+
+
+LISTS = ["a|b", "a", "", "b|c"]
+
+
+@pytest.mark.parametrize("multi_label", [None, True])
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [["a", "b"], ["a"], [], ["b", "c"]],
+        ['["a", "b"]', '["a"]', "[]", '["b","c"]'],
+        ["['a', 'b']", "['a']", "[]", "['b', 'c']"],
+        ["['a' 'b']", "['a']", "[]", "['b'\n 'c']"],
+        ["{'a', 'b'}", "('a',)", "[]", "('b', 'c')"],
+        ['{"choices": ["a", "b"]}', "a", "[]", '{"choices": ["b", "c"]}'],
+        [{"choices": ["a", "b"]}, "a", [], {"choices": ["b", "c"]}],
+        ["a|b", "a", "[]", "b | c"],
+    ],
+    ids=["JSON", "JSON text", "Python", "numpy", "set and tuple", "Label Studio", "objects", "bar"],
+)
+@pytest.mark.compatibility(
+    "datasets 5.2.0",
+    theirs="to_csv writes a list of labels as numpy prints it, ['a' 'b'], without commas",
+    ours="lists as JSON, Python and numpy print them, and Label Studio's choices, are several labels",
+)
+def test_lists_are_several_labels_in_every_spelling(tmp_path, capsys, cells, multi_label):
+    for name in ("a.jsonl", "a.csv"):
+        found = table(tmp_path, cells, multi_label, name)
+        assert labels(found) == LISTS and found.form.multi_label
+        assert ("lists of labels" in capsys.readouterr().err) == (multi_label is None)
+    assert Classification.from_rows(found.rows).multi_label
+
+
+def test_lists_are_refused_with_the_setting_where_a_row_has_one_class(tmp_path):
+    with pytest.raises(RowErrors, match="a.jsonl:1.*--multi-label"):
+        table(tmp_path, [["a", "b"], ["a"]], False)
+    assert labels(table(tmp_path, [["a"], ["b"]])) == ["a", "b"]  # lists of one are classes
+    assert not table(tmp_path, [["a"], ["b"]]).form.multi_label
+
+
+@pytest.mark.parametrize(("mark", "name"), [(",", "commas"), ("#", "#"), (";", "semicolons"), (", ", "commas")])
+@pytest.mark.compatibility(
+    "Doccano 1.8",
+    theirs="exports several classes of a text to CSV as job#news",
+    ours="read as several labels with --multi-label; without it the question is asked",
+)
+def test_a_separator_is_asked_for_or_said(tmp_path, capsys, mark, name):
+    cells = ["job", f"job{mark}news", "travel", f"travel{mark}news"]
+    for file in ("a.csv", "a.jsonl"):
+        with pytest.raises(InputError, match="--multi-label if they are lists, or --no-multi-label"):
+            table(tmp_path, cells, None, file)
+        assert labels(table(tmp_path, cells, False, file)) == cells
+        assert labels(table(tmp_path, cells, True, file)) == ["job", "job|news", "travel", "travel|news"]
+        assert f"separated by {name}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("multi_label", [None, True])
+def test_class_names_with_a_comma_are_no_lists(tmp_path, multi_label):
+    cells = ["Food, drink", "Arts, crafts", "Toys", "C#", "Food, drink", "Home; garden"]
+    assert labels(table(tmp_path, cells, multi_label, "a.csv")) == cells
+    with_bar = ["Food, drink|Toys", "Toys", "Food", "drink"]
+    assert labels(table(tmp_path, with_bar, multi_label, "a.csv")) == with_bar
+
+
+def test_dev_labels_have_the_form_of_the_training_labels(tmp_path):
+    train = table(tmp_path, ["job", "job,news", "travel,news", "travel"], True)
+    (tmp_path / "dev.jsonl").write_text('{"text": "x", "label": "travel,job"}\n')
+    assert labels(Classification.read(tmp_path / "dev.jsonl", like=train)) == ["travel|job"]
+    names = table(tmp_path, ["Food, drink|Toys", "Toys"], None)
+    (tmp_path / "dev.jsonl").write_text('{"text": "x", "label": "Food, drink"}\n')
+    assert labels(Classification.read(tmp_path / "dev.jsonl", like=names)) == ["Food, drink"]
+
+
+def test_a_model_reads_the_labels_that_it_knows(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "x", "label": "job,news"}\n{"text": "y", "label": ["job"]}\n')
+    task = Classification(["job", "news", "Food, drink"], True)
+    assert labels(task.read_known(path)) == ["job|news", "job"]
+    path.write_text('{"text": "x", "label": "Food, drink"}\n{"text": "y", "label": "sport"}\n')
+    with pytest.raises(RowErrors, match=r"a.jsonl:2: .*unknown label 'sport'"):
+        task.read_known(path)
+
+
+# -- one class, several spellings ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        ([1, 1.0, "1", "1.0", 0], ["1", "1", "1", "1", "0"]),
+        (["caf\u00e9", "cafe\u0301"], ["caf\u00e9", "caf\u00e9"]),
+        ([[1.0, 2], ["1"], ["2.0"]], ["1|2", "1", "2"]),
+        ([1.5, "1.5", "v1.0", "01"], ["1.5", "1.5", "v1.0", "01"]),
+    ],
+)
+@pytest.mark.compatibility(
+    "pandas 3.1.1",
+    theirs="writes an integer column with a missing value as 1.0, 2.0",
+    ours="1, 1.0 and '1' are one class, as are NFC and NFD spellings",
+)
+def test_a_class_has_one_spelling(tmp_path, cells, expected):
+    assert labels(table(tmp_path, cells)) == expected
+
+
+def test_models_that_know_another_spelling_read_it(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "x", "label": 1}\n{"text": "y", "label": "cafe\\u0301"}\n')
+    assert labels(Classification(["1.0", "caf\u00e9"]).read_known(path)) == ["1.0", "caf\u00e9"]
+
+
+def test_targets_of_generation_stay_as_they_are(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('source,label\na,1.0\nb,"[""x"", ""y""]"\nc,cafe\u0301\n')
+    found = read_texts(path, label_is_text=True)
+    assert labels(found) == ["1.0", '["x", "y"]', "cafe\u0301"]
+
+
+# -- zeros and ones ------------------------------------------------------------------------------------------
+
+
+def test_indicators_need_names(tmp_path):
+    bits = [[1, 0, 0], [0, 1, 1], [0, 0, 0]]
+    for cells in (bits, [[bool(bit) for bit in row] for row in bits], ["[1, 0, 0]", "[0 1 1]", "0|0|0"]):
+        with pytest.raises(InputError, match="lists of 3 zeros and ones without class names.*classes="):
+            table(tmp_path, cells, True)
+        assert labels(table(tmp_path, cells, True, classes="travel|job|news")) == ["travel", "job|news", ""]
+    with pytest.raises(InputError, match="names 2 classes: name 3"):
+        table(tmp_path, bits, True, classes="travel|job")
+    with pytest.raises(InputError, match="two or more different class names"):
+        table(tmp_path, bits, True, classes="travel|travel")
+    assert labels(table(tmp_path, [[0], [0, 2], []], None, classes="a|b|c")) == ["a", "a|c", ""]  # class numbers
+    assert labels(table(tmp_path, [0, 1.0, "2"], None, classes="a|b|c")) == ["a", "b", "c"]
+    with pytest.raises(InputError, match="'job' is a name itself"):
+        table(tmp_path, ["travel", "job"], None, classes="a|b")
+
+
+ONE_HOT = "id,text,travel,job,news\n7,one,1,0,0\n8,two,0,1,1\n9,three,0,0,0\n"
+
+
+def test_columns_of_zeros_and_ones_are_asked_for_or_said(tmp_path, capsys):
+    path = tmp_path / "a.csv"
+    path.write_text(ONE_HOT)
+    with pytest.raises(InputError, match="3 columns of 0 and 1 .'travel', 'job', 'news'.: pass --multi-label"):
+        read_table(path, multi_label=None)
+    assert labels(read_table(path, multi_label=True)) == ["travel", "job|news", ""]
+    assert "the labels are the columns of 0 and 1" in capsys.readouterr().err
+    chosen = read_table(path, multi_label=True, columns={"label": "travel|job"})
+    assert labels(chosen) == ["travel", "job", ""]
+    assert labels(Classification(["job", "news"], True).read_known(path)) == ["", "job|news", ""]
+    path.write_text(ONE_HOT.replace("two,0", "two,yes"))
+    with pytest.raises(RowErrors, match="a.csv:3: .*travel is 'yes', not 0 or 1"):
+        read_table(path, multi_label=True, columns={"label": "travel|job"})
+    rows = [{"text": "one", "x": 1, "y": False}, {"text": "two", "x": 0, "y": True}]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for name in ("a.parquet", "a.jsonl"):
+        assert labels(read_table(tmp_path / name, multi_label=True)) == ["x", "y"]
+
+
+# -- Parquet with class names --------------------------------------------------------------------------------
+
+
+def write_features(path: Path, columns: dict, features: dict) -> None:
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    pq.write_table(pa.table(columns).replace_schema_metadata(metadata), path)
+
+
+@pytest.mark.parametrize("kind", ["Sequence", "List", "LargeList"])
+@pytest.mark.compatibility(
+    "datasets 5.2.0",
+    theirs="to_parquet stores a ClassLabel as integers, and its names only in the schema metadata 'huggingface'",
+    ours="integers of labels, lists of labels and tags are read as the names that the metadata hold; -1 is missing",
+)
+def test_class_names_of_parquet_files_are_read(tmp_path, kind):
+    path = tmp_path / "a.parquet"
+    label = {"names": ["neg", "pos"], "_type": "ClassLabel"}
+    write_features(path, {"text": ["a", "b"], "label": [1, 0]}, {"label": label, "text": {"_type": "Value"}})
+    assert labels(read_table(path)) == ["pos", "neg"]
+    write_features(path, {"text": ["a", "b"], "label": [[1, 0], []]}, {"label": {"feature": label, "_type": kind}})
+    assert labels(read_table(path, multi_label=None)) == ["pos|neg", ""]
+    write_features(path, {"text": ["a", "b"], "label": [1, -1]}, {"label": label})
+    with pytest.raises(RowErrors, match="a.parquet:2: .*the label is missing"):
+        read_table(path)
+    write_features(path, {"text": ["a", "b"], "label": [1, 2]}, {"label": label})
+    with pytest.raises(RowErrors, match="a.parquet:2: .*2 is none of the 2 classes"):
+        read_table(path)
+
+
+@pytest.mark.compatibility(
+    "datasets 5.2.0",
+    theirs="a column that holds texts and lists becomes the type Json, and to_parquet stores its values as JSON text",
+    ours="such values are read as what the JSON text holds",
+)
+def test_json_columns_of_parquet_files_are_decoded(tmp_path):
+    path = tmp_path / "a.parquet"
+    write_features(path, {"text": ["a", "b"], "label": ['"x"', '["y", "z"]']}, {"label": {"_type": "Json"}})
+    assert labels(read_table(path, multi_label=None)) == ["x", "y|z"]
+    write_features(path, {"text": ["a", "b"], "label": ['"x"', "[y"]}, {"label": {"_type": "Json"}})
+    with pytest.raises(RowErrors, match="a.parquet:2: .*not the JSON that the file declares"):
+        read_table(path)
+
+
+# -- other tables --------------------------------------------------------------------------------------------
+
+
+def test_tables_of_label_studio_and_doccano_are_read(tmp_path, capsys):
+    path = tmp_path / "a.csv"
+    path.write_text("annotation_id,annotator,id,lead_time,mood,text\n1,1,1,2.5,good,one\n2,1,2,3.5,bad,two\n")
+    assert labels(read_table(path)) == ["good", "bad"]
+    assert "Label Studio" in capsys.readouterr().err
+    path.write_text("id,data,label\n1,one,good\n2,two,bad\n")
+    assert [(row.text, row.label) for row in read_table(path).rows] == [("one", "good"), ("two", "bad")]
+
+
+def test_a_column_keeps_rows_together(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("text,label,person\none,a,Mara\ntwo,b,Tom\n")
+    assert read_table(path, columns={"group": "person"}).groups == {2: "Mara", 3: "Tom"}
+    with pytest.raises(InputError, match="no column 'team'"):
+        read_table(path, columns={"group": "team"})
