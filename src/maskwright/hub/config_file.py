@@ -20,8 +20,9 @@ from .family import Family, families, family_named
 from .model_type import infer_family
 from .weights import stored_names
 
-FILE = "config.json"
+FILE, GENERATION = "config.json", "generation_config.json"
 MOST_LABELS = 100_000
+_FORCED_END = "forced_eos_token_id"
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,9 @@ def read_config(folder: Path, names: Callable[[], Iterable[str]] | None = None) 
     if not isinstance(values, dict):
         raise ModelFolderError(f"{path} is not a JSON object, so this is not a model folder.")
     family = _family(path, values, names or partial(stored_names, folder))
+    if _FORCED_END in family.names and (folder / GENERATION).is_file():  # which then counts, as in transformers
+        generation = storage.read_json(folder / GENERATION)
+        values |= {_FORCED_END: generation.get(_FORCED_END) if isinstance(generation, dict) else None}
     try:
         config = ModelConfig(**family.to_ours(values))
     except ConfigError as error:

@@ -32,7 +32,7 @@ from .adapters import FACT, adapter_files, has_own_tokenizer, is_adapter, load_a
 from .adapters import FILE as ADAPTER_WEIGHTS
 from .assemble import Checkpoint, LoadReport, assemble, plan_head
 from .card import adapter_card, model_card, without_folders
-from .config_file import read_config, write_config
+from .config_file import GENERATION, read_config, write_config
 from .download import find_folder
 from .family import Family, family_for
 from .int8_rows import to_rows
@@ -45,7 +45,6 @@ SENTENCE_HEADS = (None, "mlm", "pretraining")
 
 __all__ = ["STORED", "LoadReport", "load_model", "read_facts", "save_model"]
 
-GENERATION = "generation_config.json"
 INT8 = "int8"  # storage of weights, by rows
 STORED = "stored"
 TARGET_TOKENIZER = "target_tokenizer"  # subfolder of the target tokenizer, if separate

@@ -20,7 +20,7 @@ from .allowed import Allows, of_texts
 from .beam import Beams, search_beams
 from .causal import first_difference
 from .recurrent_translation import RecurrentTranslationDecoder
-from .rules import Rules, StartedDecoder
+from .rules import Decoder, Rules, StartedDecoder
 from .search import GeneratedText, grow
 from .steps import TargetDecoder, cache_dtype, steps_of
 
@@ -96,7 +96,7 @@ class ForcedEnd:
     Implements `rules.Decoder`.
     """
 
-    def __init__(self, decoder: StartedDecoder, end_id: int, max_new_tokens: int) -> None:
+    def __init__(self, decoder: Decoder, end_id: int, max_new_tokens: int) -> None:
         self._decoder, self._end_id, self._left = decoder, end_id, max_new_tokens
 
     def start(self) -> Tensor:
@@ -168,7 +168,7 @@ def translate_ids(
         started = target_decoder(model, batch, limit)
         prompts = [[started.start_id]] * len(chosen)
         forced = None if allows is not None else model.config.forced_eos_token_id
-        decoder = started if forced is None else ForcedEnd(started, forced, limit)
+        decoder: Decoder = started if forced is None else ForcedEnd(started, forced, limit)
         if allows is None and beams.width == 1:
             rules = Rules(greedy=True)
             greedy = grow(decoder, prompts, rules, max_new_tokens=limit, end_ids=end_ids, banned_ids=banned_ids)
