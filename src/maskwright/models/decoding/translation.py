@@ -100,15 +100,15 @@ class ForcedEnd:
         self._decoder, self._end_id, self._left = decoder, end_id, max_new_tokens
 
     def start(self) -> Tensor:
-        """As of the decoder."""
+        """float32 logits [rows, vocab] of the first target token."""
         return self._forced(self._decoder.start())
 
     def step(self, tokens: Tensor) -> Tensor:
-        """As of the decoder."""
+        """Appends tokens, int64 [rows]: float32 logits [rows, vocab] of the next token."""
         return self._forced(self._decoder.step(tokens))
 
     def keep(self, rows: Tensor, *, same_texts: bool = False) -> None:
-        """As of the decoder."""
+        """Keeps only `rows`, int64 [kept]."""
         self._decoder.keep(rows, same_texts=same_texts)
 
     def _forced(self, logits: Tensor) -> Tensor:
