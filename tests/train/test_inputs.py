@@ -28,6 +28,7 @@ from maskwright.experiments.rare.run import rare_lab
 from maskwright.train.distillation.config import DistillConfig
 from maskwright.train.distillation.distill import distill
 from maskwright.train.finetuning import finetune as finetune_module
+from maskwright.train.finetuning import run_data
 from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.finetuning.finetune import finetune
 from maskwright.train.finetuning.multi_task.config import MultiTaskConfig
@@ -234,6 +235,19 @@ def test_a_run_of_an_older_version_resumes_and_says_so_once(tmp_path: Path, caps
         finetune(config)
     finetune(config, restart=True)
     assert "cannot be compared" not in capsys.readouterr().err
+
+
+def test_a_checkpoint_of_other_rows_of_the_same_files_is_not_resumed(tmp_path: Path, monkeypatch):
+    config = replace(finetuning(tmp_path, epochs=1), dev=None)
+    finetune(config)
+    for name in ("result.json", "seed-0/result.json"):
+        (config.output / name).unlink()
+    assert not finetune(config).already_finished
+    for name in ("result.json", "seed-0/result.json"):
+        (config.output / name).unlink()
+    monkeypatch.setattr(run_data, "DEV_SHARE", 0.3)  # as a later version might
+    with pytest.raises(RunError, match=r"other training data \(.*reads or splits them differently"):
+        finetune(config)
 
 
 def test_the_results_of_a_finished_run_can_be_read_without_its_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
+from ..core.errors import RunError
 from ..core.progress import note, track
 from ..core.randomness import derive_seed
 from ..data.batch import Batch
@@ -93,6 +94,13 @@ class Job(Protocol):
     def restore(self, state: dict[str, Any]) -> None: ...
 
 
+@runtime_checkable
+class Fingerprinted(Protocol):
+    """A job whose training data have a digest."""
+
+    def fingerprint(self) -> str: ...
+
+
 class Window:
     """Sums since the last logged record. Checkpoints store them, so the log continues exactly."""
 
@@ -146,7 +154,8 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
     """
     group = Group() if run is None else run.group
     _check_processes(group, job, settings)
-    step, window, moments = _resume(job, run)
+    data = job.fingerprint() if run is not None and isinstance(job, Fingerprinted) else ""
+    step, window, moments = _resume(job, run, data)
     share_weights(group, job.model)
     job.model.train()
     sharded = _sharded(job, group, settings)
@@ -189,7 +198,7 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
                     steps.after_evaluation(partial(_evaluate, job, step, settings.steps, run))
                 clock.skip()
             if run is not None and (step % settings.checkpoint_every == 0 or step == settings.steps or stop.is_due):
-                _save(job, optimizer, run, steps, settings, step, window)
+                _save(job, optimizer, run, steps, settings, step, window, data)
                 clock.skip()
             _stop_if_requested(stop, run, step, settings.steps)
         steps.end()
@@ -287,8 +296,12 @@ def _backward(
     return outcomes
 
 
-def _resume(job: Job, run: RunFolder | None) -> tuple[int, Window, Mapping[str, Tensor]]:
-    """Restore the newest checkpoint, which the first process reads. Returns its step, sums and optimizer state."""
+def _resume(job: Job, run: RunFolder | None, data: str) -> tuple[int, Window, Mapping[str, Tensor]]:
+    """Restore the newest checkpoint, which the first process reads. Returns its step, sums and optimizer state.
+
+    data: digest of the training data; RunError if the checkpoint was made with others, as by another version that reads
+    or splits the same files differently.
+    """
     if run is None:
         return 0, Window(), {}
     group = run.group
@@ -299,6 +312,12 @@ def _resume(job: Job, run: RunFolder | None) -> tuple[int, Window, Mapping[str, 
     if found is None:
         run.rewind(0)
         return 0, Window(), {}
+    if found.get("data", data) != data:
+        raise RunError(
+            f"The checkpoints in {run.checkpoints} were made with other training data ({found['data']}; now {data}), "
+            "although no file has changed: this version reads or splits them differently. Resume with the version that "
+            "began the run, or use --restart to discard it and restart from scratch."
+        )
     job.restore(found["job"])
     run.rewind(found["step"])
     note(f"Resuming from step {found['step']:,}.")
@@ -316,9 +335,11 @@ def _save(
     settings: LoopSettings,
     step: int,
     window: Window,
+    data: str,
 ) -> None:
     windows = run.group.gather(dict(window.sums))
     state = {"job": job.state(), "window": dict(Window.merged(windows).sums), "threads": torch.get_num_threads()}
+    state["data"] = data
     if len(windows) > 1:
         state["windows"] = windows  # the sums of each process, for an exact log
 
