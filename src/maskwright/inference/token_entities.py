@@ -120,8 +120,9 @@ def _of_tokens(windows: Sequence[Encoding], outputs: Sequence[Tensor], temperatu
     logits = np.stack([row.numpy() for row in rows]) / temperature
     if not np.isfinite(logits).all():
         raise InputError("The model's outputs are not finite: its weights are damaged, or try --precision fp32.")
-    shares: np.ndarray = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return shares / shares.sum(axis=1, keepdims=True)
+    raised = np.exp(logits - logits.max(axis=1, keepdims=True))
+    shares: np.ndarray = raised / raised.sum(axis=1, keepdims=True)
+    return shares
 
 
 def _units(
