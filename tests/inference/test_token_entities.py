@@ -51,11 +51,14 @@ def test_entities_are_those_of_the_pipeline(folders, name, strategy):
             assert one["word"] == text[one["start"] : one["end"]]
 
 
-@pytest.mark.parametrize("ignored", [["O"], ["O", "PER"], ["B-LOC"]])
-def test_ignored_tags_are_left_out(folders, ignored):
-    whole = entities(folders["bio"], TEXTS, "simple", None, ())
-    found = entities(folders["bio"], TEXTS, "simple", None, ignored)
-    assert found == [[one for one in row if one["entity_group"] not in ignored] for row in whole]
+@pytest.mark.parametrize(
+    ("strategy", "ignored"), [("simple", ["O"]), ("first", ["O", "PER"]), ("none", ["B-LOC"]), ("none", ["O", "I-PER"])]
+)
+def test_ignored_tags_are_left_out(folders, strategy, ignored):
+    whole = entities(folders["bio"], TEXTS, strategy, None, ())
+    found = entities(folders["bio"], TEXTS, strategy, None, ignored)
+    key = "entity" if strategy == "none" else "entity_group"
+    assert found == [[one for one in row if one[key] not in ignored] for row in whole] != whole
 
 
 @pytest.mark.compatibility(
@@ -91,6 +94,8 @@ def test_a_long_text_is_read_whole(folders):
         ("bio", ("simple", 1000), "stride is 1000"),
         ("bio", ("simple", -1), "stride is -1"),
         ("bio", ("simple", None, ("PERS",)), "PERS"),
+        ("bio", ("simple", None, ("B-PER",)), "ignored type 'B-PER'"),
+        ("bio", ("none", None, ("PER",)), "ignored tag 'PER'"),
         ("crf", ("simple",), "CRF"),
     ],
 )

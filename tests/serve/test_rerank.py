@@ -97,8 +97,8 @@ def test_a_cross_encoder_trained_on_qnli_puts_the_answer_first(data_folder, tmp_
         with (data_folder / "qnli" / name).open(encoding="utf-8", newline="") as file:
             return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))[:most]
 
-    train = read("train.tsv", 1000)
-    model = TextClassifier(str(minilm_folder()), epochs=1, lr=2e-4, max_length=96, device="cpu", precision="fp32")
+    train = read("train.tsv", 2500)
+    model = TextClassifier(str(minilm_folder()), epochs=2, device="cpu", precision="fp32")
     model.fit([(row["question"], row["sentence"]) for row in train], [row["label"] for row in train])
     model.save(tmp_path / "m")
     assert api.open_predictor(tmp_path / "m", **HERE).task.relevant == "entailment"
@@ -109,7 +109,7 @@ def test_a_cross_encoder_trained_on_qnli_puts_the_answer_first(data_folder, tmp_
         for place, question in enumerate(questions):
             texts = [right[questions[(place + step) % len(questions)]] for step in range(10)]
             first += server.post("/rerank", {"query": question, "texts": texts}).json()[0]["index"] == 0
-    assert first >= 20  # of 40; none at all if the other class decided
+    assert first >= 30
 
 
 @pytest.mark.parametrize("foreign", [True, False])

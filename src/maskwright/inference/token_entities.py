@@ -55,7 +55,7 @@ def prepare_entities(
         predictor: Of a token classification model.
         strategy: One of STRATEGIES; "none" gives {"entity", "index", ...} for each token instead.
         stride: Tokens that neighboring windows of a long text share (None: a quarter).
-        ignored: Tags or entity types that are left out.
+        ignored: Entity types that are left out; with "none" and for tags without a scheme, tags.
 
     Raises:
         InputError: unknown strategy or ignored tag, stride too large, or a model whose CRF tags words together.
@@ -69,7 +69,7 @@ def prepare_entities(
             "An aggregation strategy or stride needs a tag for each token, but the CRF of this model tags the words of "
             "a sentence together."
         )
-    check_ignored(task, ignored)
+    check_ignored(task, ignored, strategy)
     room = predictor.max_length - len(tokenizer(""))
     shared = room // 4 if stride is None else stride
     if not 0 <= shared < room:
@@ -97,12 +97,14 @@ def prepare_entities(
     return Prepared(task.forward(predictor.model), examples, counts, finish)
 
 
-def check_ignored(task: Task, ignored: Sequence[str]) -> None:
-    """Raises InputError for a tag or type that the model does not have."""
-    known = {OUTSIDE, *task.labels, *(split_tag(label)[1] for label in task.labels)}
+def check_ignored(task: Task, ignored: Sequence[str], strategy: str | None) -> None:
+    """Raises InputError for what the model does not have: a tag, or for entities a type."""
+    assert isinstance(task, Tagging)
+    of_tokens = strategy == "none" or task.scheme is None
+    known = dict.fromkeys(task.labels if of_tokens else (split_tag(label)[1] or label for label in task.labels))
     for tag in ignored:
-        if tag not in known:
-            raise InputError(unknown_name("ignored tag", tag, task.labels[:20]))
+        if tag != OUTSIDE and tag not in known:
+            raise InputError(unknown_name("ignored tag" if of_tokens else "ignored type", tag, list(known)[:20]))
 
 
 def _of_tokens(windows: Sequence[Encoding], outputs: Sequence[Tensor], temperature: float) -> np.ndarray:
@@ -118,8 +120,9 @@ def _of_tokens(windows: Sequence[Encoding], outputs: Sequence[Tensor], temperatu
     logits = np.stack([row.numpy() for row in rows]) / temperature
     if not np.isfinite(logits).all():
         raise InputError("The model's outputs are not finite: its weights are damaged, or try --precision fp32.")
-    shares: np.ndarray = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return shares / shares.sum(axis=1, keepdims=True)
+    raised = np.exp(logits - logits.max(axis=1, keepdims=True))
+    shares: np.ndarray = raised / raised.sum(axis=1, keepdims=True)
+    return shares
 
 
 def _units(

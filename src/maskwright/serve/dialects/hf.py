@@ -82,7 +82,7 @@ async def tag(call: Call) -> Response:
     given = body.parameters
     ignored = (OUTSIDE,) if given.ignore_labels is None else given.ignore_labels
     try:
-        check_ignored(model.predictor.task, ignored)
+        check_ignored(model.predictor.task, ignored, given.aggregation_strategy)
     except InputError as error:
         raise wrong_value(str(error), "parameters.ignore_labels") from None
     if given.aggregation_strategy is None and given.stride is None and OUTSIDE in ignored:  # words, as in training

@@ -62,7 +62,10 @@ class TagParameters(Body):
     ] = None
     ignore_labels: Annotated[
         list[str] | None,
-        Field(max_length=1000, description="Tags or types that are left out; O. Without O, words are as with first."),
+        Field(
+            max_length=1000,
+            description="Types that are left out, with none tags; O. Without O, words are as with first.",
+        ),
     ] = None
     stride: Annotated[
         int | None,
