@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import InputError, RowErrors
+from ...core.progress import note
 from ..formats.cells import list_in
 from ..formats.columns import LABEL_NAMES
+from ..formats.dialect import Dialect
 from ..formats.files import file_format
 from ..formats.records import Record, parquet_columns, read_records
 
@@ -64,11 +66,14 @@ def question_records(path: Path | str, columns: Mapping[str, str] | None = None)
         if role not in ROLES:
             raise InputError(f"Unknown column role '{role}' of questions: use {', '.join(ROLES)}.")
     kind = file_format(path)
-    records = read_records(path, kind)
+    dialect = Dialect()
+    records = read_records(path, kind, dialect=dialect)
     if kind in ("csv", "tsv"):
         records = _named(path, records, columns or {})
     for record in records:
         yield record if record.faults else replace(record, named=_as_squad(record.named, columns or {}))
+    for remark in dialect.remarks:
+        note(remark)
 
 
 def _named(path: Path | str, records: Iterator[Record], columns: Mapping[str, str]) -> Iterator[Record]:

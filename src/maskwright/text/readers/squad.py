@@ -95,8 +95,8 @@ def read_questions(
     """Read all questions of a file, plain or compressed.
 
     columns: see `flat_questions.question_records`. need_answers: an entry without answers is invalid. skip_bad_rows:
-    skip invalid entries and list them in `Questions.skipped` instead of raising RowErrors. Raises RowErrors (all invalid entries), InputError (unknown
-    layout, or no questions), MissingFileError.
+    skip invalid entries and list them in `Questions.skipped` instead of raising RowErrors. Raises RowErrors (all
+    invalid entries), InputError (unknown layout, or no questions), MissingFileError.
     """
     faults: list[RowError] = []
     rows = list(scan_questions(path, faults, need_answers=need_answers, columns=columns))
