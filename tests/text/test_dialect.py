@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -137,3 +138,17 @@ def test_a_header_with_the_label_first_is_suggested_in_its_order(tmp_path):
     )
     with pytest.raises(InputError, match="--columns label=team,text=body if .* --columns label=0,text=1 if it is data"):
         read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_quoted"),
+    [("mrpc/dev.tsv", False), ("rte/dev.tsv", False), ("sms_spam/dev.tsv", False), ("agnews/dev.tsv", True)],
+)
+def test_real_files_are_quoted_or_not(name, is_quoted):
+    path = Path(os.environ.get("MASKWRIGHT_DATA", "none")) / name
+    if not path.is_file():
+        pytest.skip(f"needs {name} in MASKWRIGHT_DATA")
+    dialect = Dialect()
+    rows = list(read_records(path, "tsv", dialect=dialect))
+    assert not any(record.faults for record in rows) and len({len(record.cells) for record in rows}) == 1
+    assert dialect.is_quoted == is_quoted
