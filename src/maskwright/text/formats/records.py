@@ -21,7 +21,7 @@ from typing import Any
 from ...core.errors import InputError, MissingExtraError, RowError
 from .cells import json_kind
 from .class_names import class_names, named_value
-from .columns import KNOWN_NAMES
+from .column_names import KNOWN_NAMES
 from .dialect import DELIMITERS, Dialect, find_delimiter, first_lines, is_quoted
 from .files import MAX_LINE_BYTES, PACKINGS, Line, Meter, open_bytes, read_lines
 

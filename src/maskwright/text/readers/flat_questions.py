@@ -16,7 +16,7 @@ from typing import Any
 from ...core.errors import InputError, RowErrors
 from ...core.progress import note
 from ..formats.cells import list_in
-from ..formats.columns import LABEL_NAMES
+from ..formats.column_names import LABEL_NAMES
 from ..formats.dialect import Dialect
 from ..formats.files import file_format
 from ..formats.records import Record, parquet_columns, read_records
