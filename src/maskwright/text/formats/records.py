@@ -254,7 +254,7 @@ def _read_parquet(path: Path | str, columns: Sequence[str] | None) -> Iterator[R
             for batch in file.iter_batches(batch_size=_PARQUET_ROWS, columns=columns):
                 for named in batch.to_pylist():
                     row += 1
-                    faults = ()
+                    faults: tuple[RowError, ...] = ()
                     for name in classes.keys() & named.keys():
                         named[name], reason = named_value(named[name], classes[name])
                         faults += () if reason is None else (RowError(str(path), row, name, reason),)

@@ -107,7 +107,7 @@ def _as_squad(named: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str,
     found["id"] = None if found["id"] == "" else found["id"]
     name = columns.get("answer") or answer_column(list(named))
     answers = named.get(name) if name is not None else None
-    starts = next((named[one] for one in (columns.get("answer_start"), *_STARTS) if one in named), None)
+    starts = next((named[one] for one in (columns.get("answer_start", ""), *_STARTS) if one in named), None)
     is_impossible = _flag(named.get("is_impossible"))
     if isinstance(answers, str):
         answers = _answers_in(answers) if answers.strip() else None

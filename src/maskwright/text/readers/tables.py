@@ -130,7 +130,7 @@ def read_table(
     if not (numeric or is_text):
         known = None if labels is None else frozenset(labels)
         column = LabelColumn(
-            str(path), multi_label, known, found.classes, like and like.form, need_label, found.remarks
+            str(path), multi_label, known, found.classes, None if like is None else like.form, need_label, found.remarks
         )
         rows, form = _settled(rows, column, found.names.get("label"), faults)
     for remark in found.remarks:
