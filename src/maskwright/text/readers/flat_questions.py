@@ -62,9 +62,7 @@ def question_records(path: Path | str, columns: Mapping[str, str] | None = None)
 
     columns: role -> column name, of ROLES; default: recognized names. Raises InputError for a missing column.
     """
-    for role in columns or {}:
-        if role not in ROLES:
-            raise InputError(f"Unknown column role '{role}' of questions: use {', '.join(ROLES)}.")
+    check_roles(columns)
     kind = file_format(path)
     dialect = Dialect()
     records = read_records(path, kind, dialect=dialect)
@@ -74,6 +72,13 @@ def question_records(path: Path | str, columns: Mapping[str, str] | None = None)
         yield record if record.faults else replace(record, named=_as_squad(record.named, columns or {}))
     for remark in dialect.remarks:
         note(remark)
+
+
+def check_roles(columns: Mapping[str, str] | None) -> None:
+    """Raises InputError for a role that questions do not have."""
+    for role in columns or {}:
+        if role not in ROLES:
+            raise InputError(f"Unknown column role '{role}' of questions: use {', '.join(ROLES)}.")
 
 
 def _named(path: Path | str, records: Iterator[Record], columns: Mapping[str, str]) -> Iterator[Record]:
