@@ -162,8 +162,11 @@ def test_what_cannot_be_used_is_refused_in_words(tmp_path):
         QuestionAnswering().examples([ask(CONTEXT, known=False)], tokenizer(), 64, file="dev.json")
     with pytest.raises(InputError, match="no usable question"):
         QuestionAnswering().examples([ask(CONTEXT, known=False)], tokenizer(), 64, skip_bad_rows=True)
-    with pytest.raises(InputError, match="no column mapping"):
+    with pytest.raises(InputError, match="Unknown column role 'text' of questions"):
         QuestionAnswering.read(tmp_path / "q.json", columns={"text": "body"})
+    (tmp_path / "q.json").write_text('{"data": []}')
+    with pytest.raises(InputError, match="no columns to map"):
+        QuestionAnswering.read(tmp_path / "q.json", columns={"question": "body"})
     for facts in ({"may_refuse": "yes"}, {"threshold": 3}):
         with pytest.raises(ModelFolderError):
             QuestionAnswering.from_json({"task": "qa", **facts})

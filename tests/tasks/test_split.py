@@ -12,7 +12,7 @@ from maskwright.core.errors import InputError
 from maskwright.tasks.classification.task import Classification
 from maskwright.tasks.qa.task import QuestionAnswering
 from maskwright.tasks.regression.task import Regression
-from maskwright.tasks.rows.split import hold_out
+from maskwright.tasks.rows.split import group_rows, hold_out
 from maskwright.text.readers.squad import Question
 from maskwright.text.readers.tables import Row
 
@@ -74,6 +74,20 @@ def test_equal_and_nearly_equal_texts_are_on_one_side():
     held = hold_out([(str(row % 3),) for row in range(600)], rows, 0.1, 0)
     assert 50 <= len(held) <= 70
     assert {row % 200 for row in held}.isdisjoint(row % 200 for row in set(range(600)) - held)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("Der Termin am Montag wurde leider kurzfristig abgesagt, sagt Anna.", None),
+         ("der  termin am montag wurde leider kurzfristig verlegt, sagt anna", None)),
+        (("我昨天在北京买了一本新书。", None), ("我昨天在北京买了一本旧书", None)),
+        (("A man sleeps.", "A man is asleep."), ("a man is asleep", "A MAN SLEEPS")),
+    ],
+)  # fmt: skip
+def test_nearly_equal_texts_of_any_script_are_one_group(one, other):
+    group = group_rows([one, *texts(50), other], 5).tolist()
+    assert group[0] == group[-1] and len(set(group)) == 51
 
 
 def test_rows_of_one_group_are_on_one_side():

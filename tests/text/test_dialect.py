@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from pathlib import Path
 
 import pytest
 
-from maskwright.core.errors import RowErrors
+from maskwright.core.errors import InputError, RowErrors
 from maskwright.text.formats.dialect import Dialect
 from maskwright.text.formats.records import read_records
 from maskwright.text.readers.row_stream import RowStream
@@ -128,3 +129,26 @@ def test_without_a_header_the_label_may_come_first(tmp_path, capsys, content, te
     row = read_table(path).rows[0]
     assert (row.text, row.label) == (text, label)
     assert ("column 1 is read as the label" in capsys.readouterr().err) == content.startswith(label)
+
+
+def test_a_header_with_the_label_first_is_suggested_in_its_order(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(
+        "team,body\n" + "travel,Mara moved to Lisbon.\njob,Oskar joined a firm.\ntravel,Tom moved on.\n" * 2
+    )
+    with pytest.raises(InputError, match="--columns label=team,text=body if .* --columns label=0,text=1 if it is data"):
+        read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_quoted"),
+    [("mrpc/dev.tsv", False), ("rte/dev.tsv", False), ("sms_spam/dev.tsv", False), ("agnews/dev.tsv", True)],
+)
+def test_real_files_are_quoted_or_not(name, is_quoted):
+    path = Path(os.environ.get("MASKWRIGHT_DATA", "none")) / name
+    if not path.is_file():
+        pytest.skip(f"needs {name} in MASKWRIGHT_DATA")
+    dialect = Dialect()
+    rows = list(read_records(path, "tsv", dialect=dialect))
+    assert not any(record.faults for record in rows) and len({len(record.cells) for record in rows}) == 1
+    assert dialect.is_quoted == is_quoted

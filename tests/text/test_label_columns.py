@@ -61,6 +61,11 @@ def test_lists_are_several_labels_in_every_spelling(tmp_path, capsys, cells, mul
     assert Classification.from_rows(found.rows).multi_label
 
 
+def test_a_missing_list_is_named_with_the_remedy(tmp_path):
+    with pytest.raises(RowErrors, match=r"a.jsonl:2: .*the label is missing: write \[\] for a row without labels"):
+        table(tmp_path, [["a", "b"], None, ["a"]])
+
+
 def test_lists_are_refused_with_the_setting_where_a_row_has_one_class(tmp_path):
     with pytest.raises(RowErrors, match="a.jsonl:1.*--multi-label"):
         table(tmp_path, [["a", "b"], ["a"]], False)

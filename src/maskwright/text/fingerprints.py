@@ -19,7 +19,8 @@ NEAR = 0.8
 MIN_WORDS = 6  # shorter texts get no bands
 MAX_PAIRS = 100_000  # candidate pairs of near duplicates that are compared
 _BLOCK = 2048
-_WORD = re.compile(r"\w+")
+_UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # Chinese and Japanese, a word per character
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
 _MULTIPLY = np.random.Generator(np.random.PCG64(17)).integers(1, 1 << 62, BANDS * BAND_ROWS, dtype=np.uint64) * 2 + 1
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(32)

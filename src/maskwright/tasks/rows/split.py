@@ -16,7 +16,7 @@ import numpy as np
 
 from ...core.errors import InputError
 from ...core.randomness import generator
-from ...text.fingerprints import NEAR, RowFingerprints, equal_rows, near_pairs, overlap
+from ...text.fingerprints import NEAR, RowFingerprints, equal_rows, near_pairs, overlap, words_of
 
 Texts = tuple[str, str | None]
 
@@ -85,6 +85,9 @@ def group_rows(texts: Sequence[Texts], largest: int, groups: Sequence[str] | Non
 
     Nearly equal texts share a group up to `largest` rows, so that texts from one template can still be divided.
     """
+    texts = [
+        (text, pair) if pair is None or text.casefold() <= pair.casefold() else (pair, text) for text, pair in texts
+    ]  # pairs of either order
     prints = RowFingerprints()
     for text, pair in texts:
         prints.add(text, pair)
@@ -114,7 +117,14 @@ def group_rows(texts: Sequence[Texts], largest: int, groups: Sequence[str] | Non
 
 
 def _is_near(one: Texts, other: Texts) -> bool:
+    """Whether most of the words, or of their bigrams, of two rows are the same."""
+    if (one[1] is None) != (other[1] is None):
+        return False
     return all(
-        left == right or (left is not None and right is not None and overlap(left, right) >= NEAR)
-        for left, right in zip(one, other, strict=True)
+        left == right or _overlap(left or "", right or "") >= NEAR for left, right in zip(one, other, strict=True)
     )
+
+
+def _overlap(one: str, other: str) -> float:
+    words, others = set(words_of(one)), set(words_of(other))
+    return max(len(words & others) / max(len(words | others), 1), overlap(one, other))

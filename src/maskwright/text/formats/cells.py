@@ -1,8 +1,8 @@
 """Parsing of one table cell as text or label, with a reason if it is invalid.
 
 A label cell is one label, or a list of labels: a JSON list, a list as Python or numpy prints it, Label Studio's
-`{"choices": [...]}`, or `a|b`. What only the whole column shows is decided in `label_columns`. A class has one spelling:
-Unicode NFC, and 1 for 1.0.
+`{"choices": [...]}`, or `a|b`. What only the whole column shows is decided in `label_columns`. A class has one
+spelling: Unicode NFC, and 1 for 1.0.
 """
 
 from __future__ import annotations

@@ -9,35 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...core.errors import InputError
 from .cells import LABEL_SEPARATOR
-
-if TYPE_CHECKING:
-    from .records import Record
+from .column_names import KNOWN_NAMES, LABEL_NAMES, TEXT_NAMES
+from .records import Record
 
 ROLES = ("text", "text_pair", "label")
 MORE_ROLES = ("group", "classes")
-# In order of precedence: a table with `text` and `sentence1` is read by `text`.
-TEXT_NAMES: tuple[tuple[str, ...], ...] = (
-    ("text", "text_pair"),
-    ("text",),
-    ("sentence1", "sentence2"),
-    ("#1 String", "#2 String"),
-    ("premise", "hypothesis"),
-    ("question1", "question2"),
-    ("question", "sentence"),
-    ("question", "context"),
-    ("sentence",),
-    ("source", "target"),
-    ("source",),
-    ("prompt",),
-    ("data",),
-)
-LABEL_NAMES = ("label", "score", "gold_label", "is_duplicate", "Quality")
-# A cell "quality" alone does not make a header: it may be a text.
-KNOWN_NAMES = frozenset(name.casefold() for names in (*TEXT_NAMES[:-1], LABEL_NAMES[:-1]) for name in names)
 # Columns of Label Studio's tables besides the data and the answers.
 _EXPORT_NAMES = frozenset(("annotation_id", "annotator", "created_at", "updated_at", "lead_time", "id", "agreement"))
 _BITS = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}

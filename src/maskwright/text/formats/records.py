@@ -21,7 +21,7 @@ from typing import Any
 from ...core.errors import InputError, MissingExtraError, RowError
 from .cells import json_kind
 from .class_names import class_names, named_value
-from .columns import KNOWN_NAMES
+from .column_names import KNOWN_NAMES
 from .dialect import DELIMITERS, Dialect, find_delimiter, first_lines, is_quoted
 from .files import MAX_LINE_BYTES, PACKINGS, Line, Meter, open_bytes, read_lines
 
@@ -254,7 +254,7 @@ def _read_parquet(path: Path | str, columns: Sequence[str] | None) -> Iterator[R
             for batch in file.iter_batches(batch_size=_PARQUET_ROWS, columns=columns):
                 for named in batch.to_pylist():
                     row += 1
-                    faults = ()
+                    faults: tuple[RowError, ...] = ()
                     for name in classes.keys() & named.keys():
                         named[name], reason = named_value(named[name], classes[name])
                         faults += () if reason is None else (RowError(str(path), row, name, reason),)

@@ -15,8 +15,9 @@ from typing import Any
 
 from ...core.errors import InputError, RowError, RowErrors
 from ...core.plural import plural
-from ...core.progress import warn
+from ...core.progress import note, warn
 from ..formats.cells import read_text
+from ..formats.dialect import Dialect
 from ..formats.files import HUB, STDIN, Line, Meter, expand, file_format, read_lines
 from ..formats.records import Record, read_records
 from ..sentences import split_sentences
@@ -250,9 +251,12 @@ def _texts(name: str, kind: str, text_field: str, meter: Meter) -> Iterator[tupl
         for row, value in enumerate(hub_rows(name, text_field), start=1):
             yield row, value, []
         return
-    records = read_records(name, kind, [text_field], meter)
+    dialect = Dialect()
+    records = read_records(name, kind, [text_field], meter, dialect)
     if kind in ("csv", "tsv"):
         yield from _cells(name, records, text_field)
+        for remark in dialect.remarks:
+            note(remark)
         return
     for record in records:
         yield record.line, record.named.get(text_field), list(record.faults)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..formats.columns import LABEL_NAMES, TEXT_NAMES
+from ..formats.column_names import LABEL_NAMES, TEXT_NAMES
 from ..formats.files import file_format
 from ..formats.records import parquet_columns, read_records
 

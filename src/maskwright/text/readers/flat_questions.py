@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import InputError, RowErrors
+from ...core.progress import note
 from ..formats.cells import list_in
-from ..formats.columns import LABEL_NAMES
+from ..formats.column_names import LABEL_NAMES
+from ..formats.dialect import Dialect
 from ..formats.files import file_format
 from ..formats.records import Record, parquet_columns, read_records
 
@@ -60,15 +62,23 @@ def question_records(path: Path | str, columns: Mapping[str, str] | None = None)
 
     columns: role -> column name, of ROLES; default: recognized names. Raises InputError for a missing column.
     """
-    for role in columns or {}:
-        if role not in ROLES:
-            raise InputError(f"Unknown column role '{role}' of questions: use {', '.join(ROLES)}.")
+    check_roles(columns)
     kind = file_format(path)
-    records = read_records(path, kind)
+    dialect = Dialect()
+    records = read_records(path, kind, dialect=dialect)
     if kind in ("csv", "tsv"):
         records = _named(path, records, columns or {})
     for record in records:
         yield record if record.faults else replace(record, named=_as_squad(record.named, columns or {}))
+    for remark in dialect.remarks:
+        note(remark)
+
+
+def check_roles(columns: Mapping[str, str] | None) -> None:
+    """Raises InputError for a role that questions do not have."""
+    for role in columns or {}:
+        if role not in ROLES:
+            raise InputError(f"Unknown column role '{role}' of questions: use {', '.join(ROLES)}.")
 
 
 def _named(path: Path | str, records: Iterator[Record], columns: Mapping[str, str]) -> Iterator[Record]:
@@ -102,7 +112,7 @@ def _as_squad(named: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str,
     found["id"] = None if found["id"] == "" else found["id"]
     name = columns.get("answer") or answer_column(list(named))
     answers = named.get(name) if name is not None else None
-    starts = next((named[one] for one in (columns.get("answer_start"), *_STARTS) if one in named), None)
+    starts = next((named[one] for one in (columns.get("answer_start", ""), *_STARTS) if one in named), None)
     is_impossible = _flag(named.get("is_impossible"))
     if isinstance(answers, str):
         answers = _answers_in(answers) if answers.strip() else None

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ...core.errors import InputError, RowError, RowErrors
 from ...core.progress import note
-from ..formats.columns import KNOWN_NAMES
+from ..formats.column_names import KNOWN_NAMES
 from ..formats.fasttext import is_fasttext
 from ..formats.files import STDIN, file_format
 from ..formats.records import read_records

@@ -17,7 +17,7 @@ from ..formats.files import STDIN, bare_suffix, file_format
 from ..formats.json_array import read_array
 from ..formats.records import Record, json_kind, read_records
 from .answer_positions import find_answer, position_error
-from .flat_questions import is_question_table, question_records
+from .flat_questions import check_roles, is_question_table, question_records
 from .reader import Reader
 
 
@@ -95,8 +95,8 @@ def read_questions(
     """Read all questions of a file, plain or compressed.
 
     columns: see `flat_questions.question_records`. need_answers: an entry without answers is invalid. skip_bad_rows:
-    skip invalid entries and list them in `Questions.skipped` instead of raising RowErrors. Raises RowErrors (all invalid entries), InputError (unknown
-    layout, or no questions), MissingFileError.
+    skip invalid entries and list them in `Questions.skipped` instead of raising RowErrors. Raises RowErrors (all
+    invalid entries), InputError (unknown layout, or no questions), MissingFileError.
     """
     faults: list[RowError] = []
     rows = list(scan_questions(path, faults, need_answers=need_answers, columns=columns))
@@ -127,7 +127,10 @@ def scan_questions(
     columns: Mapping[str, str] | None = None,
 ) -> Iterator[Question]:
     """Yields valid questions while reading, with one paragraph in memory at a time; errors are added to `faults`."""
+    check_roles(columns)
     if str(path) != STDIN and bare_suffix(path) == ".json":
+        if columns:
+            raise InputError(f"{path} has the layout of SQuAD, which has no columns to map: remove --columns.")
         records = _squad_records(path)
     else:
         if file_format(path) == "txt":

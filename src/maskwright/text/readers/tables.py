@@ -130,7 +130,7 @@ def read_table(
     if not (numeric or is_text):
         known = None if labels is None else frozenset(labels)
         column = LabelColumn(
-            str(path), multi_label, known, found.classes, like and like.form, need_label, found.remarks
+            str(path), multi_label, known, found.classes, None if like is None else like.form, need_label, found.remarks
         )
         rows, form = _settled(rows, column, found.names.get("label"), faults)
     for remark in found.remarks:
@@ -152,6 +152,13 @@ def _settled(
 ) -> tuple[list[Row], LabelForm]:
     """Returns the rows with the labels that the whole column shows; adds the errors of others."""
     form, answers = column.settle({row.label for row in rows if row.label is not None})
+    if form.multi_label:
+        faults[:] = [
+            replace(fault, reason=f"{fault.reason}: write [] for a row without labels")
+            if fault.reason == "the label is missing"
+            else fault
+            for fault in faults
+        ]
     if not answers:
         return rows, form
     good = []
@@ -402,8 +409,10 @@ class HeaderDetector:
         """Raise InputError after the last row if the first was a header."""
         if not (self.is_open and self.first is not None and self.num_others >= 2 and self.has_repeat):
             return
-        cells = self._cells(self.first)
-        given = ",".join(f"{role}={cell.strip()}" for role, cell in zip(self.found.names, cells, strict=False))
+        row = self.first
+        named = {role: cell for role in self.found.names if (cell := getattr(row, role)) is not None}
+        cells = [cell.strip() for cell in named.values()]
+        given = ",".join(f"{role}={cell.strip()}" for role, cell in named.items())
         places = ",".join(f"{role}={index}" for index, role in enumerate(self.found.names))
         raise InputError(
             f"The first row of {path} ({', '.join(cells)}) looks like a header with unrecognized names: use --columns "
