@@ -23,7 +23,7 @@ from torch.optim import optimizer as torch_optimizer
 import maskwright as mw
 from inference.samples import TEXTS, tiny, tokenizer
 from maskwright import api
-from maskwright.hub.sentence import Declared
+from maskwright.models.model import SentenceSettings
 from train.runs import TINY, corpus, labeled, pretraining
 
 X = [text for text in TEXTS if text] * 2
@@ -93,7 +93,7 @@ def made(tmp_path_factory):
     tiny("pretraining").save(root / "pretrained")
     tiny("qa").save(root / "qa")
     encoder = tiny()
-    encoder.sentence = Declared(normalize=True, max_length=16)
+    encoder.sentence = SentenceSettings(normalize=True, max_length=16)
     encoder.save(root / "sentence")
     labels = {"labels": ["animal", "place"]}
     tiny("classification", **labels).save(root / "classifier")

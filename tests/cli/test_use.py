@@ -14,8 +14,8 @@ import pytest
 
 from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.cli import main
-from maskwright.hub.sentence import Declared
 from maskwright.models.build import build
+from maskwright.models.model import SentenceSettings
 from maskwright.models.presets import preset
 from maskwright.tasks.classification.task import Classification
 
@@ -255,7 +255,7 @@ def test_evaluate_names_every_unknown_label(maskwright, models, tmp_path):
 @pytest.mark.parametrize("command", ["evaluate", "calibrate", "ensemble"])
 def test_labels_that_a_sentence_encoder_never_predicts_are_not_scored(maskwright, tmp_path, command):
     encoder = tiny()
-    encoder.sentence = Declared(normalize=True, max_length=24)
+    encoder.sentence = SentenceSettings(normalize=True, max_length=24)
     encoder.save(tmp_path / "encoder")
     file = labeled(tmp_path / "spam.tsv", [("win money", "spam"), ("see you", "ham"), ("a cat", "ham")])
     code, out, err = maskwright(command, tmp_path / "encoder", file)

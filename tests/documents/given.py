@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 import maskwright as mw
 from conventions.sources import REPOSITORY
-from maskwright.hub.sentence import Declared
+from maskwright.models.model import SentenceSettings
 from train import benchmark_data
 
 TEXT = """
@@ -140,7 +140,7 @@ def prepare(page: str, folder: Path) -> None:
         (folder / "old-bert" / "manifest.json").unlink(missing_ok=True)
     elif page == "how-to/distill":
         model = mw.load(folder / "minilm")
-        model.sentence = Declared("mean", True)
+        model.sentence = SentenceSettings("mean", True)
         model.save(folder / "minilm", replace=True)
     elif page in ("how-to/elmo-features", "how-to/prepare-corpus"):
         kind = "char" if page == "how-to/elmo-features" else "wordpiece"

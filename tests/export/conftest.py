@@ -8,7 +8,7 @@ from cli.conftest import maskwright  # noqa: F401 (a fixture)
 from export.small_models import small, small_translator
 from maskwright.export.config import ExportConfig
 from maskwright.export.export import export_model
-from maskwright.hub.sentence import Declared
+from maskwright.models.model import SentenceSettings
 
 
 @pytest.fixture(scope="session")
@@ -16,7 +16,7 @@ def encoder_folder(tmp_path_factory):
     """A small sentence encoder as a model folder."""
     folder = tmp_path_factory.mktemp("encoder") / "model"
     model = small("bert-tiny")
-    model.sentence = Declared("mean", True, 24)
+    model.sentence = SentenceSettings("mean", True, 24)
     model.save(folder)
     return folder
 

@@ -7,11 +7,10 @@ from maskwright.export.agreement import Agreement, TorchRuntime, measure_runtime
 from maskwright.export.attention import most_tokens
 from maskwright.export.cached import networks_of
 from maskwright.export.config import ExportConfig
-from maskwright.export.network import Pooling
 from maskwright.export.specification import specification
 from maskwright.export.trial_texts import drawn_trials
 from maskwright.models.build import build
-from maskwright.models.model import Model
+from maskwright.models.model import Model, SentenceSettings
 from maskwright.models.presets import PRESETS, preset
 
 ENCODERS = (
@@ -76,9 +75,9 @@ def small_translator(name: str = "transformer-mini", **changes) -> Model:
     return model
 
 
-def agreement_of(model: Model, pooling: Pooling | None = None) -> Agreement:
+def agreement_of(model: Model, declared: SentenceSettings | None = None) -> Agreement:
     """How a network for graphs, run by torch, agrees with the library."""
-    networks, longest = networks_of(model, pooling), most_tokens(model.config)
+    networks, longest = networks_of(model, declared), most_tokens(model.config)
     spec = specification_of(model, networks, longest)
     runtimes = {network.name: TorchRuntime(network) for network in networks}
     return measure_runtimes(networks, runtimes, spec, drawn_trials(networks[0], longest))

@@ -9,8 +9,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from drawn_networks import configs
 from export.small_models import ENCODERS, HEADS, agreement_of, small, small_translator
 from maskwright.core.errors import ConfigError, ModelFolderError
-from maskwright.export.network import PaddedNetwork, Pooling
+from maskwright.export.network import PaddedNetwork
 from maskwright.models.build import build
+from maskwright.models.model import SentenceSettings
 from maskwright.models.presets import preset
 
 CLOSE = 1e-5
@@ -36,7 +37,7 @@ def test_every_family_and_head_agrees_with_the_packed_path(name: str, head: str 
 @pytest.mark.parametrize("normalize", [False, True])
 @pytest.mark.parametrize("method", ["cls", "mean", "max"])
 def test_every_pooling_is_in_the_graph(method: str, normalize: bool):
-    check(agreement_of(small("bert-tiny"), Pooling(method, normalize)))
+    check(agreement_of(small("bert-tiny"), SentenceSettings(method, normalize)))
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ from maskwright.export.openvino_file import to_half as to_half_openvino
 from maskwright.export.openvino_file import write_openvino
 from maskwright.export.program import trace
 from maskwright.export.trial_texts import typical_texts
-from maskwright.hub.sentence import Declared
 from maskwright.inference.engine.operators import largest_weight
+from maskwright.models.model import SentenceSettings
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def typical(tmp_path_factory):
 def outlier_folder(tmp_path_factory):
     """An encoder one of whose feed-forward units has very large activations, and small weights after them."""
     model = small("bert-tiny", hidden_size=32, intermediate_size=64)
-    model.sentence = Declared("mean", True, 24)
+    model.sentence = SentenceSettings("mean", True, 24)
     with torch.no_grad():
         for layer in model.encoder.layers:
             layer.ffn.up.weight[0] *= 300

@@ -208,12 +208,12 @@ def test_another_head_is_put_on_the_merged_encoder(tmp_path: Path):
 
 
 def test_sentence_settings_are_those_of_the_base_or_its_own(tmp_path: Path):
-    from maskwright.hub.sentence import Declared
+    from maskwright.models.model import SentenceSettings
 
     model = tiny()
-    model.sentence = Declared("cls", True, 32)
+    model.sentence = SentenceSettings("cls", True, 32)
     model.save(tmp_path / "base")
-    assert mw.load(make(tmp_path, "own", None)).sentence == Declared("cls", True, 32)
+    assert mw.load(make(tmp_path, "own", None)).sentence == SentenceSettings("cls", True, 32)
     assert (tmp_path / "own" / "modules.json").is_file()
     vectors = mw.Embedder(str(tmp_path / "own")).fit(ROWS).transform(ROWS)
     assert vectors.shape == (len(ROWS), 32) and abs(float((vectors[0] ** 2).sum()) - 1) < 1e-3

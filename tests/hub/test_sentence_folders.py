@@ -11,7 +11,7 @@ import torch
 from maskwright.api import open_embedder
 from maskwright.core.errors import InputError, ModelFolderError
 from maskwright.hub.folders import load_model
-from maskwright.hub.sentence import Declared, declaration_files, declared_by
+from maskwright.hub.sentence import SentenceSettings, declaration_files, declared_by
 from maskwright.models.build import build
 from maskwright.models.presets import preset
 from maskwright.text.tokenizers.tokenizer import Tokenizer
@@ -20,7 +20,7 @@ TEXTS = ["a small text", "another one, with more words in it", "one"]
 FAMILIES = ["bert-tiny", "roberta-base", "distilbert-base", "albert-base", "electra-base", "mpnet-base"]
 
 
-DECLARED = Declared("mean", True, 30)
+DECLARED = SentenceSettings("mean", True, 30)
 
 
 def folder_of(tmp_path, name="mpnet-base", declared=DECLARED, below=""):
@@ -48,7 +48,7 @@ def folder_of(tmp_path, name="mpnet-base", declared=DECLARED, below=""):
 def test_vectors_are_those_that_transformers_and_the_declaration_give(name, pooling, tmp_path):
     import transformers
 
-    folder = folder_of(tmp_path, name, Declared(pooling, True, 30))
+    folder = folder_of(tmp_path, name, SentenceSettings(pooling, True, 30))
     found = open_embedder(folder, device="cpu", precision="fp32").vectors(TEXTS)
     network = transformers.AutoModel.from_pretrained(folder).eval()
     tokenizer = Tokenizer.load(folder)
@@ -77,7 +77,7 @@ def test_a_model_that_fills_masks_may_declare_sentence_embeddings(head, tmp_path
 
 @pytest.mark.parametrize("below", ["", "0_Transformer"])
 def test_the_declaration_survives_saving(below, tmp_path):
-    declared = Declared("cls", True, 20)
+    declared = SentenceSettings("cls", True, 20)
     folder = folder_of(tmp_path, declared=declared, below=below)
     model, report = load_model(folder)
     assert model.sentence == declared and not report.new and not report.unused

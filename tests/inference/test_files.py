@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from inference.samples import TEXTS, tiny
 from maskwright.core.errors import InputError, ModelFolderError
-from maskwright.hub.sentence import Declared, declared_by
+from maskwright.hub.sentence import SentenceSettings, declared_by
 from maskwright.inference.answers_file import safe_cell, write_answers
 from maskwright.inference.embed import TextEncoder
 from maskwright.inference.texts import as_texts
@@ -112,14 +112,14 @@ NORMALIZE = {"type": "sentence_transformers.models.Normalize", "path": "2_Normal
 
 
 def test_a_plain_folder_means_the_mean(tmp_path):
-    assert declared_by(tmp_path) == Declared("mean", False, None)
+    assert declared_by(tmp_path) == SentenceSettings("mean", False, None)
 
 
 @pytest.mark.parametrize("name", ["cls_token", "mean_tokens", "max_tokens"])
 def test_the_declared_pooling_is_read(tmp_path, name):
     flags = {f"pooling_mode_{other}": other == name for other in ("cls_token", "mean_tokens", "max_tokens")}
     folder = declare(tmp_path, [TRANSFORMER, POOLING, NORMALIZE], flags, 256)
-    assert declared_by(folder) == Declared(name.split("_")[0], True, 256)
+    assert declared_by(folder) == SentenceSettings(name.split("_")[0], True, 256)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 
 from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.core.errors import InputError, ModelFolderError, RowErrors
-from maskwright.hub.sentence import Declared
 from maskwright.inference.embed import TextEncoder
+from maskwright.models.model import SentenceSettings
 from maskwright.tasks.of_model import task_from_json, task_of_model
 from maskwright.tasks.rows import long_examples
 from maskwright.tasks.rows.long_texts import LongTexts
@@ -82,7 +82,7 @@ def test_the_metric_follows_the_dev_rows():
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
 def test_each_text_is_encoded_as_if_alone_and_pooled_as_the_model_declares(pooling):
     model, task = tiny(), Similarity()
-    model.sentence = Declared(pooling)
+    model.sentence = SentenceSettings(pooling)
     examples = task.examples(PAIRS, tokenizer())
     vectors = task.logits(model, examples, batch_tokens=30)
     assert vectors.shape == (4, 2, 32)
@@ -170,7 +170,7 @@ def test_a_folder_of_sentence_vectors_is_scored_without_training():
     model = tiny()
     with pytest.raises(InputError, match="no task head"):
         task_of_model(model)
-    model.sentence = Declared()
+    model.sentence = SentenceSettings()
     assert task_of_model(model).name == "similarity"
 
 
@@ -192,7 +192,7 @@ def long_task(kind="scores", **options):
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
 def test_vectors_of_long_texts_are_those_that_embed_gives_in_training_and_in_answers(pooling):
     model, task = tiny(), long_task()
-    model.sentence = Declared(pooling, normalize=True)
+    model.sentence = SentenceSettings(pooling, normalize=True)
     examples = task.examples(LONG_PAIRS, tokenizer(), 12)
     assert examples.has_windows and len(examples) == 4
     encoder = TextEncoder(model, pooling=pooling, normalize=True, max_length=12, long=task.long)

@@ -48,15 +48,15 @@ def pretraining(folder: Path, **changes: Any) -> PretrainConfig:
 
 def sentence_teacher(text: Path, folder: Path) -> Path:
     """A sentence encoder with random weights, whose embeddings (32 dimensions) differ much from text to text."""
-    from maskwright.hub.sentence import Declared
     from maskwright.models.build import build
+    from maskwright.models.model import SentenceSettings
     from maskwright.models.presets import preset
     from maskwright.text.tokenizers.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.train([text], kind="wordpiece", vocab_size=100)
     network = preset("bert-tiny", vocab_size=tokenizer.vocab_size, initializer_range=0.2, **TINY)
     model = build(replace(network, num_hidden_layers=2), None, seed=3)
-    model.tokenizer, model.sentence = tokenizer, Declared("mean", True, 64)
+    model.tokenizer, model.sentence = tokenizer, SentenceSettings("mean", True, 64)
     model.save(folder)
     return folder
 

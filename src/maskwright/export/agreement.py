@@ -20,12 +20,12 @@ from ..core.errors import ModelFolderError, shortened
 from ..data.batch import Batch
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.heads import ChoiceHead, VectorHead
-from ..models.model import Model
+from ..models.model import Model, SentenceSettings
 from ..models.pooling import pool
 from ..models.pretraining_heads import NextSentenceHead
 from .cached import TOKENS, Network
 from .config import INT8, ExportConfig
-from .network import EMBEDDING, LOGITS, POOLED, STATES, PaddedNetwork, Pooling
+from .network import EMBEDDING, LOGITS, POOLED, STATES, PaddedNetwork
 from .padding import IDS, MASK, PRESENT, TARGETS, TARGETS_MASK, TYPES
 from .runtimes import Runtime
 from .steps import run_batch
@@ -251,21 +251,22 @@ def _expected(network: Network, own: Mapping[str, np.ndarray]) -> dict[str, np.n
             target = Batch.from_sequences([ids for ids, _ in _sequences({IDS: own[TARGETS], MASK: own[TARGETS_MASK]})])
             found = {LOGITS: model.mlm_logits(model.decode(target, model.encode(batch).hidden, batch).hidden)}
         else:
-            pooling = network.pooling if isinstance(network, PaddedNetwork) else Pooling()
+            declared = network.declared if isinstance(network, PaddedNetwork) else SentenceSettings()
             outputs = tuple(name for name in network.outputs if not name.startswith(PRESENT))
-            found = library_outputs(model, batch, pooling, outputs)
+            found = library_outputs(model, batch, declared, outputs)
     if isinstance(network.model.head, ChoiceHead):
         found = {name: one.reshape(own[MASK].shape[:2]) for name, one in found.items()}
     return {name: one.float().numpy() for name, one in found.items()}
 
 
-def library_outputs(model: Model, batch: Batch, pooling: Pooling, names: Sequence[str]) -> dict[str, Tensor]:
+def library_outputs(model: Model, batch: Batch, declared: SentenceSettings, names: Sequence[str]) -> dict[str, Tensor]:
     """The outputs of a graph by the packed path: [tokens, ...] or [sequences, ...] each."""
     head = model.head
     if head is None:
         hidden = model.encode(batch).hidden
-        vectors = pool(hidden.float(), batch, pooling.method)
-        found = {STATES: hidden, EMBEDDING: F.normalize(vectors, dim=-1) if pooling.normalize else vectors}
+        vectors = pool(hidden.float(), batch, declared.pooling, declared.normalize_tokens)
+        vectors = F.normalize(vectors, dim=-1) if declared.normalize else vectors
+        found = {STATES: hidden, EMBEDDING: vectors[:, : declared.dimensions]}
         return found | ({POOLED: model.pool(hidden, batch)} if POOLED in names else {})
     if names == SPANS:
         start, end = model.logits(batch).unbind(-1)

@@ -14,14 +14,14 @@ from torch import Tensor, nn
 
 from ..core.errors import ModelFolderError
 from ..models.encoder_decoder import EncoderDecoder
-from ..models.model import Model
+from ..models.model import Model, SentenceSettings
 from ..nn.attention import Executor
 from ..nn.cross import CrossAttention
 from ..nn.relative import RelativePositions
 from ..nn.rotary import Angles
 from ..nn.runs import Run
 from .attention import RowMask, angle_tables, angles_at, heads_of, masked_product, row_mask
-from .network import LOGITS, STATES, PaddedNetwork, Pooling, Rows, check_exportable
+from .network import LOGITS, STATES, PaddedNetwork, Rows, check_exportable
 from .padding import DECODER, ENCODER, IDS, MASK, MEMORY, MEMORY_MASK, PAST, POSITIONS, PRESENT
 
 ROWS, TOKENS, PAST_TOKENS, ALL_TOKENS = "batch_size", "sequence", "past_sequence", "all_sequence"
@@ -209,7 +209,7 @@ def _names(num_layers: int) -> list[str]:
     return [f"{layer}.{part}" for layer in range(num_layers) for part in _PARTS]
 
 
-def networks_of(model: Model, pooling: Pooling | None = None) -> list[Network]:
+def networks_of(model: Model, declared: SentenceSettings | None = None) -> list[Network]:
     """The graphs of a model: one, or encoder and decoder. Raises ModelFolderError for a model that has none."""
     if isinstance(model, EncoderDecoder):
         if model.head_name != SEQ2SEQ:
@@ -217,4 +217,4 @@ def networks_of(model: Model, pooling: Pooling | None = None) -> list[Network]:
         return [SourceNetwork(model), TargetNetwork(model)]
     if model.head_name == CLM:
         return [CausalNetwork(model)]
-    return [PaddedNetwork(model, pooling)]
+    return [PaddedNetwork(model, declared)]

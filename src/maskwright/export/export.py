@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,9 +19,8 @@ from ..core.sealed import EXPORTED, FACTS, read_facts
 from ..hub.adapters import FACT as ADAPTER
 from ..hub.download import find_folder
 from ..hub.folders import STORED, complete_facts, description_files, load_model, merged, write_files
-from ..hub.sentence import Declared
 from ..inference.ready import place, room_of, usual_length
-from ..models.model import Model
+from ..models.model import Model, SentenceSettings
 from ..tasks.rows.examples import content_of
 from ..text.readers.inputs import Text
 from ..text.readers.reader import find_reader
@@ -31,7 +30,7 @@ from .cached import CLM, SEQ2SEQ, Network, networks_of
 from .card import export_card
 from .config import INT8, ExportConfig
 from .format import Format
-from .network import PaddedNetwork, Pooling
+from .network import PaddedNetwork
 from .padding import pad_rows
 from .program import trace
 from .specification import specification
@@ -70,7 +69,7 @@ def export_model(config: ExportConfig, note: Callable[[str], None] = lambda _: N
     typical = None if config.calibrate_on is None else _typical_texts(config.calibrate_on)
     model, facts = load_for_export(config.model, config.head)
     longest = most_tokens(model.config)
-    networks = networks_of(model, _pooling(model))
+    networks = networks_of(model, _declared(model))
     _check_generating(config, form, model)
     job = _Export(config, form, networks, facts, _max_length(config, model, longest), longest, typical or [])
     with storage.new_folder(config.output, replace=config.replace) as new:
@@ -246,7 +245,7 @@ def _max_length(config: ExportConfig, model: Model, longest: int) -> int:
     return min(declared or usual_length(model), longest)
 
 
-def _pooling(model: Model) -> Pooling:
-    declared = model.sentence or Declared()
+def _declared(model: Model) -> SentenceSettings:
+    declared = model.sentence or SentenceSettings()
     is_possible = not (declared.pooling == "cls" and model.config.pools_last_token)
-    return Pooling(declared.pooling if is_possible else "mean", declared.normalize)
+    return declared if is_possible else replace(declared, pooling="mean")

@@ -6,7 +6,6 @@ It runs the modules of the model itself on [batch, seq, hidden]; only attention 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,7 +15,7 @@ from torch import Tensor, nn
 from ..core.errors import ModelFolderError
 from ..models.config import ModelConfig
 from ..models.heads import ChoiceHead, SpanHead, TokenClassificationHead, TokenCrfHead, VectorHead
-from ..models.model import Model
+from ..models.model import Model, SentenceSettings
 from ..models.padded_call import SECOND_HEAD
 from ..models.pretraining_heads import (
     BidirectionalLanguageModelHead,
@@ -32,14 +31,6 @@ from .padding import IDS, MASK, TYPES
 STATES, EMBEDDING, POOLED, LOGITS = "last_hidden_state", "sentence_embedding", "pooler_output", "logits"
 
 
-@dataclass(frozen=True)
-class Pooling:
-    """How a graph makes sentence embeddings. method: cls, mean or max; normalize: whether they get length 1."""
-
-    method: str = "mean"
-    normalize: bool = False
-
-
 class PaddedNetwork(nn.Module):
     """The graph of a model: input_ids, attention_mask and, with segments, token_type_ids to its outputs.
 
@@ -51,11 +42,11 @@ class PaddedNetwork(nn.Module):
 
     name = "model"
 
-    def __init__(self, model: Model, pooling: Pooling | None = None) -> None:
+    def __init__(self, model: Model, declared: SentenceSettings | None = None) -> None:
         super().__init__()
         check_exportable(model)
         self.model = model
-        self.pooling = pooling or Pooling()
+        self.declared = declared or SentenceSettings()
         self.inputs = input_names(model)
         self.outputs: tuple[str, ...] = output_names(model)
         self.rank = 3 if isinstance(model.head, ChoiceHead) else 2  # axes of an input
@@ -118,7 +109,7 @@ class PaddedNetwork(nn.Module):
         """hidden: float [batch, seq, hidden]."""
         model, head = self.model, self.model.head
         if head is None:
-            found = (hidden, rows.pooled(hidden, self.pooling))
+            found = (hidden, rows.pooled(hidden, self.declared))
             return (*found, self._pooler(hidden, rows)) if model.has_pooler else found
         if isinstance(head, VectorHead):
             return (head(self._vector(hidden, rows)),)
@@ -137,7 +128,7 @@ class PaddedNetwork(nn.Module):
         if head.needs_pooler:
             return self._pooler(hidden, rows)
         if head.takes_mean:
-            return rows.pooled(hidden, Pooling("mean"))
+            return rows.pooled(hidden, SentenceSettings())
         return rows.first_or_last(hidden, self.model.config)
 
     def _pooler(self, hidden: Tensor, rows: Rows) -> Tensor:
@@ -174,17 +165,19 @@ class Rows:
         last = (self.keep * columns).argmax(dim=1)  # [batch]
         return hidden.gather(1, last[:, None, None].expand(-1, 1, hidden.shape[-1])).squeeze(1)
 
-    def pooled(self, hidden: Tensor, pooling: Pooling) -> Tensor:
-        """Sentence embeddings: float32 [batch, hidden]. hidden: float [batch, seq, hidden]."""
+    def pooled(self, hidden: Tensor, declared: SentenceSettings) -> Tensor:
+        """Sentence embeddings: float32 [batch, dimensions]. hidden: float [batch, seq, hidden]."""
         rows, keep = hidden.float(), self.keep[..., None]  # [batch, seq, 1]
-        if pooling.method == "cls":
+        rows = F.normalize(rows, dim=-1) if declared.normalize_tokens else rows
+        if declared.pooling == "cls":
             vectors = rows[:, 0]
-        elif pooling.method == "max":
+        elif declared.pooling == "max":
             vectors = rows.masked_fill(~keep, torch.finfo(rows.dtype).min).amax(dim=1)
         else:
             # Divided before the sum, which would be beyond the largest float16 in a long text.
             vectors = (rows * (keep / keep.sum(dim=1, keepdim=True).clamp(min=1))).sum(dim=1)
-        return F.normalize(vectors, dim=-1) if pooling.normalize else vectors
+        vectors = F.normalize(vectors, dim=-1) if declared.normalize else vectors
+        return vectors if declared.dimensions is None else vectors[:, : declared.dimensions]
 
 
 def check_exportable(model: Model) -> None:

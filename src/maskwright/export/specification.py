@@ -14,7 +14,7 @@ from ..models.pretraining_heads import MaskedLanguageModelHead, NextSentenceHead
 from .cached import CLM, SEQ2SEQ, Network
 from .config import ExportConfig
 from .format import Format
-from .network import Pooling
+from .network import PaddedNetwork
 from .padding import TYPES
 from .program import FLOATS
 
@@ -49,7 +49,7 @@ def specification(
         "max_length": max_length,
         "longest": longest,
         "preprocessing": _preprocessing(model, TYPES in networks[0].inputs),
-        "postprocessing": _postprocessing(model, getattr(networks[0], "pooling", Pooling())),
+        "postprocessing": _postprocessing(model, networks[0]),
         "versions": {name: metadata.version(name) for name in ("maskwright", "torch", *packages)},
     }
 
@@ -71,10 +71,12 @@ def _preprocessing(model: Model, has_types: bool) -> dict[str, Any]:
     files = [] if tokenizer is None else list(tokenizer.files())
     own = None if tokenizer is None else tokenizer.pad_id
     is_causal = model.head_name == CLM
+    prompt = "" if model.sentence is None or model.head is not None else model.sentence.prompt
     types = "0 for the tokens of the first text and its special tokens, 1 for those of the second text of a pair"
     return {
         "tokenizer": "tokenizer.json" if "tokenizer.json" in files else None,
         "tokenizer_files": files,
+        **({"prompt": f"{prompt!r} before every text"} if prompt else {}),
         "special_tokens": "those that begin a text" if is_causal else "added by the post-processor of tokenizer.json",
         "truncation": {
             "max_length": "max_length",
@@ -90,19 +92,24 @@ def _preprocessing(model: Model, has_types: bool) -> dict[str, Any]:
     }
 
 
-def _postprocessing(model: Model, pooling: Pooling) -> dict[str, Any]:  # noqa: PLR0911  # one per kind of head
+def _postprocessing(model: Model, network: Network) -> dict[str, Any]:  # noqa: PLR0911  # one per kind of head
     head = model.head
     if model.head_name in (CLM, SEQ2SEQ):
         return _generation(model)
     if head is None:
+        assert isinstance(network, PaddedNetwork)
+        declared = network.declared
         method = {"cls": "the vector of the first token", "mean": "the mean of the vectors of all tokens"}
         return {
             "sentence_embedding": {
-                "pooling": pooling.method,
-                "normalize": pooling.normalize,
-                "meaning": f"{method.get(pooling.method, 'the maximum of each dimension over all tokens')}, special "
-                f"tokens included, padding excluded{'; scaled to length 1' if pooling.normalize else ''}; done in the "
-                "graph",
+                "pooling": declared.pooling,
+                "normalize": declared.normalize,
+                "normalize_tokens": declared.normalize_tokens,
+                "dimensions": declared.dimensions,
+                "meaning": f"{method.get(declared.pooling, 'the maximum of each dimension over all tokens')}, special "
+                f"tokens included, padding excluded{', each token scaled to length 1' * declared.normalize_tokens}"
+                f"{'; scaled to length 1' * declared.normalize}"
+                f"{f'; the first {declared.dimensions} dimensions' if declared.dimensions else ''}; done in the graph",
             }
         }
     if isinstance(head, TokenClassificationHead):

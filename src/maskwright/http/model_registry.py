@@ -76,13 +76,8 @@ class LoadedModel:
         key = (layers, pooling)
         if key not in self._encoders:
             declared = self.model.sentence or declared_by(self.folder)
-            self._encoders[key] = TextEncoder(
-                self.model,
-                layers,
-                pooling=pooling or declared.pooling,
-                normalize=declared.normalize and pooling is None,
-                max_length=declared.max_length,
-            )
+            normalize = None if pooling is None else False
+            self._encoders[key] = TextEncoder(self.model, layers, pooling, normalize, declared=declared)
         return self._encoders[key]
 
     @property

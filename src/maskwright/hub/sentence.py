@@ -1,56 +1,83 @@
-"""Reads and writes the embedding settings of sentence-transformers folders.
+"""Reads and writes the embedding settings of sentence-transformers folders, of its versions 2 to 6.
 
 `modules.json` lists the modules: the transformer (in the folder itself or a subfolder), a pooling, and optionally
-normalization to length 1.
+normalization to length 1, of the tokens before pooling or of the result. Where several places say the same thing, the
+first one holds, as in sentence-transformers 6.2:
+
+- maximum sequence length: in `sentence_bert_config.json` (or an older name, such as `sentence_roberta_config.json`)
+  `processing_kwargs` (`max_length` of `common`, then of `text`), `model_max_length` of `processor_kwargs` or
+  `tokenizer_args`, `max_seq_length`; then `model_max_length` of `tokenizer_config.json`. More than the model takes is
+  cut to that.
+- lower case: a tokenizer that lower-cases by itself, then `do_lower_case` of `sentence_bert_config.json`; see
+  `text.tokenizers.tokenizer_files`.
+- dimensions: what the caller asks for, then `truncate_dim` of `config_sentence_transformers.json`: the first numbers of
+  the embedding that the modules give, which is not normalized again unless the caller asks for it.
+- prompt: the one that `default_prompt_name` of `config_sentence_transformers.json` names, before every text.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ..core.errors import ModelFolderError
 from ..core.storage import inside, read_json
 from ..models.model import SentenceSettings
+from ..text.tokenizers.tokenizer_files import CONFIG as TOKENIZER_CONFIG
+from ..text.tokenizers.tokenizer_files import SENTENCE_CONFIGS, sentence_config
 
-MODULES, LENGTH, PROMPTS = "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"
-_POOLING_FOLDER = "1_Pooling"
+MODULES, LENGTH, PROMPTS = "modules.json", SENTENCE_CONFIGS[0], "config_sentence_transformers.json"
 _LIMIT_BYTES = 1 << 20
 _POOLING_FLAGS = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_max_tokens": "max",
 }
+_TOKENS, _RESULT = "token_embeddings", "sentence_embedding"  # what a Normalize module may change
+_DENSE_TYPES = (None, "SentenceTransformer", "CrossEncoder")  # model_type of folders with one dense vector per text
+_NO_EFFECT = ("Transformer", "Dropout")  # modules without a setting for inference
+MOST_TOKENS = 1 << 31  # transformers writes 10**30 for "no limit"
 
 
-@dataclass(frozen=True)
-class Declared:
-    """pooling: "cls", "mean" or "max"; normalize: whether embeddings have length 1; max_length: tokens, or None."""
-
-    pooling: str = "mean"
-    normalize: bool = False
-    max_length: int | None = None
-
-
-def declared_by(folder: Path | str) -> Declared:
+def declared_by(folder: Path | str) -> SentenceSettings:
     """Read the embedding settings of a folder; defaults if it has none.
 
-    Raises ModelFolderError for an unsupported pooling, module or prompt.
+    Raises ModelFolderError for an unsupported pooling or module, and for a setting of another type.
     """
     folder = Path(folder)
     if not (folder / MODULES).is_file():
-        return Declared()
-    pooling, normalize = "mean", False
-    for kind, module in _modules(folder):
-        if kind == "Pooling":
-            pooling = _pooling(inside(folder, str(module.get("path", ""))) / "config.json")
-        elif kind == "Normalize":
-            normalize = True
-        elif kind != "Transformer":
+        return SentenceSettings()
+    own, network = _object(folder / PROMPTS), network_folder(folder)
+    if own.get("model_type") not in _DENSE_TYPES:
+        raise ModelFolderError(
+            f"{folder / PROMPTS}: model_type is {own['model_type']!r}; only models with one dense vector per text are "
+            "supported (SentenceTransformer)."
+        )
+    prompts, default = _prompts(folder / PROMPTS, own)
+    modules = _modules(folder)
+    pooled_by = max((index for index, (kind, _) in enumerate(modules) if kind == "Pooling"), default=-1)
+    pooling, normalize, normalize_tokens = "mean", False, False
+    for index, (kind, module) in enumerate(modules):
+        path = inside(folder, str(module.get("path") or "")) / "config.json"
+        if index == pooled_by:
+            pooling = _pooling(path, has_prompt=bool(default and prompts[default]))
+        elif kind == "Normalize":  # before the pooling there is no result; after it, the tokens do not matter
+            of_tokens = _normalized(path) == _TOKENS
+            normalize_tokens |= of_tokens and (index < pooled_by or pooled_by < 0)
+            normalize |= not of_tokens and index > pooled_by
+        elif kind not in _NO_EFFECT and kind != "Pooling":
             raise ModelFolderError(f"{folder / MODULES} lists the module '{kind}', which is not supported.")
-    _check_prompt(folder / PROMPTS)
-    return Declared(pooling, normalize, _max_length(network_folder(folder) / LENGTH))
+    return SentenceSettings(
+        pooling,
+        normalize,
+        _max_length(network),
+        normalize_tokens,
+        _whole_number(folder / PROMPTS, own, "truncate_dim"),
+        prompts,
+        default,
+        sentence_config(network).get("do_lower_case") is True,
+    )
 
 
 def prompts_of(folder: Path) -> dict[str, str]:
@@ -96,21 +123,27 @@ def declaration_files(declared: SentenceSettings, hidden_size: int, max_length: 
     hidden_size: of the model; max_length: maximum sequence length in tokens.
     """
     kinds = ["Transformer", "Pooling", *(["Normalize"] if declared.normalize else [])]
+    if declared.normalize_tokens:
+        kinds.insert(1, "Normalize")
+    paths = ["" if index == 0 else f"{index}_{kind}" for index, kind in enumerate(kinds)]
     modules = [
-        {
-            "idx": index,
-            "name": str(index),
-            "path": f"{index}_{kind}" if index else "",
-            "type": f"sentence_transformers.models.{kind}",
-        }
-        for index, kind in enumerate(kinds)
+        {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for index, (kind, path) in enumerate(zip(kinds, paths, strict=True))
     ]
     flags = {flag: name == declared.pooling for flag, name in _POOLING_FLAGS.items()}
-    return {
+    files: dict[str, Any] = {
         MODULES: modules,
-        f"{_POOLING_FOLDER}/config.json": {"word_embedding_dimension": hidden_size, **flags},
-        LENGTH: {"max_seq_length": declared.max_length or max_length, "do_lower_case": False},
+        f"{paths[kinds.index('Pooling')]}/config.json": {"word_embedding_dimension": hidden_size, **flags},
+        LENGTH: {"max_seq_length": declared.max_length or max_length, "do_lower_case": declared.lower_case},
     }
+    if declared.normalize_tokens:
+        files[f"{paths[1]}/config.json"] = {"module_input_name": _TOKENS, "module_output_name": _TOKENS}
+    own = {
+        "prompts": dict(declared.prompts),
+        "default_prompt_name": declared.default_prompt,
+        "truncate_dim": declared.dimensions,
+    }
+    return files | ({PROMPTS: own} if any(own.values()) else {})
 
 
 def _modules(folder: Path) -> list[tuple[str, dict[str, Any]]]:
@@ -122,29 +155,78 @@ def _modules(folder: Path) -> list[tuple[str, dict[str, Any]]]:
     return [(str(module.get("type", "")).rpartition(".")[2], module) for module in whole]
 
 
-def _pooling(path: Path) -> str:
-    config: Any = read_json(path, _LIMIT_BYTES)
-    if not isinstance(config, dict):
+def _object(path: Path) -> dict[str, Any]:
+    """The JSON object of a file; {} without the file."""
+    content = read_json(path, _LIMIT_BYTES) if path.is_file() else {}
+    if not isinstance(content, dict):
         raise ModelFolderError(f"{path} is not a JSON object.")
+    return content
+
+
+def _pooling(path: Path, has_prompt: bool) -> str:
+    config = _object(path)
     chosen = [name for flag, name in _POOLING_FLAGS.items() if config.get(flag)]
-    named = config.get("pooling_mode")
-    if isinstance(named, str):
-        chosen = [named]
     others = [key for key, value in config.items() if key.startswith("pooling_mode_") and value is True]
+    if "pooling_mode" in config:  # since version 6; the flags of older versions do not matter beside it
+        named, others = config["pooling_mode"], []
+        chosen = list(named) if isinstance(named, list) else [named]
     if len(chosen) != 1 or chosen[0] not in _POOLING_FLAGS.values() or set(others) - set(_POOLING_FLAGS):
         raise ModelFolderError(f"{path} requires a pooling other than cls, mean or max, which is not supported.")
-    return chosen[0]
+    if has_prompt and config.get("include_prompt") is False:
+        raise ModelFolderError(
+            f"{path}: include_prompt is false, so the tokens of the default prompt are not pooled, which is not "
+            f"supported: remove default_prompt_name from {PROMPTS} to embed texts without a prompt."
+        )
+    return str(chosen[0])
 
 
-def _check_prompt(path: Path) -> None:
-    """Reject a folder that prepends a prompt to every text: ignoring it would change the embeddings."""
-    config: Any = read_json(path, _LIMIT_BYTES) if path.is_file() else {}
-    prompt = config.get("default_prompt_name") if isinstance(config, dict) else None
-    if prompt is not None:
-        raise ModelFolderError(f"{path} prepends the prompt {prompt!r} to every text, which is not supported.")
+def _normalized(path: Path) -> str:
+    """Returns what a Normalize module changes."""
+    config = _object(path)
+    source = config.get("module_input_name") or _RESULT
+    if source not in (_TOKENS, _RESULT) or config.get("module_output_name") not in (None, source):
+        raise ModelFolderError(
+            f"{path} normalizes {source!r} to {config.get('module_output_name')!r}; only {_RESULT} and {_TOKENS}, each "
+            "in place, are supported."
+        )
+    return str(source)
 
 
-def _max_length(path: Path) -> int | None:
-    config: Any = read_json(path, _LIMIT_BYTES) if path.is_file() else {}
-    length = config.get("max_seq_length") if isinstance(config, dict) else None
-    return length if isinstance(length, int) and length > 2 else None
+def _prompts(path: Path, own: Mapping[str, Any]) -> tuple[dict[str, str], str | None]:
+    """Returns the prompts by name, and the name of the default one or None."""
+    prompts, default = own.get("prompts") or {}, own.get("default_prompt_name")
+    if not isinstance(prompts, dict) or not all(isinstance(text, str | None) for text in prompts.values()):
+        raise ModelFolderError(f"{path}: prompts must be an object of texts by name.")
+    if default is not None and default not in ("query", "document", *prompts):
+        raise ModelFolderError(f"{path}: default_prompt_name is {default!r}, which prompts does not contain.")
+    return {name: text or "" for name, text in prompts.items()}, default if default in prompts else None
+
+
+def _max_length(folder: Path) -> int | None:
+    """The maximum sequence length that a folder with a transformer declares, in tokens."""
+    path = next((folder / name for name in SENTENCE_CONFIGS if (folder / name).is_file()), folder / LENGTH)
+    own, tokenizer = sentence_config(folder), folder / TOKENIZER_CONFIG
+    by_input, arguments = _dict(own, "processing_kwargs"), _dict(own, "processor_kwargs", "tokenizer_args")
+    found = (
+        _whole_number(path, _dict(by_input, "common"), "max_length"),
+        _whole_number(path, _dict(by_input, "text"), "max_length"),
+        _whole_number(path, arguments, "model_max_length"),
+        _whole_number(path, own, "max_seq_length"),
+        _whole_number(tokenizer, _object(tokenizer), "model_max_length"),
+    )
+    return next((length if length < MOST_TOKENS else None for length in found if length is not None), None)
+
+
+def _dict(values: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """The first of some objects in a JSON object; {} without one."""
+    return next((values[name] for name in names if isinstance(values.get(name), dict)), {})
+
+
+def _whole_number(path: Path, values: Mapping[str, Any], name: str) -> int | None:
+    """A positive number of a JSON object, or None. Raises ModelFolderError for another value."""
+    value = values.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 1 or value != int(value):
+        raise ModelFolderError(f"{path}: {name} is {value!r}; it must be a positive whole number.")
+    return int(value)

@@ -17,7 +17,7 @@ from ..data.batch import Batch
 from ..hub.download import find_folder
 from ..hub.folders import read_facts
 from ..hub.sentence import declared_by
-from ..models.model import Model, tokenizer_of
+from ..models.model import Model, SentenceSettings, tokenizer_of
 from ..models.pooling import join_windows, pool, state_of, unit_length
 from ..tasks.rows.examples import Examples, rows_of, tokenize_texts
 from ..tasks.rows.forward import Forward, stacked
@@ -90,13 +90,17 @@ class TextEncoder:
     Args:
         layers: see `choose_layers`.
         pooling: "cls", "mean", "max", "state" (final hidden states of a recurrent network, `models.pooling.state_of`)
-            or "none" (`token_vectors` only).
-        normalize: scale embeddings to unit length.
-        max_length: maximum sequence length in tokens; None for that of the model.
+            or "none" (`token_vectors` only); None as declared.
+        normalize: scale embeddings to unit length; None as declared.
+        max_length: maximum sequence length in tokens; None as declared, at most that of the model.
         long: how longer texts are split into windows; None truncates them. Window embeddings are averaged, weighted by
             token count, or combined by maximum if pooling is "max".
+        declared: settings of the model's folder. Its prompt is put before every text, not before the texts of token and
+            word embeddings. Its dimensions apply to the last layer with the declared pooling: the first numbers of the
+            embedding, scaled to unit length again only if `normalize` is True.
 
     Attributes:
+        size: dimensions of an embedding.
         counts: truncated and unknown tokens in all calls so far.
     """
 
@@ -104,11 +108,14 @@ class TextEncoder:
         self,
         model: Model,
         layers: str | int | Sequence[int] = "last",
-        pooling: str = "mean",
-        normalize: bool = False,
+        pooling: str | None = None,
+        normalize: bool | None = None,
         max_length: int | None = None,
         long: LongTexts | None = None,
+        declared: SentenceSettings | None = None,
     ) -> None:
+        declared = declared or SentenceSettings()
+        pooling = declared.pooling if pooling is None else pooling
         self.model = model.eval()
         self.tokenizer = tokenizer_of(model)
         self.layers = choose_layers(layers, model.config.num_hidden_layers)
@@ -123,9 +130,14 @@ class TextEncoder:
             raise ConfigError(
                 "Windows return one embedding per text: remove the stride, or use a pooling other than 'none'."
             )
-        self.normalize, self.long = normalize, long
+        self.normalize = (declared.normalize and pooling != "none") if normalize is None else normalize
+        self.normalizes_again, self.declared, self.long = normalize is True, declared, long
+        if max_length is None and declared.max_length is not None:
+            max_length = min(declared.max_length, room_of(model))
         self.max_length = room_of(model, max_length)
-        self.size = self.layers.size(model.config.hidden_size)
+        self.size, self.dimensions = self.layers.size(model.config.hidden_size), None
+        if layers == "last" and pooling == declared.pooling and (declared.dimensions or self.size) < self.size:
+            self.size = self.dimensions = declared.dimensions
         self.counts = TextCounts()
 
     def vectors(self, texts: Sequence[Text], batch_tokens: int | None = None) -> np.ndarray:
@@ -156,13 +168,20 @@ class TextEncoder:
         """
         self._check_pooling()
         counts = TextCounts()
+        if prompt := self.declared.prompt:
+            texts = [prompt + text if isinstance(text, str) else (prompt + text[0], *text[1:]) for text in texts]
         examples = self._examples(texts, counts)
         normalize = self.normalize and not isinstance(examples, LongExamples)  # else after the windows are combined
-        forward = PooledStates(self.model, self.layers, self.pooling, normalize)
+        forward = PooledStates(self.model, self.layers, self.pooling, normalize, self.declared.normalize_tokens)
 
         def finish(outputs: Sequence[Tensor]) -> np.ndarray:
-            vectors = stacked(outputs)  # [sequences, size]
-            return (self._joined(vectors, examples) if isinstance(examples, LongExamples) else vectors).numpy()
+            vectors = stacked(outputs)  # [sequences, hidden]
+            if isinstance(examples, LongExamples):
+                vectors = self._joined(vectors, examples)
+            if self.dimensions is not None:
+                vectors = vectors[:, : self.dimensions].contiguous()
+                vectors = unit_length(vectors) if self.normalizes_again else vectors
+            return vectors.numpy()
 
         return Prepared(forward, examples, counts, finish)
 
@@ -255,11 +274,13 @@ class TokenStates(Forward):
 
 @dataclass(frozen=True)
 class PooledStates(Forward):
-    """Pooled embeddings. pooling: "cls", "mean", "max" or "state"; normalize: scale them to unit length."""
+    """Pooled embeddings. pooling: "cls", "mean", "max" or "state"; normalize: scale them to unit length;
+    normalize_tokens: scale the token embeddings before pooling."""
 
     layers: LayerChoice
     pooling: str
     normalize: bool
+    normalize_tokens: bool = False
 
     def __call__(self, batch: Batch) -> Sequence[Tensor]:
         """float32 [size] for each sequence."""
@@ -267,7 +288,7 @@ class PooledStates(Forward):
         if self.pooling == "state":
             pooled = state_of(states, batch, both_ends=not self.model.config.pools_last_token)
         else:
-            pooled = pool(states, batch, self.pooling)
+            pooled = pool(states, batch, self.pooling, self.normalize_tokens)
         return (unit_length(pooled) if self.normalize else pooled).float().cpu().unbind()
 
 
@@ -311,13 +332,5 @@ def embedder_of(
 ) -> TextEncoder:
     """The text encoder of a model that was loaded from `name`, with the settings of its folder where None is given."""
     folder = find_folder(name)[0]
-    declared = model.sentence or declared_by(folder)
     windows = LongTexts.for_embeddings(read_facts(folder), long, stride, pooling)
-    return TextEncoder(
-        model,
-        layers,
-        pooling=declared.pooling if pooling is None else pooling,
-        normalize=(declared.normalize and pooling != "none") if normalize is None else normalize,
-        max_length=declared.max_length if max_length is None else max_length,
-        long=windows,
-    )
+    return TextEncoder(model, layers, pooling, normalize, max_length, windows, model.sentence or declared_by(folder))

@@ -7,8 +7,8 @@ give the same results.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, get_args
 
@@ -49,20 +49,29 @@ class Engine(Protocol):
         """Returns incremental decoding of `num_rows` texts, None to use the modules."""
 
 
-class SentenceSettings(Protocol):
-    """How a model makes sentence embeddings; see `hub.sentence.Declared`."""
+@dataclass(frozen=True)
+class SentenceSettings:
+    """How a model makes sentence embeddings; read from a folder by `hub.sentence`.
+
+    pooling: "cls", "mean" or "max"; normalize: whether embeddings have length 1; max_length: tokens, or None;
+    normalize_tokens: whether token embeddings have length 1 before pooling; dimensions: number of first dimensions that
+    are kept of an embedding, after normalization, or None; prompts: texts by name; default_prompt: name of the prompt
+    before every text, or None; lower_case: whether the tokenizer lower-cases because the folder says so.
+    """
+
+    pooling: str = "mean"
+    normalize: bool = False
+    max_length: int | None = None
+    normalize_tokens: bool = False
+    dimensions: int | None = None
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    default_prompt: str | None = None
+    lower_case: bool = False
 
     @property
-    def pooling(self) -> str:
-        """cls, mean or max."""
-
-    @property
-    def normalize(self) -> bool:
-        """Whether embeddings have length 1."""
-
-    @property
-    def max_length(self) -> int | None:
-        """Maximum sequence length in tokens, or None."""
+    def prompt(self) -> str:
+        """The text before every text, or ""."""
+        return self.prompts.get(self.default_prompt or "", "")
 
 
 class Model(nn.Module):

@@ -20,12 +20,14 @@ def mean_of(hidden: Tensor, batch: Batch) -> Tensor:
     return sums / lengths[:, None]
 
 
-def pool(vectors: Tensor, batch: Batch, pooling: str) -> Tensor:
+def pool(vectors: Tensor, batch: Batch, pooling: str, normalize_tokens: bool = False) -> Tensor:
     """Pools each sequence of a pack to one vector.
 
     vectors: float [tokens, size]; pooling: "cls" (the first token), "mean" or "max" over all tokens, including special
-    tokens, as in sentence-transformers. Returns float [sequences, size].
+    tokens, as in sentence-transformers; normalize_tokens: scale the tokens to length 1 first. Returns float
+    [sequences, size].
     """
+    vectors = unit_length(vectors) if normalize_tokens else vectors
     if pooling == "cls":
         return vectors[batch.first_tokens]
     parts = []

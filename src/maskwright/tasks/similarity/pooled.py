@@ -36,9 +36,10 @@ def unit(model: Model, batch: Batch) -> Tensor:
 
 def pooled(model: Model, batch: Batch) -> Tensor:
     """Pooled last hidden states of the sequences: float32 [sequences, size]."""
-    return pool(model.encode(batch).hidden.float(), batch, pooling_of(model))
+    normalize_tokens = model.sentence is not None and model.sentence.normalize_tokens
+    return pool(model.encode(batch).hidden.float(), batch, pooling_of(model), normalize_tokens)
 
 
 def pooling_of(model: Model) -> str:
     """The pooling that a sentence encoder declares; the mean without one."""
-    return getattr(model.sentence, "pooling", "mean")
+    return "mean" if model.sentence is None else model.sentence.pooling

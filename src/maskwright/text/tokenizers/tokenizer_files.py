@@ -1,7 +1,8 @@
 """Reads and writes tokenizer folders: `tokenizer.json`, or a vocabulary with `tokenizer_config.json`.
 
 A `vocab.txt` is loaded with the pipeline of BERT's published fast tokenizer (Devlin et al. 2019): clean, lowercase,
-split at spaces and punctuation, longest match first. `vocab.json` with `merges.txt`: see
+split at spaces and punctuation, longest match first. `do_lower_case` of a sentence-transformers folder lower-cases
+before the normalizer of a tokenizer that does not do so. `vocab.json` with `merges.txt`: see
 `text.tokenizers.merges_files`; with `source.spm` and `target.spm`: see `text.tokenizers.marian_files`.
 """
 
@@ -28,6 +29,10 @@ TOKENIZER = "tokenizer.json"
 VOCABULARY = "vocab.txt"
 CONFIG = "tokenizer_config.json"
 SPECIAL_TOKENS = "special_tokens_map.json"
+SENTENCE_CONFIGS = tuple(  # of sentence-transformers, beside the tokenizer of its network; the first one found holds
+    f"sentence_{name}_config.json"
+    for name in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+)
 OWN = "maskwright"  # key in CONFIG for tokenizers trained or saved by Maskwright
 MAIN_FILES = (SOURCE, TARGET, TOKENIZER, VOCABULARY, PAIRS, *SENTENCEPIECE)  # in order of precedence
 FILES = (*MAIN_FILES, MERGES, TARGET_VOCABULARY, CONFIG, SPECIAL_TOKENS)
@@ -65,13 +70,36 @@ def read_tokenizer(path: str | Path) -> tuple[Backend | MarianBackend, dict[str,
         return marian_backend(main, config), config
     if main.name == PAIRS:
         tokens = {role: _content(config.get(f"{role}_token")) for role in ROLES}
-        return byte_level_backend(main, config, tokens), config
-    if main.suffix == ".json":
-        return _from_json(main, config), config
-    if main.suffix == ".model":
+        backend = byte_level_backend(main, config, tokens)
+    elif main.suffix == ".json":
+        backend = _from_json(main, config)
+    elif main.suffix == ".model":
         named = {role: _content(config.get(f"{role}_token")) for role in (*ROLES, "bos", "eos")}
-        return sentencepiece_backend(main, config, named), config
-    return _from_vocabulary(main, config), config
+        backend = sentencepiece_backend(main, config, named)
+    else:
+        backend = _from_vocabulary(main, config)
+    if sentence_config(main.parent).get("do_lower_case") is True:
+        _lower_case(backend)
+    return backend, config
+
+
+def sentence_config(folder: Path) -> dict[str, Any]:
+    """Returns the settings of a sentence-transformers network in its folder; {} without them."""
+    path = next((folder / name for name in SENTENCE_CONFIGS if (folder / name).is_file()), None)
+    content = {} if path is None else storage.read_json(path)
+    if not isinstance(content, dict):
+        raise ModelFolderError(f"{path} is not a JSON object.")
+    return content
+
+
+def _lower_case(backend: Backend) -> None:
+    """Lower-case before the normalizer, unless that has a lower-casing step (BERT's own is not one)."""
+    from tokenizers import normalizers
+
+    own = backend.normalizer
+    steps = [] if own is None else list(own) if isinstance(own, normalizers.Sequence) else [own]
+    if not any(isinstance(step, normalizers.Lowercase) for step in steps):
+        backend.normalizer = normalizers.Sequence([normalizers.Lowercase(), *steps])
 
 
 def special_token_roles(backend: Backend | MarianBackend, config: dict[str, Any]) -> dict[str, str]:

@@ -17,12 +17,11 @@ from ...core.randomness import generator
 from ...data.batch import Batch
 from ...data.shards import TokenShards
 from ...hub.folders import load_model
-from ...hub.sentence import Declared
 from ...inference.embed import TextEncoder
 from ...inference.engine.engine import Engine
 from ...models.build import build
 from ...models.config import ModelConfig
-from ...models.model import Model, tokenizer_of
+from ...models.model import Model, SentenceSettings, tokenizer_of
 from ...objectives.embeddings import EmbeddingDistillation
 from ...objectives.masking import MaskedRecipe
 from ...text.tokenizers.tokenizer import Tokenizer
@@ -57,7 +56,8 @@ class SentenceSide(PretrainingSetup):
         self.digest = weights_digest(teacher)
         declared = teacher.sentence
         assert declared is not None, "the teacher is not a sentence encoder"
-        self.encoder = TextEncoder(teacher, pooling=declared.pooling, normalize=True, max_length=declared.max_length)
+        declared = replace(declared, dimensions=None, default_prompt=None)  # the student learns the whole embedding
+        self.encoder = TextEncoder(teacher, normalize=True, declared=declared)
         self.texts: dict[Path, Texts] = {}  # by the folder of their token shards
         self.embeddings: dict[Path, CachedEmbeddings] = {}
         super().__init__(config.on_embeddings.resolved(config.device, config.precision), run, device)
@@ -77,7 +77,7 @@ class SentenceSide(PretrainingSetup):
         """The student to be saved, with the declaration of its sentence embeddings."""
         model = Model(self.network, "mlm")
         model.load_state_dict(self.objective.final_model(job.model).state_dict())
-        model.tokenizer, model.sentence = self.tokenizer, Declared("mean", True, self.config.max_length)
+        model.tokenizer, model.sentence = self.tokenizer, SentenceSettings("mean", True, self.config.max_length)
         model.compute_dtype, model.engine = self.teacher.compute_dtype, Engine()
         return model.to(self.device).eval()
 
@@ -98,9 +98,7 @@ class SentenceSide(PretrainingSetup):
         baseline = (common, "always the mean embedding")
 
         def teachers_score(model: Model) -> dict[str, float]:
-            encoder = TextEncoder(
-                model, pooling=self.encoder.pooling, normalize=True, max_length=self.encoder.max_length
-            )
+            encoder = TextEncoder(model, normalize=True, declared=self.encoder.declared)
             return {"cosine": float(F.cosine_similarity(torch.from_numpy(encoder.vectors(texts)), kept).mean())}
 
         @torch.inference_mode()

@@ -16,12 +16,11 @@ from ...core.progress import note, warn
 from ...hub.adapters import attach_adapter
 from ...hub.download import find_folder
 from ...hub.folders import LoadReport, load_model, merged, save_model
-from ...hub.sentence import Declared
 from ...inference.ready import compute_in
 from ...models.build import build
 from ...models.device import DTYPES, resolve_device, resolve_precision
 from ...models.encoder_decoder import EncoderDecoder
-from ...models.model import Model, tokenizer_of
+from ...models.model import Model, SentenceSettings, tokenizer_of
 from ...tasks.base import Evaluation, Task
 from ...tasks.rows.examples import Examples
 from ...tasks.spec import spec_of
@@ -291,7 +290,8 @@ class FinetuningSetup(SeedRunner):
             attach_adapter(model, str(config.model), config.lora, report.new, seed, config.network)
         task.bind(model)
         if task.head is None:
-            model.sentence = model.sentence or Declared(normalize=True, max_length=config.max_length)
+            declared = model.sentence or SentenceSettings(normalize=True, max_length=config.max_length)
+            model.sentence = replace(declared, dimensions=None, default_prompt=None)  # training uses neither
         compute_in(model, config.precision)
         model.recomputes = config.activation_checkpointing
         return model.to(self.device), report

@@ -18,9 +18,8 @@ from ...core import storage
 from ...core.errors import InputError, MissingExtraError
 from ...core.progress import Track, track
 from ...hub.folders import save_model
-from ...hub.sentence import Declared
 from ...models.build import build
-from ...models.model import Model
+from ...models.model import Model, SentenceSettings
 from ...models.presets import preset
 from ...text.readers.corpus import read_documents
 from ...text.tokenizers.tokenizer import Tokenizer
@@ -119,7 +118,7 @@ def bag_of_vectors(table: np.ndarray, tokenizer: Tokenizer) -> Model:
     model = build(network)
     with torch.no_grad():
         model.word_embeddings.copy_(torch.from_numpy(table))
-    model.tokenizer, model.sentence = tokenizer, Declared("mean")
+    model.tokenizer, model.sentence = tokenizer, SentenceSettings("mean")
     return model.eval()
 
 
