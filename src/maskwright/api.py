@@ -97,13 +97,15 @@ def open_predictor(
     device: str = "auto",
     precision: str = "auto",
     calibrate_on: Sequence[Text] | None = None,
+    untrained: bool = False,
 ) -> Predictor:
     """A fine-tuned model for answers. max_length: None as in training; min_confidence: below it there is no label;
-    calibrate_on: typical texts, which precision "int8" needs.
+    calibrate_on: typical texts, which precision "int8" needs; untrained: accept a head without stored weights.
 
-    Raises ModelFolderError when the folder has no head for texts or words; the other functions do so for their heads.
+    Raises ModelFolderError when the folder has no head for texts or words, or lacks its weights; the other functions
+    do so for their heads.
     """
-    model = open_model(name, "predict", device, precision)
+    model = open_model(name, "predict", device, precision, untrained=untrained)
     predictor = predictor_of(model, name, max_length, min_confidence)
     make_int8(model, calibrate_on, predictor.max_length)
     keep_private(model)
@@ -154,9 +156,11 @@ def open_answerer(
     threshold: float | None = None,
     device: str = "auto",
     precision: str = "auto",
+    untrained: bool = False,
 ) -> Answerer:
-    """Opens a question-answering model. threshold: score margin of no-answer predictions, None as trained."""
-    model = open_model(name, "answer", device, precision)
+    """Opens a question-answering model. threshold: score margin of no-answer predictions, None as trained; untrained:
+    accept a head without stored weights."""
+    model = open_model(name, "answer", device, precision, untrained=untrained)
     return Answerer(predictor_of(model, name, max_length), threshold)
 
 
@@ -191,7 +195,7 @@ def open_embedder(
     """
     LongTexts.of(long or "windows", stride)  # reject a wrong setting before loading
     encoder = embedder_of(
-        open_model(name, (), device, precision),
+        open_model(name, (), device, precision, untrained=True),  # embeddings do not use the head
         name,
         layers=layers,
         pooling=pooling,
@@ -362,17 +366,25 @@ def open_translator(
 
 
 def open_model(
-    name: str | Path, abilities: str | Sequence[str] = (), device: str = "auto", precision: str = "auto"
+    name: str | Path,
+    abilities: str | Sequence[str] = (),
+    device: str = "auto",
+    precision: str = "auto",
+    *,
+    untrained: bool = False,
 ) -> Model:
     """Opens a model with its tokenizer on a device.
 
-    abilities: names as in `tasks.spec.ModelKind`, of which the model needs one; () for any model. Raises
-    ModelFolderError if it has none of them.
+    abilities: names as in `tasks.spec.ModelKind`, of which the model needs one; () for any model; untrained: accept a
+    head without stored weights, whose answers are random. Raises ModelFolderError if it has none of the abilities, or
+    lacks weights of its head.
     """
     model, report = load_model(name)
-    report.log_weight_mismatch(name)
     if abilities:
         require(model, str(name), *([abilities] if isinstance(abilities, str) else abilities))
+    if not untrained:
+        report.require_trained(name)
+    report.log_weight_mismatch(name)
     tokenizer_of(model)
     return place(model, device, precision)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ..core.config import check
 from ..core.errors import InputError
+from ..core.hardware import UNTRAINED
 from ..core.options import option
 from .common import JsonFlag, print_json, print_table, print_text
 from .settings import takes_settings
@@ -35,6 +36,7 @@ class AnswerSettings(Hardware):
     )
     trace: bool = option(False, "Show word positions of the answer, from 1.")
     max_length: int | None = option(None, MAX_LENGTH)
+    untrained: bool = option(False, UNTRAINED)
 
     def __post_init__(self) -> None:
         check((self.context is None) != (self.context_file is None), "Pass either --context or --context-file.")
@@ -61,6 +63,7 @@ def answer(settings: AnswerSettings, json: JsonFlag = False) -> None:
         threshold=settings.threshold,
         device=settings.device,
         precision=settings.precision,
+        untrained=settings.untrained,
     )
     asked = [(one, text) for one in settings.question]
     for (one, _), found in zip(asked, answerer.answer(asked, settings.top_k), strict=True):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ..core.config import to_dict
 from ..core.display import on_one_line
 from ..core.errors import ConfigError, InputError
+from ..core.hardware import UNTRAINED
 from ..core.options import command_line, option
 from ..core.plural import plural
 from ..core.progress import warn
@@ -71,6 +72,7 @@ class EvaluateSettings(InferenceHardware, Rows):
     batch_tokens: int | None = option(None, BATCH_TOKENS)
     calibrate_on: Path | None = option(None, CALIBRATE_ON)
     seed: int = option(0, SEED)
+    untrained: bool = option(False, UNTRAINED)
 
 
 @takes_settings(EvaluateSettings)
@@ -110,7 +112,9 @@ def evaluate(settings: EvaluateSettings, json: JsonFlag = False) -> None:
     from ..api import open_model
     from ..inference.kinds import kind_of
 
-    loaded = open_model(settings.model, ("predict", "score-text"), settings.device, settings.precision)
+    loaded = open_model(
+        settings.model, ("predict", "score-text"), settings.device, settings.precision, untrained=settings.untrained
+    )
     if settings.target is not None and not kind_of(loaded).can("translate"):
         raise InputError(
             f"{settings.model} is not a translation model: remove {settings.target}, or use a translation model."
@@ -158,7 +162,8 @@ def _on_rows(settings: EvaluateSettings, model: Model, typical: list[Text] | Non
     if settings.risk is not None:
         result["abstention"] = scored.at_risk(settings.risk)
     if settings.against is not None:
-        other = open_model(settings.against, "predict", settings.device, settings.precision)
+        hardware = (settings.device, settings.precision)
+        other = open_model(settings.against, "predict", *hardware, untrained=settings.untrained)
         result["against"] = scored.against(predictor_of(other, settings.against, settings.max_length), settings.against)
     if settings.report is not None:
         scored.write(settings.report, result.get("against"))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..core.display import shorten
 from ..core.errors import ConfigError
+from ..core.hardware import UNTRAINED
 from ..core.options import option
 from ..core.plural import plural
 from ..core.progress import note, track
@@ -68,6 +69,7 @@ class PredictSettings(ExecutorHardware, Rows):
     trace: bool = option(False, "Show the tensor shapes of each step.")
     max_length: int | None = option(None, MAX_LENGTH)
     batch_tokens: int | None = option(None, BATCH_TOKENS)
+    untrained: bool = option(False, UNTRAINED)
 
     def __post_init__(self) -> None:
         check_one_source(self.texts, self.input)
@@ -185,6 +187,7 @@ def _open(settings: PredictSettings, rows: Sequence[AnyRow] | RowStream) -> Pred
         device=settings.device,
         precision=precision,
         calibrate_on=typical,
+        untrained=settings.untrained,
     )
     tell_int8_loss(predictor.model)
     return predictor

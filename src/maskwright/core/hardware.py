@@ -1,4 +1,4 @@
-"""Settings of where and how precisely anything computes, shared by training, inference and serving."""
+"""Settings of where, how precisely and with which weights anything computes."""
 
 from __future__ import annotations
 
@@ -17,4 +17,5 @@ EXECUTOR = Setting(
     "Program that computes the network: maskwright, or a graph that is exported once; auto measures a short text.",
     panel=HARDWARE,
 )
+UNTRAINED = Setting("Answer also with a head whose weights the folder lacks: they are random.")
 THREADS = Setting("Number of CPU threads.", panel=HARDWARE, default_help="all", minimum=1)

@@ -221,14 +221,17 @@ class FineTuned(BaseEstimator):
         save_model(self.model_, folder, facts=facts)
 
     @classmethod
-    def load(cls, folder: str | Path, **parameters: Any) -> Self:
+    def load(cls, folder: str | Path, *, untrained: bool = False, **parameters: Any) -> Self:
         """A fitted estimator from a model folder, also from one that `maskwright finetune` or transformers wrote.
 
-        parameters: replace those stored, as in device="cpu". Raises ModelFolderError when its head is another one.
+        untrained: accept a head without stored weights; parameters: replace those stored, as in device="cpu". Raises
+        ModelFolderError when its head is another one, or lacks its weights.
         """
         model, report = load_model(folder)
-        report.log_weight_mismatch(folder)
         require(model, str(folder), cls._ability)
+        if not untrained:
+            report.require_trained(folder)
+        report.log_weight_mismatch(folder)
         facts = read_facts(find_folder(folder)[0])
         task = task_of_model(model, facts)
         stored = own_facts(facts).get("parameters")

@@ -61,6 +61,15 @@ class LoadReport:
         if unexpected:
             note(f"{name} also contains {listed(unexpected)}, which this model does not use.")
 
+    def require_trained(self, name: object) -> None:
+        """Raise ModelFolderError if folder `name` lacks weights of its head: answers would be random."""
+        if self.new:
+            raise ModelFolderError(
+                f"{name} has no weights for {listed(self.new)}, so its answers would be random: fine-tune it first "
+                "(maskwright finetune), or accept that with --untrained of predict, answer, evaluate and serve "
+                "(untrained=True in Python)."
+            )
+
 
 def listed(names: Sequence[str]) -> str:
     """Join names with commas; after LISTED of them, append how many more there are."""
@@ -97,6 +106,10 @@ class Checkpoint:
         if family.decoder_embeddings:  # a shared embedding table may also be stored under the name of each side
             words = {name for name in file.shapes if family.canonical(name) == family.words}
             self.copies |= words - {self.stored.get(family.words, "")}
+
+    def has_head(self) -> bool:
+        """Returns whether the file has a tensor of any head."""
+        return any(name in self.family.head_names or name.startswith("head.") for name in self.stored)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Returns the shape of a tensor by canonical name."""
@@ -169,7 +182,7 @@ def plan_head(
         return HeadPlan(head, labels, is_stored=alike)
     classifier = checkpoint.family.their_names("head.classifier.weight", head)[0]
     if classifier not in checkpoint.stored:
-        return HeadPlan(head, labels)
+        return HeadPlan(head, stored.labels or None if labels is None else labels, stored.problem_type)
     count = checkpoint.shape(classifier)[0]
     generic = tuple(f"LABEL_{index}" for index in range(count))
     kept = stored.labels or generic

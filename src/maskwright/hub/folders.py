@@ -132,7 +132,9 @@ def _load_whole(
         checkpoint = Checkpoint(file, stored.family)
         if stored.architecture is None:
             stored = replace_fields(stored, architecture=stored.family.predict_class(checkpoint.stored))
-        plan = plan_head(stored, stored.head() if head == STORED else head, labels, checkpoint)
+        if head == STORED:  # an encoder for embeddings may name a head that was never saved with it
+            head = stored.head() if declared is None or checkpoint.has_head() else None
+        plan = plan_head(stored, head, labels, checkpoint)
         model, report = assemble(stored.config, plan, checkpoint, problem_type, seed, shared)
         report = replace_fields(report, is_verified=is_verified)
     if any((folder / file_name).is_file() for file_name in MAIN_FILES):

@@ -6,8 +6,8 @@ first one holds, as in sentence-transformers 6.2:
 
 - maximum sequence length: in `sentence_bert_config.json` (or an older name, such as `sentence_roberta_config.json`)
   `processing_kwargs` (`max_length` of `common`, then of `text`), `model_max_length` of `processor_kwargs` or
-  `tokenizer_args`, `max_seq_length`; then `model_max_length` of `tokenizer_config.json`. More than the model takes is
-  cut to that.
+  `tokenizer_args`, `max_seq_length`; then `model_max_length` or `max_len` of `tokenizer_config.json`. More than the
+  model takes is cut to that.
 - lower case: a tokenizer that lower-cases by itself, then `do_lower_case` of `sentence_bert_config.json`; see
   `text.tokenizers.tokenizer_files`.
 - dimensions: what the caller asks for, then `truncate_dim` of `config_sentence_transformers.json`: the first numbers of
@@ -213,6 +213,7 @@ def _max_length(folder: Path) -> int | None:
         _whole_number(path, arguments, "model_max_length"),
         _whole_number(path, own, "max_seq_length"),
         _whole_number(tokenizer, _object(tokenizer), "model_max_length"),
+        _whole_number(tokenizer, _object(tokenizer), "max_len"),  # its name before transformers 3
     )
     return next((length if length < MOST_TOKENS else None for length in found if length is not None), None)
 

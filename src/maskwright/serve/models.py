@@ -220,7 +220,7 @@ def load_served(settings: ServeSettings) -> ServedModels:
             from ..export.executors import executed
 
             source, precision = executed(folder, settings.executor, precision, settings.device)
-        model = open_model(source, (), settings.device, precision)
+        model = open_model(source, (), settings.device, precision, untrained=settings.untrained)
         served = ServedModel(name, source, model, settings.max_length.get(name))
         length, _ = served.max_length, served.digest  # reports a wrong one now; the first request must not wait
         if is_int8(model):

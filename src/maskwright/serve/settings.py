@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from ..core.config import check, check_above_zero, check_at_least, fit_types, from_dict, read_toml, to_dict
 from ..core.errors import ConfigError
-from ..core.hardware import DEVICE, EXECUTOR, PRECISION, THREADS, Device, Executor
+from ..core.hardware import DEVICE, EXECUTOR, PRECISION, THREADS, UNTRAINED, Device, Executor
 from ..core.options import ACCESS, HARDWARE, LIMITS, option
 from ..core.registry import unknown_name
 from ..hub.names import short_names
@@ -91,6 +91,7 @@ class ServeSettings:
     calibrate_on: Path | None = option(None, "File of calibration texts for --precision int8.", panel=HARDWARE)
     threads: int | None = option(None, THREADS)
     executor: Executor = option("own", EXECUTOR)
+    untrained: bool = option(False, UNTRAINED)
 
     def __post_init__(self) -> None:
         fit_types(self)

@@ -63,7 +63,7 @@ def probe(settings: ProbeSettings, json: JsonFlag = False) -> None:
         for path in (settings.train, settings.dev)
     )
     found = probe_layers(
-        open_model(settings.model, (), settings.device, settings.precision),
+        open_model(settings.model, (), settings.device, settings.precision, untrained=True),  # its head is not used
         rows or (),
         held,
         pooling=settings.pooling,

@@ -143,7 +143,8 @@ def _encode(
     stride = max(room, 0) // SHARED
 
     def encode(sentences: Sequence[Sequence[str]]) -> list[Encoding]:
-        return tokenizer.encode_batch([" ".join(words) for words in sentences], max_length, stride=stride)
+        texts = [" ".join(words) for words in sentences]
+        return tokenizer.encode_batch(texts, max_length, stride=stride, truncation_side="right")
 
     encodings = encode([row.words for row in rows])
     found = []

@@ -138,7 +138,7 @@ class Tokenizer(Vocabulary):
         *,
         truncation: str | bool | None = "longest_first",
         stride: int = 0,
-        truncation_side: str = "right",
+        truncation_side: str | None = None,
         padding: str | bool = False,
         padding_side: str = "right",
         add_special_tokens: bool = True,
@@ -150,6 +150,7 @@ class Tokenizer(Vocabulary):
             max_length: Maximum number of tokens including special tokens; None: no truncation.
             truncation: longest_first, only_first, only_second, or False.
             stride: Overlap of adjacent windows of `overflowing` in tokens.
+            truncation_side: right or left, None as its configuration says (`truncation_side`, right without one).
             padding: False, "longest" or "max_length", for code that needs rectangular batches.
 
         Raises:
@@ -157,6 +158,7 @@ class Tokenizer(Vocabulary):
         """
         firsts, seconds = split_pairs(texts)
         strategy = _strategy(truncation)
+        truncation_side = truncation_side or self._truncation_side
         check_choice("truncation_side", truncation_side, ("right", "left"))
         check_choice("padding_side", padding_side, ("right", "left"))
         if (
@@ -196,7 +198,7 @@ class Tokenizer(Vocabulary):
         The IDs equal those of `encode_batch`; `counts`, if given, accumulates truncated and unknown tokens.
         """
         firsts, seconds = split_pairs(texts)
-        strategy = _strategy(truncation)
+        strategy, is_right = _strategy(truncation), self._truncation_side == "right"
         plain = self.encode_plain([*firsts, *(text for text in seconds if text is not None)])
         pairs = iter(plain[len(firsts) :])
         all_ids, all_types = [], []
@@ -209,7 +211,7 @@ class Tokenizer(Vocabulary):
             kept = lengths if fits else kept_lengths(lengths, Truncation(room, strategy or "longest_first"))
             ids, types = list(template.gaps[0][0]), list(template.gaps[0][2])
             for entries, keep, type_id, gap in zip(own, kept, template.type_ids, template.gaps[1:], strict=True):
-                ids += entries[:keep]
+                ids += entries[:keep] if is_right else entries[len(entries) - keep :]
                 ids += gap[0]
                 types += [type_id] * keep
                 types += gap[2]
@@ -285,6 +287,10 @@ class Tokenizer(Vocabulary):
         except TypeError:
             reject_non_texts(texts)
             raise
+
+    @property
+    def _truncation_side(self) -> str:
+        return "left" if self.config.get("truncation_side") == "left" else "right"
 
     def _template(self, num_texts: int, add_special_tokens: bool) -> SpecialTokensTemplate:
         return self._templates[num_texts - 1 if add_special_tokens else num_texts + 1]

@@ -79,7 +79,7 @@ def read_tokenizer(path: str | Path) -> tuple[Backend | MarianBackend, dict[str,
     else:
         backend = _from_vocabulary(main, config)
     if sentence_config(main.parent).get("do_lower_case") is True:
-        _lower_case(backend)
+        _lower_case(backend, config)
     return backend, config
 
 
@@ -92,14 +92,18 @@ def sentence_config(folder: Path) -> dict[str, Any]:
     return content
 
 
-def _lower_case(backend: Backend) -> None:
-    """Lower-case before the normalizer, unless that has a lower-casing step (BERT's own is not one)."""
+def _lower_case(backend: Backend, config: dict[str, Any]) -> None:
+    """Lower-case before the normalizer, unless that has a lower-casing step (BERT's own is not one).
+
+    The class becomes the one that transformers loads with this normalizer: for others it builds the usual one.
+    """
     from tokenizers import normalizers
 
     own = backend.normalizer
     steps = [] if own is None else list(own) if isinstance(own, normalizers.Sequence) else [own]
     if not any(isinstance(step, normalizers.Lowercase) for step in steps):
         backend.normalizer = normalizers.Sequence([normalizers.Lowercase(), *steps])
+        config["tokenizer_class"] = "PreTrainedTokenizerFast"
 
 
 def special_token_roles(backend: Backend | MarianBackend, config: dict[str, Any]) -> dict[str, str]:
@@ -255,7 +259,7 @@ def _from_vocabulary(path: Path, config: dict[str, Any]) -> Backend:
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
-    """Merge both configuration files; `tokenizer_config.json` takes precedence."""
+    """Merge the configuration files; `tokenizer_config.json` takes precedence, over it sentence-transformers' own."""
     config: dict[str, Any] = {}
     for name in (SPECIAL_TOKENS, CONFIG):
         if (folder / name).is_file():
@@ -263,7 +267,9 @@ def _read_config(folder: Path) -> dict[str, Any]:
             if not isinstance(content, dict):
                 raise CorruptFileError(f"{folder / name} is not a JSON object: restore it from its source.")
             config |= content
-    return config
+    own = sentence_config(folder)
+    arguments = own.get("processor_kwargs", own.get("tokenizer_args"))
+    return config | (arguments if isinstance(arguments, dict) else {})
 
 
 def with_record(files: dict[str, bytes]) -> dict[str, bytes]:
