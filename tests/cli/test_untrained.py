@@ -86,7 +86,7 @@ def test_embeddings_and_training_need_no_head(headless, maskwright, tmp_path):
     assert api.open_embedder(folder, device="cpu").vectors(["a text"]).shape == (1, CONFIG.hidden_size)
     (tmp_path / "train.csv").write_text("text,label\n" + "a text,ham\nanother,spam\n" * 10)
     words = ("finetune", "classification", "--model", folder, "--train", tmp_path / "train.csv", "-o", tmp_path / "run")
-    assert maskwright(*words, "--epochs", "1", "--quiet")[0] == 0
+    assert maskwright(*words, "--epochs", "1", "--max-length", "16", "--quiet")[0] == 0
     assert load_model(tmp_path / "run/model")[0].labels == ("ham", "spam")
 
 

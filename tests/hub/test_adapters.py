@@ -131,6 +131,24 @@ def test_modules_engine_and_merged_model_agree(targets: str, precision: str, tmp
     assert torch.allclose(plain, fast, atol=tolerance) and torch.allclose(fast, other, atol=tolerance)
 
 
+@pytest.mark.compatibility(
+    "peft 0.21.2",
+    theirs="`all-linear` of a text classifier includes the pooler, besides the linear layers of the encoder's layers.",
+    ours="The same set.",
+)
+def test_all_linear_is_the_set_of_peft(tmp_path: Path):
+    import transformers
+    from peft import LoraConfig as TheirConfig
+    from peft import get_peft_model
+
+    folder = make(tmp_path, targets=("all-linear",))
+    network = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "base", num_labels=3)
+    theirs = get_peft_model(network, TheirConfig(r=4, target_modules="all-linear", task_type="SEQ_CLS"))
+    wanted = {name.replace(".default", "") for name, _ in theirs.named_parameters() if ".lora_" in name}
+    found = {name for name in load_file(folder / "adapter_model.safetensors") if ".lora_" in name}
+    assert found == wanted and any("pooler" in name for name in found)
+
+
 @pytest.mark.parametrize("gated", [{"gated": True}, {"norm": "pre"}])
 def test_gated_and_pre_norm_layers_agree_too(gated: dict, tmp_path: Path):
     """In the own format, whose joint layer has one name: an adapter changes it as one."""
@@ -342,17 +360,22 @@ BAD = {
     "unknown target": (
         lambda folder: rename(make(folder), **{"self.query": "self.rotary"}),
         ModelFolderError,
-        "which is not a linear layer of",
+        "layer.0.attention.self.rotary.* but the model with the head 'classification' .* has no such linear layer",
     ),
     "unknown tensor": (
         lambda folder: rename(make(folder), **{"classifier.bias": "classifier.extra"}),
         ModelFolderError,
-        "contains .*which .* does not have",
+        "contains classifier.extra, but .* has no such .* trained with another head, or on another base",
+    ),
+    "embedding": (
+        lambda folder: rename(make(folder), **{"classifier.bias": "embeddings.word_embeddings.lora_embedding_A"}),
+        ModelFolderError,
+        "LoRA of an embedding is not supported",
     ),
     "half an update": (
         lambda folder: rename(make(folder), **{"layer.0.attention.self.value.lora_B": "x.lora_B"}),
         ModelFolderError,
-        "not a linear layer|is missing",
+        "no such linear layer|is missing",
     ),
     "other rank": (lambda folder: change(make(folder), r=5), ModelFolderError, r"requires \[5, 32\] at rank 5"),
     "dora": (lambda folder: change(make(folder), use_dora=True), ModelFolderError, "use_dora is True, which is not"),

@@ -35,8 +35,10 @@ def _roles(module: str) -> tuple[str, ...]:
 
 
 def is_target(part: LoraPart, targets: Collection[str]) -> bool:
-    """Whether the targets of an adapter include a part; a joint layer is included as a whole."""
+    """Whether the targets of an adapter include a part; a joint layer is included as a whole, the pooler by all."""
     roles = _roles(part.module) if part.name == "whole" else (part.name,)
+    if part.module.startswith("encoder.pooler"):
+        roles = (ALL_LINEAR,)
     return any(role in targets or ALL_LINEAR in targets for role in roles)
 
 

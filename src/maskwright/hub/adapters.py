@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -228,7 +228,7 @@ def load_adapter(folder: Path, root: Path, load_base: LoadBase) -> tuple[Model, 
         used = _load_updates(model, config, names, file, base) | _load_modules(model, names, file)
     strange = [name for name in names if name not in used]
     if strange:
-        raise ModelFolderError(f"{folder} contains {listed(strange)}, which {base} does not have: it is another base.")
+        raise ModelFolderError(_no_place(folder, strange, head, base))
     model.adapter = Adapter(config, absolute_name(base), digest, own.get("network", {}), shared)
     shared.share(model)
     new = [name for name in report.new if name not in used]
@@ -334,10 +334,7 @@ def _load_updates(model: Model, config: LoraConfig, names: Mapping[str, str], fi
     parts = linear_parts(model)
     unknown = sorted(set(pairs) - set(parts))
     if unknown:
-        raise ModelFolderError(
-            f"{file.folder} changes {listed(unknown)}, which is not a linear layer of {base}: the adapter belongs to "
-            "another model, or its targets are not supported."
-        )
+        raise ModelFolderError(_no_place(file.folder, unknown, model.head_name, base))
     if not pairs:
         raise ModelFolderError(f"{file.folder / FILE} contains no LoRA weights (lora_A, lora_B).")
     for theirs, pair in pairs.items():
@@ -361,6 +358,18 @@ def _load_updates(model: Model, config: LoraConfig, names: Mapping[str, str], fi
             update.A.copy_(file.read(names[pair["A"]]))
             update.B.copy_(file.read(names[pair["B"]]))
     return {name for pair in pairs.values() for name in pair.values()}
+
+
+def _no_place(folder: Path, names: Sequence[str], head: str | None, base: str) -> str:
+    """Says that the base has no place for layers or tensors of an adapter, and why."""
+    embeddings = [name for name in names if "lora_embedding_" in name]
+    if embeddings:
+        return f"{folder} contains {listed(embeddings)}: LoRA of an embedding is not supported, only of linear layers."
+    what = "the encoder" if head is None else f"the model with the head '{head}'"
+    return (
+        f"{folder} contains {listed(names)}, but {what} of {base} has no such linear layer or parameter: the adapter "
+        "was trained with another head, or on another base."
+    )
 
 
 def _load_modules(model: Model, names: Mapping[str, str], file: Weights) -> set[str]:

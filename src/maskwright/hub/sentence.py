@@ -26,6 +26,7 @@ from ..core.storage import inside, read_json
 from ..models.model import SentenceSettings
 from ..text.tokenizers.tokenizer_files import CONFIG as TOKENIZER_CONFIG
 from ..text.tokenizers.tokenizer_files import SENTENCE_CONFIGS, sentence_config
+from .config_file import STATIC
 
 MODULES, LENGTH, PROMPTS = "modules.json", SENTENCE_CONFIGS[0], "config_sentence_transformers.json"
 _LIMIT_BYTES = 1 << 20
@@ -66,6 +67,8 @@ def declared_by(folder: Path | str) -> SentenceSettings:
             of_tokens = _normalized(path) == _TOKENS
             normalize_tokens |= of_tokens and (index < pooled_by or pooled_by < 0)
             normalize |= not of_tokens and index > pooled_by
+        elif kind == "StaticEmbedding":
+            raise ModelFolderError(f"{folder} {STATIC}")
         elif kind not in _NO_EFFECT and kind != "Pooling":
             raise ModelFolderError(f"{folder / MODULES} lists the module '{kind}', which is not supported.")
     return SentenceSettings(
