@@ -45,7 +45,7 @@ def test_a_cross_encoder_with_one_output_gives_its_logit(version, activation, tm
         (folder / "config_sentence_transformers.json").write_text(json.dumps(own))
         (folder / "sentence_bert_config.json").write_text('{"transformer_task": "sequence-classification"}')
     predictor = api.open_predictor(folder, device="cpu", precision="fp32")
-    found = [one["value"] for one in predictor.predict(PAIRS)]
+    found = [one["score"] for one in predictor.predict(PAIRS)]
     network = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
     for pair, value in zip(PAIRS, found, strict=True):
         encoding = predictor.tokenizer(*pair)
