@@ -182,7 +182,7 @@ def plan_head(
         return HeadPlan(head, labels, is_stored=alike)
     classifier = checkpoint.family.their_names("head.classifier.weight", head)[0]
     if classifier not in checkpoint.stored:
-        return HeadPlan(head, stored.labels or None if labels is None else labels, stored.problem_type)
+        return HeadPlan(head, labels) if labels is not None else HeadPlan(head, stored.labels, stored.problem_type)
     count = checkpoint.shape(classifier)[0]
     generic = tuple(f"LABEL_{index}" for index in range(count))
     kept = stored.labels or generic
