@@ -88,14 +88,12 @@ def prompts_of(folder: Path) -> dict[str, str]:
 
     Raises ModelFolderError if the folder leaves the tokens of prompts out of its pooling.
     """
-    config: Any = read_json(folder / PROMPTS, _LIMIT_BYTES) if (folder / PROMPTS).is_file() else {}
-    prompts = config.get("prompts") if isinstance(config, dict) else None
-    if not isinstance(prompts, dict):
-        return {}
-    pooling = folder / _POOLING_FOLDER / "config.json"
-    if pooling.is_file() and read_json(pooling, _LIMIT_BYTES).get("include_prompt") is False:
-        raise ModelFolderError(f"{pooling} leaves prompts out of the pooling (include_prompt), which is not supported.")
-    return {str(name): text for name, text in prompts.items() if isinstance(text, str)}
+    prompts = _object(folder / PROMPTS).get("prompts")
+    named = {str(name): text for name, text in prompts.items() if isinstance(text, str)} if prompts else {}
+    for kind, module in _modules(folder) if named and (folder / MODULES).is_file() else ():
+        if kind == "Pooling":
+            _pooling(inside(folder, str(module.get("path") or "")) / "config.json", has_prompt=any(named.values()))
+    return named
 
 
 def network_folder(folder: Path) -> Path:
@@ -177,8 +175,8 @@ def _pooling(path: Path, has_prompt: bool) -> str:
         raise ModelFolderError(f"{path} requires a pooling other than cls, mean or max, which is not supported.")
     if has_prompt and config.get("include_prompt") is False:
         raise ModelFolderError(
-            f"{path}: include_prompt is false, so the tokens of the default prompt are not pooled, which is not "
-            f"supported: remove default_prompt_name from {PROMPTS} to embed texts without a prompt."
+            f"{path}: include_prompt is false, so the tokens of a prompt are not pooled, which is not supported: embed "
+            f"texts without one (no default_prompt_name in {PROMPTS}, no prompt_name)."
         )
     return str(chosen[0])
 

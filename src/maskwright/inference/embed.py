@@ -161,14 +161,16 @@ class TextEncoder:
         for block, prepared in ahead((block, self.prepare(block)) for block in read):
             yield block, self._run(prepared, batch_tokens)
 
-    def prepare(self, texts: Sequence[Text]) -> Prepared[np.ndarray]:
+    def prepare(self, texts: Sequence[Text], prompt: str | None = None) -> Prepared[np.ndarray]:
         """Tokenize at least one text or pair; the result is float32 [texts, size], as of `vectors`.
+
+        prompt: put before every text; None for the one that is declared.
 
         Raises ConfigError with pooling "none".
         """
         self._check_pooling()
         counts = TextCounts()
-        if prompt := self.declared.prompt:
+        if prompt := self.declared.prompt if prompt is None else prompt:
             texts = [prompt + text if isinstance(text, str) else (prompt + text[0], *text[1:]) for text in texts]
         examples = self._examples(texts, counts)
         normalize = self.normalize and not isinstance(examples, LongExamples)  # else after the windows are combined

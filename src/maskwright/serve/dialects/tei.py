@@ -55,9 +55,9 @@ async def vectors_of(
     embedder = model.embedder(normalize)
     if dimensions is not None and dimensions > embedder.size:
         raise wrong_value(f"'dimensions' is {dimensions:,}; {model.name} has {embedder.size:,}.", "dimensions")
-    texts = model.prompted(texts, prompt_name)
+    texts, prompt = model.prompted(texts, prompt_name), None if prompt_name is None else ""
     found: np.ndarray = await call.service.compute(
-        call.request, call.exchange, model, texts, lambda: embedder.prepare(texts), truncate=truncate
+        call.request, call.exchange, model, texts, lambda: embedder.prepare(texts, prompt), truncate=truncate
     )
     if dimensions is None or dimensions == embedder.size:
         return found
