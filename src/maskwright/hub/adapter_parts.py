@@ -34,10 +34,13 @@ def _roles(module: str) -> tuple[str, ...]:
     return ROLES.get(".".join(module.split(".")[-2:]), ()) if ".layers." in module else ()
 
 
-def is_target(part: LoraPart, targets: Collection[str]) -> bool:
-    """Whether the targets of an adapter include a part; a joint layer is included as a whole, the pooler by all."""
+def is_target(part: LoraPart, targets: Collection[str], model: Model) -> bool:
+    """Whether the targets of an adapter include a part; a joint layer is included as a whole.
+
+    all-linear also includes the pooler, if a head reads it.
+    """
     roles = _roles(part.module) if part.name == "whole" else (part.name,)
-    if part.module.startswith("encoder.pooler"):
+    if part.module == "encoder.pooler" and model.head is not None:
         roles = (ALL_LINEAR,)
     return any(role in targets or ALL_LINEAR in targets for role in roles)
 

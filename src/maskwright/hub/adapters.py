@@ -74,7 +74,11 @@ def attach_adapter(
     Raises InputError where the targets select no linear layer, ModelFolderError where the base is an adapter itself.
     """
     found = linear_parts(model)
-    chosen = [part for part in found.values() if is_target(part, config.targets)]
+    chosen = [
+        part
+        for theirs, part in found.items()
+        if is_target(part, config.targets, model) and f"{theirs}.weight" not in new  # what is new is trained whole
+    ]
     if not chosen:
         raise InputError(
             f"{base} has no linear layer that is a target ({', '.join(config.targets)}): adapters are for Transformers."
