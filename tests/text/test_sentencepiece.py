@@ -100,6 +100,26 @@ def test_what_is_written_here_opens_there_and_here(both, tmp_path):
         assert there(text, "b")["input_ids"] == theirs(text, "b")["input_ids"]
 
 
+@pytest.mark.compatibility(
+    "transformers 5.23.0",
+    theirs="XLMRobertaTokenizer and AlbertTokenizer rebuild a SentencePiece model without its byte fallback.",
+    ours="Byte fallback is kept: the pieces of sentencepiece 0.2.3. A BPE model is refused.",
+)
+@pytest.mark.parametrize("family", FILES)
+def test_byte_fallback_gives_the_pieces_of_the_library(family, tmp_path):
+    sentencepiece = pytest.importorskip("sentencepiece")
+    folder = folder_of(family, tmp_path, trained(family, byte_fallback=True, vocab_size=400))
+    library = sentencepiece.SentencePieceProcessor(model_file=str(folder / FILES[family]))
+    ours = Tokenizer.load(folder)
+    ours.save(tmp_path / "saved")
+    for text in ("the \N{UNICORN FACE} cat", "\N{CJK UNIFIED IDEOGRAPH-6771} and \N{ZERO WIDTH JOINER}a", "the cat"):
+        wanted = library.encode(text, out_type=str)
+        for tokenizer in (ours, Tokenizer.load(tmp_path / "saved")):
+            ids = tokenizer.encode_plain([text])[0]
+            assert [tokenizer.id_to_token(id) for id in ids] == wanted
+            assert tokenizer.decode(ids) == library.decode(wanted)
+
+
 @pytest.mark.parametrize("family", FILES)
 def test_pieces_outside_the_special_ones_are_those_of_the_library(family, tmp_path):
     """The reader of ours against the library's own: text, score, kind."""

@@ -62,7 +62,7 @@ def _albert(pieces: Pieces, tokens: dict[str, str], config: dict[str, Any]) -> B
         steps.append(normalizers.Lowercase())
     if pieces.charsmap:
         steps.append(normalizers.Precompiled(pieces.charsmap))
-    backend = _unigram(pieces.vocab, 1, config, [pre_tokenizers.WhitespaceSplit()])
+    backend = _unigram(pieces, pieces.vocab, 1, config, [pre_tokenizers.WhitespaceSplit()])
     backend.normalizer = normalizers.Sequence(steps)
     _add_tokens(backend, pieces, tokens, config)
     _set_template(backend, tokens, "{cls}:0 $A:0 {sep}:0", "{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1")
@@ -74,7 +74,7 @@ def _big_bird(pieces: Pieces, tokens: dict[str, str], config: dict[str, Any]) ->
 
     unknown = (tokens["unk"], 0.0)
     unk_id = pieces.vocab.index(unknown) if unknown in pieces.vocab else 100
-    backend = _unigram(pieces.vocab, unk_id, config, [])
+    backend = _unigram(pieces, pieces.vocab, unk_id, config, [])
     backend.normalizer = normalizers.Sequence([normalizers.Replace(Regex(" {2,}"), "▁")])
     _add_tokens(backend, pieces, tokens, config, mask_takes_space=True)
     _set_template(backend, tokens, "{cls}:0 $A:0 {sep}:0", "{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1")
@@ -86,9 +86,8 @@ def _xlm_roberta(pieces: Pieces, tokens: dict[str, str], config: dict[str, Any])
     from tokenizers import normalizers, pre_tokenizers
 
     first = [(tokens[role], 0.0) for role in ("bos", "pad", "eos", "unk")]
-    backend = _unigram(
-        [*first, *pieces.vocab[3:], (tokens["mask"], 0.0)], 3, config, [pre_tokenizers.WhitespaceSplit()]
-    )
+    vocab = [*first, *pieces.vocab[3:], (tokens["mask"], 0.0)]
+    backend = _unigram(pieces, vocab, 3, config, [pre_tokenizers.WhitespaceSplit()])
     if pieces.charsmap:
         backend.normalizer = normalizers.Precompiled(pieces.charsmap)
     _add_tokens(backend, pieces, tokens, config)
@@ -103,15 +102,18 @@ _FAMILIES: dict[str, tuple[Callable[[Pieces, dict[str, str], dict[str, Any]], Ba
 }
 
 
-def _unigram(vocab: list[tuple[str, float]], unk_id: int, config: dict[str, Any], splits: list[Any]) -> Backend:
-    """Creates a Unigram tokenizer whose words begin with ▁, and its decoder."""
+def _unigram(
+    pieces: Pieces, vocab: list[tuple[str, float]], unk_id: int, config: dict[str, Any], splits: list[Any]
+) -> Backend:
+    """Creates a Unigram tokenizer whose words begin with ▁, and its decoder. vocab: the pieces by ID."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     scheme = "always" if config.get("add_prefix_space", True) else "never"
-    backend = Tokenizer(models.Unigram(vocab, unk_id=unk_id, byte_fallback=False))
+    backend = Tokenizer(models.Unigram(vocab, unk_id=unk_id, byte_fallback=pieces.has_bytes))
     words = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme=scheme)
     backend.pre_tokenizer = pre_tokenizers.Sequence([*splits, words]) if splits else words
-    backend.decoder = decoders.Metaspace(replacement="▁", prepend_scheme=scheme)
+    decoder = decoders.Metaspace(replacement="▁", prepend_scheme=scheme)
+    backend.decoder = decoders.Sequence([decoders.ByteFallback(), decoder]) if pieces.has_bytes else decoder
     return backend
 
 

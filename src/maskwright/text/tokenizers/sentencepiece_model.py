@@ -29,6 +29,7 @@ class Pieces:
     """Parsed model: pieces as (text, score), types of pieces, the normalizer table (may be empty).
 
     adds_prefix: a space is prepended to texts; trims: surrounding spaces are removed and repeated ones collapsed;
+    has_bytes: characters without a piece become the pieces of their UTF-8 bytes (byte fallback), not the unknown token;
     is_plain: False for settings that `text.tokenizers.marian` does not support (byte fallback, whitespace as suffix or
     unescaped, a denormalizer).
     """
@@ -39,6 +40,7 @@ class Pieces:
     model_type: int = _UNIGRAM
     adds_prefix: bool = True
     trims: bool = True
+    has_bytes: bool = False
     is_plain: bool = True
 
 
@@ -53,7 +55,8 @@ def read_pieces(path: Path) -> Pieces:
             elif number == 2:
                 trainer = dict(_fields(value))
                 pieces.model_type = trainer.get(3, _UNIGRAM)
-                pieces.is_plain &= not (trainer.get(_OWN_BYTES) or trainer.get(_SPACE_BEHIND))
+                pieces.has_bytes = bool(trainer.get(_OWN_BYTES))
+                pieces.is_plain &= not (pieces.has_bytes or trainer.get(_SPACE_BEHIND))
             elif number == 3:
                 _set_normalizer(pieces, dict(_fields(value)))
             elif number == 5:
