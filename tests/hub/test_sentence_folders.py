@@ -238,6 +238,24 @@ def test_a_declaration_gives_the_vectors_of_sentence_transformers(name, types, t
     assert np.array_equal(found, again)
 
 
+@pytest.mark.compatibility(
+    "sentence-transformers 6.2.0",
+    theirs="Saving drops `do_lower_case`: with a cased BERT tokenizer the saved folder reads upper-case letters again.",
+    ours="Saving keeps it, for sentence-transformers and for transformers.",
+)
+def test_saving_keeps_lower_case_for_transformers_too(tmp_path):
+    from transformers import AutoTokenizer
+
+    folder = cased_folder(tmp_path)
+    bert = {"tokenizer_class": "BertTokenizer", "do_lower_case": False}
+    declare(folder, {BERT: {"do_lower_case": True}, TOKENIZER: bert}, ["Pooling"], V2)
+    model = load_model(folder)[0]
+    model.save(tmp_path / "saved")
+    theirs = AutoTokenizer.from_pretrained(tmp_path / "saved")
+    assert theirs("ONE")["input_ids"] == model.tokenizer("ONE").ids == model.tokenizer("one").ids
+    assert declared_by(tmp_path / "saved").lower_case
+
+
 def test_truncated_vectors_are_normalized_on_request_and_whole_for_other_layers(tmp_path):
     folder = cased_folder(tmp_path)
     files, modules, expected = DECLARATIONS["truncated"]

@@ -135,9 +135,10 @@ class TextEncoder:
         if max_length is None and declared.max_length is not None:
             max_length = min(declared.max_length, room_of(model))
         self.max_length = room_of(model, max_length)
-        self.size, self.dimensions = self.layers.size(model.config.hidden_size), None
-        if layers == "last" and pooling == declared.pooling and (declared.dimensions or self.size) < self.size:
-            self.size = self.dimensions = declared.dimensions
+        is_declared = layers == "last" and pooling == declared.pooling
+        self.dimensions = declared.dimensions if is_declared else None
+        whole = self.layers.size(model.config.hidden_size)
+        self.size = min(whole, self.dimensions or whole)
         self.counts = TextCounts()
 
     def vectors(self, texts: Sequence[Text], batch_tokens: int | None = None) -> np.ndarray:

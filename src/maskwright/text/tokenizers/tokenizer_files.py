@@ -100,7 +100,9 @@ def _lower_case(backend: Backend, config: dict[str, Any]) -> None:
     from tokenizers import normalizers
 
     own = backend.normalizer
-    steps = [] if own is None else list(own) if isinstance(own, normalizers.Sequence) else [own]
+    steps: list[Any] = [] if own is None else [own]
+    if isinstance(own, normalizers.Sequence):
+        steps = list(own)  # type: ignore[call-overload]  # its stub does not say that it is iterable
     if not any(isinstance(step, normalizers.Lowercase) for step in steps):
         backend.normalizer = normalizers.Sequence([normalizers.Lowercase(), *steps])
         config["tokenizer_class"] = "PreTrainedTokenizerFast"
