@@ -188,7 +188,6 @@ def declare(folder, files, modules, types, pooling="mean"):
 
 def reference(
     folder,
-    texts,
     *,
     max_length=64,
     lower=False,
