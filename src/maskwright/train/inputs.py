@@ -150,6 +150,8 @@ def inputs_of(config: Any, is_finished: bool = False, own: Mapping[str, Finder] 
     is_finished: whether the run is finished, so no model is downloaded; own: for a setting, a function that finds its
     files, by the name that is compared. What is not there is left out: reading it, if at all, states the reason.
     """
+    models = partial(_model_files, is_finished=is_finished)
+    files: dict[str, Callable[[str], Iterator[InputFile]]] = {ROWS: _row_files, TEXT: _text_files, MODEL: models}
     found: dict[str, tuple[InputFile, ...]] = {}
     for name, setting in settings_of(type(config)).items():
         value = getattr(config, name)
@@ -162,9 +164,8 @@ def inputs_of(config: Any, is_finished: bool = False, own: Mapping[str, Finder] 
                 )
             elif setting.reads and value:
                 values = [str(value)] if isinstance(value, (str, Path)) else list(map(str, value))
-                files = {ROWS: _row_files, TEXT: _text_files, MODEL: partial(_model_files, is_finished=is_finished)}
                 found[name] = tuple(one for source in values for one in files[setting.reads](source))
-    return Inputs({name: files for name, files in found.items() if files})
+    return Inputs({name: known for name, known in found.items() if known})
 
 
 def _row_files(source: str) -> Iterator[InputFile]:
