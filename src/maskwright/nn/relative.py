@@ -161,8 +161,9 @@ def bucket_table(num_buckets: int, max_distance: int = 128) -> list[int]:
     exact = half // 2
     far = np.arange(max_distance + 1)
     # In steps of float32, as in the published code: its rounding decides the bucket at round distances.
-    logarithms = [math.log(ratio) for ratio in np.float32(far.clip(exact) / exact)]
-    steps = np.float32(logarithms) / np.float32(math.log(max_distance / exact)) * np.float32(half - exact)
+    ratios = (far.clip(exact) / exact).astype(np.float32)
+    logarithms = np.array([math.log(ratio) for ratio in ratios], dtype=np.float32)
+    steps = logarithms / np.float32(math.log(max_distance / exact)) * np.float32(half - exact)
     sizes = np.where(far < exact, far, (exact + steps.astype(int)).clip(max=half - 1))
     return [*sizes[:0:-1].tolist(), 0, *(half + sizes[1:]).tolist()]
 
