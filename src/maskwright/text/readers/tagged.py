@@ -2,13 +2,15 @@
 
 In CoNLL columns each line is a word: the token first and the tag last, or as in `--columns token=0,tag=1`. A blank line
 ends a sentence; lines that begin with "# " are comments, and so is -DOCSTART-. Columns are separated by tabs, or by
-whitespace in lines without a tab. A JSON line is a sentence: {"tokens": [...], "tags": [...]}.
+whitespace in lines without a tab. `conllu` reads the columns of CoNLL-U. A JSON line is a sentence: {"tokens": [...],
+"tags": [...]}.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,59 +20,15 @@ from ..formats.class_names import named_value
 from ..formats.columns import classes_in
 from ..formats.files import Line, file_format, read_lines
 from ..formats.records import Record, json_kind, read_records
-from ..words import Span, split_words
+from .conllu import ENDINGS, ConlluReader, conllu_columns
 from .reader import Reader
+from .sentence import MISSING, Sentence, as_sentences
+
+__all__ = ["MISSING", "READER", "Sentence", "TaggedTable", "as_sentences", "is_tagged", "read_tagged"]
 
 ROLES = ("token", "tag", "classes")
-CONLL_ENDINGS = (".conll", ".conllu", ".iob", ".iob2", ".bio", ".bioes", ".ner", ".pos")
+CONLL_ENDINGS = (".conll", *ENDINGS, ".iob", ".iob2", ".bio", ".bioes", ".ner", ".pos")
 DOCUMENT_MARK = "-DOCSTART-"
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """Words with their tags, or untagged (None).
-
-    spans: start and end character of each word in `text`; line, file: where it begins; lines: line of each word in
-    columns, () if all are on one line. `label` is the list of tags, as for rows of any task.
-    """
-
-    words: Sequence[str]
-    tags: Sequence[str] | None
-    text: str
-    spans: Sequence[Span]
-    line: int
-    file: str
-    lines: Sequence[int] = field(default=(), repr=False)
-    text_pair: None = None
-
-    @classmethod
-    def of_words(
-        cls, words: Sequence[str], tags: Sequence[str] | None, line: int, file: str, lines: Sequence[int] = ()
-    ) -> Sentence:
-        """Creates a sentence from words, joined with spaces."""
-        spans, start = [], 0
-        for word in words:
-            spans.append((start, start + len(word)))
-            start += len(word) + 1
-        return cls(tuple(words), None if tags is None else tuple(tags), " ".join(words), spans, line, file, lines)
-
-    @classmethod
-    def of_text(cls, text: str, line: int, file: str) -> Sentence:
-        """Creates an untagged sentence from text, split by `words.split_words`."""
-        spans = split_words(text)
-        return cls(tuple(text[start:end] for start, end in spans), None, text, spans, line, file)
-
-    def __len__(self) -> int:
-        return len(self.words)
-
-    @property
-    def label(self) -> list[str] | None:
-        """The tags."""
-        return None if self.tags is None else list(self.tags)
-
-    def line_of(self, word: int) -> int:
-        """Returns the physical line of a word."""
-        return self.lines[word] if self.lines else self.line
 
 
 @dataclass(frozen=True)
@@ -96,7 +54,8 @@ def read_tagged(
 
     Args:
         path: File to read.
-        columns: "token" and "tag" -> position from 0 (negative: from the end) in CoNLL columns, or name in JSON lines.
+        columns: "token" and "tag" -> position from 0 (negative: from the end) in CoNLL columns, name in JSON lines,
+            either in CoNLL-U, where `MISC:NER` is an attribute of MISC.
         need_tags: Every sentence needs tags; otherwise tags are read where present.
         skip_bad_rows: Skip sentences with errors instead of raising RowErrors.
 
@@ -146,20 +105,33 @@ Parsed = Sentence | list[RowError]
 
 
 class _Columns:
-    """Reader of CoNLL columns. The first word line determines the number of columns."""
+    """Reader of CoNLL columns. The first word line determines the number of columns, and whether it is CoNLL-U."""
 
     def __init__(self, roles: Mapping[str, str], need_tags: bool, file: str) -> None:
-        self.token = _position(roles.get("token", "0"))
-        self.tag = _position(roles.get("tag", "-1"))
-        self.need_tags, self.file, self.width = need_tags, file, 0
+        self.roles, self.need_tags, self.file, self.width = roles, need_tags, file, 0
+        self.document = 0
 
     def sentences(self, path: Path | str, kind: str) -> Iterator[Parsed]:
         """Yields sentences, or their errors."""
+        lines = read_lines(path)
+        head: list[Line] = []
+        for line in lines:
+            head.append(line)
+            if line.text.strip() and not line.text.startswith("#"):
+                break
+        lines = chain(head, lines)
+        names = conllu_columns(self.file, head)
+        if names is not None:
+            yield from ConlluReader(names, self.roles, self.need_tags, self.file).sentences(lines)
+            return
+        self.token = _position(self.roles.get("token", "0"))
+        self.tag = _position(self.roles.get("tag", "-1"))
         block: list[Line] = []
-        for line in read_lines(path):
+        for line in lines:
             if line.fault is None and (not line.text.strip() or line.text.startswith(DOCUMENT_MARK)):
                 yield from self._close(block)
                 block = []
+                self.document += line.text.startswith(DOCUMENT_MARK)
             elif not line.text.startswith("# "):
                 block.append(line)
         yield from self._close(block)
@@ -177,7 +149,8 @@ class _Columns:
             tags.append(tag)
         given = tags if self.width > 1 else None
         lines = [line.number for line in block]
-        yield faults or Sentence.of_words(words, given, lines[0], self.file, lines)
+        found = Sentence.of_words(words, given, lines[0], self.file, lines)
+        yield faults or (replace(found, document=str(self.document)) if self.document else found)
 
     def _read(self, line: Line) -> tuple[str, str, str | None]:
         """Returns token, tag and error."""
@@ -258,21 +231,9 @@ def _position(text: str) -> int:
         return int(text)
     except ValueError:
         raise InputError(
-            f"--columns has '{text}': specify CoNLL columns by position from 0, as in token=0,tag=3."
+            f"--columns has '{text}': specify CoNLL columns by position from 0, as in token=0,tag=3; only columns of "
+            "CoNLL-U have names."
         ) from None
-
-
-def as_sentences(rows: Iterable[Any]) -> list[Sentence]:
-    """Converts rows of texts or sentences to sentences. Raises InputError for a text pair."""
-    found = []
-    for row in rows:
-        if isinstance(row, Sentence):
-            found.append(row)
-            continue
-        if row.text_pair is not None:
-            raise InputError(f"{row.file}, line {row.line}: a text pair cannot be tagged; use single texts.")
-        found.append(Sentence.of_text(row.text, row.line, row.file))
-    return found
 
 
 def _scan(path: Path, columns: Mapping[str, str], faults: list[RowError]) -> Iterator[Sentence]:
