@@ -11,7 +11,7 @@ from maskwright.tasks.tagging.schemes import (
     Entity,
     agreement,
     encode_tags,
-    find_scheme,
+    find_notation,
     repair,
     scheme_tags,
     spans,
@@ -98,7 +98,8 @@ def test_an_inside_after_outside_becomes_a_beginning_and_is_counted():
     ],
 )
 def test_the_scheme_is_seen_by_the_tags(tags, scheme):
-    assert find_scheme(tags) == scheme
+    found = find_notation(tags)
+    assert (found and found.scheme) == scheme
 
 
 def test_scores_are_counted_by_type_and_over_all():

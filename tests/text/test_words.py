@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskwright.text.words import find_word, split_words
+from maskwright.text.words import find_word, is_visible, split_words
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,14 @@ from maskwright.text.words import find_word, split_words
         ("我爱北京", "我 爱 北 京"),
         ("he said ''go''...", "he said ' ' go ' ' . . ."),
         ("  \t\n ", ""),
+        ("I \u2764\ufe0f NY", "I \u2764\ufe0f NY"),
+        ("so good\u2764\ufe0f\U0001f44d\U0001f3fd!", "so good \u2764\ufe0f \U0001f44d\U0001f3fd !"),
+        (
+            "\U0001f468\u200d\U0001f469\u200d\U0001f467 at \U0001f1e9\U0001f1ea",
+            "\U0001f468\u200d\U0001f469\u200d\U0001f467 at \U0001f1e9\U0001f1ea",
+        ),
+        ("a \ufe0f b \u200d\u200b", "a b"),
+        ("\u845b\U000e0100\u57ce", "\u845b\U000e0100 \u57ce"),
     ],
 )
 def test_words_are_split_as_tagged_corpora_are(text, words):
@@ -26,9 +34,11 @@ def test_words_are_split_as_tagged_corpora_are(text, words):
 
 
 @given(st.text())
-def test_words_hold_everything_but_white_space_in_order(text):
+def test_words_hold_everything_visible_in_order(text):
     spans = split_words(text)
-    assert "".join(text[start:end] for start, end in spans) == "".join(text.split())
+    words = [text[start:end] for start, end in spans]
+    assert "".join(filter(is_visible, "".join(words))) == "".join(filter(is_visible, "".join(text.split())))
+    assert all(map(is_visible, words))
     assert all(start < end for start, end in spans)
     assert all(before[1] <= after[0] for before, after in zip(spans, spans[1:], strict=False))
 

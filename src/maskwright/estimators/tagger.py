@@ -14,7 +14,8 @@ from ..inference.predict import Predictor
 from ..models.model import tokenizer_of
 from ..tasks.tagging.task import Tagging
 from ..text.readers.inputs import is_frame
-from ..text.readers.tagged import Sentence
+from ..text.readers.sentence import Segment, Sentence
+from ..text.words import split_words
 from ..train.schedules import Schedule
 from .fine_tuned import AdapterSettings, FineTuned, ModelSource, check_lengths, check_targets
 
@@ -130,23 +131,23 @@ class TokenTagger(FineTuned):
     def score(self, X: Any, y: Any) -> float:  # noqa: N803
         """entity_f1, or the accuracy over words where tags name no entities."""
         check_is_fitted(self, "model_")
-        rows = _tagged(X, y)
+        rows = _tagged(X, y, self.task_.segment)
         _, evaluation = self._predictor().evaluate(rows)
         return evaluation.metrics[self.task_.main_metric]
 
     def _answers(self, X: Any) -> list[dict[str, Any]]:  # noqa: N803
         check_is_fitted(self, "model_")
-        return [answer for _, answer in self._predictor().stream(_sentences(X))]
+        return [answer for _, answer in self._predictor().stream(_sentences(X, self.task_.segment))]
 
     def _predictor(self) -> Predictor:
         return Predictor(self.model_, self.task_, self._room(self.model_))
 
 
-def _tagged(X: Any, y: Any) -> list[Sentence]:  # noqa: N803
+def _tagged(X: Any, y: Any, segment: Segment = split_words) -> list[Sentence]:  # noqa: N803
     """Sentences with their tags. Raises InputError where their numbers differ."""
     if isinstance(y, (str, bytes)) or not isinstance(y, Iterable):
         raise InputError(f"y must be a list with a list of tags for each sentence, not {type(y).__name__}.")
-    rows, tags = _sentences(X), list(y)
+    rows, tags = _sentences(X, segment), list(y)
     check_lengths(rows, tags)
     found = []
     for number, (row, own) in enumerate(zip(rows, tags, strict=True)):
@@ -161,7 +162,7 @@ def _tagged(X: Any, y: Any) -> list[Sentence]:  # noqa: N803
     return found
 
 
-def _sentences(X: Any) -> list[Sentence]:  # noqa: N803
+def _sentences(X: Any, segment: Segment) -> list[Sentence]:  # noqa: N803
     """Lists of words, or texts, as sentences. Raises InputError naming the first item that is neither."""
     if is_frame(X):
         raise InputError("Sentences are expected as one column or a list of lists of words, not as a frame.")
@@ -170,7 +171,7 @@ def _sentences(X: Any) -> list[Sentence]:  # noqa: N803
     rows = []
     for number, item in enumerate(X):
         if isinstance(item, str):
-            rows.append(Sentence.of_text(item, number + 1, "the texts"))
+            rows.append(Sentence.of_text(item, number + 1, "the texts", segment))
         elif isinstance(item, Sequence) or hasattr(item, "tolist"):
             rows.append(Sentence.of_words(_words(item, number), None, number + 1, "the sentences"))
         else:

@@ -3,7 +3,8 @@
 Tagged corpora split off punctuation but keep words with internal punctuation: "U.S.", "AT&T", "10:30". The same rules
 apply here in one pass: split at whitespace, then punctuation at both ends, then the English endings 's, 're, 'll, ...
 and n't. A period stays with an abbreviation of single letters. A Chinese or Japanese character is a separate word, as
-in BERT's tokenizer.
+in BERT's tokenizer. Variation selectors, joiners and combining marks belong to the character before them and are never
+words by themselves. Other ways to find words are in `segmenters`.
 """
 
 from __future__ import annotations
@@ -18,31 +19,38 @@ _CHUNK = re.compile(r"\S+")
 _IDEOGRAPH = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f]")
 _INITIALS = re.compile(r"(?:[^\W\d_]\.){2,}")
 _TITLES = frozenset("mr mrs ms dr prof st jr sr vs no inc corp co ltd gen col sen rep gov lt sgt".split())  # noqa: SIM905
+_ZERO_WIDTH_JOINER = "\u200d"
+_SKIN_TONES = frozenset("\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff")
+_FLAG_LETTERS = frozenset(map(chr, range(0x1F1E6, 0x1F200)))  # two make a flag
 _ENDING = re.compile(r"(?:n['’]t|['’](?:s|re|ve|ll|d|m))$", re.IGNORECASE)
 
 
 def split_words(text: str) -> list[Span]:
-    """Returns start and end character of each word of `text`, in order, covering everything but whitespace."""
+    """Returns start and end character of each word of `text`, in order, covering all visible characters."""
     spans: list[Span] = []
     for chunk in _CHUNK.finditer(text):
         start = chunk.start()
         for character in _IDEOGRAPH.finditer(text, chunk.start(), chunk.end()):
             spans += _split(text, start, character.start())
-            spans.append(character.span())
-            start = character.end()
+            start = character_end(text, character.start(), chunk.end())
+            spans.append((character.start(), start))
         spans += _split(text, start, chunk.end())
-    return spans
+    return spans if text.isascii() else [span for span in spans if is_visible(text[slice(*span)])]
 
 
 def _split(text: str, start: int, end: int) -> Iterator[Span]:
     """Yields the words of a span without whitespace."""
     while start < end and _is_punctuation(text[start]):
-        yield start, start + 1
-        start += 1
+        stop = character_end(text, start, end)
+        yield start, stop
+        start = stop
     marks: list[Span] = []
-    while start < end and _is_punctuation(text[end - 1]) and not _keeps_period(text, start, end):
-        marks.append((end - 1, end))
-        end -= 1
+    while start < end and not _keeps_period(text, start, end):
+        last = _character_start(text, start, end)
+        if not _is_punctuation(text[last]):
+            break
+        marks.append((last, end))
+        end = last
     ending = _ENDING.search(text, start, end)
     if ending and ending.start() > start:
         yield start, ending.start()
@@ -50,6 +58,33 @@ def _split(text: str, start: int, end: int) -> Iterator[Span]:
     elif start < end:
         yield start, end
     yield from reversed(marks)
+
+
+def character_end(text: str, start: int, end: int) -> int:
+    """Returns the end of the character, as readers see it, that begins at `start`: with its marks, or a whole emoji."""
+    place = start + (2 if text[start] in _FLAG_LETTERS and text[start + 1 : start + 2] in _FLAG_LETTERS else 1)
+    while place < end and _extends(text[place]):
+        joined = text[place + 1 : end][:1] if text[place] == _ZERO_WIDTH_JOINER else ""
+        place += 2 if joined and _is_punctuation(joined) else 1
+    return place
+
+
+def _character_start(text: str, start: int, end: int) -> int:
+    """Returns the start of the last character, as readers see it, of a span."""
+    place = end - 1
+    while place > start and (_extends(text[place]) or text[place - 1] == _ZERO_WIDTH_JOINER):
+        place -= 1
+    return place - (place > start and text[place] in _FLAG_LETTERS and text[place - 1] in _FLAG_LETTERS)
+
+
+def _extends(character: str) -> bool:
+    """Whether a character belongs to the one before it: marks, variation selectors, joiners, skin tones, tags."""
+    return character in _SKIN_TONES or unicodedata.category(character) in ("Mn", "Me", "Mc", "Cf")
+
+
+def is_visible(word: str) -> bool:
+    """Whether a word has more than marks, variation selectors, joiners and other characters without a shape."""
+    return word.isascii() or any(unicodedata.category(one) not in ("Mn", "Me", "Cf") for one in word)
 
 
 def _keeps_period(text: str, start: int, end: int) -> bool:

@@ -18,7 +18,7 @@ from ...core.plural import plural
 from ...core.progress import note, warn
 from ...core.randomness import generator
 from ...tasks.spec import spec_of
-from ...tasks.tagging.schemes import find_scheme, repair
+from ...tasks.tagging.schemes import find_notation, repair
 from ...text.readers.choices import read_choices
 from ...text.readers.glue import read_glue
 from ...text.readers.squad import read_questions
@@ -171,11 +171,14 @@ def _questions(part: Part, path: Path, skip_bad_rows: bool) -> Split:
 
 def _tagged(part: Part, path: Path, skip_bad_rows: bool) -> Split:
     found = read_tagged(path, skip_bad_rows=skip_bad_rows)
-    scheme = find_scheme({tag for row in found.rows for tag in row.tags or ()})
-    if scheme is None:
+    notation = find_notation(tag for row in found.rows for tag in row.tags or ())
+    if notation is None:
         raise InputError(f"{path} has no entity tags (B-PER, I-PER, O) in its last column: is it a file of CoNLL-2003?")
-    spelled = "BIO" if scheme == "IO" else scheme
-    records = [{"tokens": list(row.words), "tags": repair(row.tags or (), spelled)[0]} for row in found.rows]
+    scheme = "BIO" if notation.scheme in ("IO", "IOB1") else notation.scheme
+    records = [
+        {"tokens": list(row.words), "tags": repair([notation.read(tag) or tag for tag in row.tags or ()], scheme)[0]}
+        for row in found.rows
+    ]
     return Split(records, str(path), found.num_skipped)
 
 

@@ -11,8 +11,8 @@ from pydantic import Field
 from ...inference.predict import Predictor
 from ...tasks.base import AnyRow
 from ...tasks.rows.examples import rows_of
+from ...tasks.tagging.task import Tagging
 from ...text.readers.choices import choices_of
-from ...text.words import split_words
 from ..requests import Here, Json, LongText, Name, RequestModel, body, in_part
 
 router = APIRouter()
@@ -66,7 +66,8 @@ def tag(studio: Here, asked: Annotated[TagsRequest, body(TagsRequest)]) -> Json:
     found = studio.model_with(asked.model, "tag")
     with studio.computing:
         told = _told(found.predictor, rows_of([asked.text]))
-    return Json({"spans": split_words(asked.text)} | told)
+    assert isinstance(found.predictor.task, Tagging)
+    return Json({"spans": found.predictor.task.segment(asked.text)} | told)
 
 
 @router.post("/api/choose")

@@ -6,6 +6,7 @@ around it, so nothing is truncated and the loss counts each word once.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,20 +15,49 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from ...core.errors import InputError
 from ...data.batch import Batch
 from ...text.readers.tagged import Sentence
 from ...text.tokenizers.encoding import Encoding, TextCounts
-from ...text.words import Span
+from ...text.words import Span, is_visible
 from ..rows.examples import TOKENIZE_ROWS, Examples
-from .schemes import spans
+from .schemes import Notation, repair, spans
 
 if TYPE_CHECKING:
     from ...text.tokenizers.tokenizer import Tokenizer
 
 SHARED = 4  # neighboring windows share 1/4 of their tokens
+IGNORED = -100  # target of a word without a gold tag, as of cross_entropy
+
+
+@dataclass
+class GoldTags:
+    """Gold tags of sentences, as a task has read them.
+
+    notation: that of the sentences, None for plain tags; rows: those with known tags; targets: label of each of their
+    words, IGNORED for a word without a tag; num_repaired: number of tags that were invalid in the scheme; num_merged:
+    number of entities that the scheme of the task cannot tell from others; missing: how often each mark of a missing
+    tag occurs.
+    """
+
+    notation: Notation | None = None
+    rows: list[Sentence] = field(default_factory=list)
+    targets: list[int] = field(default_factory=list)
+    num_repaired: int = 0
+    num_merged: int = 0
+    missing: Counter[str] = field(default_factory=Counter)
+
+    def repaired(self, tags: Sequence[str], scheme: str | None) -> Sequence[str]:
+        """Returns the tags of a sentence, valid in another scheme, and counts what changes."""
+        if scheme is None or self.notation is None:
+            return tags
+        valid, changed = repair(tags, self.notation.scheme)
+        if self.notation.scheme != scheme:
+            valid = repair(tags, scheme)[0]
+            self.num_merged += len(spans(tags)) - len(spans(valid))
+        self.num_repaired += changed
+        return valid
 
 
 @dataclass(frozen=True)
@@ -36,13 +66,18 @@ class TaggedExamples(Examples):
 
     places, words: for each window int64 [classified words], position of the first token of each word it classifies, and
     the index of that word over all sentences; starts: int64 [sentences + 1], number of words before each sentence;
-    num_repaired: number of gold tags that were invalid in their scheme.
+    gold: what was read to make the targets.
     """
 
     places: Sequence[np.ndarray] = field(default=(), repr=False)
     words: Sequence[np.ndarray] = field(default=(), repr=False)
     starts: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64), repr=False)
-    num_repaired: int = 0
+    gold: GoldTags | None = field(default=None, repr=False)
+
+    @property
+    def num_repaired(self) -> int:
+        """Number of gold tags that were invalid in their scheme."""
+        return 0 if self.gold is None else self.gold.num_repaired
 
     @property
     def num_rows(self) -> int:
@@ -64,32 +99,43 @@ class TaggedExamples(Examples):
 
         Batch labels: "example" int64 [sequences], window of each sequence; "places" int64 [words], packed position of
         the first token of each classified word; "words" int64 [words], index of that word over all sentences; "chain"
-        int64 [sequences], number of classified words per sequence; "is_first", "is_last" bool [sequences], whether they
-        begin and end their sentence; "tags" int64 [words], if there are targets.
+        int64 [chains], number of words of each chain; "is_first", "is_last" bool [chains], whether they begin and end
+        their sentence; "tags" int64 [words], if there are targets. A chain is the words of a sequence; with targets it
+        ends at words without a tag, which are left out.
         """
         batch = super().batch(indices)
         windows = batch.labels["example"].tolist()
         offsets = batch.cu_seqlens.tolist()
-        places = [self.places[window] + offset for window, offset in zip(windows, offsets, strict=False)]
-        words = torch.from_numpy(np.concatenate([self.words[window] for window in windows]))
+        chains: list[tuple[np.ndarray, np.ndarray]] = []  # packed places, words
+        for window, offset in zip(windows, offsets, strict=False):
+            chains += self._chains(self.places[window] + offset, self.words[window])
+        words = torch.from_numpy(np.concatenate([own for _, own in chains]))
         labels = {
             "example": batch.labels["example"],
-            "places": torch.from_numpy(np.concatenate(places)),
+            "places": torch.from_numpy(np.concatenate([places for places, _ in chains])),
             "words": words,
-            "chain": torch.tensor([len(self.words[window]) for window in windows]),
-            "is_first": torch.tensor([self._begins(window) for window in windows]),
-            "is_last": torch.tensor([self._ends(window) for window in windows]),
+            "chain": torch.tensor([len(own) for _, own in chains]),
+            "is_first": torch.tensor([self._begins(own) for _, own in chains]),
+            "is_last": torch.tensor([self._ends(own) for _, own in chains]),
         }
         if self.targets is not None:
             labels["tags"] = self.targets[words]
         return replace(batch, labels=labels)
 
-    def _begins(self, window: int) -> bool:
-        words = self.words[window]
+    def _chains(self, places: np.ndarray, words: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Splits the words of a window at those without a tag, and their places."""
+        if self.targets is None:
+            return [(places, words)]
+        is_known = self.targets[words].numpy() != IGNORED
+        cuts = np.flatnonzero(np.diff(is_known)) + 1
+        parts = zip(np.split(places, cuts), np.split(words, cuts), np.split(is_known, cuts), strict=True)
+        known = [(own, others) for own, others, are_known in parts if are_known.all()]
+        return known or [(places[:0], words[:0])]
+
+    def _begins(self, words: np.ndarray) -> bool:
         return len(words) > 0 and int(words[0]) in self._edges
 
-    def _ends(self, window: int) -> bool:
-        words = self.words[window]
+    def _ends(self, words: np.ndarray) -> bool:
         return len(words) > 0 and int(words[-1]) + 1 in self._edges
 
     @cached_property
@@ -101,16 +147,15 @@ def window_sentences(
     rows: Sequence[Sentence],
     tokenizer: Tokenizer,
     max_length: int | None,
-    targets: Tensor | None = None,
+    gold: GoldTags | None = None,
     *,
     counts: TextCounts | None = None,
     num_skipped: int = 0,
-    num_repaired: int = 0,
 ) -> TaggedExamples:
     """Tokenizes sentences as windows of at most `max_length` tokens (None: one window per sentence).
 
-    counts: accumulates unknown tokens; nothing is truncated. Raises InputError for a word without tokens if the
-    vocabulary has no unknown token.
+    gold: their tags; counts: accumulates unknown tokens; nothing is truncated. Raises InputError for a word without
+    tokens if the vocabulary has no unknown token.
     """
     counts = TextCounts() if counts is None else counts
     input_ids: list[np.ndarray] = []
@@ -130,9 +175,8 @@ def window_sentences(
                 counts.add(len(window), 0, window.num_unknown, window.template.num_special)
             counts.texts -= len(windows) - 1
             starts.append(starts[-1] + len(first_tokens))
-    return TaggedExamples(
-        input_ids, None, targets, rows, counts, num_skipped, places, words, np.asarray(starts), num_repaired
-    )
+    targets = None if gold is None else torch.tensor(gold.targets)
+    return TaggedExamples(input_ids, None, targets, rows, counts, num_skipped, places, words, np.asarray(starts), gold)
 
 
 def _encode(
@@ -205,6 +249,8 @@ def entities_of(row: Sentence, tags: Sequence[str], confidences: Sequence[float]
     """The entities of a sentence, with the mean confidence of their tags; see `Tagging.answers`."""
     found = []
     for type, first, end in spans(tags):
+        if not any(map(is_visible, row.words[first:end])):
+            continue
         start, stop = row.spans[first][0], row.spans[end - 1][1]
         score = sum(confidences[first:end]) / (end - first)
         found.append({"type": type, "text": row.text[start:stop], "start": start, "end": stop, "score": score})

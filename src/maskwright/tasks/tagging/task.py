@@ -1,12 +1,15 @@
-"""Token classification: named entities (BIO, BIOES, IO) or parts of speech (Devlin et al. 2019, section 5.3).
+"""Token classification: named entities in any tagging scheme, or parts of speech (Devlin et al. 2019, section 5.3).
 
-A word is classified at its first subword token. With a CRF the tags of a sentence are decoded jointly (`nn.crf`). Its
+Labels are written as in the training data; inside the task tags are those of `schemes`. A word is classified at its
+first subword token. With a CRF the tags of a sentence are decoded jointly (`nn.crf`). Its
 logits are float32 [words, labels] over all sentences, concatenated; the largest logit of a word is its tag.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -23,8 +26,10 @@ from ...models.heads import TokenCrfHead, require
 from ...models.probes import TokenProbe
 from ...nn.crf import LinearChainCrf
 from ...objectives.outcome import LossSums
-from ...text.readers.tagged import Sentence, TaggedTable, as_sentences, read_tagged
+from ...text.readers.tagged import MISSING, Sentence, TaggedTable, as_sentences, read_tagged
+from ...text.segmenters import DEFAULT_SEGMENTER, SEGMENTERS, find_segmenter, segment
 from ...text.tokenizers.encoding import TextCounts
+from ...text.words import Span
 from ..base import Evaluation, Task
 from ..data import Baseline, TaskData
 from ..evaluation import metrics as scores
@@ -34,8 +39,19 @@ from ..evaluation.unscored import Unscored, named
 from ..rows.examples import Examples, as_logits
 from ..rows.forward import Forward, TokenLogits
 from .baseline import most_frequent_tags
-from .examples import TaggedExamples, entities_of, window_sentences
-from .schemes import OUTSIDE, SCHEMES, agreement, find_scheme, repair, scheme_tags, spans, split_tag, strict_spans
+from .examples import IGNORED, GoldTags, TaggedExamples, entities_of, window_sentences
+from .schemes import (
+    OUTSIDE,
+    SCHEMES,
+    Notation,
+    agreement,
+    find_notation,
+    repair,
+    scheme_tags,
+    spans,
+    split_tag,
+    strict_spans,
+)
 
 if TYPE_CHECKING:
     from ...models.model import Model
@@ -45,8 +61,9 @@ if TYPE_CHECKING:
 class Tagging(Task):
     """Token classification.
 
-    labels: in the order of the outputs; scheme: a name of schemes.SCHEMES, None for plain tags, "auto" to detect it
-    from the labels; crf: whether a CRF decodes the tags of a sentence jointly.
+    labels: in the order of the outputs; tags: the same as in `schemes`; scheme: a name of schemes.SCHEMES, None for
+    plain tags, "auto" to detect it from the labels; crf: whether a CRF decodes the tags of a sentence jointly;
+    segmenter: a name of segmenters.SEGMENTERS, which splits texts into words, None if words must be given.
     """
 
     name: ClassVar[str] = "tagging"
@@ -55,20 +72,35 @@ class Tagging(Task):
     rating: ClassVar[str] = "maskwright.tasks.tagging.rating:rate"
     problem_type = None
 
-    def __init__(self, labels: Sequence[str], scheme: str | None = "auto", crf: bool = False) -> None:
+    def __init__(
+        self,
+        labels: Sequence[str],
+        scheme: str | None = "auto",
+        crf: bool = False,
+        segmenter: str | None = DEFAULT_SEGMENTER,
+    ) -> None:
         self.labels = list(labels)
-        self.scheme = find_scheme(self.labels) if scheme == "auto" else scheme
-        self.crf = crf
-        self.head = "tagging-crf" if crf else "tagging"
-        self.main_metric = "accuracy" if self.scheme is None else "entity_f1"
-        self._number = {label: number for number, label in enumerate(self.labels)}
-        self._types = {split_tag(label)[1] for label in self.labels}
-        if len(self._number) != len(self.labels):
+        if len(set(self.labels)) != len(self.labels):
             raise InputError("Two tags have the same name: tag names must be unique.")
         if len(self.labels) < 2:
             raise InputError("A tagger needs at least two tags.")
-        if self.scheme is not None and self.scheme not in SCHEMES:
-            raise InputError(unknown_name("tagging scheme", self.scheme, SCHEMES))
+        if scheme not in (None, "auto", *SCHEMES):
+            raise InputError(unknown_name("tagging scheme", str(scheme), SCHEMES))
+        if segmenter not in (None, *SEGMENTERS):
+            raise InputError(unknown_name("segmenter", str(segmenter), SEGMENTERS))
+        known = None if scheme == "auto" else scheme
+        self.notation = None if scheme is None else find_notation(self.labels, scheme=known)
+        if self.notation is None and scheme not in (None, "auto"):
+            raise InputError(f"The tags {named(self.labels)} have no prefixes, so their scheme is not {scheme}.")
+        self.scheme = None if self.notation is None else self.notation.scheme
+        self.crf, self.segmenter, self._segmenter_note = crf, segmenter, ""
+        self.head = "tagging-crf" if crf else "tagging"
+        self.main_metric = "accuracy" if self.scheme is None else "entity_f1"
+        self.tags = [(self.notation and self.notation.read(label)) or label for label in self.labels]
+        self._label = dict(zip(self.tags[::-1], self.labels[::-1], strict=True))
+        self._number = {tag: number for number, tag in reversed(list(enumerate(self.tags)))}
+        self._types = {split_tag(tag)[1] for tag in self.tags} - {""}
+        self._types_in_any_case = {type.casefold(): type for type in self._types}
 
     # -- rows and examples -----------------------------------------------------------------------------------
 
@@ -90,8 +122,9 @@ class Tagging(Task):
 
     def why_unscored(self, rows: Sequence[Sentence]) -> Unscored | None:
         """Returns a reason if no word has a tag of this model."""
-        found = {tag for row in rows for tag in row.tags or ()} - ({OUTSIDE} if self.scheme else set())
-        if not found or any(self._is_known(tag) for tag in found):
+        read = self._reading(rows)[1]
+        found = {tag for row in rows for tag in row.tags or () if read[tag] not in (OUTSIDE, MISSING)}
+        if not found or any(self._is_known(read[tag]) for tag in found):
             return None
         return Unscored(f"contains the tags {named(sorted(found))}", self.name)
 
@@ -107,16 +140,23 @@ class Tagging(Task):
     ) -> Tagging:
         """Collects the tags of the training rows; with a scheme, all of its tags for their entity types.
 
-        Raises RowErrors for training tags outside the scheme and for dev tags that the training rows do not have,
-        InputError if there is only one tag.
+        Tags in IOB1 are learned as BIO: the entities are the same. Raises RowErrors for training tags outside the
+        scheme and for dev tags that the training rows do not have, InputError if there is only one tag.
         """
-        tags = {tag for row in train_rows for tag in row.tags or ()}
-        scheme = find_scheme(tags)
-        labels = sorted(tags) if scheme is None else scheme_tags(scheme, {split_tag(tag)[1] for tag in tags} - {""})
+        tags = Counter(tag for row in train_rows for tag in row.tags or ())
+        notation = find_notation(tags, [row.tags or () for row in train_rows])
+        if notation is None:
+            labels = sorted(set(tags) - {MISSING})
+        else:
+            notation = replace(notation, scheme="BIO" if notation.scheme == "IOB1" else notation.scheme)
+            types = {split_tag(notation.read(tag) or "")[1] for tag in tags} - {""}
+            labels = [notation.write(tag) for tag in scheme_tags(notation.scheme, types)]
         if len(labels) < 2:
             found = f"only the tag '{labels[0]}'" if labels else "no tag"
             raise InputError(f"{train_file or 'The training data'} has {found}: a tagger needs at least two.")
-        task = cls(labels, scheme, crf)
+        segmenter = find_segmenter(train_rows)
+        task = cls(labels, None if notation is None else notation.scheme, crf, segmenter.name)
+        task._segmenter_note = segmenter.description
         task.check(train_rows, train_file)
         task.check(dev_rows, dev_file)
         return task
@@ -131,52 +171,92 @@ class Tagging(Task):
         """Number of tags."""
         return len(self.labels)
 
-    def check(
-        self, rows: Sequence[Sentence], file: str | None = None, *, skip_bad_rows: bool = False
-    ) -> tuple[list[Sentence], list[int], int]:
-        """Returns the sentences whose tags are all known, the tag numbers, and how many tags were repaired.
+    def check(self, rows: Sequence[Sentence], file: str | None = None, *, skip_bad_rows: bool = False) -> GoldTags:
+        """Reads the tags of sentences, in whichever scheme and spelling they are.
 
-        Raises RowErrors listing every unknown tag; with `skip_bad_rows` such sentences are skipped.
+        Raises RowErrors listing every unknown tag; with `skip_bad_rows` such sentences are skipped, as always those
+        without any tag.
         """
-        good, targets, bad, num_repaired = [], [], [], 0
+        notation, read = self._reading(rows)
+        found = GoldTags(notation)
+        bad: list[RowError] = []
         for row in rows:
-            faults = self._faults(row, file)
+            faults = self._faults(row, file, read)
             bad += faults
             if faults:
                 continue
-            tags, changed = self.repair_tags(row.tags or ())
-            targets += [self._number[tag] for tag in tags]
-            num_repaired += changed
-            good.append(row)
+            tags = [read[tag] for tag in row.tags or ()]
+            found.missing.update(tag for tag, known in zip(row.tags or (), tags, strict=True) if known == MISSING)
+            if all(tag == MISSING for tag in tags):
+                continue
+            found.rows.append(row)
+            found.targets += [self._target(tag) for tag in found.repaired(tags, self.scheme)]
         if bad and not skip_bad_rows:
             raise RowErrors(bad)
-        return good, targets, num_repaired
+        return found
 
-    def repair_tags(self, tags: Sequence[str]) -> tuple[Sequence[str], int]:
-        """Re-encodes tags to be valid in the scheme; returns them and how many changed. Without a scheme: unchanged."""
+    def _reading(self, rows: Sequence[Sentence]) -> tuple[Notation | None, Mapping[str, str]]:
+        """Returns how sentences write tags, and what each is in this task; a tag that fits nothing stays as it is."""
+        counts = Counter(tag for row in rows for tag in row.tags or ())
+        if self.notation is None:
+            return None, {tag: tag for tag in counts}
+        notation = self.notation
+        if any(notation.read(tag) is None for tag in counts):
+            both = [notation, find_notation(counts) or notation]
+            notation = max(both, key=lambda one: sum(counts[tag] for tag in counts if one.read(tag) is not None))
+        read = {tag: self._with_known_type(notation.read(tag), tag) for tag in counts}
+        prefixes = {tag.partition("-")[0] for tag in read.values() if split_tag(tag)[1]}
+        if prefixes <= set(SCHEMES[notation.scheme]) and not prefixes <= {"B", "I"}:
+            return notation, read
+        tags = [[read[tag] for tag in row.tags or ()] for row in rows]
+        found = find_notation((tag for row in tags for tag in row), tags)
+        return notation if found is None else replace(notation, scheme=found.scheme), read
+
+    def _with_known_type(self, tag: str | None, written: str) -> str:
+        """Returns a tag with the type of the training data that differs at most in case."""
+        if tag is None or tag in self._number:
+            return written if tag is None else tag
+        prefix, _, type = tag.partition("-")
+        known = type if type in self._types else self._types_in_any_case.get(type.casefold(), type)
+        return f"{prefix}-{known}" if known else tag
+
+    def _target(self, tag: str) -> int:
+        """Returns the output of a known tag; of a tag that a model of others lacks, the first of its type."""
+        if tag == MISSING:
+            return IGNORED
+        type = split_tag(tag)[1]
+        return self._number.get(tag, next((n for n, own in enumerate(self.tags) if split_tag(own)[1] == type), 0))
+
+    def repair_tags(self, tags: Sequence[str]) -> Sequence[str]:
+        """Re-encodes tags to be valid in the scheme. Without a scheme: unchanged."""
         if self.scheme is None:
-            return tags, 0
-        repaired, changed = repair(tags, self.scheme)
-        return (repaired, changed) if all(tag in self._number for tag in repaired) else (tags, 0)
+            return tags
+        repaired = repair(tags, self.scheme)[0]
+        return repaired if all(tag in self._number for tag in repaired) else tags
 
-    def _faults(self, row: Sentence, file: str | None) -> list[RowError]:
+    def _faults(self, row: Sentence, file: str | None, read: Mapping[str, str]) -> list[RowError]:
         where = file or row.file
         if row.tags is None:
             return [RowError(where, row.line, "tags", "are missing")]
         if len(row.tags) != len(row.words):
             return [RowError(where, row.line, "tags", f"has {len(row.tags)} tags for {len(row.words)} tokens")]
         return [
-            RowError(where, row.line_of(word), "tag", unknown_name("tag", tag, self.labels[:20]))
+            RowError(where, row.line_of(word), "tag", self._why_unknown(tag, read[tag]))
             for word, tag in enumerate(row.tags)
-            if not self._is_known(tag)
+            if not self._is_known(read[tag])
         ]
+
+    def _why_unknown(self, tag: str, read: str) -> str:
+        unknown = unknown_name("tag", tag, self.labels[:20])
+        if self.notation is None or split_tag(read)[1]:
+            return unknown
+        return f"{unknown} (tags are {self.notation.description}; '-' is a word without a tag)"
 
     def _is_known(self, tag: str) -> bool:
         """Whether the model has the tag, or with a scheme its entity type."""
-        if tag in self._number:
+        if tag in self._number or tag == MISSING:
             return True
-        kind = "" if self.scheme is None or tag == OUTSIDE else split_tag(tag)[1]
-        return bool(kind) and kind in self._types
+        return self.scheme is not None and split_tag(tag)[1] in self._types
 
     def examples(
         self,
@@ -188,35 +268,69 @@ class Tagging(Task):
         skip_bad_rows: bool = False,
     ) -> TaggedExamples:
         """Tokenizes tagged sentences as windows of at most `max_length` tokens; see `Task.examples`."""
-        good, targets, num_repaired = self.check(rows, file, skip_bad_rows=skip_bad_rows)
-        if not good:
+        gold = self.check(rows, file, skip_bad_rows=skip_bad_rows)
+        if not gold.rows:
             raise InputError(f"{file or 'The data'} has no usable sentence: pass at least one with its tags.")
-        num_skipped = len(rows) - len(good)
-        return window_sentences(
-            good, tokenizer, max_length, torch.tensor(targets), num_skipped=num_skipped, num_repaired=num_repaired
-        )
+        return window_sentences(gold.rows, tokenizer, max_length, gold, num_skipped=len(rows) - len(gold.rows))
 
     def unlabeled(
         self, rows: Sequence[Any], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
     ) -> TaggedExamples:
-        """Tokenizes sentences, or texts split into words, as windows without tags."""
-        return window_sentences(as_sentences(rows), tokenizer, max_length, counts=counts)
+        """Tokenizes sentences, or texts split into words by the segmenter, as windows without tags."""
+        return window_sentences(as_sentences(rows, self.segment), tokenizer, max_length, counts=counts)
+
+    def segment(self, text: str) -> list[Span]:
+        """Returns the characters of the words of a text.
+
+        Raises InputError for a model whose words no segmenter finds, MissingExtraError for a segmenter that is not
+        installed.
+        """
+        return segment(text, self.segmenter)
 
     def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
-        """Notes about repaired tags and windows."""
+        """Notes about the scheme, repaired and missing tags, the segmenter and windows."""
         assert isinstance(examples, TaggedExamples)
         found = []
-        if examples.num_repaired:
-            are = "is" if examples.num_repaired == 1 else "are"
-            found.append(
-                f"{examples.num_repaired:,} of {plural(examples.num_words, f'{name} tag')} {are} invalid in "
-                f"{self.scheme} and {are} repaired; the entities do not change."
-            )
+        gold = examples.gold
+        if gold is not None:
+            found += self._tag_notes(gold, examples, name)
+        if name == "train" and self._segmenter_note:
+            found.append(self._segmenter_note)
         if len(examples) > examples.num_rows:
             make = plural(examples.num_rows, f"{name} sentence makes", f"{name} sentences make")
             found.append(
                 f"{make} {len(examples):,} windows of at most {max_length} tokens; each word is classified once."
             )
+        return found
+
+    def _tag_notes(self, gold: GoldTags, examples: TaggedExamples, name: str) -> list[str]:
+        found = []
+        if gold.num_repaired:
+            are = "is" if gold.num_repaired == 1 else "are"
+            found.append(
+                f"{gold.num_repaired:,} of {plural(examples.num_words, f'{name} tag')} {are} invalid in "
+                f"{gold.notation and gold.notation.scheme} and {are} repaired; the entities do not change."
+            )
+        if gold.num_merged:
+            found.append(
+                f"{plural(gold.num_merged, f'{name} entity touches', f'{name} entities touch')} another of the same "
+                f"type, which {self.scheme} cannot tell apart."
+            )
+        if gold.missing:
+            marks = named(sorted(tag or "_" for tag in gold.missing))
+            are = "is" if gold.missing.total() == 1 else "are"
+            found.append(
+                f"{plural(gold.missing.total(), f'{name} word has', f'{name} words have')} no tag ({marks}) and {are} "
+                "not learned or scored."
+            )
+        if self.notation is None:
+            found.append(f"{name} tags have no scheme of entities: each of {len(self.labels)} tags is a class.")
+        elif gold.notation is not None and (name == "train" or gold.notation != self.notation):
+            changed = "" if gold.notation.scheme == self.scheme else f", read as {self.scheme}"
+            types = (
+                f" with {plural(len(self._types), 'type of entity', 'types of entity')}: {named(sorted(self._types))}"
+            )
+            found.append(f"{name} tags are {gold.notation.description}{changed}{types * (name == 'train')}.")
         return found
 
     # -- training --------------------------------------------------------------------------------------------
@@ -225,7 +339,9 @@ class Tagging(Task):
         """Initializes a new CRF from tag bigram counts: fine-tuning learning rates are too small to learn them."""
         assert isinstance(examples, TaggedExamples)
         if self.crf and examples.targets is not None:
-            self._crf(model).init_from_counts(examples.targets, examples.num_words_by_row)
+            chains = [row for row in examples.targets.split(examples.num_words_by_row) if (row != IGNORED).all()]
+            if chains:
+                self._crf(model).init_from_counts(torch.cat(chains), list(map(len, chains)))
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Number of words in a batch."""
@@ -247,8 +363,9 @@ class Tagging(Task):
 
     def baseline(self, data: TaskData) -> Baseline:
         """The score of the most frequent tag of each word."""
-        gold = [self.repair_tags(row.tags or ())[0] for row in data.dev_rows]
-        found = most_frequent_tags(data.train_rows, data.dev_rows)
+        assert isinstance(data.train, TaggedExamples) and isinstance(data.dev, TaggedExamples)
+        gold = self.gold_of(data.dev)
+        found = most_frequent_tags(data.train.rows, self.gold_of(data.train), data.dev.rows)
         return Baseline(self.metrics(gold, found)[self.main_metric], "each word's most common tag")
 
     # -- answers ---------------------------------------------------------------------------------------------
@@ -277,18 +394,15 @@ class Tagging(Task):
         return crf
 
     def tags_of(self, logits: Tensor, examples: TaggedExamples) -> list[list[str]]:
-        """The tags of each sentence. logits: float32 [words, labels]."""
-        return self._names(logits.argmax(dim=-1), examples)
+        """The tags of each sentence, as in `schemes`. logits: float32 [words, labels]."""
+        return _by_sentence([self.tags[number] for number in logits.argmax(dim=-1).tolist()], examples)
 
     def gold_of(self, examples: TaggedExamples) -> list[list[str]]:
-        """The gold tags of each sentence, repaired."""
+        """The gold tags of each sentence, as in `schemes`, repaired; MISSING for words without one."""
         if examples.targets is None:
             raise InputError("Tagged sentences are needed.")
-        return self._names(examples.targets, examples)
-
-    def _names(self, numbers: Tensor, examples: TaggedExamples) -> list[list[str]]:
-        names = [self.labels[number] for number in numbers.tolist()]
-        return [names[start:end] for start, end in pairwise(examples.starts.tolist())]
+        names = [MISSING if number == IGNORED else self.tags[number] for number in examples.targets.tolist()]
+        return _by_sentence(names, examples)
 
     def answers(self, logits: Tensor, examples: Examples) -> list[dict[str, Any]]:
         """{"tokens", "tags", "entities"} for each sentence.
@@ -304,7 +418,7 @@ class Tagging(Task):
             as_sentences(examples.rows), self.tags_of(logits, examples), examples.starts, strict=False
         ):
             own = confidences[start : start + len(tags)]
-            answer: dict[str, Any] = {"tokens": list(row.words), "tags": tags}
+            answer: dict[str, Any] = {"tokens": list(row.words), "tags": [self._label[tag] for tag in tags]}
             words = {"spans": [list(span) for span in row.spans], "scores": own}
             found.append(answer | (words if self.scheme is None else {"entities": entities_of(row, tags, own)}))
         return found
@@ -319,7 +433,7 @@ class Tagging(Task):
         mean = as_logits(torch.from_numpy(mean_probabilities(shares))).float()
         assert isinstance(examples[0], TaggedExamples)
         for start, tags in zip(examples[0].starts.tolist(), self.tags_of(mean, examples[0]), strict=False):
-            for place, (old, new) in enumerate(zip(tags, self.repair_tags(tags)[0], strict=True), start=start):
+            for place, (old, new) in enumerate(zip(tags, self.repair_tags(tags), strict=True), start=start):
                 if old != new:
                     pair = [self._number[old], self._number[new]]
                     mean[place, pair] = mean[place, pair[::-1]]
@@ -328,30 +442,38 @@ class Tagging(Task):
     def losses(self, logits: Tensor, examples: Examples) -> Tensor:
         """Mean cross-entropy over the words of each sentence: float32 [sentences]."""
         assert isinstance(examples, TaggedExamples) and examples.targets is not None
-        words = F.cross_entropy(logits, examples.targets, reduction="none")
-        return torch.stack([part.sum() / max(len(part), 1) for part in words.split(examples.num_words_by_row)])
+        words = F.cross_entropy(logits, examples.targets, reduction="none", ignore_index=IGNORED)
+        counts = (examples.targets != IGNORED).split(examples.num_words_by_row)
+        parts = words.split(examples.num_words_by_row)
+        return torch.stack([part.sum() / max(int(own.sum()), 1) for part, own in zip(parts, counts, strict=True)])
 
     def decisions(self, logits: Tensor, examples: Examples) -> Decisions:
-        """The tag of each word."""
+        """The tag of each word that has a gold tag."""
         assert isinstance(examples, TaggedExamples) and examples.targets is not None
         rows = row_keys(as_sentences(examples.rows))
         keys = [key for key, words in zip(rows, examples.num_words_by_row, strict=True) for _ in range(words)]
-        return Decisions(logits.double().numpy(), examples.targets.numpy(), keys)
+        known = (examples.targets != IGNORED).nonzero().flatten()
+        kept = [keys[word] for word in known.tolist()]
+        return Decisions(logits[known].double().numpy(), examples.targets[known].numpy(), kept)
 
     def score(self, logits: Tensor, examples: Examples) -> Evaluation:
         """Computes entity_f1, entity_precision, entity_recall (as conlleval and seqeval), the same in the strict mode
         of seqeval, word accuracy (without a scheme accuracy and macro_f1), and calibration errors over words.
         """
         assert isinstance(examples, TaggedExamples) and examples.targets is not None
-        loss = float(F.cross_entropy(logits, examples.targets))
+        loss = float(F.cross_entropy(logits, examples.targets, ignore_index=IGNORED))
         found = self.metrics(self.gold_of(examples), self.tags_of(logits, examples))
         decisions = self.decisions(logits, examples)
         errors = calibration_errors(decisions.gold, out_of_fold_probabilities(decisions, self.temperature))
         return Evaluation(found | errors, logits, loss)
 
     def metrics(self, gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict[str, float]:
-        """Computes the same metrics from tags, except for calibration errors."""
-        truth, guess = ([tag for tags in side for tag in tags] for side in (gold, predicted))
+        """Computes the same metrics from tags, except for calibration errors. Words whose gold tag is MISSING do not
+        count.
+        """
+        sides = zip(gold, predicted, strict=True)
+        pairs = [pair for one, other in sides for pair in zip(one, other, strict=True) if pair[0] != MISSING]
+        truth, guess = [one for one, _ in pairs], [other for _, other in pairs]
         accuracy = scores.accuracy(truth, guess)
         if self.scheme is None:
             return {"accuracy": accuracy, **scores.measure(("macro_f1",), truth, guess)}
@@ -373,18 +495,19 @@ class Tagging(Task):
         return all(gold == predicted for gold, predicted in self.class_pairs(examples, row, answer))
 
     def class_pairs(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> list[tuple[str, str]]:
-        """Gold and predicted tag of each word of a sentence."""
+        """Gold and predicted tag of each word of a sentence that has a gold tag."""
         assert isinstance(examples, TaggedExamples) and examples.targets is not None
         start, end = examples.starts[row : row + 2].tolist()
-        gold = [self.labels[number] for number in examples.targets[start:end].tolist()]
-        return list(zip(gold, answer["tags"], strict=True))
+        pairs = zip(examples.targets[start:end].tolist(), answer["tags"], strict=True)
+        return [(self.labels[number], tag) for number, tag in pairs if number != IGNORED]
 
     # -- files -----------------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
-        """{"task", "labels", "scheme", "crf"}, and "temperature" if fitted."""
+        """{"task", "labels", "scheme", "crf", "segmenter"}, and "temperature" if fitted."""
         fitted = {} if self.temperature is None else {"temperature": self.temperature.to_json()}
-        return {"task": self.name, "labels": self.labels, "scheme": self.scheme, "crf": self.crf, **fitted}
+        facts = {"labels": self.labels, "scheme": self.scheme, "crf": self.crf, "segmenter": self.segmenter}
+        return {"task": self.name, **facts, **fitted}
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Tagging:
@@ -393,9 +516,14 @@ class Tagging(Task):
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
             raise ModelFolderError("The model's maskwright.json has no list of tag names under 'labels'.")
         try:
-            task = cls(labels, facts.get("scheme", "auto"), bool(facts.get("crf", False)))
+            segmenter = facts.get("segmenter", DEFAULT_SEGMENTER)
+            task = cls(labels, facts.get("scheme", "auto"), bool(facts.get("crf", False)), segmenter)
         except InputError as error:
             raise ModelFolderError(f"The model's maskwright.json does not describe a tagger: {error}") from None
         if facts.get("temperature") is not None:
             task.temperature = Temperature.from_json(facts["temperature"])
         return task
+
+
+def _by_sentence(names: list[str], examples: TaggedExamples) -> list[list[str]]:
+    return [names[start:end] for start, end in pairwise(examples.starts.tolist())]
