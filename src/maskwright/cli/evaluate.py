@@ -14,7 +14,7 @@ from ..core.errors import ConfigError, InputError
 from ..core.hardware import UNTRAINED
 from ..core.options import command_line, option
 from ..core.plural import plural
-from ..core.progress import warn
+from ..core.progress import note, warn
 from ..train.settings import SEED
 from .common import JsonFlag, print_json, print_metrics, print_table, print_text
 from .settings import takes_settings
@@ -318,6 +318,8 @@ def _score_rows(predictor: Predictor, settings: EvaluateSettings) -> _ScoredRows
     examples, evaluation = predictor.evaluate(table.rows, skip_bad_rows=skip, batch_tokens=settings.batch_tokens)
     num_skipped = table.num_skipped + examples.num_skipped
     warn_of_left_out(num_skipped)
+    for fact in task.facts(examples, settings.file.name):
+        note(fact)
     if not examples.num_truncated:
         for remark in task.notes(examples, settings.file.name, predictor.max_length):
             warn(remark)

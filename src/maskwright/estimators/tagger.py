@@ -8,7 +8,7 @@ from typing import Any, Self
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.errors import InputError
-from ..core.progress import warn
+from ..core.progress import note, warn
 from ..hub.published import ENGLISH
 from ..inference.predict import Predictor
 from ..models.model import tokenizer_of
@@ -104,6 +104,8 @@ class TokenTagger(FineTuned):
         task = Tagging.from_rows(rows, crf=self.crf)
         model, is_new_head = self._start(task)
         examples = task.examples(rows, tokenizer_of(model), self._room(model))
+        for fact in task.facts(examples, "train"):
+            note(fact)
         for remark in task.notes(examples, "train", self._room(model)):
             warn(remark)
         self._train(model, task, examples, is_new_head)

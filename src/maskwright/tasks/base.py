@@ -205,8 +205,12 @@ class Task(ABC):
     ) -> Examples:
         """Tokenizes rows without targets. counts: accumulates truncated and unknown tokens."""
 
+    def facts(self, examples: Examples, name: str) -> list[str]:
+        """Returns what was recognized in the rows called `name` ("train", "dev"), to print before the run."""
+        return []
+
     def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
-        """Returns notes about the rows called `name` ("train", "dev") to log before the run."""
+        """Returns warnings about the rows called `name` ("train", "dev") to log before the run."""
         return []
 
     @property

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
+from itertools import pairwise
 from threading import Lock
 from typing import Any
 
@@ -24,11 +25,12 @@ EXTRA = "segmenters"
 LEAST_AGREEMENT = 0.75  # dictionaries and corpora differ in 15 to 20 % of Chinese words
 MAX_ROWS = 1000  # sentences that are compared
 LEAST_UNSPACED = 0.05  # fraction of words in scripts without spaces
-_HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f"
+_HAN_RANGES = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f"
+_HAN = re.compile(f"[{_HAN_RANGES}]")
 _KANA = re.compile("[\u3041-\u3096\u30a1-\u30fa]")
 _OTHERS = "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Tibetan, Burmese, Khmer
-_UNSPACED = re.compile(f"[{_HAN}{_OTHERS}\u3041-\u30ff]")
-_UNSPACED_MARKS = re.compile(f"[{_HAN}{_OTHERS}\u3001-\u30ff\uff01-\uffef]")  # with full-width punctuation
+_UNSPACED = re.compile(f"[{_HAN_RANGES}{_OTHERS}\u3041-\u30ff]")
+_UNSPACED_MARKS = re.compile(f"[{_HAN_RANGES}{_OTHERS}\u3001-\u30ff\uff01-\uffef]")  # with full-width punctuation
 _ONE_AT_A_TIME = Lock()  # a tagger of fugashi is not safe in threads
 _ATTACHED = re.compile(r"\w[.,;:!?]$")
 
@@ -133,21 +135,36 @@ def find_segmenter(rows: Sequence[Sentence]) -> FoundSegmenter:
     """Returns the segmenter that finds the words of sentences best, of those that are installed."""
     rows = rows[:: max(len(rows) // MAX_ROWS, 1)]
     words = [word for row in rows for word in row.words]
-    num_single = sum(not word.isascii() and character_end(word, 0, len(word)) == len(word) for word in words)
-    if sum(_UNSPACED.search(word) is not None for word in words) < LEAST_UNSPACED * len(words):
-        if num_single > 0.9 * len(words):
-            return FoundSegmenter("characters", {})
-        is_attached = sum(_ATTACHED.search(word) is not None for word in words)
+    is_unspaced = sum(_UNSPACED.search(word) is not None for word in words) > LEAST_UNSPACED * len(words)
+    if _are_characters(rows) and (not is_unspaced or any(map(_has_split_number, rows))):
+        return FoundSegmenter("characters", {})
+    if not is_unspaced:
+        is_attached = sum(_ATTACHED.search(word) is not None for word in words) > 0.01 * len(words)
         has_marks = any(word in ".,;:!?" for word in words)
-        return FoundSegmenter("spaces" if is_attached > 0.01 * len(words) and not has_marks else "rules", {})
-    dictionary = "fugashi" if any(_KANA.search(word) for word in words) else "jieba"
-    is_installed = all(find_spec(module) is not None for module in _LIBRARIES[dictionary])
-    names = ["rules", "characters", *([dictionary] if is_installed else [])]
+        return FoundSegmenter("spaces" if is_attached and not has_marks else DEFAULT_SEGMENTER, {})
+    has_kana, has_han = (any(pattern.search(word) for word in words) for pattern in (_KANA, _HAN))
+    dictionary = "fugashi" if has_kana else "jieba" if has_han else None
+    is_installed = dictionary is not None and all(find_spec(module) for module in _LIBRARIES[dictionary])
+    names = ["rules", "characters", *([dictionary] if dictionary and is_installed else [])]
     texts = [_text_of(row) for row in rows]
     found = {name: _agreement(texts, name) for name in names}
     best = max(names, key=lambda name: found[name])
-    missing = () if is_installed else (dictionary,)
+    missing = (dictionary,) if dictionary and not is_installed else ()
     return FoundSegmenter(best if found[best] >= LEAST_AGREEMENT else None, found, missing)
+
+
+def _are_characters(rows: Sequence[Sentence]) -> bool:
+    """Whether words are single characters, mostly outside ASCII."""
+    words = [word for row in rows for word in row.words]
+    single = [word for word in words if character_end(word, 0, len(word)) == len(word)]
+    return len(single) > 0.99 * len(words) and sum(not word.isascii() for word in single) * 2 > len(words)
+
+
+def _has_split_number(row: Sentence) -> bool:
+    """Whether a number or a word in Latin letters is split into characters."""
+    return any(
+        one.isascii() and one.isalnum() and other.isascii() and other.isalnum() for one, other in pairwise(row.words)
+    )
 
 
 def _text_of(row: Sentence) -> tuple[str, Sequence[Span]]:

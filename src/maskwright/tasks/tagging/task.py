@@ -287,14 +287,32 @@ class Tagging(Task):
         """
         return segment(text, self.segmenter)
 
-    def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
-        """Notes about the scheme, repaired and missing tags, the segmenter and windows."""
-        assert isinstance(examples, TaggedExamples)
+    def facts(self, examples: Examples, name: str) -> list[str]:
+        """The scheme and the spelling of the tags, and how predictions will split text."""
+        assert isinstance(examples, TaggedExamples) and examples.gold is not None
+        notation = examples.gold.notation
         found = []
+        if name == "train" and self.notation is None:
+            prefixed = [tag for tag in self.labels if split_tag(tag)[1]]
+            though = f", though {named(prefixed)} {'has a prefix' if len(prefixed) == 1 else 'have prefixes'}"
+            found.append(
+                f"{name} tags have no scheme of entities{though if prefixed else ''}: each of {len(self.labels)} tags "
+                "is a class."
+            )
+        elif notation is not None and (name == "train" or notation != self.notation):
+            changed = "" if notation.scheme == self.scheme else f", read as {self.scheme}"
+            types = f"; {plural(len(self._types), 'type of entity', 'types of entity')}: {named(sorted(self._types))}"
+            found.append(f"{name} tags are {notation.description}{changed}{types if name == 'train' else ''}.")
+        if name == "train" and self.segmenter is not None and self._segmenter_note:
+            found.append(self._segmenter_note)
+        return found
+
+    def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
+        """Warnings about repaired and missing tags, words that no segmenter finds, and windows."""
+        assert isinstance(examples, TaggedExamples)
         gold = examples.gold
-        if gold is not None:
-            found += self._tag_notes(gold, examples, name)
-        if name == "train" and self._segmenter_note:
+        found = [] if gold is None else self._tag_notes(gold, examples, name)
+        if name == "train" and self.segmenter is None and self._segmenter_note:
             found.append(self._segmenter_note)
         if len(examples) > examples.num_rows:
             make = plural(examples.num_rows, f"{name} sentence makes", f"{name} sentences make")
@@ -323,14 +341,6 @@ class Tagging(Task):
                 f"{plural(gold.missing.total(), f'{name} word has', f'{name} words have')} no tag ({marks}) and {are} "
                 "not learned or scored."
             )
-        if self.notation is None:
-            found.append(f"{name} tags have no scheme of entities: each of {len(self.labels)} tags is a class.")
-        elif gold.notation is not None and (name == "train" or gold.notation != self.notation):
-            changed = "" if gold.notation.scheme == self.scheme else f", read as {self.scheme}"
-            types = (
-                f" with {plural(len(self._types), 'type of entity', 'types of entity')}: {named(sorted(self._types))}"
-            )
-            found.append(f"{name} tags are {gold.notation.description}{changed}{types * (name == 'train')}.")
         return found
 
     # -- training --------------------------------------------------------------------------------------------

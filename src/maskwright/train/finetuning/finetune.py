@@ -162,6 +162,8 @@ class FinetuningSetup(SeedRunner):
         self.train = self.task.for_training(self._examples(learned, config.train))
         self.dev = self._examples(self.data.dev, config.dev or config.train)
         for name, examples in (("train", self.train), ("dev", self.dev)):
+            for fact in self.task.facts(examples, name):
+                note(fact)
             for remark in self.task.notes(examples, name, config.max_length):
                 warn(remark)
             counts = examples.counts
