@@ -84,6 +84,66 @@ def test_an_inside_after_outside_becomes_a_beginning_and_is_counted():
     assert repair(["O", "I-PER", "I-PER", "I-LOC"], "BIO") == (["O", "B-PER", "I-PER", "B-LOC"], 2)
 
 
+# Scheme, how a file writes entities of two and one words, and how schemes and reports have them.
+WRITTEN = [
+    ("BIO", "B-PER I-PER O B-LOC", "B-PER I-PER O B-LOC"),
+    ("BIO", "b-per i-per o b-loc", "B-per I-per O B-loc"),
+    ("BIO", "B_PER I_PER O B_LOC", "B-PER I-PER O B-LOC"),
+    ("BIO", "PER-B PER-I O LOC-B", "B-PER I-PER O B-LOC"),
+    ("BIO", "PER_B PER_I O LOC_B", "B-PER I-PER O B-LOC"),
+    ("BIO", "per:b per:i o loc:b", "B-per I-per O B-loc"),
+    ("BIO", "B I O B", "B-ENT I-ENT O B-ENT"),
+    ("BIO", "b i o b", "B-ENT I-ENT O B-ENT"),
+    ("BIO", "B-O I-O O B-B", "B-O I-O O B-B"),
+    ("BIO", "B-a-b I-a-b O B-a_b", "B-a-b I-a-b O B-a_b"),
+    ("IO", "I-PER I-PER O I-LOC", "I-PER I-PER O I-LOC"),
+    ("IO", "PER PER O LOC O O", "I-PER I-PER O I-LOC O O"),
+    ("IO", "I I O I", "I-ENT I-ENT O I-ENT"),
+    ("IOB1", "I-PER I-PER O I-LOC B-LOC", "I-PER I-PER O I-LOC B-LOC"),
+    ("IOB1", "PER_I PER_I O LOC_I LOC_B", "I-PER I-PER O I-LOC B-LOC"),
+    ("BIOES", "B-PER E-PER O S-LOC", "B-PER E-PER O S-LOC"),
+    ("BIOES", "B E O S I", "B-ENT E-ENT O S-ENT I-ENT"),
+    ("BILOU", "B-PER L-PER O U-LOC", "B-PER L-PER O U-LOC"),
+    ("BILOU", "per-b per-l o loc-u", "B-per L-per O U-loc"),
+    ("BMEWO", "B-PER E-PER O W-LOC", "B-PER E-PER O W-LOC"),
+    ("BMES", "B-PER M-PER E-PER O S-LOC", "B-PER M-PER E-PER O S-LOC"),
+    ("BMES", "B E S B M E", "B-ENT E-ENT S-ENT B-ENT M-ENT E-ENT"),
+    ("BIO", "B-PER I-PER O - O _", "B-PER I-PER O  O "),
+]
+
+
+@pytest.mark.compatibility(
+    "seqeval 1.2.2",
+    theirs="tags are read as B-PER, or as PER-B with suffix=True; lower case, B_PER and types alone become other types",
+    ours="all of these spellings are recognized in the file, and predictions are written as the file writes tags",
+)
+@pytest.mark.parametrize(("scheme", "written", "read"), WRITTEN)
+def test_every_scheme_is_read_and_written_in_every_spelling(scheme, written, read):
+    tags = written.split()
+    notation = find_notation(tags, [tags])
+    assert (notation.scheme, [notation.read(tag) for tag in tags]) == (scheme, read.split(" "))
+    assert [notation.write(tag) for tag in read.split()] == [tag for tag in tags if notation.read(tag)]
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        "NOUN VERB X ADJ",
+        "N V O ^ O ! D P O S E L N N V V",  # O is a pronoun in the tags of tweets
+        "S-x NOUN VERB ADJ",
+        "O O",
+        "N-S---MN1- V3SPIA--- U--------",
+    ],
+)
+def test_plain_tags_have_no_scheme(tags):
+    assert find_notation(tags.split(), [tags.split()]) is None
+
+
+def test_tags_that_fit_nothing_do_not_hide_the_scheme():
+    notation = find_notation(["B-PER", "I-PER", "O", "-", "Q", "X", "PER"])
+    assert (notation.scheme, [notation.read(tag) for tag in ("-", "Q", "PER")]) == ("BIO", ["", None, None])
+
+
 @pytest.mark.parametrize(
     ("tags", "scheme"),
     [
@@ -97,7 +157,7 @@ def test_an_inside_after_outside_becomes_a_beginning_and_is_counted():
         (["S-x", "NOUN", "VERB", "ADJ"], None),
     ],
 )
-def test_the_scheme_is_seen_by_the_tags(tags, scheme):
+def test_the_scheme_is_seen_by_the_labels(tags, scheme):
     found = find_notation(tags)
     assert (found and found.scheme) == scheme
 
@@ -109,3 +169,9 @@ def test_scores_are_counted_by_type_and_over_all():
     assert (score[""].precision, score[""].recall, score[""].f1) == (pytest.approx(1 / 3), 0.5, pytest.approx(0.4))
     assert (score["PER"].f1, score["LOC"].recall) == (0.0, 1.0)
     assert agreement([["O"]], [["O"]], spans)[""].f1 == 0.0
+
+
+def test_words_without_a_tag_are_not_scored():
+    score = agreement([["B-PER", "I-PER", "", "O"]], [["B-PER", "I-PER", "I-PER", "O"]], spans)[""]
+    assert (score.gold, score.found, score.both) == (1, 1, 1)
+    assert repair(["O", "I-PER", ""], "BIO") == (["O", "B-PER", ""], 1)

@@ -16,6 +16,7 @@ from maskwright.core.errors import InputError, ModelFolderError, RowErrors
 from maskwright.hub.folders import load_model
 from maskwright.tasks.evaluation.errors import worst_errors
 from maskwright.tasks.of_model import task_from_json
+from maskwright.tasks.rows.examples import rows_of
 from maskwright.tasks.tagging.examples import window_sentences
 from maskwright.tasks.tagging.task import Tagging
 from maskwright.text.readers.tagged import Sentence
@@ -189,8 +190,6 @@ def test_scores_are_over_entities_and_over_words():
 
 
 def test_a_pair_of_texts_is_refused():
-    from maskwright.tasks.rows.examples import rows_of
-
     task = Tagging(["O", "B-X"])
     with pytest.raises(InputError, match="a text pair cannot be tagged"):
         task.unlabeled(rows_of([("a", "b")]), tokenizer(), 16, counts=window_counts())
@@ -252,3 +251,130 @@ def test_a_sentence_of_many_thousand_words_takes_memory_in_proportion():
     tracemalloc.stop()
     assert sum(map(len, examples.words)) == 40_000
     assert peak < 300e6  # windows by pieces would be a table of a billion bytes
+
+
+# -- schemes and spellings ---------------------------------------------------------------------------------------------
+
+
+def rows_of_tags(*tags):
+    """Sentences with these tags, a word each; words are those of the sample tokenizer."""
+    return [
+        Sentence.of_words([WORDS[(3 * number + place) % len(WORDS)] for place in range(len(row.split()))], row.split(),
+                          number + 1, "rows.conll")
+        for number, row in enumerate(tags)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("train", "labels", "scheme"),
+    [
+        (["B I O", "B O O"], ["O", "B", "I"], "BIO"),
+        (["b-per i-per o", "b-loc o o"], ["o", "b-loc", "i-loc", "b-per", "i-per"], "BIO"),
+        (["PER_B PER_I O", "LOC_B O O"], ["O", "LOC_B", "LOC_I", "PER_B", "PER_I"], "BIO"),
+        (["PER PER O O", "LOC O O"], ["O", "LOC", "PER"], "IO"),
+        (["B-X L-X O", "U-X O O"], ["O", "B-X", "I-X", "L-X", "U-X"], "BILOU"),
+        (["B-X E-X O", "W-X O O"], ["O", "B-X", "M-X", "E-X", "W-X"], "BMEWO"),
+        (["I-X I-X O", "I-X B-X O"], ["O", "B-X", "I-X"], "BIO"),
+    ],
+)
+def test_predictions_are_written_as_the_training_data_write_tags(train, labels, scheme):
+    rows = rows_of_tags(*train)
+    task = Tagging.from_rows(rows)
+    assert (task.labels, task.scheme, task.main_metric) == (labels, scheme, "entity_f1")
+    examples = task.examples(rows, tokenizer())
+    right = torch.nn.functional.one_hot(examples.targets, task.num_labels).float() * 4
+    assert task.score(right, examples).metrics["entity_f1"] == 1.0
+    first = task.answers(right, examples)[0]
+    assert all(tag in labels for tag in first["tags"]) and len(first["entities"]) == 1
+    again = task_from_json(json.loads(json.dumps(task.to_json())))
+    assert (again.labels, again.tags, again.scheme) == (task.labels, task.tags, task.scheme)
+    assert Tagging(labels).tags == task.tags, "labels of a model without facts are read alike"
+
+
+@pytest.mark.parametrize(
+    ("train", "dev", "gold"),
+    [
+        (["B-X L-X O", "U-X O"], "B-X I-X O B-X", ["B-X", "L-X", "O", "U-X"]),
+        (["B-X I-X O"], "X_B X_L O X_U", ["B-X", "I-X", "O", "B-X"]),
+        (["B-X I-X O"], "I-X I-X O I-X B-X", ["B-X", "I-X", "O", "B-X", "B-X"]),
+        (["B-X I-X O", "B-X O O"], "b-x i-x o", ["B-X", "I-X", "O"]),
+        (["PER PER O O", "O O"], "B-PER I-PER O", ["I-PER", "I-PER", "O"]),
+    ],
+)
+def test_dev_data_in_another_scheme_or_spelling_have_the_same_entities(train, dev, gold):
+    task = Tagging.from_rows(rows_of_tags(*train), rows_of_tags(dev))
+    examples = task.examples(rows_of_tags(dev), tokenizer())
+    assert task.gold_of(examples) == [gold]
+    assert examples.num_repaired == 0
+    assert len(task.facts(examples, "dev")) == (examples.gold.notation != task.notation)
+
+
+def test_entities_that_the_scheme_cannot_tell_apart_are_counted():
+    task = Tagging.from_rows(rows_of_tags("I-X I-X O"))
+    examples = task.examples(rows_of_tags("B-X B-X O"), tokenizer())
+    assert examples.gold.num_merged == 1
+    assert any("IO cannot tell apart" in note for note in task.notes(examples, "dev", 16))
+
+
+def test_tags_that_fit_nothing_are_named_with_their_lines_and_the_scheme():
+    with pytest.raises(RowErrors, match="(?s)'Q-PER'.*'PERSON'") as caught:
+        Tagging.from_rows(rows_of_tags("B-PER I-PER O Q-PER PERSON", "B-PER O X Y Z"))
+    assert len(caught.value.rows) == 5
+    assert all("tags are BIO" in fault.reason for fault in caught.value.rows)
+
+
+@pytest.mark.parametrize("crf", [False, True])
+def test_words_without_a_tag_are_context_only(crf):
+    rows = rows_of_tags("B-X I-X - - O B-X", "- - -", "O B-X")
+    task = Tagging.from_rows(rows, crf=crf)
+    assert task.labels == ["O", "B-X", "I-X"]
+    examples = task.examples(rows, tokenizer(), 16)
+    assert (examples.num_rows, examples.num_skipped) == (2, 1)
+    note = next(note for note in task.notes(examples, "train", 16) if "no tag" in note)
+    assert "5 train words have no tag ('-')" in note
+    batch = examples.batch([0, 1])
+    assert batch.labels["words"].tolist() == [6, 7, 0, 1, 4, 5]
+    assert batch.labels["chain"].tolist() == [2, 2, 2]
+    assert batch.labels["is_first"].tolist() == [True, True, False]
+    assert batch.labels["is_last"].tolist() == [True, False, True]
+    model = tiny(task.head, labels=task.labels)
+    task.init_from_counts(model, examples)
+    assert task.outcome(model, batch).counts == {"tagging": 6}
+    tags = ["B-X", "I-X", "I-X", "B-X", "O", "B-X", "O", "B-X"]
+    guess = logits_for(task, " ".join(tags))
+    found = task.score(guess, examples).metrics
+    assert (found["accuracy"], found["entity_f1"]) == (1.0, 1.0)
+    assert task.is_right(examples, 0, task.answers(guess, examples)[0])
+    assert len(task.decisions(guess, examples).gold) == 6
+
+
+# -- texts -------------------------------------------------------------------------------------------------------------
+
+
+def test_texts_are_split_as_the_model_declares():
+    def unlabeled(task, text):
+        return task.unlabeled(rows_of([text]), tokenizer(), 16, counts=window_counts()).rows[0].words
+
+    characters = Tagging.from_rows(rows_of_words("我 在 2 0 1 8", "他 在 上 海"))
+    assert characters.segmenter == "characters"
+    assert unlabeled(characters, "在 2018") == ("在", "2", "0", "1", "8")
+    given = Tagging.from_rows(rows_of_words("สวัสดี ครับ ผม"))
+    assert task_from_json(given.to_json()).segmenter is None
+    with pytest.raises(InputError, match="pass words"):
+        unlabeled(given, "สวัสดีครับ")
+    examples = given.examples(rows_of_words("สวัสดี ครับ ผม"), tokenizer(), 16)
+    assert any("predictions need words" in note for note in given.notes(examples, "train", 16))
+    with pytest.raises(ModelFolderError, match="segmenter"):
+        task_from_json({**given.to_json(), "segmenter": "scissors"})
+
+
+def rows_of_words(*texts):
+    return [Sentence.of_words(text.split(), ["B-X", *["O"] * text.count(" ")], 1, "x") for text in texts]
+
+
+def test_what_has_no_shape_is_no_word_and_no_entity():
+    task = Tagging(["O", "B-X", "I-X"])
+    examples = task.unlabeled(rows_of(["I \u2764\ufe0f NY"]), tokenizer(), 16, counts=window_counts())
+    assert examples.rows[0].words == ("I", "\u2764\ufe0f", "NY")
+    given = task.unlabeled([sentence("NY \ufe0f")], tokenizer(), 16, counts=window_counts())
+    assert [one["text"] for one in task.answers(logits_for(task, "B-X B-X"), given)[0]["entities"]] == ["NY"]

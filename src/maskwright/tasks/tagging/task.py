@@ -201,10 +201,12 @@ class Tagging(Task):
         if self.notation is None:
             return None, {tag: tag for tag in counts}
         notation = self.notation
-        if any(notation.read(tag) is None for tag in counts):
-            both = [notation, find_notation(counts) or notation]
-            notation = max(both, key=lambda one: sum(counts[tag] for tag in counts if one.read(tag) is not None))
         read = {tag: self._with_known_type(notation.read(tag), tag) for tag in counts}
+        own = find_notation(counts) if not all(map(self._is_known, read.values())) else None
+        if own is not None:
+            other = {tag: self._with_known_type(own.read(tag), tag) for tag in counts}
+            if sum(map(self._is_known, other.values())) > sum(map(self._is_known, read.values())):
+                notation, read = own, other
         prefixes = {tag.partition("-")[0] for tag in read.values() if split_tag(tag)[1]}
         if prefixes <= set(SCHEMES[notation.scheme]) and not prefixes <= {"B", "I"}:
             return notation, read
@@ -335,7 +337,7 @@ class Tagging(Task):
                 f"type, which {self.scheme} cannot tell apart."
             )
         if gold.missing:
-            marks = named(sorted(tag or "_" for tag in gold.missing))
+            marks = named([f"'{tag or '_'}'" for tag in sorted(gold.missing)])
             are = "is" if gold.missing.total() == 1 else "are"
             found.append(
                 f"{plural(gold.missing.total(), f'{name} word has', f'{name} words have')} no tag ({marks}) and {are} "
