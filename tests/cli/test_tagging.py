@@ -23,6 +23,7 @@ def folder(tmp_path_factory):
         ("pos", Tagging(["NOUN", "VERB", "X"])),
     ):
         tiny(task.head, labels=task.labels).save(root / name, facts=task.to_json())
+    tiny("mlm").save(root / "base")
     (root / "rows.conll").write_text("cat\tB-PER\nsat\tI-PER\n\n# note\n" + "on\tO\n" * 60 + "\nmat\tI-LOC\n")
     return root
 
@@ -99,3 +100,62 @@ def test_unknown_tags_stop_an_evaluation_or_are_skipped_on_request(maskwright, f
 def test_what_a_tagger_does_not_do_is_one_sentence(maskwright, folder, words, sentence):
     code, _, err = maskwright("predict", folder / "ner", *words)
     assert (code, sentence in err) == (2, True)
+
+
+SPELLINGS = {
+    "suffix.conll": lambda prefix, type: f"{type}_{prefix}",
+    "lower.conll": lambda prefix, type: f"{prefix}-{type}".lower(),
+    "untyped.conll": lambda prefix, type: prefix,
+    "types.conll": lambda prefix, type: type,
+}
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_a_file_in_any_spelling_is_learned_and_scored_by_entities(maskwright, folder, tmp_path, name):
+    write, outside = SPELLINGS[name], "o" if "lower" in name else "O"
+    pairs = [("the", "cat"), ("a", "dog"), ("the", "dog"), ("a", "cat")] * 3
+    text = "".join(
+        f"{one} {write('B', 'PER')}\n{other} {write('I', 'PER')}\nsat {outside}\non {outside}\n\n"
+        for one, other in pairs
+    )
+    (tmp_path / name).write_text(text)
+    code, out, err = maskwright(
+        "finetune", "tagging", "--model", folder / "base", "--train", tmp_path / name, "--dev", tmp_path / name,
+        "-o", tmp_path / "run", "--epochs", "1", "--max-length", "16",
+    )  # fmt: skip
+    assert code == 0, err
+    assert "train tags are " in err
+    code, out, err = maskwright("evaluate", tmp_path / "run" / "model", tmp_path / name, "--json")
+    assert (code, "entity_f1" in json.loads(out)["metrics"]) == (0, True)
+    code, out, _ = maskwright("predict", tmp_path / "run" / "model", "the cat sat", "--json")
+    assert (code, "entities" in lines_of(out)[0]) == (0, True)
+    facts = json.loads((tmp_path / "run" / "model" / "maskwright.json").read_text())
+    assert set(facts["labels"]) == {outside, write("B", "PER"), write("I", "PER")}
+    assert facts["segmenter"] == "rules"
+
+
+def test_a_model_without_a_segmenter_refuses_text_and_takes_words(maskwright, folder, tmp_path):
+    task = Tagging(["O", "B-X", "I-X"], segmenter=None)
+    tiny(task.head, labels=task.labels).save(tmp_path / "thai", facts=task.to_json())
+    code, out, err = maskwright("predict", tmp_path / "thai", "the cat")
+    assert (code, out, "pass words" in err) == (2, "", True)
+    (tmp_path / "a.jsonl").write_text(json.dumps({"tokens": ["the", "cat"]}) + "\n")
+    code, out, _ = maskwright("predict", tmp_path / "thai", "--input", tmp_path / "a.jsonl", "--json")
+    assert (code, len(lines_of(out)[0]["tags"])) == (0, 2)
+
+
+def test_words_of_conllu_keep_the_id_of_their_sentence(maskwright, folder, tmp_path):
+    row = "{}\t{}\t_\t{}\t_\t_\t0\troot\t_\t{}\n"
+    text = "# sent_id = s7\n" + row.format("1-2", "cannot", "_", "_") + row.format(1, "can", "NOUN", "_")
+    text += (
+        row.format(2, "not", "VERB", "_") + row.format(3, "sat", "X", "SpaceAfter=No") + row.format(4, ".", "X", "_")
+    )
+    (tmp_path / "a.conllu").write_text(text)
+    code, out, err = maskwright("predict", folder / "pos", "--input", tmp_path / "a.conllu", "--json")
+    answer = lines_of(out)[0]
+    assert (code, answer["id"], answer["text"], answer["gold"]) == (0, "s7", "cannot sat.", ["NOUN", "VERB", "X", "X"])
+    assert answer["spans"] == [[0, 3], [3, 6], [7, 10], [10, 11]]
+    code, out, _ = maskwright("evaluate", folder / "pos", tmp_path / "a.conllu", "--json")
+    assert (code, json.loads(out)["examples"]) == (0, 1)
+    code, _, err = maskwright("evaluate", folder / "pos", tmp_path / "a.conllu", "--columns", "tag=NER")
+    assert (code, "its columns are ID, FORM" in err) == (2, True)

@@ -194,6 +194,19 @@ def test_tags_their_spelling_and_those_that_training_lacks(tmp_path):
     assert (tmp_path / "f.conll").read_text() == text + "odd\tI-LOC\nword\tO\n\n" + sentence.format("twice", "said")
 
 
+def test_the_scheme_of_tags_and_words_without_one_are_told(tmp_path):
+    rows = "".join(
+        f"{one}\tPER-B\n{other}\tPER-I\nran\tO\nhome\t-\n\n" for one, other in map(str.split, sentences(20, words=2))
+    )
+    (tmp_path / "t.conll").write_text(rows)
+    (tmp_path / "d.conll").write_text("ran\tO\nhome\tB-per\n\n")
+    found = examine(tmp_path / "t.conll", tmp_path / "d.conll")
+    by_name = names(found)
+    assert "written as PER-B" in by_name["tag-scheme"].sentence
+    assert (by_name["missing-tags"].count, "unknown-dev-labels" in by_name) == (20, False)
+    assert found.to_json()["labels"] == {"PER": 20}
+
+
 def test_questions_whose_answer_is_elsewhere_and_contexts_in_both_files(tmp_path):
     def paragraph(number, answer, start):
         answers = [{"text": answer, "answer_start": start}]

@@ -46,6 +46,9 @@ def test_columns_are_those_of_the_readers(tmp_path):
     )
     (tmp_path / "a.conll").write_text("Ada B-per NNP\n")
     assert relabel(tmp_path / "a.conll", {"tag": "1"}, {(1, None): "O"}) == b"Ada O NNP\n"
+    (tmp_path / "a.conllu").write_text("1\tAda\t_\tNOUN\tNN\t_\t0\troot\t_\t_\n")
+    for columns, part in (({}, b"PROPN\tNN\t"), ({"tag": "XPOS"}, b"NOUN\tPROPN\t")):
+        assert part in relabel(tmp_path / "a.conllu", columns, {(1, None): "PROPN"})
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,9 +61,15 @@ def _without_rows(lines: Iterator[Line], removed: set[int], begins: set[int]) ->
 
 
 def _without_blocks(lines: Iterator[Line], removed: set[int]) -> Iterator[Line]:
-    """Yield all blocks between blank lines, with their comments, except those that contain a removed row."""
+    """Yield all blocks between blank lines, with their comments, except those that contain a removed row.
+
+    The first line of CoNLL-U Plus, which names the columns, is always kept.
+    """
     block: list[Line] = []
     for line in lines:
+        if line.number == 1 and re.match(r"#\s*global\.columns", line.text):
+            yield line
+            continue
         block.append(line)
         if not line.text.strip():
             yield from [] if any(one.number in removed for one in block) else block

@@ -19,6 +19,7 @@ from ..text.formats.fasttext import MARK, is_fasttext, split_line
 from ..text.formats.files import MAX_LINE_BYTES, file_format
 from ..text.formats.records import parse_object, read_records
 from ..text.readers.tables import scan_texts
+from ..text.readers.tagged import tag_column
 
 MOST_BYTES = 1 << 30
 Place = tuple[int, int | None]  # line from 1; word from 0 in a sentence of JSON lines, else None
@@ -41,6 +42,7 @@ def relabel(path: Path, columns: Mapping[str, str], labels: Mapping[Place, str])
     dialect = Dialect()
     if kind in ("csv", "tsv"):
         deque(read_records(path, kind, dialect=dialect), maxlen=0)  # known after the last row
+    place = tag_column(path, columns) if kind in ("conll", "txt") else -1
     removed: set[int] = set()
     for (line, word), label in sorted(labels.items()):
         if not 1 <= line <= len(lines):
@@ -50,7 +52,7 @@ def relabel(path: Path, columns: Mapping[str, str], labels: Mapping[Place, str])
             marks = " ".join(MARK + one for one in label.split(LABEL_SEPARATOR) if one)
             lines[line - 1] = f"{marks} {split_line(text)[1]}" + end
         elif kind in ("conll", "txt"):
-            lines[line - 1] = _tag_replaced(text, int(columns.get("tag", "-1")), label) + end
+            lines[line - 1] = _tag_replaced(text, place, label) + end
         elif kind == "jsonl":
             key = columns.get("tag", "tags") if column is None else column[0]
             lines[line - 1] = _json_replaced(text, key, word, label) + end

@@ -24,7 +24,7 @@ from .conllu import ENDINGS, ConlluReader, conllu_columns
 from .reader import Reader
 from .sentence import MISSING, Sentence, as_sentences
 
-__all__ = ["MISSING", "READER", "Sentence", "TaggedTable", "as_sentences", "is_tagged", "read_tagged"]
+__all__ = ["MISSING", "READER", "Sentence", "TaggedTable", "as_sentences", "is_tagged", "read_tagged", "tag_column"]
 
 ROLES = ("token", "tag", "classes")
 CONLL_ENDINGS = (".conll", *ENDINGS, ".iob", ".iob2", ".bio", ".bioes", ".ner", ".pos")
@@ -113,14 +113,7 @@ class _Columns:
 
     def sentences(self, path: Path | str, kind: str) -> Iterator[Parsed]:
         """Yields sentences, or their errors."""
-        lines = read_lines(path)
-        head: list[Line] = []
-        for line in lines:
-            head.append(line)
-            if line.text.strip() and not line.text.startswith("#"):
-                break
-        lines = chain(head, lines)
-        names = conllu_columns(self.file, head)
+        names, lines = _conllu_lines(path)
         if names is not None:
             yield from ConlluReader(names, self.roles, self.need_tags, self.file).sentences(lines)
             return
@@ -174,6 +167,28 @@ class _Columns:
         if not tag:
             return "", "", "the tag is empty"
         return word, tag, read_text(word)[1] or read_text(tag)[1]
+
+
+def _conllu_lines(path: Path | str) -> tuple[Sequence[str] | None, Iterator[Line]]:
+    """Returns the columns of a CoNLL-U file, None for another, and the lines of the file."""
+    lines = read_lines(path)
+    head: list[Line] = []
+    for line in lines:
+        head.append(line)
+        if line.text.strip() and not line.text.startswith("#"):
+            break
+    return conllu_columns(str(path), head), chain(head, lines)
+
+
+def tag_column(path: Path | str, columns: Mapping[str, str]) -> int:
+    """Returns the position of the tag in CoNLL columns. Raises InputError for an attribute of MISC or FEATS."""
+    names, _ = _conllu_lines(path)
+    if names is None:
+        return _position(columns.get("tag", "-1"))
+    tag = ConlluReader(names, columns, False, str(path)).tag
+    if tag.attribute:
+        raise InputError(f"Tags in an attribute of {tag.column} cannot be changed: choose a column with --columns.")
+    return tag.place
 
 
 class _Named:
