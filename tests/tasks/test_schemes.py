@@ -114,7 +114,7 @@ WRITTEN = [
 
 @pytest.mark.compatibility(
     "seqeval 1.2.2",
-    theirs="tags are read as B-PER, or as PER-B with suffix=True; lower case, B_PER and types alone become other types",
+    theirs="the first letter is the prefix of any tag: ORG is outside, PER is the type ER, b-per begins no entity",
     ours="all of these spellings are recognized in the file, and predictions are written as the file writes tags",
 )
 @pytest.mark.parametrize(("scheme", "written", "read"), WRITTEN)
@@ -171,6 +171,11 @@ def test_scores_are_counted_by_type_and_over_all():
     assert agreement([["O"]], [["O"]], spans)[""].f1 == 0.0
 
 
+@pytest.mark.compatibility(
+    "seqeval 1.2.2",
+    theirs="a word whose tag is - (no annotation) is an entity of the type _",
+    ours="words tagged - or _ are context: not learned, not scored, and counted",
+)
 def test_words_without_a_tag_are_not_scored():
     score = agreement([["B-PER", "I-PER", "", "O"]], [["B-PER", "I-PER", "I-PER", "O"]], spans)[""]
     assert (score.gold, score.found, score.both) == (1, 1, 1)
