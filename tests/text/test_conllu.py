@@ -49,7 +49,7 @@ def row(id, form, upos="X", misc="_"):
 
 @pytest.mark.compatibility(
     "conllu 6.0.0 and spaCy 3.8",
-    theirs="conllu returns ranges and empty nodes among the words; spaCy's text is the words of a range without a space",
+    theirs="conllu returns ranges and empty nodes among the words; spaCy's text joins the words of a range",
     ours="ranges and empty nodes are left out, and give the characters of the words in the text",
 )
 def test_words_are_form_and_upos_with_their_characters(tmp_path):
