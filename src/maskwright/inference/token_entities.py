@@ -85,13 +85,16 @@ def prepare_entities(
     examples = Examples([np.asarray(window.ids, dtype=np.int32) for window in every])
     temperature = 1.0 if task.temperature is None else task.temperature.value
 
+    hidden = {*ignored, task.label_of(OUTSIDE)} if OUTSIDE in ignored else set(ignored)
+    names = task.labels if strategy == "none" else task.tags
+
     def finish(outputs: Sequence[Tensor]) -> list[list[dict[str, Any]]]:
         found, rest = [], iter(outputs)
         for text, one in zip(texts, windows, strict=True):
             shares = _of_tokens(one, [next(rest) for _ in one], temperature)
-            units = list(_units(text, one[0], shares, task.labels, strategy, tokenizer))
+            units = list(_units(text, one[0], shares, names, strategy, tokenizer))
             entities = [_token(text, unit) for unit in units] if strategy == "none" else _groups(text, units, task)
-            found.append([e for e in entities if not {e.get("entity"), e.get("entity_group")} & set(ignored)])
+            found.append([e for e in entities if not {e.get("entity"), e.get("entity_group")} & hidden])
         return found
 
     return Prepared(task.forward(predictor.model), examples, counts, finish)
@@ -101,7 +104,7 @@ def check_ignored(task: Task, ignored: Sequence[str], strategy: str | None) -> N
     """Raises InputError for what the model does not have: a tag, or for entities a type."""
     assert isinstance(task, Tagging)
     of_tokens = strategy == "none" or task.scheme is None
-    known = dict.fromkeys(task.labels if of_tokens else (split_tag(label)[1] or label for label in task.labels))
+    known = dict.fromkeys(task.labels if of_tokens else (split_tag(tag)[1] or tag for tag in task.tags))
     for tag in ignored:
         if tag != OUTSIDE and tag not in known:
             raise InputError(unknown_name("ignored tag" if of_tokens else "ignored type", tag, list(known)[:20]))

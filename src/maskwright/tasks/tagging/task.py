@@ -222,6 +222,10 @@ class Tagging(Task):
         known = type if type in self._types else self._types_in_any_case.get(type.casefold(), type)
         return f"{prefix}-{known}" if known else tag
 
+    def label_of(self, tag: str) -> str:
+        """Returns a tag of `schemes` as the labels of the model write it."""
+        return self._label.get(tag, tag)
+
     def _target(self, tag: str) -> int:
         """Returns the output of a known tag; of a tag that a model of others lacks, the first of its type."""
         if tag == MISSING:
@@ -430,7 +434,7 @@ class Tagging(Task):
             as_sentences(examples.rows), self.tags_of(logits, examples), examples.starts, strict=False
         ):
             own = confidences[start : start + len(tags)]
-            answer: dict[str, Any] = {"tokens": list(row.words), "tags": [self._label[tag] for tag in tags]}
+            answer: dict[str, Any] = {"tokens": list(row.words), "tags": list(map(self.label_of, tags))}
             words = {"spans": [list(span) for span in row.spans], "scores": own}
             found.append(answer | (words if self.scheme is None else {"entities": entities_of(row, tags, own)}))
         return found
