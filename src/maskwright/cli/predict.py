@@ -202,7 +202,7 @@ def _answers(
         for number, (row, answer) in enumerate(predictor.stream(rows, batch_tokens), start=1):
             texts = {"text": row.text} if row.text_pair is None else {"text": row.text, "text_pair": row.text_pair}
             gold = {} if row.label is None else {"gold": row.label}
-            name = {} if getattr(row, "id", None) is None else {"id": row.id}
+            name = {} if (id := getattr(row, "id", None)) is None else {"id": id}
             yield {**name, **texts, **answer, **gold}
             progress.update(number)
 
