@@ -7,7 +7,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
-"$folder/venv/bin/pip" install -q seqeval==1.2.2 scikit-learn==1.7.2
+"$folder/venv/bin/pip" install -q seqeval==1.2.2 scikit-learn==1.9.1
 "$folder/venv/bin/python" -W ignore - <<'PYTHON'
 from importlib.metadata import version
 from seqeval.metrics import f1_score
