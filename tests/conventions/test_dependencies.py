@@ -24,6 +24,7 @@ FOR_USERS = {
     "hub",
     "plot",
     "umap",
+    "spacy",
     "wandb",
     "mlflow",
     "traces",

@@ -23,8 +23,8 @@ from .using import (
     CALIBRATE_ON,
     MAX_LENGTH,
     MODEL,
+    AnnotatedRows,
     InferenceHardware,
-    Rows,
     calibration_texts,
     tell_int8_loss,
     warn_of_cuts,
@@ -42,7 +42,7 @@ ANSWERS = ("label", "labels", "tags", "answer", "is_rare", "score")  # under whi
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateSettings(InferenceHardware, Rows):
+class EvaluateSettings(InferenceHardware, AnnotatedRows):
     """Settings of `maskwright evaluate`."""
 
     COMMAND: ClassVar[str] = "evaluate"
@@ -314,7 +314,7 @@ def _score_rows(predictor: Predictor, settings: EvaluateSettings) -> _ScoredRows
 
     task, skip = predictor.task, settings.skip_bad_rows
     source = settings.file if settings.target is None else (settings.file, settings.target)
-    table = read_to_score(task, source, settings.model, columns=settings.columns, skip_bad_rows=skip)
+    table = read_to_score(task, source, settings.model, columns=settings.roles, skip_bad_rows=skip)
     examples, evaluation = predictor.evaluate(table.rows, skip_bad_rows=skip, batch_tokens=settings.batch_tokens)
     num_skipped = table.num_skipped + examples.num_skipped
     warn_of_left_out(num_skipped)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...core.errors import InputError
 from ...core.progress import warn
+from ...text.annotations.reader import CLASSES, has_annotations
 from ...text.formats.files import file_format
 from ...text.readers.detect import label_column
 from ...text.readers.reader import find_reader
@@ -67,14 +68,15 @@ def check_text(file: Path, model: str) -> None:
 
 def check_form(file: Path, task: str, model: str, columns: Mapping[str, str] | None = None) -> None:
     """Raises InputError if the file has the format of a task other than `task`."""
-    found = find_reader(file, columns)
+    found = find_reader(file, columns, lambda reader: fits(task, reader))
     if found is not None and not found.is_text and not fits(task, found):
         raise InputError(
             f"{file} contains {found.contains}, and {model} is a model for {task}. "
             f"{training_command(task_for(found.name), model)}"
         )
     reads_texts = any(reader.is_text for reader in readers_of(task))
-    if not reads_texts and (found is None or found.is_text) and label_column(file) is not None:
+    has_labels = label_column(file) is not None or has_annotations(file, CLASSES)
+    if not reads_texts and (found is None or found.is_text) and has_labels:
         raise InputError(
             f"{file} contains labeled texts, and {model} is a model for {task}. {training_command(TEXTS, model)}"
         )
