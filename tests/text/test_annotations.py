@@ -528,6 +528,21 @@ def test_annotators_who_agree_count_once_and_who_disagree_are_kept_apart(file):
         Tagging.read(path, columns={"annotator": "c"})
 
 
+def test_texts_alone_are_read_whatever_their_annotations(file):
+    """As `predict` does."""
+    disagree = task(annotated(choice("a"), by=1), annotated(*REGIONS, choice("b"), by=2))
+    path = file(
+        "a.json", [disagree, task(annotated(region(3, 99, "PER"), choice("a")), text="Two."), task(text="Three.")]
+    )
+    assert [(row.text, row.tags) for row in find_reader(path).read(path, {}, False).rows] == [
+        (TEXT, None),
+        ("Two.", None),
+        ("Three.", None),
+    ]
+    texts = reader_for("classification", path).read(path, {}, False)
+    assert [(row.text, row.label) for row in texts] == [(TEXT, None), ("Two.", "a"), ("Three.", None)]
+
+
 def test_the_reference_annotation_counts_alone(file):
     content = [task(annotated(by=1), annotated(*REGIONS, by=2, ground_truth=True))]
     assert entities(file("a.json", content)) == [EXPECTED]

@@ -8,6 +8,7 @@ be chosen. Everything that is left out is counted and said.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -103,6 +104,11 @@ class AnnotationFile:
         who = f"{names[0]} has" if names else "the text has"
         return document.fault("annotations", f"{who} {len(found)} annotations that differ: keep one of them")
 
+    @property
+    def _unannotated(self) -> str:
+        by = self.roles.get("annotator")
+        return "texts without an annotation" + (f" by {by}" if by else "")
+
     def _check_annotator(self) -> None:
         wanted = self.roles.get("annotator")
         if wanted is not None and not any(wanted in one.annotators for one in self._annotations()):
@@ -114,7 +120,8 @@ class AnnotationFile:
     def tagged(self, faults: list[RowError], *, need_tags: bool = True) -> Iterator[TaggedText]:
         """Yields tagged texts and adds the errors of the others to `faults`; then says what was read.
 
-        need_tags: leave out texts that nobody annotated; otherwise their tags are None.
+        need_tags: leave out texts that nobody annotated, and report those whose spans cannot be used; otherwise the
+        tags of both are None.
         """
         self._check_annotator()
         if need_tags and SPANS not in self.contents:
@@ -122,22 +129,19 @@ class AnnotationFile:
                 f"{self.path} ({self.format}) contains classes of texts and no spans: run maskwright finetune "
                 "classification to train on them."
             )
-        faults += [*self.faults, *self.span_faults]
+        faults += [*self.faults, *(self.span_faults if need_tags else ())]
         left_out = Counter(self.left_out)
         num_texts = num_spans = 0
         first_overlap = ""
         for document in self.documents:
-            if document.has_bad_spans:
-                continue
-            chosen = self._chosen(document, SPANS)
-            if isinstance(chosen, RowError):
-                faults.append(chosen)
-                continue
-            if chosen is None:
-                if need_tags:
-                    left_out["texts without an annotation"] += not document.is_counted
-                else:
+            chosen = None if document.has_bad_spans else self._chosen(document, SPANS)
+            if chosen is None or isinstance(chosen, RowError):
+                if not need_tags:
                     yield from self._texts(document, None, left_out)
+                elif chosen is not None:
+                    faults.append(chosen)
+                elif not document.has_bad_spans:
+                    left_out[self._unannotated] += not document.is_counted
                 continue
             spans, lost = _without_overlaps(chosen.spans, document.text)
             if lost and self.roles.get("overlap") == "error":
@@ -159,14 +163,13 @@ class AnnotationFile:
         text, own = document.text, spans or ()
         words = document.words
         words = list(split_words(text) if words is None else words)
-        cuts = {place for span in own for place in (span.start, span.end)}
-        cutting = [place for place in cuts if any(start < place < end for start, end in words)] if cuts else []
-        if cutting:
-            left_out["words that a span cuts, split there"] += len(cutting)
-            words = [part for word in words for part in _parts(word, cutting)]
-        missed = sum(not any(start < span.end and span.start < end for start, end in words) for span in own)
-        if missed:
-            left_out["spans without a word"] += missed
+        num_words = len(words)
+        words = _split_words(words, sorted({place for span in own for place in (span.start, span.end)}))
+        left_out["words that a span cuts, split there"] += len(words) - num_words
+        ends = [end for _, end in words]
+        for span in own:
+            after = bisect_right(ends, span.start)  # the first word that ends in the span or after it
+            left_out["spans without a word"] += after == len(words) or words[after][0] >= span.end
         tags = _bio_tags(words, own) if document.tags is None else [tag or OUTSIDE for tag in document.tags]
         pieces = _lines(text, own) if document.has_lines else [(0, len(text))]
         at = 0
@@ -204,10 +207,12 @@ class AnnotationFile:
         num_faults = len(self.faults)
         for document in self.documents:
             chosen = self._chosen(document, CLASSES, question)
-            if isinstance(chosen, RowError):
+            if isinstance(chosen, RowError) and need_label:
                 num_faults += 1
                 yield Record(chosen.file, chosen.line, faults=(chosen,))
                 continue
+            if isinstance(chosen, RowError):
+                chosen = None
             classes = None if chosen is None else list(dict.fromkeys(chosen.classes.get(question, ())))
             if chosen is not None and chosen.rejected and not classes:
                 if len(offered) == 1 and not multi_label:
@@ -228,7 +233,7 @@ class AnnotationFile:
             if not multi_label and classes is not None:
                 label = LABEL_SEPARATOR.join(classes) or ([] if several and multi_label is None else None)
             if label is None and need_label:
-                name = "texts without an annotation" if classes is None else "texts without a class"
+                name = self._unannotated if classes is None else "texts without a class"
                 left_out[name] += not document.is_counted
                 continue
             num_texts += 1
@@ -506,13 +511,18 @@ def _without_overlaps(spans: Sequence[LabeledSpan], text: str) -> tuple[list[Lab
     return sorted(kept, key=lambda one: one.start), lost
 
 
-def _parts(word: Span, cuts: Sequence[int]) -> Iterator[Span]:
-    """Splits a word at the cuts inside it."""
-    start, end = word
-    for cut in sorted(place for place in cuts if start < place < end):
-        yield start, cut
-        start = cut
-    yield start, end
+def _split_words(words: Sequence[Span], cuts: Sequence[int]) -> list[Span]:
+    """Splits words at the cuts inside them; both are in order."""
+    found, at = [], 0
+    for begin, end in words:
+        start = begin
+        while at < len(cuts) and cuts[at] < end:
+            if cuts[at] > start:
+                found.append((start, cuts[at]))
+                start = cuts[at]
+            at += 1
+        found.append((start, end))
+    return found
 
 
 def _bio_tags(words: Sequence[Span], spans: Sequence[LabeledSpan]) -> list[str]:
