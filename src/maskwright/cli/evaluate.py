@@ -79,9 +79,9 @@ class EvaluateSettings(InferenceHardware, AnnotatedRows):
 def evaluate(settings: EvaluateSettings, json: JsonFlag = False) -> None:
     """Evaluate a model. Metrics are fractions; with two classes, f1 is that of the second.
 
-    A fine-tuned model is scored on labeled rows (.csv, .tsv, .jsonl, .parquet; tagged words in CoNLL columns or
-    .jsonl; questions in SQuAD .json or .jsonl; choices in SWAG .csv or .jsonl), a pre-trained one on text, which is
-    masked, or predicted token by token, as in training. A sentence encoder is scored on pairs: the cosine similarities
+    A fine-tuned model is scored on labeled rows (.csv, .tsv, .jsonl, .json, .parquet; files of annotation tools; tagged
+    words in CoNLL columns or .jsonl; questions in SQuAD .json or .jsonl; choices in SWAG .csv or .jsonl), a pre-trained
+    one on text, which is masked, or predicted token by token, as in training. A sentence encoder is scored on pairs: the cosine similarities
     of their embeddings against the gold scores.
 
     Examples:
