@@ -6,6 +6,7 @@ import pytest
 
 from maskwright.core.errors import InputError, MissingExtraError, RowErrors
 from maskwright.tasks.classification.task import Classification
+from maskwright.tasks.evaluation.scoring import read_to_score
 from maskwright.tasks.rows.contents import check_content, reader_for
 from maskwright.tasks.tagging.task import Tagging
 from maskwright.text.annotations.formats import FORMATS, annotation_format
@@ -526,6 +527,16 @@ def test_annotators_who_agree_count_once_and_who_disagree_are_kept_apart(file):
     assert entities(path, columns={"annotator": "2"}) == [EXPECTED, "Ann/B-PER ./O"]
     with pytest.raises(InputError, match="no annotation by 'c': the annotators are a@x.org, b@x.org"):
         Tagging.read(path, columns={"annotator": "c"})
+
+
+def test_disagreements_are_errors_of_a_score_too(file):
+    path = file("a.json", [task(annotated(by=1), annotated(*REGIONS, by=2))])
+    for model in (Tagging(["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]), Classification(["a", "b"])):
+        with pytest.raises(InputError, match="1 and 2 disagree|is a model for classification"):
+            read_to_score(model, path, "runs/a")
+    assert (
+        len(read_to_score(Tagging(["O", "B-PER", "I-PER", "B-LOC"]), path, "runs/a", columns={"annotator": "2"})) == 1
+    )
 
 
 def test_texts_alone_are_read_whatever_their_annotations(file):

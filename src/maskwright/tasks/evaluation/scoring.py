@@ -40,7 +40,8 @@ def read_to_score(
     try:
         table = task.read_known(known, columns=columns or None, skip_bad_rows=skip_bad_rows)
     except InputError:
-        check_labels(task, _rows_with_any_label(file, columns), file, model)
+        if any(reader.is_text for reader in readers_of(task.name)):
+            check_labels(task, _rows_with_any_label(file, columns), file, model)
         raise
     scored = [row for row in table.rows if task.why_unscored([row]) is None] if skip_bad_rows else []
     check_labels(task, scored or table.rows, file, model)  # rows with unknown labels are among those to skip
