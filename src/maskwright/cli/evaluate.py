@@ -81,8 +81,8 @@ def evaluate(settings: EvaluateSettings, json: JsonFlag = False) -> None:
 
     A fine-tuned model is scored on labeled rows (.csv, .tsv, .jsonl, .json, .parquet; files of annotation tools; tagged
     words in CoNLL columns or .jsonl; questions in SQuAD .json or .jsonl; choices in SWAG .csv or .jsonl), a pre-trained
-    one on text, which is masked, or predicted token by token, as in training. A sentence encoder is scored on pairs: the
-    cosine similarities of their embeddings against the gold scores.
+    one on text, which is masked, or predicted token by token, as in training. A sentence encoder is scored on pairs:
+    the cosine similarities of their embeddings against the gold scores.
 
     Examples:
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...core.errors import InputError, RowError
-from ..formats.columns import LABEL_NAMES, TEXT_NAMES
+from ..formats.column_names import LABEL_NAMES, TEXT_NAMES
 from ..formats.files import bare_suffix, file_format
 from ..formats.records import json_kind, read_records
 from .document import (
