@@ -155,7 +155,8 @@ class AnnotationFile:
             yield from self._texts(document, spans, left_out)
         if not num_texts and not faults and need_tags:
             raise InputError(f"{self.path} ({self.format}) has no annotated text: {_counted(left_out)}.")
-        self._say(f"{plural(num_texts, 'text')}, {plural(num_spans, 'span')}", left_out, first_overlap)
+        if num_texts:
+            self._say(f"{plural(num_texts, 'text')}, {plural(num_spans, 'span')}", left_out, first_overlap)
 
     def _texts(
         self, document: Document, spans: Sequence[LabeledSpan] | None, left_out: Counter[str]
@@ -240,7 +241,8 @@ class AnnotationFile:
             yield Record(document.file, document.line, named={"text": document.text, "label": label})
         if not num_texts and need_label and not num_faults:
             raise InputError(f"{self.path} ({self.format}) has no text with a class: {_counted(left_out)}.")
-        self._say(f"{plural(num_texts, 'text')} with classes", left_out)
+        if num_texts:
+            self._say(plural(num_texts, "text") + (" with classes" if need_label else ""), left_out)
 
     def _question(self, need_label: bool) -> str:
         wanted, names = self.roles.get("label"), self.questions
