@@ -216,11 +216,9 @@ class AnnotationFile:
                 chosen = None
             classes = None if chosen is None else list(dict.fromkeys(chosen.classes.get(question, ())))
             if chosen is not None and chosen.rejected and not classes:
-                if len(offered) == 1 and not multi_label:
-                    classes = [f"not {chosen.rejected[0]}"]
-                elif set(chosen.rejected) != offered:  # nobody said which of the others applies
-                    left_out["rejected answers"] += 1
-                    classes, document.is_counted = None, True
+                classes = _classes_instead(chosen.rejected, offered, bool(multi_label))
+                document.is_counted = classes is None
+                left_out["rejected answers"] += classes is None
             found.append((document, classes))
         several = [document for document, classes in found if classes is not None and len(classes) > 1]
         if several and need_label and multi_label is False:
@@ -365,6 +363,13 @@ def _contents(documents: Sequence[Document]) -> set[str]:
     if not has_spans and not has_classes:
         return {SPANS} if any(one.words or one.has_lines for one in documents) else {SPANS, CLASSES}
     return ({SPANS} if has_spans else set()) | ({CLASSES} if has_classes else set())
+
+
+def _classes_instead(rejected: Sequence[str], offered: set[str], multi_label: bool) -> list[str] | None:
+    """Returns the classes of a text whose labels were only rejected; None if any other label may apply."""
+    if len(offered) == 1 and not multi_label:
+        return [f"not {rejected[0]}"]
+    return [] if set(rejected) == offered else None
 
 
 def _union(given: Sequence[Annotation]) -> Annotation:
