@@ -25,6 +25,7 @@ FOR_USERS = {
     "plot",
     "umap",
     "segmenters",
+    "spacy",
     "wandb",
     "mlflow",
     "traces",

@@ -284,7 +284,7 @@ def test_a_missing_answer_in_a_long_context_is_found_in_time(tmp_path):
     ("text", "reason"),
     [
         ("", "unexpected end of file"),
-        ("[1, 2]", "does not contain a JSON object"),
+        ("[1, 2]", "contains no valid question"),
         ('{"version": 1}', "has no 'data'"),
         ('{"data": 5}', "'data' is not a list"),
         ('{"data": []', "unexpected end of file"),

@@ -355,7 +355,7 @@ def test_texts_come_from_standard_input(monkeypatch):
 
 
 def test_what_is_no_table_is_refused_in_words(tmp_path):
-    for name, words in {"a.txt": "plain text", "a.json": "one JSON object per line", "a.xlsx": "as .csv"}.items():
+    for name, words in {"a.txt": "plain text", "a.json": "not the expected JSON", "a.xlsx": "as .csv"}.items():
         with pytest.raises(InputError, match=words):
             read_table(write(tmp_path, name, "x"))
     with pytest.raises(MissingFileError):

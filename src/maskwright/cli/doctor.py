@@ -18,7 +18,7 @@ from ..tasks.spec import task_for
 from ..train.settings import SEED
 from .common import DebugFlag, JsonFlag, QuietFlag, print_json, print_table, print_text
 from .settings import SettingsCommand, takes_settings
-from .using import MODEL, Hardware, Rows
+from .using import MODEL, AnnotatedRows, Hardware
 
 if TYPE_CHECKING:
     from ..doctor.clinic import Diagnosis
@@ -41,7 +41,7 @@ class ModelSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataSettings(Hardware, Rows):
+class DataSettings(Hardware, AnnotatedRows):
     """Settings of `maskwright doctor data`. Raises ConfigError for options that exclude each other."""
 
     COMMAND: ClassVar[str] = "doctor data"
@@ -199,7 +199,7 @@ def data(settings: DataSettings, json: JsonFlag = False) -> None:
         from ..text.tokenizers.tokenizer import Tokenizer
 
         words = Tokenizer.load(settings.tokenizer)
-    found = examine(train, settings.dev, task=settings.task, columns=settings.columns, tokenizer=words)
+    found = examine(train, settings.dev, task=settings.task, columns=settings.roles, tokenizer=words)
     result = found.to_json()
     if fix is not None:
         result["fixed"] = {"file": str(fix), **write_fixed(found, fix)}
@@ -219,9 +219,12 @@ def _show(found: Diagnosis, result: dict[str, Any]) -> None:
         numbers = [
             f"{name} {value:.1%}" if "share" in name else f"{name} {value:,.0f}"
             for name, value in facts.items()
-            if name != "file"
+            if not isinstance(value, str)
         ]
-        print_text(f"{facts['file']} ({result['task']}): {', '.join(numbers).replace('_', ' ')}")
+        kind = f"{facts['format']}, {result['task']}" if facts["format"] else result["task"]
+        print_text(f"{facts['file']} ({kind}): {', '.join(numbers).replace('_', ' ')}")
+        if "read" in facts:
+            print_text(facts["read"])
     if not found.findings:
         print_text("Nothing was found that would harm training.")
     for finding in found.findings:
@@ -253,7 +256,7 @@ def _show_mislabeled(settings: DataSettings, json: bool) -> None:
     output = settings.output
     if output is not None:
         check_output(output)
-    table = read_table(settings.train, columns=settings.columns or None, skip_bad_rows=settings.skip_bad_rows)
+    table = read_table(settings.train, columns=settings.roles or None, skip_bad_rows=settings.skip_bad_rows)
     encoder = open_embedder(str(settings.model), device=settings.device, precision=settings.precision)
     note(f"features of {plural(len(table), 'row')}")
     texts = [content_of(row) for row in table.rows]

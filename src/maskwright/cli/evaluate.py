@@ -23,8 +23,8 @@ from .using import (
     CALIBRATE_ON,
     MAX_LENGTH,
     MODEL,
+    AnnotatedRows,
     InferenceHardware,
-    Rows,
     calibration_texts,
     tell_int8_loss,
     warn_of_cuts,
@@ -42,7 +42,7 @@ ANSWERS = ("label", "labels", "tags", "answer", "is_rare", "score")  # under whi
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateSettings(InferenceHardware, Rows):
+class EvaluateSettings(InferenceHardware, AnnotatedRows):
     """Settings of `maskwright evaluate`."""
 
     COMMAND: ClassVar[str] = "evaluate"
@@ -79,10 +79,10 @@ class EvaluateSettings(InferenceHardware, Rows):
 def evaluate(settings: EvaluateSettings, json: JsonFlag = False) -> None:
     """Evaluate a model. Metrics are fractions; with two classes, f1 is that of the second.
 
-    A fine-tuned model is scored on labeled rows (.csv, .tsv, .jsonl, .parquet; tagged words in CoNLL columns or
-    .jsonl; questions in SQuAD .json or .jsonl; choices in SWAG .csv or .jsonl), a pre-trained one on text, which is
-    masked, or predicted token by token, as in training. A sentence encoder is scored on pairs: the cosine similarities
-    of their embeddings against the gold scores.
+    A fine-tuned model is scored on labeled rows (.csv, .tsv, .jsonl, .json, .parquet; files of annotation tools; tagged
+    words in CoNLL columns or .jsonl; questions in SQuAD .json or .jsonl; choices in SWAG .csv or .jsonl), a pre-trained
+    one on text, which is masked, or predicted token by token, as in training. A sentence encoder is scored on pairs:
+    the cosine similarities of their embeddings against the gold scores.
 
     Examples:
 
@@ -314,7 +314,7 @@ def _score_rows(predictor: Predictor, settings: EvaluateSettings) -> _ScoredRows
 
     task, skip = predictor.task, settings.skip_bad_rows
     source = settings.file if settings.target is None else (settings.file, settings.target)
-    table = read_to_score(task, source, settings.model, columns=settings.columns, skip_bad_rows=skip)
+    table = read_to_score(task, source, settings.model, columns=settings.roles, skip_bad_rows=skip)
     examples, evaluation = predictor.evaluate(table.rows, skip_bad_rows=skip, batch_tokens=settings.batch_tokens)
     num_skipped = table.num_skipped + examples.num_skipped
     warn_of_left_out(num_skipped)

@@ -21,8 +21,8 @@ from .using import (
     BATCH_TOKENS,
     INPUT,
     MAX_LENGTH,
+    AnnotatedRows,
     ExecutorHardware,
-    Rows,
     calibration_texts,
     check_one_source,
     model_of,
@@ -45,7 +45,7 @@ TABLE_ROWS = 10_000  # answers shown as one table; more come as several, so that
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictSettings(ExecutorHardware, Rows):
+class PredictSettings(ExecutorHardware, AnnotatedRows):
     """Settings of `maskwright predict`. Raises ConfigError for options that exclude each other."""
 
     COMMAND: ClassVar[str] = "predict"
@@ -154,7 +154,7 @@ def predict(settings: PredictSettings, json: JsonFlag = False) -> None:
 def _rows(settings: PredictSettings) -> Sequence[AnyRow] | RowStream:
     """The rows of the file, or of the command line."""
     if settings.input is not None:
-        return read_any_rows(settings.input, settings.columns, settings.skip_bad_rows)
+        return read_any_rows(settings.input, settings.roles, settings.skip_bad_rows)
     from ..tasks.rows.examples import rows_of
     from ..text.readers.choices import choices_of
 

@@ -13,7 +13,7 @@ from ..core.hardware import DEVICE, EXECUTOR, OWN, PRECISION, THREADS, Device, E
 from ..core.options import HARDWARE, Setting, option
 from ..core.plural import plural
 from ..core.progress import note, warn
-from ..train.settings import COLUMNS, SKIP_BAD_ROWS
+from ..train.settings import ANNOTATOR, COLUMNS, OVERLAP, SKIP_BAD_ROWS, Overlap, annotation_roles
 from ..train.settings import MAX_LENGTH as OF_TRAINING
 
 if TYPE_CHECKING:
@@ -81,6 +81,19 @@ class Rows:
 
     columns: dict[str, str] = option({}, COLUMNS)
     skip_bad_rows: bool = option(False, SKIP_BAD_ROWS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnnotatedRows(Rows):
+    """How a command reads the rows of a file that may be one of an annotation tool."""
+
+    annotator: str | None = option(None, ANNOTATOR)
+    overlap: Overlap | None = option(None, OVERLAP)
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """The column mapping, with the annotator and the rule for overlaps."""
+        return annotation_roles(self.columns, self.annotator, self.overlap)
 
 
 def check_one_source(texts: Sequence[str], input: Path | None, what: str = "texts") -> None:

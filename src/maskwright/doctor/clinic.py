@@ -17,7 +17,9 @@ from ..core.progress import track
 from ..core.registry import unknown_name
 from ..tasks.rows.contents import reader_for
 from ..tasks.spec import spec_of, task_for
+from ..text.annotations.reader import find_annotations
 from ..text.fingerprints import RowFingerprints, near_pairs
+from ..text.formats.files import bare_suffix
 from ..text.readers.reader import Reader, find_reader
 from . import labels, questions, tags
 from .choices import ChoiceStatistics
@@ -44,7 +46,10 @@ _TRAINING_ONLY = ("few-rows", "uneven-classes", "empty-sentences")  # these do n
 
 @dataclass
 class FileStatistics:
-    """Row fingerprints and statistics of one file."""
+    """Row fingerprints and statistics of one file.
+
+    format: name of its format; summary: what was read of an annotation file and what was left out.
+    """
 
     file: str
     prints: RowFingerprints
@@ -53,10 +58,13 @@ class FileStatistics:
     lengths: Lengths
     constants: Constants
     kind: Kind
+    format: str = ""
+    summary: str = ""
 
     def facts(self) -> dict[str, Any]:
         """Return the JSON summary of the file."""
-        return {"file": self.file, "rows": len(self.prints), "bad_rows": len(self.faults.lines), **self.lengths.facts()}
+        counts = {"rows": len(self.prints), "bad_rows": len(self.faults.lines), **self.lengths.facts()}
+        return {"file": self.file, "format": self.format, **({"read": self.summary} if self.summary else {}), **counts}
 
 
 @dataclass
@@ -173,6 +181,9 @@ def _examine(path: Path, reader: Reader, roles: Mapping[str, str], tokenizer: To
         raise InputError(f"{path} contains no valid row ({len(seen.faults.lines):,} invalid rows).")
     seen.prints.close()
     seen.lengths.close()
+    annotated = find_annotations(path, roles)
+    seen.format = bare_suffix(path).removeprefix(".") if annotated is None else annotated.format
+    seen.summary = "" if annotated is None else annotated.summary
     return seen
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..core import storage
 from ..core.errors import InputError
+from ..text.annotations.formats import annotation_format
 from ..text.formats.files import Line, bare_suffix, read_lines
 from .clinic import Diagnosis
 from .tags import Tags
@@ -18,7 +19,7 @@ _COPIED = (".tsv", ".csv", ".jsonl", ".ndjson", ".txt")
 def check_fix(train: Path, output: Path) -> None:
     """Raise InputError unless `train` can be copied line by line to `output`."""
     kind = bare_suffix(train)
-    if kind in (".json", ".parquet"):
+    if kind in (".json", ".parquet") or annotation_format(train) is not None:
         raise InputError(f"--fix requires a line-based file, and {train} is not one: convert it to .jsonl first.")
     if output.suffix.lower() != kind:
         raise InputError(f"{output} must end in {kind}, like its source: --fix does not convert formats.")

@@ -13,10 +13,11 @@ from typing import Any
 
 from ..core import storage
 from ..core.errors import InputError
+from ..text.annotations.formats import annotation_format
 from ..text.formats.cells import LABEL_SEPARATOR, number_error
 from ..text.formats.dialect import Dialect
 from ..text.formats.fasttext import MARK, is_fasttext, split_line
-from ..text.formats.files import MAX_LINE_BYTES, file_format
+from ..text.formats.files import MAX_LINE_BYTES, bare_suffix, file_format
 from ..text.formats.records import parse_object, read_records
 from ..text.readers.tables import scan_texts
 from ..text.readers.tagged import tag_column
@@ -31,6 +32,8 @@ def relabel(path: Path, columns: Mapping[str, str], labels: Mapping[Place, str])
     columns: column mapping of the readers; labels: the new ones; in CoNLL columns the line is that of the word. Raises
     InputError for a format without lines, and for a line without a label.
     """
+    if bare_suffix(path) == ".json" or annotation_format(path) is not None:
+        raise InputError(f"Labels of {path.name} cannot be changed: write one JSON object per line to .jsonl.")
     kind = file_format(path, default="conll")
     if kind == "parquet":
         raise InputError("Labels of a Parquet file cannot be changed: convert it to .jsonl first.")

@@ -17,6 +17,7 @@ from ..models.lora_config import ALL_LINEAR, LoraConfig
 from ..models.lora_config import TARGETS as LORA_TARGETS
 
 Adapter = Literal["lora"]
+Overlap = Literal["longest", "error"]
 ReducePrecision = Literal["bf16"]
 
 OUTPUT = Setting("Run folder.", short="-o")
@@ -30,6 +31,15 @@ NETWORK_CHANGES = Setting(
 )
 COLUMNS = Setting(
     "Column mapping, as in text=body,label=y.", metavar="ROLE=NAME,…", panel=DATA, default_help="by column name"
+)
+ANNOTATOR = Setting(
+    "Annotator whose answers are read, in a file of an annotation tool.",
+    metavar="NAME",
+    panel=DATA,
+    default_help="all; where they disagree, an error",
+)
+OVERLAP = Setting(
+    "Which of overlapping spans is kept, in a file of an annotation tool.", panel=DATA, default_help="longest"
 )
 SKIP_BAD_ROWS = Setting("Skip invalid rows; they are counted and reported.", panel=DATA)
 KEEP_DUPLICATES = Setting("Keep duplicate documents.", panel=DATA)
@@ -139,3 +149,8 @@ def check_adapter(config: Any) -> None:
             f"Setting '{name}' requires --adapter lora.",
         )
     lora_of(config)
+
+
+def annotation_roles(columns: dict[str, str], annotator: str | None, overlap: Overlap | None) -> dict[str, str]:
+    """Returns a column mapping with the roles `annotator` and `overlap`, as far as they are set."""
+    return columns | ({"annotator": annotator} if annotator else {}) | ({"overlap": overlap} if overlap else {})

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...core.errors import InputError
 from ...core.progress import warn
+from ...text.annotations.reader import CLASSES, has_annotations
 from ...text.formats.files import file_format
 from ...text.readers.detect import label_column
 from ...text.readers.reader import find_reader
@@ -39,7 +40,8 @@ def read_to_score(
     try:
         table = task.read_known(known, columns=columns or None, skip_bad_rows=skip_bad_rows)
     except InputError:
-        check_labels(task, _rows_with_any_label(file, columns), file, model)
+        if any(reader.is_text for reader in readers_of(task.name)):
+            check_labels(task, _rows_with_any_label(file, columns), file, model)
         raise
     scored = [row for row in table.rows if task.why_unscored([row]) is None] if skip_bad_rows else []
     check_labels(task, scored or table.rows, file, model)  # rows with unknown labels are among those to skip
@@ -67,14 +69,15 @@ def check_text(file: Path, model: str) -> None:
 
 def check_form(file: Path, task: str, model: str, columns: Mapping[str, str] | None = None) -> None:
     """Raises InputError if the file has the format of a task other than `task`."""
-    found = find_reader(file, columns)
+    found = find_reader(file, columns, lambda reader: fits(task, reader))
     if found is not None and not found.is_text and not fits(task, found):
         raise InputError(
             f"{file} contains {found.contains}, and {model} is a model for {task}. "
             f"{training_command(task_for(found.name), model)}"
         )
     reads_texts = any(reader.is_text for reader in readers_of(task))
-    if not reads_texts and (found is None or found.is_text) and label_column(file) is not None:
+    has_labels = label_column(file) is not None or has_annotations(file, CLASSES)
+    if not reads_texts and (found is None or found.is_text) and has_labels:
         raise InputError(
             f"{file} contains labeled texts, and {model} is a model for {task}. {training_command(TEXTS, model)}"
         )

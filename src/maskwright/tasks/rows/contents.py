@@ -24,7 +24,7 @@ def fits(task: str, reader: Reader) -> bool:
 
 def reader_for(task: str, path: Path, columns: Mapping[str, str] | None = None) -> Reader:
     """Returns the reader of a file for a task: the one that recognizes it if it fits, otherwise the task's first."""
-    found = find_reader(path, columns)
+    found = find_reader(path, columns, lambda reader: fits(task, reader))
     return found if found is not None and fits(task, found) else readers_of(task)[0]
 
 
@@ -33,7 +33,7 @@ def check_content(path: Path, task: str) -> None:
 
     Files that are missing or not recognized pass.
     """
-    found = find_reader(path) if path.is_file() else None
+    found = find_reader(path, None, lambda reader: fits(task, reader)) if path.exists() else None
     if found is None or fits(task, found):
         return
     raise InputError(

@@ -124,10 +124,8 @@ def with_names(
     if "label" not in names:
         label = next((name for name in LABEL_NAMES if _has(header, name)), None)
         names |= {} if label is None else {"label": _find(header, label, where)}
-    if "text" in names and "label" not in names and need_label and not given:
-        names |= _label_of_export(header, names, where, remarks)
-        if "label" not in names and flags is not None:
-            given = _detected_flags(flags, header, names, where, remarks)
+    if "text" in names and "label" not in names and need_label and not given and flags is not None:
+        given = _detected_flags(flags, header, names, where, remarks)
     if given:
         names["label"] = LABEL_SEPARATOR.join(given)
     for role in ("text", "label") if need_label else ("text",):
@@ -160,17 +158,6 @@ def _flags_in(wanted: dict[str, str], header: Sequence[str], where: str) -> tupl
         return ()
     del wanted["label"]
     return tuple(_find(header, name.strip(), where) for name in label.split(LABEL_SEPARATOR))
-
-
-def _label_of_export(header: Sequence[str], names: Mapping[str, str], where: str, remarks: list[str]) -> dict[str, str]:
-    """The label of a table that Label Studio exported: its only column besides the text and those of the tool."""
-    if not {"annotation_id", "annotator"} <= set(header):
-        return {}
-    rest = [name for name in header if name not in _EXPORT_NAMES and name not in names.values()]
-    if len(rest) != 1:
-        return {}
-    remarks.append(f"{where}: a table of Label Studio, whose labels are in the column '{rest[0]}'.")
-    return {"label": rest[0]}
 
 
 def _detected_flags(

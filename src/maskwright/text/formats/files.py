@@ -36,7 +36,6 @@ Meter = Callable[[int], None]
 PACKINGS = (".gz", ".xz", ".zst")
 _REFUSED = {
     **dict.fromkeys((".zip", ".tar", ".tgz", ".bz2", ".7z", ".rar"), "decompress it first, or use .gz, .xz or .zst"),
-    ".json": "write one JSON object per line to .jsonl",
     **dict.fromkeys((".xlsx", ".xls", ".ods"), "save the sheet as .csv"),
     **dict.fromkeys((".doc", ".docx", ".pdf", ".odt", ".html", ".epub"), "save it as plain text (.txt)"),
 }
@@ -126,6 +125,9 @@ def _known_format(path: Path | str) -> str | None:
 def file_format(path: Path | str, default: str | None = None) -> str:
     """Returns the format by file name: "txt", "csv", "tsv", "jsonl", "parquet"; `default` for any other.
 
+    A .json file is "jsonl" too: `records` reads its array of objects. (FORMATS lacks it, because a folder of text often
+    contains settings in .json.)
+
     Raises InputError for a suffix known to be unsupported, or an unknown one if there is no default.
     """
     suffix = bare_suffix(path)
@@ -133,6 +135,8 @@ def file_format(path: Path | str, default: str | None = None) -> str:
         raise InputError("Standard input has no file name to determine its format: specify a file with labeled rows.")
     if suffix in FORMATS:
         return FORMATS[suffix]
+    if suffix == ".json":
+        return "jsonl"
     if suffix in _REFUSED:
         raise InputError(f"{path} cannot be read directly: {_REFUSED[suffix]}.")
     if default is None:

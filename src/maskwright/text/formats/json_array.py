@@ -1,4 +1,4 @@
-"""Streams the entries of one array in a JSON file: `{"version": ..., "data": [entry, entry, ...]}`.
+"""Streams the entries of an array in a JSON file: `[entry, ...]`, or `{"version": ..., "data": [entry, entry, ...]}`.
 
 Question-answering files contain tens of megabytes in one object. Only the current entry is kept as text, so memory
 use does not depend on file size.
@@ -9,16 +9,30 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ...core.errors import InputError
 from .files import open_bytes, reject_binary
-from .records import RepeatedKeyError, deduplicated
 
 _SAMPLE_BYTES = 8192
 _FIRST_CHUNK = 1 << 16
 _SPACES = " \t\n\r"
+
+
+class RepeatedKeyError(Exception):
+    """A JSON object has a duplicate key."""
+
+
+def deduplicated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns the pairs of a JSON object as a dict. Raises RepeatedKeyError for a duplicate key."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        keys = [key for key, _ in pairs]
+        repeated = next(key for key in keys if keys.count(key) > 1)
+        raise RepeatedKeyError(f"duplicate key '{repeated}' in the object")
+    return value
 
 
 def read_array(path: Path | str, key: str) -> Iterator[Any]:
@@ -26,10 +40,52 @@ def read_array(path: Path | str, key: str) -> Iterator[Any]:
 
     Raises InputError with line and column if the file is not such JSON; entries before the error have been yielded.
     """
+    with _scanner(path) as scanner:
+        yield from scanner.entries(key)
+
+
+def read_values(path: Path | str) -> Iterator[tuple[int, Any]]:
+    """Yields number (from 1) and value of each entry of the file's top-level array; without one, of each of its values.
+
+    Exports often are one long line, so that a line would not tell entries apart. The file may be compressed. Raises as
+    `read_array`.
+    """
+    with _scanner(path) as scanner:
+        yield from enumerate(scanner.values(), start=1)
+
+
+def has_entries(path: Path | str, key: str, within: str) -> bool:
+    """Whether the file's top-level object has an array `key` with an object that has the key `within`.
+
+    The file is read up to that object. False for a file that is missing or not JSON.
+    """
+    if not Path(path).is_file():
+        return False
+    try:
+        with _scanner(path) as scanner:
+            if scanner.next_character(needed=False) != "{":
+                return False
+            for name in scanner.members():
+                if name == key and scanner.next_character() == "[":
+                    return any(isinstance(entry, dict) and within in entry for entry in scanner.items())
+                scanner.value()
+    except InputError:
+        return False
+    return False
+
+
+def starts_with(path: Path | str) -> str:
+    """Returns the first character of the file's text that is not a space; "" for an empty file."""
+    with _scanner(path) as scanner:
+        return scanner.next_character(needed=False)
+
+
+@contextmanager
+def _scanner(path: Path | str) -> Iterator[_Scanner]:
     with open_bytes(path) as handle:
         reject_binary(handle.peek(_SAMPLE_BYTES)[:_SAMPLE_BYTES], path)
         text = io.TextIOWrapper(handle, encoding="utf-8-sig", newline="")
-        yield from _Scanner(text, str(path)).entries(key)
+        yield _Scanner(text, str(path))
 
 
 class _Scanner:
@@ -63,6 +119,16 @@ class _Scanner:
             raise self.fault("unexpected data after the end of the object")
         if not found:
             raise InputError(f"{self.name} has no '{key}': expected {{\"{key}\": [...]}}.")
+
+    def values(self) -> Iterator[Any]:
+        """Yields each entry of the array that begins here, or each value."""
+        if self.next_character(needed=False) != "[":
+            while self.next_character(needed=False):
+                yield self.value()
+            return
+        yield from self.items()
+        if self.next_character(needed=False):
+            raise self.fault("unexpected data after the end of the array")
 
     def members(self) -> Iterator[str]:
         """Yields the keys of the object that begins here; the caller parses each value."""

@@ -1,9 +1,10 @@
 """Reads the rows of a table file in any format, each with its physical line and parsing errors.
 
 Comma-separated files follow RFC 4180 (quoted fields may contain commas, quotes and line breaks), tab-separated files
-are read literally unless they are quoted, and `dialect` finds other delimiters; JSON lines contain one object each; in
-Parquet the "line" is the row number from 1, and an integer whose class names the file holds is read as its name.
-`tables` and `corpus` interpret the rows.
+are read literally unless they are quoted, and `dialect` finds other delimiters; JSON lines contain one object each,
+and a .json file an array of objects, or one after another; in .json and Parquet the "line" is the number of the record
+from 1, and an integer whose class names a Parquet file holds is read as its name. `tables` and `corpus` interpret the
+rows.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from .cells import json_kind
 from .class_names import class_names, named_value
 from .column_names import KNOWN_NAMES
 from .dialect import DELIMITERS, Dialect, find_delimiter, first_lines, is_quoted
-from .files import MAX_LINE_BYTES, PACKINGS, Line, Meter, open_bytes, read_lines
+from .files import MAX_LINE_BYTES, PACKINGS, Line, Meter, bare_suffix, open_bytes, read_lines
+from .json_array import RepeatedKeyError, deduplicated, read_values
 
 _PARQUET_ROWS = 1024
 _COPY_BYTES = 1 << 20
@@ -58,6 +60,8 @@ def read_records(
     """
     if kind == "parquet":
         return _read_parquet(path, columns)
+    if kind == "jsonl" and bare_suffix(path) == ".json":
+        return _read_json(path)
     if kind == "jsonl":
         return _read_jsonl(path, read_lines(path, meter))
     return _read_delimited(path, kind, read_lines(path, meter), Dialect() if dialect is None else dialect)
@@ -195,13 +199,26 @@ def _csv_reason(message: str, lines: Sequence[Line]) -> str:
 
 
 def _read_jsonl(path: Path | str, lines: Iterator[Line]) -> Iterator[Record]:
+    is_first = True
     for line in lines:
+        if is_first and line.text.lstrip().startswith("[") and Path(path).is_file():
+            yield from _read_json(path)
+            return
+        is_first = is_first and not line.text.strip()
         if line.fault:
             yield Record(str(path), line.number, faults=(_faulty(path, line),))
         elif line.text.strip():
             named, reason = parse_object(line.text)
             faults = () if reason is None else (RowError(str(path), line.number, None, reason),)
             yield Record(str(path), line.number, named=named, faults=faults)
+
+
+def _read_json(path: Path | str) -> Iterator[Record]:
+    """Yields the objects of a .json file: entries of an array, or one after another."""
+    for number, value in read_values(path):
+        reason = None if isinstance(value, dict) else f"expected a JSON object, not {json_kind(value)}"
+        faults = () if reason is None else (RowError(str(path), number, None, reason),)
+        yield Record(str(path), number, named={} if faults else value, faults=faults)
 
 
 def parse_object(text: str) -> tuple[dict[str, Any], str | None]:
@@ -219,20 +236,6 @@ def parse_object(text: str) -> tuple[dict[str, Any], str | None]:
     if not isinstance(value, dict):
         return {}, f"expected a JSON object, not {json_kind(value)}"
     return value, None
-
-
-class RepeatedKeyError(Exception):
-    """A JSON object has a duplicate key."""
-
-
-def deduplicated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns the pairs of a JSON object as a dict. Raises RepeatedKeyError for a duplicate key."""
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        keys = [key for key, _ in pairs]
-        repeated = next(key for key in keys if keys.count(key) > 1)
-        raise RepeatedKeyError(f"duplicate key '{repeated}' in the object")
-    return value
 
 
 # -- Parquet -----------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ class Reader:
         read: path, column mapping, skip_bad_rows -> its rows; labels are optional.
         scan: path, column mapping, list of errors -> iterator over the valid rows, which adds the errors to the list.
         is_text: whether its rows are texts with at most one label, which `texts` reads too.
+        also: name of another reader of the same files, for tasks that do not take the rows of this one.
         read_classes: path, column mapping, allowed labels or None, skip_bad_rows -> rows of labeled texts that are not
             in a table; None for other readers.
     """
@@ -36,14 +37,24 @@ class Reader:
     read: Callable[[Path, Mapping[str, str], bool], Any] = field(repr=False)
     scan: Callable[[Path, Mapping[str, str], list[RowError]], Iterator[Any]] = field(repr=False)
     is_text: bool = False
+    also: str = ""
     read_classes: Callable[[Path, Mapping[str, str] | None, Collection[str] | None, bool], Any] | None = field(
         default=None, repr=False
     )
 
 
-def find_reader(path: Path, columns: Mapping[str, str] | None = None) -> Reader | None:
-    """Returns the first registered reader that recognizes a file, None if none does."""
-    return next((reader for reader in _readers() if reader.recognizes(path, columns or {})), None)
+def find_reader(
+    path: Path, columns: Mapping[str, str] | None = None, fits: Callable[[Reader], bool] | None = None
+) -> Reader | None:
+    """Returns the first registered reader that recognizes a file, None if none does.
+
+    fits: whether the rows of a reader can be used; if not those of the first, those of its `also` are tried.
+    """
+    found = next((reader for reader in _readers() if reader.recognizes(path, columns or {})), None)
+    if found is None or fits is None or fits(found) or not found.also:
+        return found
+    other: Reader = registry.resolve("reader", found.also)
+    return other if fits(other) and other.recognizes(path, columns or {}) else found
 
 
 def find_classes_reader(path: Path, columns: Mapping[str, str] | None = None) -> Reader | None:

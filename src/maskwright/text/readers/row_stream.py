@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ...core.errors import InputError, RowError, RowErrors
 from ...core.progress import note
+from ..annotations.reader import CLASSES, has_annotations
 from ..formats.column_names import KNOWN_NAMES
 from ..formats.fasttext import is_fasttext
 from ..formats.files import STDIN, file_format
@@ -89,17 +90,15 @@ def is_table_of_texts(path: Path) -> bool:
 
 
 def _scan(path: Path, columns: Mapping[str, str], faults: list[RowError]) -> Iterator[Row]:
-    if path.suffix == ".json":
-        raise InputError(f"{path} is not a table: pass a .csv, .tsv, .jsonl or .parquet file.")
-    yield from scan_texts(path, columns or None, faults)[1]
+    yield from scan_texts(path, columns or None, faults, need_label=has_annotations(path, CLASSES, columns))[1]
 
 
 READER = Reader(
     "texts",
     "a table of texts",
-    "a table: .csv, .tsv, .jsonl or .parquet, one text per row",
+    "a table: .csv, .tsv, .jsonl, .json or .parquet, one text per row, or classes of an annotation tool",
     "test.tsv",
-    recognizes=lambda path, columns: is_table_of_texts(path),
+    recognizes=lambda path, columns: has_annotations(path, CLASSES, columns) or is_table_of_texts(path),
     read=lambda path, columns, skip_bad_rows: RowStream(path, columns=columns or None, skip_bad_rows=skip_bad_rows),
     scan=_scan,
     is_text=True,

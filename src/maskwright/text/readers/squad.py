@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ...core.errors import InputError, RowError, RowErrors
 from ..formats.cells import read_text
 from ..formats.files import STDIN, bare_suffix, file_format
-from ..formats.json_array import read_array
+from ..formats.json_array import has_entries, read_array, starts_with
 from ..formats.records import Record, json_kind, read_records
 from .answer_positions import find_answer, position_error
 from .flat_questions import check_roles, is_question_table, question_records
@@ -108,8 +108,8 @@ def read_questions(
 
 
 def is_questions(path: Path | str) -> bool:
-    """Whether a file contains questions: .json by its name, or JSON lines with an answers field."""
-    if str(path) != STDIN and bare_suffix(path) == ".json":
+    """Whether a file contains questions: the layout of SQuAD, or records with an answers field and no text."""
+    if str(path) != STDIN and bare_suffix(path) == ".json" and has_entries(path, "data", "paragraphs"):
         return True
     if is_question_table(path):
         return True
@@ -128,7 +128,7 @@ def scan_questions(
 ) -> Iterator[Question]:
     """Yields valid questions while reading, with one paragraph in memory at a time; errors are added to `faults`."""
     check_roles(columns)
-    if str(path) != STDIN and bare_suffix(path) == ".json":
+    if str(path) != STDIN and bare_suffix(path) == ".json" and starts_with(path) != "[":
         if columns:
             raise InputError(f"{path} has the layout of SQuAD, which has no columns to map: remove --columns.")
         records = _squad_records(path)

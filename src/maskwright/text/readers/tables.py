@@ -15,6 +15,8 @@ from typing import NoReturn
 
 from ...core.errors import InputError, RowError, RowErrors
 from ...core.progress import note
+from ..annotations.formats import annotation_format
+from ..annotations.reader import find_annotations
 from ..formats.cells import Rules, read_label, read_text
 from ..formats.columns import (
     Columns,
@@ -203,21 +205,24 @@ def read_texts(
 
 
 def scan_texts(
-    path: Path | str, columns: Mapping[str, str] | None, faults: list[RowError]
+    path: Path | str, columns: Mapping[str, str] | None, faults: list[RowError], *, need_label: bool = False
 ) -> tuple[Columns, Iterator[Row]]:
     """Scan what `read_texts` reads: returns the columns and an iterator of valid rows; errors are added to `faults`.
 
-    Rows are not kept in memory. The file must be re-readable, because JSON lines are first scanned for their names.
+    need_label: leave out the texts of an annotation file that nobody labeled. Rows are not kept in memory. The file
+    must be re-readable, because JSON lines are first scanned for their names.
     """
     if is_lines(path):
         return Columns({"text": "line"}), _good_lines(path, faults)
-    records, found = _open_table(path, columns, False, [], is_held=False)
+    records, found = _open_table(path, columns, need_label, [], is_held=False, multi_label=None)
     return found, _good_rows(records, found, {}, Rules(False, False, None, None), faults)
 
 
 def is_lines(path: Path | str) -> bool:
-    """Whether each line of a file is a text, because it is no table by its name and has no labels of fastText."""
-    return file_format(path, default="txt") == "txt" and not is_fasttext(path)
+    """Whether each line of a file is a text, because it is no table by its name, has no labels of fastText and is
+    no annotation file.
+    """
+    return file_format(path, default="txt") == "txt" and not is_fasttext(path) and annotation_format(path) is None
 
 
 def shown(path: Path | str) -> str:
@@ -277,6 +282,10 @@ def _open_table(
     labels: see `columns.Flags`; may_flip: without a header, the label may be in the first column. The remarks of the
     columns are complete when all rows are read.
     """
+    annotated = find_annotations(path, mapping)
+    if annotated is not None:
+        records = annotated.records(need_label=need_label, multi_label=multi_label if need_label else None)
+        return records, Columns({"text": "text", "label": "label"})
     if is_fasttext(path):
         return read_fasttext(path), with_names(COLUMNS, mapping, str(path), need_label, others)
     kind = file_format(path)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import InputError, RowError, RowErrors
+from ..annotations.reader import SPANS, find_annotations, has_annotations, known_formats
 from ..formats.cells import read_text
 from ..formats.class_names import named_value
 from ..formats.columns import classes_in
@@ -65,22 +66,49 @@ def read_tagged(
         MissingFileError: no such file.
     """
     roles = dict(columns or {})
+    faults: list[RowError] = []
+    rows: list[Sentence] = []
+    num_bad = 0
+    annotated = None if set(roles) & {"token"} else find_annotations(path, roles)
+    if annotated is not None:
+        rows = [Sentence(*found) for found in annotated.tagged(faults, need_tags=need_tags)]
+        num_bad = len({(fault.file, fault.line) for fault in faults})
+        return _table(path, rows, faults, num_bad, skip_bad_rows)
     for role in roles:
         if role not in ROLES:
             raise InputError(f"Unknown column role '{role}' in tagged text: use {', '.join(ROLES)}.")
     kind = file_format(path, default="conll")
     if kind == "csv":
         raise InputError(f"{path} is a table: tagged text is read from CoNLL columns, or .jsonl with tokens and tags.")
+    if kind == "jsonl":
+        _check_names(path, roles)
     read = _Named(roles, need_tags) if kind in ("jsonl", "parquet") else _Columns(roles, need_tags, str(path))
-    faults: list[RowError] = []
-    rows: list[Sentence] = []
-    num_bad = 0
     for found in read.sentences(path, kind):
         if isinstance(found, Sentence):
             rows.append(found)
         else:
             faults += found
             num_bad += 1
+    return _table(path, rows, faults, num_bad, skip_bad_rows)
+
+
+def _check_names(path: Path | str, roles: Mapping[str, str]) -> None:
+    """Raises InputError if the first record of a file has neither tokens nor tags."""
+    first = next((record for record in read_records(path, "jsonl") if not record.faults), None)
+    names = [roles.get("token", "tokens"), roles.get("tag", "tags")]
+    if first is not None and not set(names) & set(first.named):
+        listed = ", ".join(map(str, first.named)) or "none"
+        raise InputError(
+            f"{path} contains records with the fields {listed[:200]}: tagged words are read from {names[0]} and "
+            f"{names[1]} (others with --columns token=NAME,tag=NAME), or from the files of annotation tools "
+            f"({known_formats()})."
+        )
+
+
+def _table(
+    path: Path | str, rows: list[Sentence], faults: list[RowError], num_bad: int, skip_bad_rows: bool
+) -> TaggedTable:
+    """Returns the sentences of a file. Raises RowErrors unless errors are skipped, InputError without a sentence."""
     if faults and not skip_bad_rows:
         raise RowErrors(faults, len(rows))
     if not rows:
@@ -89,7 +117,9 @@ def read_tagged(
 
 
 def is_tagged(path: Path | str, columns: Mapping[str, str] | None = None) -> bool:
-    """Whether a file contains tagged words: CoNLL columns by its name, or JSON lines with tokens."""
+    """Whether a file contains tagged words: CoNLL columns by its name, JSON lines with tokens, or labeled spans."""
+    if has_annotations(path, SPANS, columns):
+        return True
     if set(columns or {}) & set(ROLES):
         return True
     name = Path(path).name.lower()
@@ -260,11 +290,13 @@ def _scan(path: Path, columns: Mapping[str, str], faults: list[RowError]) -> Ite
 READER = Reader(
     "tagged",
     "tagged words",
-    "CoNLL columns (token and tag per line, a blank line after each sentence), or .jsonl with tokens and tags",
+    "CoNLL columns (token and tag per line, a blank line after each sentence), .jsonl with tokens and tags, or labeled "
+    "spans of an annotation tool",
     "test.conll",
     recognizes=is_tagged,
     read=lambda path, columns, skip_bad_rows: read_tagged(
         path, columns=columns, need_tags=False, skip_bad_rows=skip_bad_rows
     ),
     scan=_scan,
+    also="texts",
 )

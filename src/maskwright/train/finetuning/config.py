@@ -62,6 +62,8 @@ class FinetuneConfig:
         reads="rows",
     )
     columns: dict[str, str] = option({}, settings.COLUMNS)
+    annotator: str | None = option(None, settings.ANNOTATOR)
+    overlap: settings.Overlap | None = option(None, settings.OVERLAP)
     epochs: int = option(
         None,
         settings.EPOCHS,
@@ -266,6 +268,11 @@ class FinetuneConfig:
         elif lr == DEFAULT_LR:
             lr = recommended_lr(self.model) or lr
         return {"lr": lr, "min_steps": steps if self.epochs == epochs else 0, **settings.SINGLE_PROCESS}
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """The column mapping, with the annotator and the rule for overlaps."""
+        return settings.annotation_roles(self.columns, self.annotator, self.overlap)
 
     @property
     def lora(self) -> LoraConfig:

@@ -102,7 +102,7 @@ def _table(config: FinetuneConfig, path: Path, target: Path | None = None, like:
         settings["like"] = like
     table = cls.read(
         path if target is None else (path, target),  # type: ignore[arg-type]  # of translation alone
-        columns=config.columns or None,
+        columns=config.roles or None,
         skip_bad_rows=config.skip_bad_rows,
         **settings,
     )

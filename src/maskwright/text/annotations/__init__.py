@@ -1,0 +1,1 @@
+"""Files of annotation tools: labeled spans and classes of texts."""

@@ -1,0 +1,217 @@
+"""A text with what people marked in it, as the files of annotation tools record it, and helpers to read these.
+
+Offsets are still those of the file; `reader` checks them and makes rows. A record that cannot be read is a RowError;
+what is left out on purpose is counted by name.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...core.errors import InputError, RowError
+from ..formats.cells import read_text
+from ..formats.files import bare_suffix
+from ..formats.json_array import read_values
+from ..formats.records import json_kind, read_records
+
+Offsets = tuple[int, int]
+_SAMPLE = 200  # records in which a first label is looked for
+_ONLY_TEXTS = "only labeled spans and classes of texts can be read: export a project of text labels"
+
+
+@dataclass(frozen=True, slots=True)
+class LabeledSpan:
+    """A labeled part of a text.
+
+    text: what the file says is there, or None; parts: of a discontinuous span, else (); line: its own, 0 for that of
+    the record.
+    """
+
+    start: int
+    end: int
+    label: str
+    text: str | None = None
+    parts: tuple[Offsets, ...] = ()
+    line: int = field(default=0, compare=False)
+
+
+@dataclass(slots=True)
+class Annotation:
+    """What one annotator said about a text.
+
+    classes: name of the question -> chosen classes; rejected: classes that do not apply; annotators: all names of the
+    one annotator; is_reference: whether it counts alone; is_of_spans: whether no spans means that there are none.
+    """
+
+    spans: list[LabeledSpan] = field(default_factory=list)
+    classes: dict[str, list[str]] = field(default_factory=dict)
+    rejected: list[str] = field(default_factory=list)
+    annotators: tuple[str, ...] = ()
+    is_reference: bool = False
+    is_of_spans: bool = True
+
+
+@dataclass(slots=True)
+class Document:
+    """A text and what was said about it; no annotations: nobody did.
+
+    words: offsets of its words where the file has words, else None; proof: more parts with their recorded text; tags:
+    the tag of each word, instead of spans; has_lines: each line is a sentence of its own; key: equal for entries about
+    one text; is_partial: several annotations of one text are parts of one; has_bad_spans: some cannot be used;
+    is_counted: it is counted as left out; span_file: the other file that has the spans, if any.
+    """
+
+    text: str
+    line: int  # or number of the record, where it has no line of its own
+    file: str
+    place: str = ""
+    annotations: list[Annotation] = field(default_factory=list)
+    words: list[Offsets] | None = None
+    proof: list[tuple[int, int, str]] = field(default_factory=list)
+    tags: list[str] | None = None
+    has_lines: bool = False
+    key: Any = None
+    is_partial: bool = False
+    has_bad_spans: bool = False
+    is_counted: bool = False
+    span_file: str = ""
+
+    def fault(self, column: str | None, reason: str, line: int = 0) -> RowError:
+        """Returns a RowError for this document, or for the line of a span in the file of the spans."""
+        if line:
+            return RowError(self.span_file, line, None, reason)
+        return RowError(self.file, self.line, column, f"{self.place}: {reason}" if self.place else reason)
+
+
+@dataclass(slots=True)
+class Reading:
+    """How a file is read: roles, as those of --columns; what is left out of it, counted by name; and other notes."""
+
+    path: Path
+    roles: Mapping[str, str]
+    left_out: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+
+    def wrong_project(self, line: int, what: str, key: str) -> InputError:
+        """The error for an export without labeled texts."""
+        return InputError(f"{self.path}:{line}: '{key}': {what}; {_ONLY_TEXTS}.")
+
+
+Parsed = Iterator[Document | RowError]
+
+
+def json_values(path: Path) -> Iterator[tuple[int, Any] | RowError]:
+    """Yields line or number, and value of each record of JSON lines or of a .json file; or why it cannot be read."""
+    if bare_suffix(path) == ".json":
+        yield from read_values(path)
+        return
+    for record in read_records(path, "jsonl"):
+        if record.faults:
+            yield from record.faults
+        else:
+            yield record.line, record.named
+
+
+def json_objects(reading: Reading) -> Iterator[tuple[int, Mapping[str, Any]] | RowError]:
+    """As `_json_values`, objects only."""
+    for found in json_values(reading.path):
+        if isinstance(found, RowError):
+            yield found
+        elif not isinstance(found[1], dict):
+            yield RowError(str(reading.path), found[0], None, f"expected a JSON object, not {json_kind(found[1])}")
+        else:
+            yield found
+
+
+class BadRecordError(Exception):
+    """A record that cannot be read: field and reason."""
+
+    def __init__(self, column: str, reason: str) -> None:
+        super().__init__(reason)
+        self.column, self.reason = column, reason
+
+
+def is_offset(value: Any) -> bool:
+    """Whether a JSON value is a whole number."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def make_span(start: Any, end: Any, label: Any, column: str, text: Any = None) -> LabeledSpan:
+    """Returns a span. Raises BadRecordError for offsets and labels of another type."""
+    for name, value in (("start", start), ("end", end)):
+        if not is_offset(value):
+            found = "is missing" if value is None else f"is {json_kind(value)}, not a whole number"
+            raise BadRecordError(column, f"the {name} of a span {found}")
+    if is_offset(label):
+        label = str(label)
+    if not isinstance(label, str) or not label.strip():
+        found = "has no label" if label in (None, "") else f"has a label that is {json_kind(label)}, not text"
+        raise BadRecordError(column, f"the span {start}-{end} {found}")
+    return LabeledSpan(start, end, label.strip(), text if isinstance(text, str) else None)
+
+
+def text_of(value: Any, column: str) -> str:
+    """Returns a text that is not empty. Raises BadRecordError for other values."""
+    if not isinstance(value, str):
+        raise BadRecordError(column, "is missing" if value is None else f"is {json_kind(value)}, not text")
+    reason = read_text(value)[1]
+    if reason is not None:
+        raise BadRecordError(column, reason)
+    return value
+
+
+def list_of(value: Any, column: str) -> list[Any]:
+    """Returns a list; [] for null."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise BadRecordError(column, f"is {json_kind(value)}, not a list")
+    return value
+
+
+def parse_objects(
+    reading: Reading, read: Callable[[int, Mapping[str, Any]], Document | None], name: str = ""
+) -> Parsed:
+    """Yields the documents that `read` makes of JSON objects, with its errors as faults of their records."""
+    for found in json_objects(reading):
+        if isinstance(found, RowError):
+            yield found
+            continue
+        line, record = found
+        place = f"{name} {record['id']}" if name and isinstance(record.get("id"), (int, str)) else ""
+        try:
+            document = read(line, record)
+        except BadRecordError as bad:
+            reason = f"{place}: {bad.reason}" if place else bad.reason
+            yield RowError(str(reading.path), line, bad.column, reason)
+            continue
+        if document is not None:
+            document.place = place
+            yield document
+
+
+MEDIA = ("image", "audio", "video", "pdf", "timeseries", "ts")
+
+
+def annotator_names(value: Any) -> tuple[str, ...]:
+    """The names of an annotator: of a user its e-mail address first, then its number."""
+    if isinstance(value, dict):
+        names = [value.get(key) for key in ("email", "username", "first_name", "id")]
+        return tuple(str(name) for name in names if name not in (None, ""))
+    return () if value in (None, "") else (str(value),)
+
+
+def aligned(forms: Sequence[str], text: str, column: str) -> list[Offsets]:
+    """Returns the offsets of words in their text. Raises BadRecordError for a word that is not there."""
+    words, at = [], 0
+    for form in forms:
+        start = text.find(form, at)
+        if start < 0 or text[at:start].strip():
+            raise BadRecordError(column, f"the word {form[:40]!r} does not follow in the text after character {at}")
+        at = start + len(form)
+        words.append((start, at))
+    return words

@@ -1,0 +1,690 @@
+"""Files of annotation tools, as tagged words and as labeled texts."""
+
+import json
+
+import pytest
+
+from maskwright.core.errors import InputError, MissingExtraError, RowErrors
+from maskwright.tasks.classification.task import Classification
+from maskwright.tasks.evaluation.scoring import read_to_score
+from maskwright.tasks.rows.contents import check_content, reader_for
+from maskwright.tasks.tagging.task import Tagging
+from maskwright.text.annotations.formats import FORMATS, annotation_format
+from maskwright.text.readers.reader import find_reader
+
+TEXT = "Ada Byron met Ann in Graz."
+WORDS = ["Ada", "Byron", "met", "Ann", "in", "Graz", "."]
+TAGS = ["B-PER", "I-PER", "O", "B-PER", "O", "B-LOC", "O"]
+SPANS = [(0, 9, "PER"), (14, 17, "PER"), (21, 25, "LOC")]
+
+
+def region(start, end, label, text=None, **more):
+    value = {"start": start, "end": end, "labels": [label]} | ({} if text is None else {"text": text})
+    return {"value": value, "from_name": "label", "to_name": "text", "type": "labels", "id": "x", **more}
+
+
+def choice(*names, control="topic"):
+    return {"value": {"choices": list(names)}, "from_name": control, "to_name": "text", "type": "choices"}
+
+
+def task(*annotations, text=TEXT, id=1, **more):
+    return {"id": id, "data": {"text": text}, "annotations": list(annotations), "predictions": [], **more}
+
+
+def annotated(*results, by=1, **more):
+    return {"id": 7, "completed_by": by, "was_cancelled": False, "result": list(results), **more}
+
+
+REGIONS = [region(start, end, label, TEXT[start:end]) for start, end, label in SPANS]
+MIN_REGIONS = [{"start": start, "end": end, "text": TEXT[start:end], "labels": [label]} for start, end, label in SPANS]
+MIN = {"annotation_id": 3, "annotator": 1, "lead_time": 2.5, "created_at": "2024-05-01T10:00:00Z"}
+PRODIGY = [{"start": start, "end": end, "label": label} for start, end, label in SPANS]
+PRODIGY_TOKENS = [
+    {"text": TEXT[start:end], "start": start, "end": end, "id": number}
+    for number, (start, end) in enumerate([(0, 3), (4, 9), (10, 13), (14, 17), (18, 20), (21, 25), (25, 26)])
+]
+BILUO = ["B-PER", "L-PER", "O", "U-PER", "O", "U-LOC", "O"]
+V2_TOKENS = [
+    {"id": number, "orth": word, "space": "" if number >= 5 else " ", "ner": tag}
+    for number, (word, tag) in enumerate(zip(WORDS, BILUO, strict=True))
+]
+WEBANNO = """#FORMAT=WebAnno TSV 3.3
+#T_SP=de.tudarmstadt.ukp.dkpro.core.api.lexmorph.type.pos.POS|PosValue|coarseValue
+#T_SP=de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity|identifier|value
+#T_RL=webanno.custom.Meets|kind|BT_de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity
+
+
+#Text=Ada Byron met Ann in Graz.
+1-1\t0-3\tAda\tNNP\tPROPN\t*[1]\tPER[1]\t_\t_\t
+1-2\t4-9\tByron\tNNP\tPROPN\t*[1]\tPER[1]\t_\t_\t
+1-3\t10-13\tmet\tVBD\tVERB\t_\t_\t_\t_\t
+1-4\t14-17\tAnn\tNNP\tPROPN\t*\tPER\tmet\t1-1[1_0]\t
+1-5\t18-20\tin\tIN\tADP\t_\t_\t_\t_\t
+1-6\t21-25\tGraz\tNNP\tPROPN\t*\tLOC\t_\t_\t
+1-7\t25-26\t.\t.\tPUNCT\t_\t_\t_\t_\t
+"""
+BRAT = "T1\tPER 0 9\tAda Byron\nT2\tPER 14 17\tAnn\nT3\tLOC 21 25\tGraz\n"
+
+ENTITIES = {
+    "label-studio.json": [task(annotated(*REGIONS))],
+    "completions.json": [{"id": 1, "data": {"text": TEXT}, "completions": [annotated(*REGIONS)]}],
+    "other-key.json": [{"id": 1, "data": {"body": TEXT, "n": 4}, "annotations": [annotated(*REGIONS)]}],
+    "min.json": [{"id": 1, "text": TEXT, "label": MIN_REGIONS, **MIN}],
+    "doccano.jsonl": [{"id": 1, "text": TEXT, "label": [list(span) for span in SPANS], "Comments": []}],
+    "doccano-labels.jsonl": [{"id": 1, "text": TEXT, "labels": [list(span) for span in SPANS]}],
+    "doccano-relations.jsonl": [
+        {
+            "id": 1,
+            "text": TEXT,
+            "Comments": [],
+            "entities": [{"id": 4, "label": at[2], "start_offset": at[0], "end_offset": at[1]} for at in SPANS],
+            "relations": [{"id": 1, "from_id": 4, "to_id": 4, "type": "meets"}],
+        }
+    ],
+    "doccano-old.jsonl": [
+        {
+            "id": 1,
+            "text": TEXT,
+            "meta": {},
+            "annotation_approver": None,
+            "annotations": [
+                {"label": at[2], "start_offset": at[0], "end_offset": at[1], "user": 1, "created_at": ""}
+                for at in SPANS
+            ],
+        }
+    ],
+    "prodigy.jsonl": [{"text": TEXT, "spans": PRODIGY, "tokens": PRODIGY_TOKENS, "answer": "accept", "_task_hash": 3}],
+    "prodigy-plain.jsonl": [{"text": TEXT, "spans": PRODIGY}],
+    "spacy-v2.json": [{"id": 0, "paragraphs": [{"raw": TEXT, "sentences": [{"tokens": V2_TOKENS, "brackets": []}]}]}],
+    "spacy-no-raw.json": [{"id": 0, "paragraphs": [{"sentences": [{"tokens": V2_TOKENS}]}]}],
+    "spacy-pairs.json": [[TEXT, {"entities": [list(span) for span in SPANS]}]],
+    "spacy-classes.json": {"classes": ["PER"], "annotations": [[TEXT, {"entities": [list(at) for at in SPANS]}], None]},
+    "spacy-doc.jsonl": [{"text": TEXT, "ents": PRODIGY, "tokens": [{"id": 0, "start": 0, "end": 3}]}],
+    "spacy-group.json": [{"text": TEXT, "ents": [], "spans": {"sc": PRODIGY}, "tokens": []}],
+    "pretty.json": [{"tokens": WORDS, "tags": TAGS}],
+    "webanno.tsv": WEBANNO,
+    "brat.ann": BRAT,
+}
+CLASSES = {
+    "label-studio.json": [task(annotated(choice("travel"))), task(annotated(choice("work")), text="Second.", id=2)],
+    "min.json": [
+        {"id": 1, "text": TEXT, "topic": "travel", **MIN},
+        {"id": 2, "text": "Second.", "topic": "work", **MIN},
+    ],
+    "min-choices.json": [
+        {"id": 1, "text": TEXT, "topic": {"choices": ["travel"]}, **MIN},
+        {"id": 2, "text": "Second.", "topic": "work", **MIN},
+    ],
+    "table.csv": (
+        '"annotation_id","annotator","created_at","id","lead_time","text","topic","updated_at"\n'
+        f'3,1,"x",1,2.5,"{TEXT}","travel","x"\n4,1,"x",2,2.5,"Second.","{{""choices"": [""work""]}}","x"\n'
+    ),
+    "doccano.jsonl": [
+        {"id": 1, "text": TEXT, "label": ["travel"], "Comments": []},
+        {"id": 2, "text": "Second.", "label": ["work"], "Comments": []},
+    ],
+    "doccano-data.jsonl": [
+        {"id": 1, "data": TEXT, "label": ["travel"]},
+        {"id": 2, "data": "Second.", "label": ["work"]},
+    ],
+    "prodigy-choice.jsonl": [
+        {"text": TEXT, "options": [{"id": "travel", "text": "Travel"}], "accept": ["travel"], "answer": "accept"},
+        {"text": "Second.", "options": [{"id": "work", "text": "Work"}], "accept": ["work"], "answer": "accept"},
+    ],
+    "prodigy-binary.jsonl": [
+        {"text": TEXT, "label": "travel", "answer": "accept", "_view_id": "classification"},
+        {"text": TEXT, "label": "work", "answer": "reject", "_view_id": "classification"},
+        {"text": "Second.", "label": "work", "answer": "accept", "_view_id": "classification"},
+        {"text": "Third.", "label": "work", "answer": "reject", "_view_id": "classification"},
+        {"text": "Fourth.", "label": "work", "answer": "ignore", "_view_id": "classification"},
+    ],
+    "spacy-v2.json": [
+        {
+            "id": 0,
+            "paragraphs": [
+                {
+                    "raw": text,
+                    "sentences": [],
+                    "cats": [{"label": "travel", "value": one}, {"label": "work", "value": 1 - one}],
+                }
+                for text, one in ((TEXT, 1.0), ("Second.", 0.0))
+            ],
+        }
+    ],
+    "spacy-pairs.json": [
+        [TEXT, {"cats": {"travel": 1.0, "work": 0.0}}],
+        ["Second.", {"cats": {"travel": False, "work": True}}],
+    ],
+    "records.json": [{"text": TEXT, "label": "travel"}, {"text": "Second.", "label": "work"}],
+}
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Writes a file: JSON, JSON lines or text, by its name; brat's text beside it."""
+
+    def write(name, content, text=TEXT):
+        path = tmp_path / name
+        if name.endswith(".jsonl") and not isinstance(content, str):
+            content = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in content)
+        elif not isinstance(content, str):
+            content = json.dumps(content, indent=1, ensure_ascii=False)
+        path.write_text(content, encoding="utf-8")
+        if name.endswith(".ann"):
+            path.with_suffix(".txt").write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+def entities(path, **more):
+    """The words and tags of a file, joined."""
+    return [" ".join(map("/".join, zip(row.words, row.tags, strict=True))) for row in Tagging.read(path, **more).rows]
+
+
+EXPECTED = " ".join(map("/".join, zip(WORDS, TAGS, strict=True)))
+
+
+# -- every format ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ENTITIES)
+def test_spans_of_every_format_become_the_same_tags(file, name):
+    path = file(name, ENTITIES[name])
+    row = Tagging.read(path).rows[0]
+    assert (list(row.words), list(row.tags), row.text) == (WORDS, TAGS, TEXT if name != "pretty.json" else row.text)
+    assert [row.text[start:end] for start, end in row.spans] == WORDS
+    assert find_reader(path).name == reader_for("tagging", path).name == "tagged"
+    check_content(path, "tagging")
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_classes_of_every_format_become_the_same_rows(file, name):
+    path = file(name, CLASSES[name])
+    assert [(row.text, row.label) for row in Classification.read(path).rows] == [(TEXT, "travel"), ("Second.", "work")]
+    check_content(path, "classification")
+
+
+@pytest.mark.parametrize("name", [name for name in ENTITIES if name != "pretty.json"])
+def test_a_file_of_spans_is_refused_for_classification_with_the_right_command(file, name):
+    path = file(name, ENTITIES[name])
+    with pytest.raises(InputError, match="finetune tagging"):
+        check_content(path, "classification")
+    with pytest.raises(InputError, match="finetune tagging"):
+        Classification.read(path)
+
+
+@pytest.mark.parametrize("name", [name for name in CLASSES if name != "records.json"])
+def test_a_file_of_classes_is_refused_for_tagging_with_the_right_command(file, name):
+    path = file(name, CLASSES[name])
+    with pytest.raises(InputError, match="finetune classification"):
+        check_content(path, "tagging")
+    with pytest.raises(InputError, match="finetune classification"):
+        Tagging.read(path)
+
+
+def test_one_file_with_spans_and_classes_serves_both_tasks(file):
+    path = file(
+        "a.json", [task(annotated(*REGIONS, choice("travel"))), task(annotated(choice("work")), text="Second.")]
+    )
+    assert entities(path) == [EXPECTED, "Second/O ./O"]
+    assert [row.label for row in Classification.read(path).rows] == ["travel", "work"]
+    for name in ("tagging", "classification"):
+        check_content(path, name)
+    assert (reader_for("tagging", path).name, reader_for("classification", path).name) == ("tagged", "texts")
+
+
+def test_doc_bin_is_read_through_spacy(file, tmp_path):
+    spacy = pytest.importorskip("spacy", reason="spaCy is an extra")
+    doc = spacy.blank("en")(TEXT)
+    doc.set_ents([doc.char_span(*span[:2], label=span[2]) for span in SPANS])
+    doc.cats = {"travel": 1.0, "work": 0.0}
+    path = tmp_path / "train.spacy"
+    spacy.tokens.DocBin(docs=[doc]).to_disk(path)
+    assert entities(path) == [EXPECTED]
+    assert [row.label for row in Classification.read(path).rows] == ["travel"]
+
+
+def test_a_doc_bin_without_spacy_names_the_extra(file, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "spacy.tokens", None)
+    with pytest.raises(MissingExtraError, match="spacy"):
+        Tagging.read(file("train.spacy", "x"))
+
+
+def test_a_folder_of_brat_files_is_read_by_lines(file, tmp_path):
+    file("one.ann", BRAT + "T4\tLOC 32 36\tOslo\n", TEXT + "\n\nTo: Oslo and\nback\n")
+    file("two.ann", "T1\tLOC 0 8\tNew York\n", "New\nYork\nis big\n")
+    (tmp_path / "three.txt").write_text("Nobody looked at this.")
+    assert entities(tmp_path) == [
+        EXPECTED,
+        "To/O :/O Oslo/B-LOC and/O",
+        "back/O",
+        "New/B-LOC York/I-LOC",
+        "is/O big/O",
+    ]
+    check_content(tmp_path, "tagging")
+
+
+def test_no_file_is_taken_for_questions_because_of_its_ending(file):
+    names = {
+        name: find_reader(file(name, content)).name for name, content in ENTITIES.items() if name.endswith(".json")
+    }
+    assert set(names.values()) == {"tagged"}
+    assert find_reader(file("records.json", CLASSES["records.json"])) is None
+    squad = {"version": "2", "data": [{"paragraphs": [{"context": TEXT, "qas": []}]}]}
+    assert find_reader(file("squad.json", squad)).name == "questions"
+
+
+def test_the_table_of_formats_recognizes_each_file_as_one(file):
+    for name, content in {**ENTITIES, **CLASSES}.items():
+        path = file(name, content)
+        found = annotation_format(path)
+        assert (found is None) == (name in ("pretty.json", "records.json")), name
+        assert found is None or found in FORMATS
+
+
+# -- offsets -----------------------------------------------------------------------------------------------
+
+EMOJI = "Hi 😀 Ann in Graz"  # two UTF-16 units, four bytes
+
+
+@pytest.mark.parametrize(
+    ("unit", "ann", "graz"),
+    [("characters", (5, 8), (12, 16)), ("UTF-16 units", (6, 9), (13, 17)), ("bytes", (8, 11), (15, 19))],
+)
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.ann"])
+def test_the_unit_of_offsets_is_found_by_the_recorded_texts(file, capsys, name, unit, ann, graz):
+    if name == "a.json":
+        content = [task(annotated(region(*ann, "PER", "Ann"), region(*graz, "LOC", "Graz")), text=EMOJI)]
+    elif name == "a.jsonl":
+        tokens = [{"text": "Ann", "start": ann[0], "end": ann[1]}, {"text": "Graz", "start": graz[0], "end": graz[1]}]
+        spans = [{"start": ann[0], "end": ann[1], "label": "PER"}, {"start": graz[0], "end": graz[1], "label": "LOC"}]
+        content = [{"text": EMOJI, "tokens": tokens, "spans": spans, "answer": "accept"}]
+    else:
+        content = f"T1\tPER {ann[0]} {ann[1]}\tAnn\nT2\tLOC {graz[0]} {graz[1]}\tGraz\n"
+    assert entities(file(name, content, EMOJI)) == ["Hi/O 😀/O Ann/B-PER in/O Graz/B-LOC"]
+    assert (unit in capsys.readouterr().err) == (unit != "characters")
+
+
+def test_offsets_without_a_recorded_text_are_characters(file):
+    path = file("a.jsonl", [{"id": 1, "text": EMOJI, "label": [[5, 8, "PER"], [12, 16, "LOC"]]}])
+    assert entities(path) == ["Hi/O 😀/O Ann/B-PER in/O Graz/B-LOC"]
+
+
+@pytest.mark.parametrize(
+    ("words", "content"),
+    [
+        ("after the text", [task(annotated(region(21, 40, "LOC")))]),
+        (
+            "is 'met' in the text, but the file says 'Graz', which is at 21-25",
+            [task(annotated(region(10, 13, "LOC", "Graz")))],
+        ),
+        ("ends before it begins", [task(annotated(region(9, 4, "LOC")))]),
+        ("the start of a span is text", [{"id": 1, "paragraphs": [{"raw": TEXT, "entities": [["0", 3, "PER"]]}]}]),
+        ("not a whole number", [{"text": TEXT, "ents": [{"start": 0.5, "end": 3, "label": "PER"}]}]),
+        ("contains only spaces", [task(annotated(region(9, 10, "LOC")))]),
+        ("place in HTML", [task(annotated(region("/div[1]/text()[1]", "/div[1]/text()[1]", "LOC")))]),
+        ("has no label", [[TEXT, {"entities": [[0, 3, ""]]}]]),
+        ("the text is empty", [task(annotated(), text=" ")]),
+    ],
+)
+def test_wrong_spans_are_reported_with_their_record(file, words, content):
+    path = file("a.json", content)
+    with pytest.raises(RowErrors, match=words) as caught:
+        Tagging.read(path)
+    assert caught.value.rows[0].file == str(path) and caught.value.rows[0].line >= 1
+
+
+@pytest.mark.parametrize(
+    ("words", "content"),
+    [
+        ("after the text", "T1\tPER 14 99\tAnn\n"),
+        ("is 'met' in the text", "T1\tPER 10 13\tAnn\n"),
+        ("a text-bound annotation", "T1 PER 10 13 Ann\n"),
+        ("no line of a brat file", "Ada\tB-PER\n"),
+    ],
+)
+def test_wrong_lines_of_brat_are_reported(file, words, content):
+    with pytest.raises(RowErrors, match=words):
+        Tagging.read(file("a.ann", content))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("1-4\t14-17", "1-4\t14-19", r"offsets 14-19 do not fit the word 'Ann'"),
+        ("met Ann in", "met in", "'Ann' does not follow"),
+        ("1-4\t14-17\tAnn", "Ann\tB-PER", "is no token"),
+        ("WebAnno TSV 3.3", "WebAnno TSV 2", "export it as WebAnno TSV v3"),
+    ],
+)
+def test_wrong_lines_of_webanno_are_reported(file, old, new, words):
+    with pytest.raises(InputError, match=words):
+        Tagging.read(file("a.tsv", WEBANNO.replace(old, new)))
+
+
+def test_tokens_of_prodigy_that_are_not_in_the_text_are_reported(file):
+    tokens = [PRODIGY_TOKENS[0] | {"text": "Eve"}]
+    with pytest.raises(RowErrors, match="the token 'Eve' is not at 0-3"):
+        Tagging.read(file("a.jsonl", [{"text": TEXT, "tokens": tokens, "spans": PRODIGY, "answer": "accept"}]))
+
+
+def test_bad_records_are_skipped_on_request_and_spans_do_not_matter_for_classes(file):
+    content = [
+        task(annotated(*REGIONS, choice("travel"))),
+        task(annotated(region(3, 99, "PER"), choice("work")), text="Two."),
+    ]
+    path = file("a.json", content)
+    table = Tagging.read(path, skip_bad_rows=True)
+    assert (len(table), table.num_skipped) == (1, 1)
+    assert len(Classification.read(path)) == 2
+
+
+# -- overlaps, cut words, empty annotations ----------------------------------------------------------------
+
+
+@pytest.mark.compatibility(
+    "label-studio-sdk 2.1.2",
+    theirs="the CONLL2003 export cuts the longer of two overlapping spans, and says nothing",
+    ours="the longest span is kept whole and the others are counted, or --overlap error reports them",
+)
+def test_of_overlapping_spans_the_longest_is_kept_and_said(file, capsys):
+    path = file("a.json", [task(annotated(region(4, 9, "ORG"), *REGIONS, region(4, 9, "ORG")))])
+    assert entities(path) == [EXPECTED]
+    said = capsys.readouterr().err
+    assert "overlapping spans, the longest kept (1)" in said and "ORG 'Byron' overlaps PER 'Ada Byron'" in said
+    with pytest.raises(RowErrors, match="ORG 'Byron' overlaps PER 'Ada Byron'"):
+        Tagging.read(path, columns={"overlap": "error"})
+
+
+def test_of_a_discontinuous_span_the_longest_part_is_kept_and_said(file, capsys):
+    path = file("a.ann", "T1\tPER 0 3;14 17\tAda Ann\nT2\tLOC 4 9;21 25\tByron Graz\nR1\tIn Arg1:T1 Arg2:T2\n")
+    assert entities(path) == ["Ada/B-PER Byron/B-LOC met/O Ann/O in/O Graz/O ./O"]
+    said = capsys.readouterr().err
+    assert "discontinuous spans, the longest part kept (2)" in said and "relations (1)" in said
+    with pytest.raises(RowErrors, match="is discontinuous"):
+        Tagging.read(path, columns={"overlap": "error"})
+
+
+@pytest.mark.compatibility(
+    "spaCy 3.8.18",
+    theirs="an entity that does not fit the tokens makes its words unknown, with a warning",
+    ours="the span splits the word, and is counted",
+)
+def test_a_span_inside_a_word_splits_it(file, capsys):
+    path = file(
+        "a.jsonl",
+        [
+            {
+                "text": "pre-Graz, Grazer",
+                "spans": [{"start": 4, "end": 8, "label": "LOC"}, {"start": 10, "end": 14, "label": "LOC"}],
+                "answer": "accept",
+            }
+        ],
+    )
+    assert entities(path) == ["pre-/O Graz/B-LOC ,/O Graz/B-LOC er/O"]
+    assert "words that a span cuts" in capsys.readouterr().err
+
+
+def test_adjacent_spans_of_one_label_stay_two(file):
+    path = file("a.jsonl", [{"id": 1, "text": "Ann Eva", "label": [[0, 3, "PER"], [4, 7, "PER"]]}])
+    assert entities(path) == ["Ann/B-PER Eva/B-PER"]
+
+
+@pytest.mark.compatibility(
+    "label-studio-sdk 2.1.2",
+    theirs="the CONLL2003 export tags every word of an unannotated task with O",
+    ours="tasks that nobody annotated are left out and counted",
+)
+def test_an_empty_annotation_is_an_example_and_an_unannotated_text_is_not(file, capsys):
+    cancelled = annotated(*REGIONS, was_cancelled=True)
+    content = [
+        task(annotated(*REGIONS)),
+        task(annotated(), text="Nothing.", id=2),
+        task(text="Later.", id=3),
+        task(cancelled, text=TEXT, id=4),
+        task(text="Guessed.", id=5, predictions=[{"result": [region(0, 7, "PER")]}]),
+    ]
+    assert entities(file("a.json", content)) == [EXPECTED, "Nothing/O ./O"]
+    said = capsys.readouterr().err
+    for part in ("texts without an annotation (2)", "canceled annotations (1)", "predictions of a model (1)"):
+        assert part in said
+
+
+def test_rejected_and_ignored_answers_are_not_learned(file, capsys):
+    rows = [
+        {"text": TEXT, "spans": PRODIGY, "answer": "accept"},
+        {"text": "Bad one.", "spans": [{"start": 0, "end": 3, "label": "PER"}], "answer": "reject"},
+        {"text": "Unclear.", "spans": [], "answer": "ignore"},
+    ]
+    assert entities(file("a.jsonl", rows)) == [EXPECTED]
+    said = capsys.readouterr().err
+    assert "rejected answers (1)" in said and "ignored answers (1)" in said
+
+
+def test_a_text_with_classes_only_is_no_example_without_spans(file):
+    pairs = [[TEXT, {"entities": [list(span) for span in SPANS]}], ["Two.", {"cats": {"travel": 1}}]]
+    path = file("a.json", pairs)
+    assert entities(path) == [EXPECTED]
+    assert [row.text for row in Classification.read(path).rows] == ["Two."]
+
+
+def test_a_file_that_nobody_annotated_says_so(file):
+    with pytest.raises(InputError, match=r"no annotated text: .*texts without an annotation \(1\)"):
+        Tagging.read(file("a.json", [task()]))
+    with pytest.raises(InputError, match="no text with a class"):
+        Classification.read(file("b.json", [task()]))
+    assert [
+        row.tags
+        for row in reader_for("tagging", file("c.json", [task()])).read(file("c.json", [task()]), {}, False).rows
+    ] == [None]
+
+
+def test_entries_on_one_line_are_told_apart_by_number(file):
+    rows = [task(annotated(*REGIONS), id=1), task(annotated(region(9, 99, "PER")), id=2)]
+    path = file("a.json", json.dumps(rows))
+    with pytest.raises(RowErrors, match=r"a\.json:2: .*task 2"):
+        Tagging.read(path)
+    assert [row.line for row in Tagging.read(path, skip_bad_rows=True).rows] == [1]
+
+
+def test_binary_answers_about_one_label_make_two_classes(file):
+    answers = {"First.": "accept", "Second.": "reject", "Third.": "ignore"}
+    path = file("a.jsonl", [{"text": text, "label": "travel", "answer": one} for text, one in answers.items()])
+    assert [row.label for row in Classification.read(path).rows] == ["travel", "not travel"]
+    assert [row.label for row in Classification.read(path, multi_label=True).rows] == ["travel", ""]
+
+
+def test_a_label_both_accepted_and_rejected_is_reported(file):
+    rows = [{"text": TEXT, "label": name, "answer": answer} for name in "ab" for answer in ("accept", "reject")]
+    with pytest.raises(RowErrors, match="'a' is both accepted and rejected"):
+        Classification.read(file("a.jsonl", rows))
+
+
+# -- several annotators, several classes -------------------------------------------------------------------
+
+
+@pytest.mark.compatibility(
+    "label-studio-sdk 2.1.2",
+    theirs="the CONLL2003 export has a task once per annotator, with contradictory tags and without their names",
+    ours="JSON is read with its annotators: equal annotations count once, others ask for --annotator",
+)
+def test_annotators_who_agree_count_once_and_who_disagree_are_kept_apart(file):
+    content = [
+        task(
+            annotated(*REGIONS, by={"id": 1, "email": "a@x.org"}), annotated(*REGIONS, by={"id": 2, "email": "b@x.org"})
+        ),
+        task(
+            annotated(by={"id": 1, "email": "a@x.org"}),
+            annotated(region(0, 3, "PER"), by={"id": 2, "email": "b@x.org"}),
+            text="Ann.",
+        ),
+    ]
+    path = file("a.json", content)
+    with pytest.raises(RowErrors, match=r"a@x.org and b@x.org disagree: choose one with --annotator NAME"):
+        Tagging.read(path)
+    assert entities(path, columns={"annotator": "a@x.org"}) == [EXPECTED, "Ann/O ./O"]
+    assert entities(path, columns={"annotator": "2"}) == [EXPECTED, "Ann/B-PER ./O"]
+    with pytest.raises(InputError, match="no annotation by 'c': the annotators are a@x.org, b@x.org"):
+        Tagging.read(path, columns={"annotator": "c"})
+
+
+def test_disagreements_are_errors_of_a_score_too(file):
+    path = file("a.json", [task(annotated(by=1), annotated(*REGIONS, by=2))])
+    for model in (Tagging(["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]), Classification(["a", "b"])):
+        with pytest.raises(InputError, match="1 and 2 disagree|is a model for classification"):
+            read_to_score(model, path, "runs/a")
+    assert (
+        len(read_to_score(Tagging(["O", "B-PER", "I-PER", "B-LOC"]), path, "runs/a", columns={"annotator": "2"})) == 1
+    )
+
+
+def test_texts_alone_are_read_whatever_their_annotations(file):
+    """As `predict` does."""
+    disagree = task(annotated(choice("a"), by=1), annotated(*REGIONS, choice("b"), by=2))
+    path = file(
+        "a.json", [disagree, task(annotated(region(3, 99, "PER"), choice("a")), text="Two."), task(text="Three.")]
+    )
+    assert [(row.text, row.tags) for row in find_reader(path).read(path, {}, False).rows] == [
+        (TEXT, None),
+        ("Two.", None),
+        ("Three.", None),
+    ]
+    texts = reader_for("classification", path).read(path, {}, False)
+    assert [(row.text, row.label) for row in texts] == [(TEXT, None), ("Two.", "a"), ("Three.", None)]
+
+
+def test_the_reference_annotation_counts_alone(file):
+    content = [task(annotated(by=1), annotated(*REGIONS, by=2, ground_truth=True))]
+    assert entities(file("a.json", content)) == [EXPECTED]
+
+
+@pytest.mark.parametrize("name", ["min.json", "table.csv", "choice.jsonl"])
+def test_rows_about_one_text_are_compared(file, name):
+    given = [("Second.", 2, 1, "work"), (TEXT, 1, 1, "travel"), ("Second.", 2, 2, "work"), (TEXT, 1, 2, "work")]
+    if name == "min.json":
+        content = [{"id": id, "text": text, "topic": label, **MIN, "annotator": who} for text, id, who, label in given]
+    elif name == "table.csv":
+        rows = "".join(f'3,{who},{id},"{text}","{label}"\n' for text, id, who, label in given)
+        content = f"annotation_id,annotator,id,text,topic\n{rows}"
+    else:
+        content = [
+            {
+                "text": text,
+                "accept": [label],
+                "options": [],
+                "answer": "accept",
+                "_input_hash": id,
+                "_annotator_id": str(who),
+            }
+            for text, id, who, label in given
+        ]
+    path = file(name, content)
+    with pytest.raises(RowErrors, match="1 and 2 disagree"):
+        Classification.read(path)
+    rows = Classification.read(path, columns={"annotator": "2"}).rows
+    assert [(row.text, row.label) for row in rows] == [("Second.", "work"), (TEXT, "work")]
+
+
+@pytest.mark.compatibility(
+    "label-studio-sdk 2.1.2",
+    theirs="JSON-MIN and CSV write one choice as text, several as an object, none as a missing key",
+    ours="all three are read as lists of classes",
+)
+def test_several_classes_ask_for_multi_label(file):
+    given = {"One.": {"topic": {"choices": ["b", "a"]}}, "Two.": {"topic": "a"}, "Three.": {}}
+    rows = [{"id": id, "text": text, **topic, **MIN} for id, (text, topic) in enumerate(given.items())]
+    path = file("a.json", rows)
+    with pytest.raises(InputError, match="1 text has several classes.*--multi-label"):
+        Classification.read(path, multi_label=False)
+    assert [row.label for row in Classification.read(path, multi_label=True).rows] == ["b|a", "a", ""]
+
+
+def test_several_questions_are_told_apart_by_name(file):
+    path = file("a.json", [task(annotated(choice("travel"), choice("good", control="mood")))])
+    with pytest.raises(InputError, match=r"label=NAME \(topic, mood\)"):
+        Classification.read(path)
+    assert [row.label for row in Classification.read(path, columns={"label": "mood"}).rows] == ["good"]
+
+
+# -- other projects, other files ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        (
+            "image.json",
+            [
+                {
+                    "id": 1,
+                    "data": {"image": "a.png"},
+                    "annotations": [annotated({"type": "rectanglelabels", "value": {"x": 1}})],
+                }
+            ],
+        ),
+        ("audio.json", [{"id": 1, "data": {"audio": "a.wav"}, "annotations": [annotated(region(0.5, 1.5, "speech"))]}]),
+        ("min.json", [{"id": 1, "image": "a.png", "label": [{"x": 1, "y": 2, "width": 3, "height": 4}], **MIN}]),
+        ("doccano.jsonl", [{"id": 1, "filename": "a.png", "bbox": [{"x": 1}]}]),
+        ("prodigy.jsonl", [{"image": "a.png", "spans": [], "_task_hash": 2, "answer": "accept"}]),
+        ("coco.json", {"images": [], "annotations": [], "categories": []}),
+    ],
+)
+def test_exports_of_other_projects_are_refused_with_what_they_are(file, name, content):
+    with pytest.raises(InputError, match="only labeled spans and classes of texts"):
+        Tagging.read(file(name, content))
+
+
+def test_unknown_json_names_its_keys(file):
+    with pytest.raises(InputError, match="fields body, n: tagged words are read from tokens and tags.*Label Studio"):
+        Tagging.read(file("a.json", [{"body": "x", "n": 1}]))
+    with pytest.raises(InputError, match="'body', 'n'"):
+        Classification.read(file("a.json", [{"body": "x", "n": 1}]))
+
+
+def test_annotator_is_refused_for_other_files(file):
+    with pytest.raises(InputError, match="not a file of an annotation tool.*remove --annotator"):
+        Tagging.read(file("a.conll", "Ann B-PER\n"), columns={"annotator": "x"})
+
+
+def test_a_broken_file_names_line_and_column(file):
+    with pytest.raises(InputError, match="line 3, column"):
+        Tagging.read(file("a.json", '[{"id": 1, "data": {"text": "x"},\n "annotations": []},\n {"id" 2}]'))
+
+
+# -- WebAnno -----------------------------------------------------------------------------------------------
+
+LAYERS = """#FORMAT=WebAnno TSV 3.2
+#T_SP=webanno.custom.Drug|dose|name
+#T_SP=webanno.custom.Mention|
+
+
+#Text=x\\_y 😀ab pain
+#Text=stops
+1-1\t0-3\tx\\_y\tlow[1]|*[2]\tA\\|B[1]|C\\[1\\][2]\t*
+1-2\t4-8\t😀ab\t_\t_\t_
+1-2.1\t6-7\ta\t*\tD\t_
+1-3\t9-13\tpain\t*[3]\tE[3]\t_
+1-4\t14-19\tstops\t*[3]\tE[3]\t*
+
+#Text=Next one
+2-1\t20-24\tNext\t*[4]\tF[4]\t_
+2-2\t25-28\tone\t*[4]\tF[4]\t_
+"""
+
+
+def test_layers_features_escapes_stacks_and_parts_of_webanno(file, capsys):
+    path = file("a.tsv", LAYERS)
+    with pytest.raises(InputError, match=r"tag=NAME \(Drug, Mention\)"):
+        Tagging.read(path)
+    found = entities(path, columns={"tag": "Drug:name"})
+    assert found == ["x_y/B-A|B 😀/O a/B-D b/O pain/B-E stops/I-E", "Next/B-F one/I-F"]
+    assert "overlapping spans" in capsys.readouterr().err
+    assert entities(path, columns={"tag": "Mention"})[0] == "x_y/B-Mention 😀ab/O pain/O stops/B-Mention"
+    with pytest.raises(InputError, match="no layer 'Other': the layers of spans are Drug, Mention"):
+        Tagging.read(path, columns={"tag": "Other"})
+
+
+def test_parts_of_speech_of_webanno_are_plain_tags(file):
+    found = Tagging.read(file("a.tsv", WEBANNO), columns={"tag": "POS"}).rows[0]
+    assert list(found.tags) == ["NNP", "NNP", "VBD", "NNP", "IN", "NNP", "."]
