@@ -1,5 +1,7 @@
 """Files of annotation tools, as tagged words and as labeled texts."""
 
+import csv
+import io
 import json
 
 import pytest
@@ -281,6 +283,58 @@ def test_the_table_of_formats_recognizes_each_file_as_one(file):
         found = annotation_format(path)
         assert (found is None) == (name in ("pretty.json", "records.json")), name
         assert found is None or found in FORMATS
+
+
+# -- which field is the text ---------------------------------------------------------------------------------
+
+
+@pytest.mark.compatibility(
+    "label-studio-sdk 2.1.2",
+    theirs="a task has any number of fields; its JSON-MIN and CSV do not say which is labeled",
+    ours="the text is the field in which the file's spans are found; without a span, one with a known name, or --columns",
+)
+@pytest.mark.parametrize("to_name", ["body", "source", "text"])  # the name of a control, or of a field
+@pytest.mark.parametrize("name", ["a.json", "min.json", "a.csv", "a.tsv"])
+def test_a_task_without_spans_has_its_text_in_the_field_of_the_others(file, name, to_name):
+    rows = [("Nobody came.", []), (TEXT, MIN_REGIONS), ("Nor did we.", [])]
+    more = {"source": "wire", "url": "https://example.org/"}
+    if name == "a.json":
+        regions = [one | {"to_name": to_name} for one in REGIONS]
+        content = [
+            {"id": n, "data": more | {"body": text}, "annotations": [annotated(*(regions if spans else []))]}
+            for n, (text, spans) in enumerate(rows)
+        ]
+    elif name == "min.json":
+        content = [more | {"id": n, "body": text, "tags": spans} | MIN for n, (text, spans) in enumerate(rows)]
+    else:
+        mark = "," if name == "a.csv" else "\t"
+        found = [
+            [*MIN.values(), *more.values(), n, text, json.dumps(spans) if spans else ""]
+            for n, (text, spans) in enumerate(rows)
+        ]
+        written = io.StringIO()
+        csv.writer(written, delimiter=mark).writerows([[*MIN, *more, "id", "body", "tags"], *found])
+        content = written.getvalue()
+    found = entities(file(name, content))
+    assert found == ["Nobody/O came/O ./O", EXPECTED, "Nor/O did/O we/O ./O"]
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ({"text": "One.", "source": "wire"}, "One."),
+        ({"body": "One.", "n": 4}, "One."),
+        ({"body": "One.", "source": "wire"}, None),
+    ],
+)
+def test_without_spans_a_known_or_the_only_field_is_the_text(file, data, expected):
+    path = file("a.json", [{"id": 1, "data": data, "annotations": [annotated()]}])
+    if expected is None:
+        with pytest.raises(InputError, match="body, source.*--columns text=NAME"):
+            Tagging.read(path)
+        assert Tagging.read(path, columns={"text": "body"}).rows[0].text == "One."
+    else:
+        assert Tagging.read(path).rows[0].text == expected
 
 
 # -- offsets -----------------------------------------------------------------------------------------------

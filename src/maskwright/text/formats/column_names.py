@@ -14,7 +14,6 @@ TEXT_NAMES: tuple[tuple[str, ...], ...] = (
     ("question", "context"),
     ("sentence",),
     ("source", "target"),
-    ("source",),
     ("prompt",),
     ("data",),
 )
