@@ -291,7 +291,7 @@ def test_the_table_of_formats_recognizes_each_file_as_one(file):
 @pytest.mark.compatibility(
     "label-studio-sdk 2.1.2",
     theirs="a task has any number of fields; its JSON-MIN and CSV do not say which is labeled",
-    ours="the text is the field in which the file's spans are found; without a span, one with a known name, or --columns",
+    ours="the text is the field in which the file's spans are found, else one with a known name, or --columns",
 )
 @pytest.mark.parametrize("to_name", ["body", "source", "text"])  # the name of a control, or of a field
 @pytest.mark.parametrize("name", ["a.json", "min.json", "a.csv", "a.tsv"])
