@@ -245,6 +245,9 @@ def test_doc_bin_is_read_through_spacy(file, tmp_path):
     spacy.tokens.DocBin(docs=[doc]).to_disk(path)
     assert entities(path) == [EXPECTED]
     assert [row.label for row in Classification.read(path).rows] == ["travel"]
+    doc.set_ents([doc.char_span(*SPANS[0][:2], label="PER")], missing=[doc[2:]])
+    spacy.tokens.DocBin(docs=[doc]).to_disk(path)
+    assert list(Tagging.read(path).rows[0].tags) == ["B-PER", "I-PER", "", "", "", "", ""]
 
 
 def test_a_doc_bin_without_spacy_names_the_extra(file, monkeypatch):
@@ -337,6 +340,20 @@ def test_without_spans_a_known_or_the_only_field_is_the_text(file, data, expecte
         assert Tagging.read(path).rows[0].text == expected
 
 
+@pytest.mark.compatibility(
+    "spaCy 3.8.18",
+    theirs="an entity tag '-' or an empty one is unknown: it is neither an entity nor outside of one",
+    ours="such words have no tag, so they are left out of training and scores, and that is said",
+)
+@pytest.mark.parametrize("mark", ["-", "", None])
+def test_words_with_an_unknown_entity_tag_are_not_outside(file, capsys, mark):
+    tokens = [token | {"ner": mark if token["orth"] in ("met", ".") else token["ner"]} for token in V2_TOKENS]
+    path = file("a.json", [{"id": 0, "paragraphs": [{"raw": TEXT, "sentences": [{"tokens": tokens}]}]}])
+    tags = ["" if word in ("met", ".") else tag for word, tag in zip(WORDS, TAGS, strict=True)]
+    assert list(Tagging.read(path).rows[0].tags) == tags
+    assert "unknown, left out of training and scores (2)" in capsys.readouterr().err
+
+
 # -- offsets -----------------------------------------------------------------------------------------------
 
 EMOJI = "Hi 😀 Ann in Graz"  # two UTF-16 units, four bytes
@@ -409,6 +426,7 @@ def test_wrong_lines_of_brat_are_reported(file, words, content):
         ("1-4\t14-17", "1-4\t14-19", r"offsets 14-19 do not fit the word 'Ann'"),
         ("met Ann in", "met in", "'Ann' does not follow"),
         ("1-4\t14-17\tAnn", "Ann\tB-PER", "is no token"),
+        ("met\tVBD\tVERB\t_\t_\t_\t_\t", "met\tVBD", "a.tsv:10: has 4 columns, not 9"),
         ("WebAnno TSV 3.3", "WebAnno TSV 2", "export it as WebAnno TSV v3"),
     ],
 )

@@ -29,6 +29,7 @@ ROLES = ("text", "label", "tag", "annotator", "overlap")
 OVERLAPS = ("longest", "error")
 SPANS, CLASSES = "spans", "classes"
 OUTSIDE = "O"
+UNKNOWN = ""  # `readers.sentence.MISSING`
 UNITS = ("characters", "UTF-16 units", "bytes")
 _QUOTED = 40  # characters of a text in a message
 
@@ -172,6 +173,9 @@ class AnnotationFile:
             after = bisect_right(ends, span.start)  # the first word that ends in the span or after it
             left_out["spans without a word"] += after == len(words) or words[after][0] >= span.end
         tags = _bio_tags(words, own) if document.tags is None else [tag or OUTSIDE for tag in document.tags]
+        for number, tag in enumerate(tags if document.unknown else ()):
+            if tag == OUTSIDE and words[number] in document.unknown:
+                tags[number] = UNKNOWN
         pieces = _lines(text, own) if document.has_lines else [(0, len(text))]
         at = 0
         for begin, end in pieces:

@@ -162,9 +162,13 @@ def parse_webanno(reading: Reading) -> Parsed:
         elif not line.text.startswith("#"):
             yield RowError(str(reading.path), line.number, None, "is no token: expected an ID as in 1-1, and a tab")
     layer, column = _webanno_layer(reading, layers, [cells for block in blocks for _, cells in block.rows])
+    width = layers[-1].column + len(layers[-1].features) if layers else 3
     seen: dict[str, int] = {}
     for block in blocks:
         try:
+            short = next(((line, cells) for line, cells in block.rows if len(cells) < width), None)
+            if short is not None:
+                raise _BadLineError(short[0], f"has {len(short[1])} columns, not {width}")
             yield _annotated(reading, block, layer, column, seen)
         except _BadLineError as bad:
             yield RowError(str(reading.path), bad.line, None, bad.reason)
@@ -257,8 +261,6 @@ class _Block:
         forms: list[str] = []
         last = 0
         for line, cells in tokens:
-            if len(cells) < 3:
-                raise _BadLineError(line, f"has {len(cells)} columns, not id, offsets, word and one for each feature")
             form = _unescaped(cells[2])
             begin, end = _offsets(cells[1], line)
             length = len(form.encode("utf-16-le")) // 2
