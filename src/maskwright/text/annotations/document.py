@@ -60,9 +60,10 @@ class Document:
     """A text and what was said about it; no annotations: nobody did.
 
     words: offsets of its words where the file has words, else None; proof: more parts with their recorded text; tags:
-    the tag of each word, instead of spans; unknown: words that nobody decided about; has_lines: each line is a sentence of its own; key: equal for entries about
-    one text; is_partial: several annotations of one text are parts of one; has_bad_spans: some cannot be used;
-    is_counted: it is counted as left out; span_file: the other file that has the spans, if any.
+    the tag of each word, instead of spans; unknown: words that nobody decided about; has_lines: each line is a sentence
+    of its own; key: equal for entries about one text; is_partial: several annotations of one text are parts of one;
+    has_bad_spans: some cannot be used; is_counted: it is counted as left out; span_file: the other file that has the
+    spans, if any.
     """
 
     text: str

@@ -166,10 +166,7 @@ def parse_webanno(reading: Reading) -> Parsed:
     seen: dict[str, int] = {}
     for block in blocks:
         try:
-            short = next(((line, cells) for line, cells in block.rows if len(cells) < width), None)
-            if short is not None:
-                raise _BadLineError(short[0], f"has {len(short[1])} columns, not {width}")
-            yield _annotated(reading, block, layer, column, seen)
+            yield _annotated(reading, block.of_width(width), layer, column, seen)
         except _BadLineError as bad:
             yield RowError(str(reading.path), bad.line, None, bad.reason)
 
@@ -254,6 +251,13 @@ class _Block:
     line: int
     texts: list[str]
     rows: list[tuple[int, list[str]]]
+
+    def of_width(self, width: int) -> _Block:
+        """Returns itself. Raises _BadLineError for a line that lacks some of its columns."""
+        for line, cells in self.rows:
+            if len(cells) < width:
+                raise _BadLineError(line, f"has {len(cells)} columns, not {width}")
+        return self
 
     def document(self, file: str) -> tuple[Document, dict[str, Offsets]]:
         """Returns the sentence without annotations, and the offsets of each token or part by its ID."""
