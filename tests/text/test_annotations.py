@@ -378,6 +378,13 @@ def test_the_unit_of_offsets_is_found_by_the_recorded_texts(file, capsys, name, 
     assert (unit in capsys.readouterr().err) == (unit != "characters")
 
 
+def test_bad_rows_are_counted_where_the_file_is_described(file, capsys):
+    rows = [(TEXT, [[0, 9, "PER"]]), ("One.", [[0, 40, "PER"]]), ("Two.", [["0", "3", "PER"]])]
+    path = file("a.jsonl", [{"id": n, "text": text, "label": spans} for n, (text, spans) in enumerate(rows)])
+    assert len(Tagging.read(path, skip_bad_rows=True).rows) == 1
+    assert "1 text, 1 span; left out or changed: bad rows (2)" in capsys.readouterr().err
+
+
 def test_offsets_without_a_recorded_text_are_characters(file):
     path = file("a.jsonl", [{"id": 1, "text": EMOJI, "label": [[5, 8, "PER"], [12, 16, "LOC"]]}])
     assert entities(path) == ["Hi/O 😀/O Ann/B-PER in/O Graz/B-LOC"]

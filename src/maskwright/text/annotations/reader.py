@@ -130,6 +130,7 @@ class AnnotationFile:
                 f"{self.path} ({self.format}) contains classes of texts and no spans: run maskwright finetune "
                 "classification to train on them."
             )
+        num_before = len(faults)
         faults += [*self.faults, *(self.span_faults if need_tags else ())]
         left_out = Counter(self.left_out)
         num_texts = num_spans = 0
@@ -156,6 +157,7 @@ class AnnotationFile:
             yield from self._texts(document, spans, left_out)
         if not num_texts and not faults and need_tags:
             raise InputError(f"{self.path} ({self.format}) has no annotated text: {_counted(left_out)}.")
+        left_out["bad rows"] += len({(fault.file, fault.line) for fault in faults[num_before:]})
         if num_texts:
             self._say(f"{plural(num_texts, 'text')}, {plural(num_spans, 'span')}", left_out, first_overlap)
 
@@ -243,6 +245,7 @@ class AnnotationFile:
             yield Record(document.file, document.line, named={"text": document.text, "label": label})
         if not num_texts and need_label and not num_faults:
             raise InputError(f"{self.path} ({self.format}) has no text with a class: {_counted(left_out)}.")
+        left_out["bad rows"] += num_faults
         if num_texts:
             self._say(plural(num_texts, "text") + (" with classes" if need_label else ""), left_out)
 
