@@ -171,6 +171,26 @@ def test_a_constant_column_is_no_text(tmp_path):
     assert "constant-column" not in names(examine(table(tmp_path / "one.tsv", clean(2))))
 
 
+def test_quotes_of_a_tab_separated_file_are_said_once(tmp_path, capsys):
+    path = tmp_path / "a.tsv"
+    near = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
+    path.write_text(f'text\tlabel\n"{near} ""so"" they said"\tx\n"{near} ""so"" they say"\ty\n')
+    assert "near-duplicates" in [finding.name for finding in examine(path).findings]
+    assert capsys.readouterr().err.count("fields are quoted") == 1
+
+
+def test_answers_that_annotators_left_out_are_no_missing_labels(tmp_path):
+    path = tmp_path / "a.jsonl"
+    answers = [("accept", ["a"]), ("reject", ["a"]), ("accept", ["a", "b"]), ("ignore", []), ("accept", ["b"])]
+    rows = [
+        {"text": f"text {n}", "options": [{"id": "a"}, {"id": "b"}], "accept": names, "answer": answer}
+        for n, (answer, names) in enumerate(answers)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = examine(path)
+    assert found.shares == {"a": 2, "b": 2} and found.train.facts()["rows"] == 3 and not found.num_problems
+
+
 def test_csv_rows_of_several_lines_are_left_out_whole(tmp_path):
     text = 'text,label\n"one\ntwo three four",a\nother,b\n"one\ntwo three four",a\nlast,b\n'
     (tmp_path / "t.csv").write_text(text)

@@ -1,5 +1,7 @@
 """Files of annotation tools, as tagged words and as labeled texts."""
 
+import csv
+import io
 import json
 
 import pytest
@@ -98,6 +100,7 @@ ENTITIES = {
     "spacy-v2.json": [{"id": 0, "paragraphs": [{"raw": TEXT, "sentences": [{"tokens": V2_TOKENS, "brackets": []}]}]}],
     "spacy-no-raw.json": [{"id": 0, "paragraphs": [{"sentences": [{"tokens": V2_TOKENS}]}]}],
     "spacy-pairs.json": [[TEXT, {"entities": [list(span) for span in SPANS]}]],
+    "spacy-lines.jsonl": [[TEXT, {"entities": [list(span) for span in SPANS]}]] * 2,
     "spacy-classes.json": {"classes": ["PER"], "annotations": [[TEXT, {"entities": [list(at) for at in SPANS]}], None]},
     "spacy-doc.jsonl": [{"text": TEXT, "ents": PRODIGY, "tokens": [{"id": 0, "start": 0, "end": 3}]}],
     "spacy-group.json": [{"text": TEXT, "ents": [], "spans": {"sc": PRODIGY}, "tokens": []}],
@@ -243,6 +246,9 @@ def test_doc_bin_is_read_through_spacy(file, tmp_path):
     spacy.tokens.DocBin(docs=[doc]).to_disk(path)
     assert entities(path) == [EXPECTED]
     assert [row.label for row in Classification.read(path).rows] == ["travel"]
+    doc.set_ents([doc.char_span(*SPANS[0][:2], label="PER")], missing=[doc[2:]])
+    spacy.tokens.DocBin(docs=[doc]).to_disk(path)
+    assert list(Tagging.read(path).rows[0].tags) == ["B-PER", "I-PER", "", "", "", "", ""]
 
 
 def test_a_doc_bin_without_spacy_names_the_extra(file, monkeypatch):
@@ -283,6 +289,72 @@ def test_the_table_of_formats_recognizes_each_file_as_one(file):
         assert found is None or found in FORMATS
 
 
+# -- which field is the text ---------------------------------------------------------------------------------
+
+
+@pytest.mark.compatibility(
+    "label-studio-sdk 2.1.2",
+    theirs="a task has any number of fields; its JSON-MIN and CSV do not say which is labeled",
+    ours="the text is the field in which the file's spans are found, else one with a known name, or --columns",
+)
+@pytest.mark.parametrize("to_name", ["body", "source", "text"])  # the name of a control, or of a field
+@pytest.mark.parametrize("name", ["a.json", "min.json", "a.csv", "a.tsv"])
+def test_a_task_without_spans_has_its_text_in_the_field_of_the_others(file, name, to_name):
+    rows = [("Nobody came.", []), (TEXT, MIN_REGIONS), ("Nor did we.", [])]
+    more = {"source": "wire", "url": "https://example.org/"}
+    if name == "a.json":
+        regions = [one | {"to_name": to_name} for one in REGIONS]
+        content = [
+            {"id": n, "data": more | {"body": text}, "annotations": [annotated(*(regions if spans else []))]}
+            for n, (text, spans) in enumerate(rows)
+        ]
+    elif name == "min.json":
+        content = [more | {"id": n, "body": text, "tags": spans} | MIN for n, (text, spans) in enumerate(rows)]
+    else:
+        mark = "," if name == "a.csv" else "\t"
+        found = [
+            [*MIN.values(), *more.values(), n, text, json.dumps(spans) if spans else ""]
+            for n, (text, spans) in enumerate(rows)
+        ]
+        written = io.StringIO()
+        csv.writer(written, delimiter=mark).writerows([[*MIN, *more, "id", "body", "tags"], *found])
+        content = written.getvalue()
+    found = entities(file(name, content))
+    assert found == ["Nobody/O came/O ./O", EXPECTED, "Nor/O did/O we/O ./O"]
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ({"text": "One.", "source": "wire"}, "One."),
+        ({"body": "One.", "n": 4}, "One."),
+        ({"body": "One.", "source": "wire"}, None),
+    ],
+)
+def test_without_spans_a_known_or_the_only_field_is_the_text(file, data, expected):
+    path = file("a.json", [{"id": 1, "data": data, "annotations": [annotated()]}])
+    if expected is None:
+        with pytest.raises(InputError, match="body, source.*--columns text=NAME"):
+            Tagging.read(path)
+        assert Tagging.read(path, columns={"text": "body"}).rows[0].text == "One."
+    else:
+        assert Tagging.read(path).rows[0].text == expected
+
+
+@pytest.mark.compatibility(
+    "spaCy 3.8.18",
+    theirs="an entity tag '-' or an empty one is unknown: it is neither an entity nor outside of one",
+    ours="such words have no tag, so they are left out of training and scores, and that is said",
+)
+@pytest.mark.parametrize("mark", ["-", "", None])
+def test_words_with_an_unknown_entity_tag_are_not_outside(file, capsys, mark):
+    tokens = [token | {"ner": mark if token["orth"] in ("met", ".") else token["ner"]} for token in V2_TOKENS]
+    path = file("a.json", [{"id": 0, "paragraphs": [{"raw": TEXT, "sentences": [{"tokens": tokens}]}]}])
+    tags = ["" if word in ("met", ".") else tag for word, tag in zip(WORDS, TAGS, strict=True)]
+    assert list(Tagging.read(path).rows[0].tags) == tags
+    assert "unknown, left out of training and scores (2)" in capsys.readouterr().err
+
+
 # -- offsets -----------------------------------------------------------------------------------------------
 
 EMOJI = "Hi 😀 Ann in Graz"  # two UTF-16 units, four bytes
@@ -306,6 +378,13 @@ def test_the_unit_of_offsets_is_found_by_the_recorded_texts(file, capsys, name, 
     assert (unit in capsys.readouterr().err) == (unit != "characters")
 
 
+def test_bad_rows_are_counted_where_the_file_is_described(file, capsys):
+    rows = [(TEXT, [[0, 9, "PER"]]), ("One.", [[0, 40, "PER"]]), ("Two.", [["0", "3", "PER"]])]
+    path = file("a.jsonl", [{"id": n, "text": text, "label": spans} for n, (text, spans) in enumerate(rows)])
+    assert len(Tagging.read(path, skip_bad_rows=True).rows) == 1
+    assert "1 text, 1 span; left out or changed: bad rows (2)" in capsys.readouterr().err
+
+
 def test_offsets_without_a_recorded_text_are_characters(file):
     path = file("a.jsonl", [{"id": 1, "text": EMOJI, "label": [[5, 8, "PER"], [12, 16, "LOC"]]}])
     assert entities(path) == ["Hi/O 😀/O Ann/B-PER in/O Graz/B-LOC"]
@@ -321,6 +400,9 @@ def test_offsets_without_a_recorded_text_are_characters(file):
         ),
         ("ends before it begins", [task(annotated(region(9, 4, "LOC")))]),
         ("the start of a span is text", [{"id": 1, "paragraphs": [{"raw": TEXT, "entities": [["0", 3, "PER"]]}]}]),
+        ("the start of a span is text", [{"id": 1, "text": TEXT, "label": [[0, 3, "PER"], ["4", "9", "PER"]]}]),
+        ("the start of a span is text", [{"id": 1, "text": TEXT, "label": [["0", "3", "PER"]]}]),
+        ("not a whole number", [{"id": 1, "text": TEXT, "label": [[0.0, 3.0, "PER"]]}]),
         ("not a whole number", [{"text": TEXT, "ents": [{"start": 0.5, "end": 3, "label": "PER"}]}]),
         ("contains only spaces", [task(annotated(region(9, 10, "LOC")))]),
         ("place in HTML", [task(annotated(region("/div[1]/text()[1]", "/div[1]/text()[1]", "LOC")))]),
@@ -355,6 +437,7 @@ def test_wrong_lines_of_brat_are_reported(file, words, content):
         ("1-4\t14-17", "1-4\t14-19", r"offsets 14-19 do not fit the word 'Ann'"),
         ("met Ann in", "met in", "'Ann' does not follow"),
         ("1-4\t14-17\tAnn", "Ann\tB-PER", "is no token"),
+        ("met\tVBD\tVERB\t_\t_\t_\t_\t", "met\tVBD", "a.tsv:10: has 4 columns, not 9"),
         ("WebAnno TSV 3.3", "WebAnno TSV 2", "export it as WebAnno TSV v3"),
     ],
 )

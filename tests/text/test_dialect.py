@@ -36,12 +36,30 @@ def rows_of(folder: Path, name: str, content: str) -> tuple[list[list[str]], Dia
         ("a.csv", "a;b,x\nc;d,y\n", ",", ["c;d", "y"]),  # both fit: the file name decides
         ("a.tsv", "one, two\nthree, four\n", "\t", ["three, four"]),
         ("a.csv", "text\none; two\nthree; four\n", ",", ["one; two"]),
+        ("a.csv", 'text|label\na, b|x\n"c | d"|y\n', "|", ["a, b", "x"]),
+        ("a.csv", "label|text\nx|a\ty\ny|b; c, d\n", "|", ["x", "a\ty"]),
+        ("a.csv", "text|label\nb|c|d\n", ",", ["b|c|d"]),  # not as many bars in each row
+        ("a.csv", "text,label\nb,c|d\ne,f|g\n", ",", ["b", "c|d"]),
     ],
 )
 def test_the_delimiter_is_that_of_the_rows(tmp_path, name, content, delimiter, second):
     rows, dialect = rows_of(tmp_path, name, content)
     assert dialect.delimiter == delimiter and rows[1] == second
     assert bool(dialect.remarks) == (delimiter != {"a.csv": ",", "a.tsv": "\t"}[name])
+
+
+@pytest.mark.compatibility(
+    "Excel",
+    theirs="a first line sep=; sets the delimiter of a .csv, and is no row",
+    ours="the line is skipped, and its delimiter is used",
+)
+@pytest.mark.parametrize("first", ["sep=;", "\ufeffsep=;", '"sep=;"', "SEP=;"])
+def test_a_first_line_may_name_the_delimiter(tmp_path, first):
+    path = tmp_path / "a.csv"
+    path.write_text(f"{first}\r\ntext;label\r\na, b;x\r\n\r\nc;y,z\r\n", encoding="utf-8", newline="")
+    assert [(row.text, row.label, row.line) for row in read_table(path).rows] == [("a, b", "x", 3), ("c", "y,z", 5)]
+    path.write_text("sep=,\none; two,x\nthree; four,y\n")
+    assert [row.text for row in read_table(path).rows] == ["one; two", "three; four"]
 
 
 TEXTS = ["plain", 'He said "no", twice', "two\nlines", "a\ttab", '"all quoted"', "", "x" * 40]

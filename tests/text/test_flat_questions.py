@@ -18,6 +18,7 @@ from maskwright.text.readers.reader import find_reader
 from maskwright.text.readers.squad import read_questions
 
 CONTEXT = "Mara Lindt, who is a pilot, moved to Lisbon."
+ANSWER = {"text": ["Lisbon"], "answer_start": [37]}
 
 
 def write(folder: Path, name: str, rows: list[dict]) -> Path:
@@ -62,6 +63,19 @@ def test_an_answer_may_be_written_in_several_ways(tmp_path, name, answer):
     row = QuestionAnswering.read(path).rows[0]
     assert (row.id, row.question, row.context) == ("q1", "Where to?", CONTEXT)
     assert [(one.text, one.start) for one in row.answers] == [("Lisbon", 37)]
+
+
+def test_records_may_be_in_the_data_of_an_object(tmp_path):
+    rows = [{"id": "q1", "question": "Where to?", "context": CONTEXT, "answers": ANSWER}]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"version": "1", "data": rows}, indent=1))
+    assert find_reader(path).name == "questions"
+    assert read_questions(path).rows[0].answers[0].start == 37
+    path.write_text(json.dumps({"data": [{"q": "Where to?", "context": CONTEXT, "answer": "Lisbon"}]}))
+    assert read_questions(path, columns={"question": "q"}).rows[0].question == "Where to?"
+    path.write_text(json.dumps({name: [value] for name, value in rows[0].items()}))
+    with pytest.raises(InputError, match='object of columns.*orient="records"'):
+        check_content(path, "qa")
 
 
 def test_several_and_no_answers(tmp_path):

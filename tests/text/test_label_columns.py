@@ -61,6 +61,22 @@ def test_lists_are_several_labels_in_every_spelling(tmp_path, capsys, cells, mul
     assert Classification.from_rows(found.rows).multi_label
 
 
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
+@pytest.mark.parametrize(
+    ("cells", "multi_label", "expected"),
+    [([["a"], ["a", "b"]], True, ["a", "a|b"]), ([["a"], ["b"]], False, ["a", "b"]), (["a", "b"], False, ["a", "b"])],
+)
+def test_the_column_may_be_called_labels(tmp_path, name, cells, multi_label, expected):
+    rows = [{"text": f"text {n}", "labels": cell} for n, cell in enumerate(cells)]
+    if name == "a.jsonl":
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / name)
+    assert labels(read_table(tmp_path / name, multi_label=multi_label)) == expected
+    (tmp_path / "b.jsonl").write_text('{"text": "text", "labels": ["a", "b"], "label": "c"}\n')
+    assert labels(read_table(tmp_path / "b.jsonl")) == ["c"]
+
+
 def test_a_missing_list_is_named_with_the_remedy(tmp_path):
     with pytest.raises(RowErrors, match=r"a.jsonl:2: .*the label is missing: write \[\] for a row without labels"):
         table(tmp_path, [["a", "b"], None, ["a"]])

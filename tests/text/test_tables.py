@@ -374,3 +374,23 @@ def test_the_real_data_sets_are_read_whole(data_folder):
 def test_prompts_are_texts_by_their_column(tmp_path):
     table = read_texts(write(tmp_path, "p.tsv", "id\tprompt\n1\tOnce upon\n2\tThe river\n"))
     assert [row.text for row in table.rows] == ["Once upon", "The river"]
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        ({"id": 1, "data": "One.", "label": "a", "source": "wire"}, "One."),
+        ({"source": "One.", "target": "Eins.", "label": "a"}, "One."),
+        ({"id": 1, "body": "One.", "label": "a", "source": "wire"}, None),
+    ],
+)
+def test_a_source_is_a_text_only_with_a_target(tmp_path, row, text):
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(row) + "\n")
+    if text is None:
+        with pytest.raises(InputError, match="no column for the text.*'body'.*--columns text=NAME"):
+            read_table(path)
+    else:
+        assert read_table(path).rows[0].text == text
+    path.write_text('{"source": "Eins."}\n')
+    assert read_texts(path).rows[0].text == "Eins."

@@ -251,3 +251,29 @@ def test_skipping_is_not_advised_where_no_row_is_good(tmp_path):
     with pytest.raises(RowErrors) as caught:
         read_table(path)
     assert "no valid one" in str(caught.value) and "--skip-bad-rows" not in str(caught.value)
+
+
+@pytest.mark.compatibility(
+    "pandas 3.1.1",
+    theirs="to_json writes an object of columns by default, records only with orient='records' or 'table'",
+    ours="records are read, also in {'data': [...]}; an object of columns is refused with the setting to use",
+)
+@pytest.mark.parametrize(
+    ("content", "is_read"),
+    [
+        ({"version": "1", "data": [{"text": "One.", "label": "a"}]}, True),
+        ({"schema": {"fields": []}, "data": [{"index": 0, "text": "One.", "label": "a"}]}, True),
+        ({"text": {"0": "One."}, "label": {"0": "a"}}, False),
+        ({"text": ["One."], "label": ["a"]}, False),
+        ({"columns": ["text", "label"], "index": [0], "data": [["One.", "a"]]}, False),
+        ({"text": "One.", "label": "a"}, True),
+    ],
+)
+def test_an_object_of_records_is_read_and_one_of_columns_is_not(tmp_path, content, is_read):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(content, indent=1))
+    if is_read:
+        assert [(row.text, row.label) for row in read_table(path).rows] == [("One.", "a")]
+    else:
+        with pytest.raises(InputError, match=r'object of columns \(text, label\).*orient="records"'):
+            read_table(path)

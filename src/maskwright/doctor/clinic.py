@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core import registry
 from ..core.errors import ConfigError, InputError
-from ..core.progress import track
+from ..core.progress import be_silent, track
 from ..core.registry import unknown_name
 from ..tasks.rows.contents import reader_for
 from ..tasks.spec import spec_of, task_for
@@ -138,9 +138,10 @@ def examine(
     if not has_questions:
 
         def reread() -> Iterator[Item]:
-            yield from read_items(train, reader, roles, Faults())
-            if dev is not None and of_dev is not None:
-                yield from read_items(dev, of_dev, roles, Faults())
+            with be_silent():
+                yield from read_items(train, reader, roles, Faults())
+                if dev is not None and of_dev is not None:
+                    yield from read_items(dev, of_dev, roles, Faults())
 
         parts = [one.prints] + ([] if second is None else [second])
         plain = np.concatenate([part.plain for part in parts])

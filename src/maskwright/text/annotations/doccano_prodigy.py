@@ -31,8 +31,11 @@ _DOCCANO_KEYS = ("id", "Comments", "comments", "annotation_approver", "meta", "r
 _DOCCANO_ENTRIES = ({"start_offset", "end_offset"}, {"start", "end", "label"}, {"label", "user"})
 
 
-def _is_triple(value: Any) -> bool:
-    return isinstance(value, list) and len(value) >= 3 and is_offset(value[0]) and is_offset(value[1])
+def _may_be_triple(value: Any) -> bool:
+    """Whether it is a triple, or one whose offsets are of another type, which is reported."""
+    if not (isinstance(value, list) and len(value) >= 3):
+        return False
+    return all(is_offset(one) or isinstance(one, float) or str(one).isdecimal() for one in value[:2])
 
 
 def is_doccano(sample: Sample) -> bool:
@@ -46,8 +49,8 @@ def is_doccano(sample: Sample) -> bool:
     rows = [row for row in sample.records if isinstance(row, dict)]
     lists = [row[name] for row in rows for name in _DOCCANO_LABELS if isinstance(row.get(name), list)]
     first: Any = next((value[0] for value in lists if value), None)
-    if _is_triple(first) or isinstance(first, dict):
-        return _is_triple(first) or any(names <= set(first) for names in _DOCCANO_ENTRIES)
+    if _may_be_triple(first) or isinstance(first, dict):
+        return _may_be_triple(first) or any(names <= set(first) for names in _DOCCANO_ENTRIES)
     others = set(sample.first) - {*_DOCCANO_TEXTS, *_DOCCANO_LABELS, *_DOCCANO_KEYS}
     return bool(lists) and isinstance(first, (str, type(None))) and "id" in sample.first and not others
 
@@ -78,7 +81,7 @@ def parse_doccano(reading: Reading) -> Parsed:
 
 def _take_doccano(annotation: Annotation, entry: Any, name: str, reading: Reading) -> None:
     """Adds an entry of a list of labels: [start, end, label], an object with offsets, or a class."""
-    if _is_triple(entry):
+    if isinstance(entry, list) and len(entry) >= 3:
         span = make_span(entry[0], entry[1], entry[2], name)
     elif isinstance(entry, dict) and ("start_offset" in entry or "start" in entry):
         start, end = (entry.get(f"{end}_offset", entry.get(end)) for end in ("start", "end"))

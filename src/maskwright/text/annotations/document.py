@@ -6,6 +6,8 @@ what is left out on purpose is counted by name.
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,12 +16,12 @@ from typing import Any
 
 from ...core.errors import InputError, RowError
 from ..formats.cells import read_text
-from ..formats.files import bare_suffix
+from ..formats.files import bare_suffix, open_bytes, read_lines
 from ..formats.json_array import read_values
 from ..formats.records import json_kind, read_records
 
 Offsets = tuple[int, int]
-_SAMPLE = 200  # records in which a first label is looked for
+_BEGINNING = 64  # bytes
 _ONLY_TEXTS = "only labeled spans and classes of texts can be read: export a project of text labels"
 
 
@@ -60,9 +62,10 @@ class Document:
     """A text and what was said about it; no annotations: nobody did.
 
     words: offsets of its words where the file has words, else None; proof: more parts with their recorded text; tags:
-    the tag of each word, instead of spans; has_lines: each line is a sentence of its own; key: equal for entries about
-    one text; is_partial: several annotations of one text are parts of one; has_bad_spans: some cannot be used;
-    is_counted: it is counted as left out; span_file: the other file that has the spans, if any.
+    the tag of each word, instead of spans; unknown: words that nobody decided about; has_lines: each line is a sentence
+    of its own; key: equal for entries about one text; is_partial: several annotations of one text are parts of one;
+    has_bad_spans: some cannot be used; is_counted: it is counted as left out; span_file: the other file that has the
+    spans, if any.
     """
 
     text: str
@@ -73,6 +76,7 @@ class Document:
     words: list[Offsets] | None = None
     proof: list[tuple[int, int, str]] = field(default_factory=list)
     tags: list[str] | None = None
+    unknown: frozenset[Offsets] = frozenset()
     has_lines: bool = False
     key: Any = None
     is_partial: bool = False
@@ -106,6 +110,9 @@ Parsed = Iterator[Document | RowError]
 
 def json_values(path: Path) -> Iterator[tuple[int, Any] | RowError]:
     """Yields line or number, and value of each record of JSON lines or of a .json file; or why it cannot be read."""
+    if _has_lines_of_pairs(path):
+        yield from _lines_of_values(path)
+        return
     if bare_suffix(path) == ".json":
         yield from read_values(path)
         return
@@ -114,6 +121,29 @@ def json_values(path: Path) -> Iterator[tuple[int, Any] | RowError]:
             yield from record.faults
         else:
             yield record.line, record.named
+
+
+def _has_lines_of_pairs(path: Path) -> bool:
+    """Whether the first line is [text, {...}], so that each line of the file is a value of its own."""
+    with open_bytes(path) as handle:  # an array of records may be one long line, which is not read here
+        if not re.match(rb'(\xef\xbb\xbf)?\[\s*"', handle.read(_BEGINNING)):
+            return False
+    try:
+        value = json.loads(next(read_lines(path)).text)
+    except (ValueError, RecursionError):
+        return False
+    return len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], dict)
+
+
+def _lines_of_values(path: Path) -> Iterator[tuple[int, Any] | RowError]:
+    for line in read_lines(path):
+        try:
+            if line.text.strip() and not line.fault:
+                yield line.number, json.loads(line.text)
+        except (ValueError, RecursionError) as error:
+            yield RowError(str(path), line.number, None, f"not usable JSON: {error}")
+        if line.fault:
+            yield RowError(str(path), line.number, None, line.fault)
 
 
 def json_objects(reading: Reading) -> Iterator[tuple[int, Mapping[str, Any]] | RowError]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from .document import (
     Parsed,
     Reading,
     annotator_names,
+    is_offset,
     json_objects,
     list_of,
     make_span,
@@ -40,6 +42,7 @@ def is_label_studio(sample: Sample) -> bool:
 
 def parse_label_studio(reading: Reading) -> Parsed:
     """Tasks with their annotations."""
+    name = _text_field_of_tasks(reading)
 
     def read(line: int, task: Mapping[str, Any]) -> Document:
         data = task.get("data")
@@ -50,7 +53,7 @@ def parse_label_studio(reading: Reading) -> Parsed:
         results = [
             one for entry in given for one in list_of(entry.get("result"), f"{key}.result") if isinstance(one, dict)
         ]
-        text = _label_studio_text(reading, line, data, results)
+        text = _label_studio_text(reading, line, data, results, name)
         if task.get("predictions"):
             reading.left_out["predictions of a model"] += len(list_of(task["predictions"], "predictions"))
         document = Document(text, line, str(reading.path))
@@ -68,29 +71,78 @@ def parse_label_studio(reading: Reading) -> Parsed:
     yield from parse_objects(reading, read, "task")
 
 
-def _label_studio_text(
-    reading: Reading, line: int, data: Mapping[str, Any], results: Sequence[Mapping[str, Any]]
-) -> str:
-    """Returns the text of a task: of `--columns text=KEY`, the only text of its data, or one with a known name."""
+def _text_field(
+    reading: Reading,
+    tasks: Sequence[tuple[Mapping[str, Any], Sequence[tuple[Mapping[str, Any], str]]]],
+    names: Sequence[str],
+) -> str | None:
+    """Returns the field of the data that is the text, for the whole file; None if that is not known.
+
+    It is that of `--columns text=NAME`, the one in which the spans are found, the one that the results name, one with
+    a known name, or the only text. tasks: data of each task, and values of its results with the name of the field that
+    they are about; names: fields that hold texts.
+    """
     if "text" in reading.roles:
-        return text_of(data.get(reading.roles["text"]), f"data.{reading.roles['text']}")
-    names = [str(one["to_name"]) for one in results if "to_name" in one]
-    known = [name for name in (*names, *(pair[0] for pair in TEXT_NAMES)) if isinstance(data.get(name), str)]
-    texts = [key for key, value in data.items() if isinstance(value, str)]
-    kinds = {str(one.get("type")) for one in results} - {*_REGIONS, "choices", "relation"}
-    media = next((key for key in MEDIA if key in data), None)
-    if media is not None and not known:
-        found = f" ({', '.join(sorted(kinds))})" if kinds else ""
-        raise reading.wrong_project(line, f"this Label Studio project labels {media} files, not texts{found}", "data")
-    if not known and len(texts) != 1:
+        return reading.roles["text"]
+    exact, within, named = Counter[str](), Counter[str](), Counter[str]()
+    for data, results in tasks:
+        texts = {name: text for name in names if isinstance(text := data.get(name), str)}
+        for value, to_name in results:
+            named[to_name] += to_name in texts
+            part, start, end = value.get("text"), value.get("start"), value.get("end")
+            if isinstance(part, str) and part.strip():
+                exact.update(name for name, text in texts.items() if _is_at(text, start, end, part))
+                within.update(name for name, text in texts.items() if part in text)
+    for counts in (exact, within, named):
+        if counts.total():
+            return max(counts, key=lambda name: counts[name])
+    pairs = [pair for pair in TEXT_NAMES if set(pair) <= set(names)]
+    return pairs[0][0] if pairs else names[0] if len(names) == 1 else None
+
+
+def _is_at(text: str, start: Any, end: Any, part: str) -> bool:
+    return is_offset(start) and is_offset(end) and text[start:end] == part
+
+
+def _text_field_of_tasks(reading: Reading) -> str | None:
+    """The field of the text in a file of tasks."""
+    tasks: list[tuple[Mapping[str, Any], list[tuple[Mapping[str, Any], str]]]] = []
+    names: dict[str, None] = {}
+    for found in json_objects(reading):
+        if isinstance(found, RowError) or not isinstance(found[1].get("data"), dict):
+            continue
+        data, results = found[1]["data"], []
+        for entry in found[1].get("annotations", found[1].get("completions")) or []:
+            given = entry.get("result") if isinstance(entry, dict) else None
+            for result in given if isinstance(given, list) else []:
+                if isinstance(result, dict) and isinstance(result.get("value"), dict):
+                    results.append((result["value"], str(result.get("to_name"))))
+        tasks.append((data, results))
+        names |= dict.fromkeys(name for name, value in data.items() if isinstance(value, str))
+    return _text_field(reading, tasks, list(names))
+
+
+def _label_studio_text(
+    reading: Reading, line: int, data: Mapping[str, Any], results: Sequence[Mapping[str, Any]], name: str | None
+) -> str:
+    """Returns the text of a task, in the field `name` of its data. Raises InputError for data without texts."""
+    if name is None or (not isinstance(data.get(name), str) and "text" not in reading.roles):
+        media = next((key for key in MEDIA if key in data), None)
+        if media is not None:
+            kinds = {str(one.get("type")) for one in results} - {*_REGIONS, "choices", "relation"}
+            found = f" ({', '.join(sorted(kinds))})" if kinds else ""
+            raise reading.wrong_project(
+                line, f"this Label Studio project labels {media} files, not texts{found}", "data"
+            )
         if any(isinstance(value, list) for value in data.values()):
             raise reading.wrong_project(line, "this Label Studio project labels dialogs or lists, not texts", "data")
+    if name is None:
         listed = ", ".join(map(str, data)) or "none"
         raise InputError(
             f"{reading.path}:{line}: 'data': no key is known as the text, the keys are {listed}: name it with "
             "--columns text=NAME."
         )
-    return text_of(data[known[0] if known else texts[0]], f"data.{known[0] if known else texts[0]}")
+    return text_of(data.get(name), f"data.{name}")
 
 
 def _label_studio_annotation(reading: Reading, line: int, results: Sequence[Any]) -> Annotation:
@@ -231,8 +283,13 @@ def _cell(value: str) -> Any:
 def _min_columns(reading: Reading, rows: Sequence[Mapping[str, Any]]) -> tuple[str, list[str], list[str]]:
     """Returns the names of the text, of the columns with spans and of those with classes."""
     names = list(dict.fromkeys(name for row in rows for name in row))
-    texts = ["_data_text", *(pair[0] for pair in TEXT_NAMES)]
-    text = reading.roles.get("text") or next((name for name in texts if name in names), None)
+    if "_data_text" in names and "text" not in reading.roles:
+        text: str | None = "_data_text"
+    else:
+        cells = [[value for value in row.values() if _has_regions(value)] for row in rows]
+        regions = [[(one, "") for value in row for one in value if isinstance(one, dict)] for row in cells]
+        plain = [name for name in names if name not in _LS_META and any(isinstance(row.get(name), str) for row in rows)]
+        text = _text_field(reading, list(zip(rows, regions, strict=True)), plain)
     if text is None or text not in names:
         media = next((name for name in names if name in MEDIA), None)
         if media is not None and "text" not in reading.roles:

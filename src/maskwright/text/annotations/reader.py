@@ -29,6 +29,7 @@ ROLES = ("text", "label", "tag", "annotator", "overlap")
 OVERLAPS = ("longest", "error")
 SPANS, CLASSES = "spans", "classes"
 OUTSIDE = "O"
+UNKNOWN = ""  # `readers.sentence.MISSING`
 UNITS = ("characters", "UTF-16 units", "bytes")
 _QUOTED = 40  # characters of a text in a message
 
@@ -129,6 +130,7 @@ class AnnotationFile:
                 f"{self.path} ({self.format}) contains classes of texts and no spans: run maskwright finetune "
                 "classification to train on them."
             )
+        num_before = len(faults)
         faults += [*self.faults, *(self.span_faults if need_tags else ())]
         left_out = Counter(self.left_out)
         num_texts = num_spans = 0
@@ -155,6 +157,7 @@ class AnnotationFile:
             yield from self._texts(document, spans, left_out)
         if not num_texts and not faults and need_tags:
             raise InputError(f"{self.path} ({self.format}) has no annotated text: {_counted(left_out)}.")
+        left_out["bad rows"] += len({(fault.file, fault.line) for fault in faults[num_before:]})
         if num_texts:
             self._say(f"{plural(num_texts, 'text')}, {plural(num_spans, 'span')}", left_out, first_overlap)
 
@@ -172,6 +175,9 @@ class AnnotationFile:
             after = bisect_right(ends, span.start)  # the first word that ends in the span or after it
             left_out["spans without a word"] += after == len(words) or words[after][0] >= span.end
         tags = _bio_tags(words, own) if document.tags is None else [tag or OUTSIDE for tag in document.tags]
+        for number, tag in enumerate(tags if document.unknown else ()):
+            if tag == OUTSIDE and words[number] in document.unknown:
+                tags[number] = UNKNOWN
         pieces = _lines(text, own) if document.has_lines else [(0, len(text))]
         at = 0
         for begin, end in pieces:
@@ -239,6 +245,7 @@ class AnnotationFile:
             yield Record(document.file, document.line, named={"text": document.text, "label": label})
         if not num_texts and need_label and not num_faults:
             raise InputError(f"{self.path} ({self.format}) has no text with a class: {_counted(left_out)}.")
+        left_out["bad rows"] += num_faults
         if num_texts:
             self._say(plural(num_texts, "text") + (" with classes" if need_label else ""), left_out)
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from ...core.errors import RowError
 from ..formats.files import bare_suffix, file_format, read_lines
-from ..formats.json_array import read_values
 from ..formats.records import read_records
+from .document import json_values
 
 _SAMPLE = 200  # records in which a first label is looked for
 
@@ -48,16 +49,9 @@ def sample_of(path: Path) -> Sample:
             header = () if row is None or row.faults else [cell.strip() for cell in row.cells]
         return Sample(path, suffix, line, header)
     if kind == "jsonl":
-        return Sample(path, suffix, records=list(islice(_json_records(path), _SAMPLE)))
+        records = (found[1] for found in json_values(path) if not isinstance(found, RowError))
+        return Sample(path, suffix, records=list(islice(records, _SAMPLE)))
     return Sample(path, suffix)
 
 
 _OTHER_FILES = (".zip", ".tar", ".tgz", ".bz2", ".7z", ".rar", ".xlsx", ".xls", ".ods", ".doc", ".docx", ".pdf", ".odt")
-
-
-def _json_records(path: Path) -> Iterator[Any]:
-    """Yields the values of a .json file, or the objects of JSON lines that can be read."""
-    if bare_suffix(path) == ".json":
-        yield from (value for _, value in read_values(path))
-    else:
-        yield from (record.named for record in read_records(path, "jsonl") if not record.faults)

@@ -25,6 +25,8 @@ from .document import (
 )
 from .sample import Sample
 
+_UNKNOWN = "words whose entity tag is unknown, left out of training and scores"
+
 
 def is_spacy_v2(sample: Sample) -> bool:
     """Whether the records are documents with paragraphs of sentences."""
@@ -71,10 +73,9 @@ def _spacy_paragraph(part: Any, reading: Reading) -> Document:
     tags = [token.get("ner") for token in tokens]
     triples = list_of(part.get("entities"), "entities")
     if any(tag not in (None, "", "-") for tag in tags) and document.words is not None:
-        unknown = sum(tag in (None, "", "-") for tag in tags)
-        if unknown:
-            reading.left_out["words without a known entity tag, read as none"] += unknown
         kept = [(word, tag) for word, tag, form in zip(document.words, tags, forms, strict=False) if form.strip()]
+        document.unknown = frozenset(word for word, tag in kept if tag in (None, "", "-"))
+        reading.left_out[_UNKNOWN] += len(document.unknown)
         annotation.spans += _biluo_spans([tag for _, tag in kept], [word for word, _ in kept])
     else:
         for entry in triples:
@@ -230,9 +231,10 @@ def parse_docbin(reading: Reading) -> Parsed:
             yield document.fault(bad.column, bad.reason)
             continue
         has_tags = doc.has_annotation("ENT_IOB")
-        unknown = sum(token.ent_iob == 0 for token in doc)
-        if has_tags and unknown:
-            reading.left_out["words without a known entity tag, read as none"] += unknown
+        if has_tags:
+            tokens = [token for token in doc if token.ent_iob == 0 and not token.is_space]
+            document.unknown = frozenset((token.idx, token.idx + len(token)) for token in tokens)
+            reading.left_out[_UNKNOWN] += len(document.unknown)
         annotation.is_of_spans = has_tags or bool(annotation.spans)
         if annotation.is_of_spans or annotation.classes:
             document.annotations.append(annotation)

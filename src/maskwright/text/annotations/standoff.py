@@ -162,10 +162,11 @@ def parse_webanno(reading: Reading) -> Parsed:
         elif not line.text.startswith("#"):
             yield RowError(str(reading.path), line.number, None, "is no token: expected an ID as in 1-1, and a tab")
     layer, column = _webanno_layer(reading, layers, [cells for block in blocks for _, cells in block.rows])
+    width = layers[-1].column + len(layers[-1].features) if layers else 3
     seen: dict[str, int] = {}
     for block in blocks:
         try:
-            yield _annotated(reading, block, layer, column, seen)
+            yield _annotated(reading, block.of_width(width), layer, column, seen)
         except _BadLineError as bad:
             yield RowError(str(reading.path), bad.line, None, bad.reason)
 
@@ -251,14 +252,19 @@ class _Block:
     texts: list[str]
     rows: list[tuple[int, list[str]]]
 
+    def of_width(self, width: int) -> _Block:
+        """Returns itself. Raises _BadLineError for a line that lacks some of its columns."""
+        for line, cells in self.rows:
+            if len(cells) < width:
+                raise _BadLineError(line, f"has {len(cells)} columns, not {width}")
+        return self
+
     def document(self, file: str) -> tuple[Document, dict[str, Offsets]]:
         """Returns the sentence without annotations, and the offsets of each token or part by its ID."""
         tokens = [(line, cells) for line, cells in self.rows if "." not in cells[0]]
         forms: list[str] = []
         last = 0
         for line, cells in tokens:
-            if len(cells) < 3:
-                raise _BadLineError(line, f"has {len(cells)} columns, not id, offsets, word and one for each feature")
             form = _unescaped(cells[2])
             begin, end = _offsets(cells[1], line)
             length = len(form.encode("utf-16-le")) // 2

@@ -14,10 +14,9 @@ TEXT_NAMES: tuple[tuple[str, ...], ...] = (
     ("question", "context"),
     ("sentence",),
     ("source", "target"),
-    ("source",),
     ("prompt",),
     ("data",),
 )
-LABEL_NAMES = ("label", "score", "gold_label", "is_duplicate", "Quality")
+LABEL_NAMES = ("label", "labels", "score", "gold_label", "is_duplicate", "Quality")
 # A cell "quality" alone does not make a header: it may be a text.
 KNOWN_NAMES = frozenset(name.casefold() for names in (*TEXT_NAMES[:-1], LABEL_NAMES[:-1]) for name in names)

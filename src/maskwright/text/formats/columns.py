@@ -283,7 +283,9 @@ def _recognized_text(plain: Sequence[str], where: str) -> dict[str, str]:
     for names in TEXT_NAMES:
         if all(_has(plain, name) for name in names):
             return dict(zip(ROLES, (_find(plain, name, where) for name in names), strict=False))
-    return {}
+    # Beside a column that may be the text, "source" is where it is from.
+    others = [name for name in plain if name.casefold() not in ("id", *LABEL_NAMES)]
+    return {"text": others[0]} if [name.casefold() for name in others] == ["source"] else {}
 
 
 def _has(plain: Sequence[str], name: str) -> bool:

@@ -15,7 +15,8 @@ from itertools import islice
 
 from .files import Line
 
-DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars (|)"}
+_SAID_FIRST = re.compile(r'"?sep=(.)"?[,;\t]*\s*', re.IGNORECASE)
 LINES_SEEN = 200
 _CHARACTERS_SEEN = 1 << 18
 _STEADY = 0.95  # share of rows with as many columns as the first
@@ -48,19 +49,29 @@ def first_lines(lines: Iterator[Line]) -> list[Line]:
     return taken
 
 
+def said_delimiter(line: str) -> str | None:
+    """Returns the delimiter that a first line `sep=;` names, as Excel writes and reads it; None for any other line."""
+    match = _SAID_FIRST.fullmatch(line.lstrip("\ufeff"))
+    return match[1] if match is not None and match[1] in DELIMITERS else None
+
+
 def find_delimiter(lines: Sequence[str], own: str, known_names: frozenset[str]) -> str:
     """Returns the delimiter of a table: `own`, that of its file name, unless another one is evident.
 
     It is evident if it makes a recognized name of a cell of the first row, or if it gives all rows the same number of
-    columns and is not followed by spaces (as in prose), while `own` does not or is.
+    columns and is not followed by spaces (as in prose), while `own` does not or is. A bar, which also joins labels,
+    needs both: a recognized name, and the same number of columns in every row.
     """
     marks = [own, *(mark for mark in DELIMITERS if mark != own)]
     rows = {mark: _cells(lines, mark) for mark in marks}
     for mark, found in rows.items():
         first = [cell.strip().casefold() for cell in found[0]] if found else []
-        if (len(first) > 1 or mark == own) and known_names.intersection(first):
+        is_equal = mark != "|" or {len(row) for row in found} == {len(first)}
+        if (len(first) > 1 or mark == own) and is_equal and known_names.intersection(first):
             return mark
-    others = [mark for mark in marks[1:] if _is_steady(rows[mark]) and _tightness(lines, mark) >= _TIGHT]
+    others = [
+        mark for mark in marks[1:] if mark != "|" and _is_steady(rows[mark]) and _tightness(lines, mark) >= _TIGHT
+    ]
     if not others or (_is_steady(rows[own]) and (own == "\t" or _tightness(lines, own) > 0.5)):
         return own
     return others[0]

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ...core.errors import InputError
+from .column_names import KNOWN_NAMES
 from .files import open_bytes, reject_binary
 
 _SAMPLE_BYTES = 8192
@@ -45,13 +46,39 @@ def read_array(path: Path | str, key: str) -> Iterator[Any]:
 
 
 def read_values(path: Path | str) -> Iterator[tuple[int, Any]]:
-    """Yields number (from 1) and value of each entry of the file's top-level array; without one, of each of its values.
+    """Yields number (from 1) and value of each entry of the file's top-level array; without one, of each of its values,
+    or of the records in `{"data": [record, ...]}`.
 
     Exports often are one long line, so that a line would not tell entries apart. The file may be compressed. Raises as
-    `read_array`.
+    `read_array`, and InputError for an object of columns.
     """
     with _scanner(path) as scanner:
         yield from enumerate(scanner.values(), start=1)
+
+
+def _records_in(value: Any, name: str) -> list[Any]:
+    """Returns the records in a value that stands alone in a file: itself, or those in its `data`."""
+    if not isinstance(value, dict):
+        return [value]
+    data = value.get("data")
+    if isinstance(data, list) and data:
+        if all(isinstance(one, dict) and "paragraphs" not in one for one in data):  # else the layout of SQuAD
+            return data
+        if isinstance(value.get("columns"), list) and isinstance(data[0], list):
+            raise _of_columns(value["columns"], name)
+    if any(str(key).casefold() in KNOWN_NAMES and isinstance(one, (list, dict)) for key, one in value.items()) and (
+        {type(one) for one in value.values()} in ({list}, {dict}) and len({len(one) for one in value.values()}) == 1
+    ):
+        raise _of_columns(list(value), name)
+    return [value]
+
+
+def _of_columns(columns: Sequence[Any], name: str) -> InputError:
+    listed = ", ".join(map(str, columns))[:200]
+    return InputError(
+        f"{name} is an object of columns ({listed}), not of records: write one object for each row, with pandas "
+        'to_json(orient="records").'
+    )
 
 
 def has_entries(path: Path | str, key: str, within: str) -> bool:
@@ -124,7 +151,7 @@ class _Scanner:
         """Yields each entry of the array that begins here, or each value."""
         if self.next_character(needed=False) != "[":
             while self.next_character(needed=False):
-                yield self.value()
+                yield from _records_in(self.value(), self.name)
             return
         yield from self.items()
         if self.next_character(needed=False):

@@ -23,7 +23,7 @@ from ...core.errors import InputError, MissingExtraError, RowError
 from .cells import json_kind
 from .class_names import class_names, named_value
 from .column_names import KNOWN_NAMES
-from .dialect import DELIMITERS, Dialect, find_delimiter, first_lines, is_quoted
+from .dialect import DELIMITERS, Dialect, find_delimiter, first_lines, is_quoted, said_delimiter
 from .files import MAX_LINE_BYTES, PACKINGS, Line, Meter, bare_suffix, open_bytes, read_lines
 from .json_array import RepeatedKeyError, deduplicated, read_values
 
@@ -75,8 +75,10 @@ def read_literal(path: Path | str) -> Iterator[Record]:
 def _read_delimited(path: Path | str, kind: str, lines: Iterator[Line], dialect: Dialect) -> Iterator[Record]:
     own = "\t" if kind == "tsv" else ","
     head = first_lines(lines)
+    said = said_delimiter(head[0].text) if head else None
+    del head[: said is not None]
     texts = [line.text for line in head if not line.fault]
-    dialect.delimiter = find_delimiter(texts, own, KNOWN_NAMES)
+    dialect.delimiter = said or find_delimiter(texts, own, KNOWN_NAMES)
     if dialect.delimiter != own:
         dialect.remarks.append(f"{path}: the columns are separated by {DELIMITERS[dialect.delimiter]}.")
     lines = chain(head, lines)

@@ -90,7 +90,10 @@ def is_table_of_texts(path: Path) -> bool:
 
 
 def _scan(path: Path, columns: Mapping[str, str], faults: list[RowError]) -> Iterator[Row]:
-    yield from scan_texts(path, columns or None, faults, need_label=has_annotations(path, CLASSES, columns))[1]
+    found, rows = scan_texts(path, columns or None, faults, need_label=has_annotations(path, CLASSES, columns))
+    yield from rows
+    for remark in found.remarks:
+        note(remark)
 
 
 READER = Reader(

@@ -17,7 +17,7 @@ from ..formats.files import STDIN, bare_suffix, file_format
 from ..formats.json_array import has_entries, read_array, starts_with
 from ..formats.records import Record, json_kind, read_records
 from .answer_positions import find_answer, position_error
-from .flat_questions import check_roles, is_question_table, question_records
+from .flat_questions import check_roles, has_questions, is_question_table, question_records
 from .reader import Reader
 
 
@@ -119,6 +119,20 @@ def is_questions(path: Path | str) -> bool:
     return first is not None and bool({"answers", "is_impossible"} & set(first.named)) and "text" not in first.named
 
 
+def _has_squad_layout(path: Path | str, columns: Mapping[str, str] | None) -> bool:
+    """Whether a file has the layout of SQuAD, or is an object of no other layout."""
+    if str(path) == STDIN or bare_suffix(path) != ".json" or starts_with(path) == "[":
+        return False
+    if has_entries(path, "data", "paragraphs"):
+        return True
+    try:
+        first = next(read_records(path, "jsonl"), None)
+        names = [] if first is None else list(first.named)
+        return not has_questions(names) and set(names).isdisjoint((columns or {}).values())
+    except InputError:  # no JSON: said with the layout that is expected
+        return True
+
+
 def scan_questions(
     path: Path | str,
     faults: list[RowError],
@@ -128,7 +142,7 @@ def scan_questions(
 ) -> Iterator[Question]:
     """Yields valid questions while reading, with one paragraph in memory at a time; errors are added to `faults`."""
     check_roles(columns)
-    if str(path) != STDIN and bare_suffix(path) == ".json" and starts_with(path) != "[":
+    if _has_squad_layout(path, columns):
         if columns:
             raise InputError(f"{path} has the layout of SQuAD, which has no columns to map: remove --columns.")
         records = _squad_records(path)
