@@ -56,6 +56,7 @@ UNIVERSAL_NER = "# sent_id = 1\n# text = Ada left\n1\tAda\tB-PER\t-\tkim\n2\tlef
         ("1 B-X\n2 O\n", [("1", "2")], [("B-X", "O")]),
         ("1 O\n3 O\n", [("1", "3")], [("O", "O")]),
         ("#\tO\nAda\tB-PER\n", [("#", "Ada")], [("O", "B-PER")]),
+        ("Ada B-PER\n# O\n# 1 B-PER\n", [("Ada", "#")], [("B-PER", "O")]),
         ("#\tO\n\n#\tB-X\n", [("#",), ("#",)], [("O",), ("B-X",)]),
     ],
 )

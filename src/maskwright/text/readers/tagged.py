@@ -1,10 +1,10 @@
 """Reads tagged sentences from CoNLL columns or JSON lines, plain or compressed, and reports all bad rows at once.
 
 In CoNLL columns each line is a word: the token first and the tag last, or as in `--columns token=0,tag=1`. A blank line
-ends a sentence; lines that begin with "# " are comments, and so is -DOCSTART-. Columns are separated by tabs, or by
-whitespace in lines without a tab. Where the first column counts the words of each sentence, as in GermEval 2014 and
-Universal NER, the token is the second. `conllu` reads the columns of CoNLL-U. A JSON line is a sentence: {"tokens":
-[...], "tags": [...]}.
+ends a sentence; lines that begin with "# " are comments (not "# O", the token #), and so is -DOCSTART-. Columns are
+separated by tabs, or by whitespace in lines without a tab. Where the first column counts the words of each sentence, as
+in GermEval 2014 and Universal NER, the token is the second. `conllu` reads the columns of CoNLL-U. A JSON line is a
+sentence: {"tokens": [...], "tags": [...]}.
 """
 
 from __future__ import annotations
@@ -151,7 +151,8 @@ class _Layout:
     def is_comment(self, line: Line, is_first: bool) -> bool:
         """Whether a line is a comment; is_first: it is at the head of a sentence, where `#` and a tab may begin one."""
         if line.text.startswith("# "):
-            return True
+            cells = _cells(line.text)
+            return len(cells) != self.width or re.match(r"O$|[BIESLUMW]-", cells[-1]) is None
         is_other = self.is_numbered or len(_cells(line.text)) != self.width > 0
         return is_first and line.text.startswith("#\t") and is_other
 
