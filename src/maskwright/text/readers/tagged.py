@@ -27,7 +27,17 @@ from .conllu import ENDINGS, ConlluReader, conllu_columns
 from .reader import Reader
 from .sentence import MISSING, Sentence, as_sentences
 
-__all__ = ["MISSING", "READER", "Sentence", "TaggedTable", "as_sentences", "is_tagged", "read_tagged", "tag_column"]
+__all__ = [
+    "MISSING",
+    "READER",
+    "Sentence",
+    "TaggedTable",
+    "as_sentences",
+    "column_facts",
+    "is_tagged",
+    "read_tagged",
+    "tag_column",
+]
 
 ROLES = ("token", "tag", "classes")
 CONLL_ENDINGS = (".conll", *ENDINGS, ".iob", ".iob2", ".bio", ".bioes", ".ner", ".pos")
@@ -277,6 +287,18 @@ def _conllu_lines(path: Path | str) -> tuple[Sequence[str] | None, Iterator[Line
         if line.text.strip() and not line.text.startswith("#"):
             break
     return conllu_columns(str(path), head), chain(head, lines)
+
+
+def column_facts(path: Path | str, columns: Mapping[str, str]) -> tuple[str, str] | None:
+    """Returns the format of a file with columns, and which are read and what is left out; None for other files."""
+    if file_format(path, default="conll") not in ("conll", "txt", "tsv"):
+        return None
+    names, lines = _conllu_lines(path)
+    if names is not None:
+        return ConlluReader(names, columns, False, str(path)).facts(lines)
+    layout = _find_layout(str(path), list(islice(lines, _SAMPLE_LINES)), columns)
+    token, tag = (place % layout.width for place in (layout.token, layout.tag))
+    return "CoNLL columns", f"tokens are in column {token}, tags in column {tag} (counted from 0)"
 
 
 def tag_column(path: Path | str, columns: Mapping[str, str]) -> int:
