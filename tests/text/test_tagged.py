@@ -65,7 +65,8 @@ def test_a_column_that_counts_the_words_is_no_token(tmp_path, text, words, tags)
     rows = read_tagged(path).rows
     assert ([row.words for row in rows], [row.tags for row in rows]) == (words, tags)
     if text == GERMEVAL:
-        assert [row.line for row in rows] == [2, 6]
+        assert [row.line for row in rows] == [2, 6] and is_tagged(write(tmp_path / "a.tsv", text))
+        assert not is_tagged(write(tmp_path / "b.tsv", "1\tgood\tO\n2\tbad\tB\n"))  # a table
         assert read_tagged(path, columns={"token": "1", "tag": "3"}).rows[0].tags == ("O", "B-LOC")
 
 

@@ -132,15 +132,21 @@ def _table(
 
 
 def is_tagged(path: Path | str, columns: Mapping[str, str] | None = None) -> bool:
-    """Whether a file contains tagged words: CoNLL columns by its name, JSON lines with tokens, or labeled spans."""
-    if has_annotations(path, SPANS, columns):
-        return True
-    if set(columns or {}) & set(ROLES):
+    """Whether a file contains tagged words: CoNLL columns, JSON lines with tokens, or labeled spans.
+
+    CoNLL columns are known by the name of the file, in .tsv by words that are counted.
+    """
+    if has_annotations(path, SPANS, columns) or set(columns or {}) & set(ROLES):
         return True
     name = Path(path).name.lower()
     if any(name.removesuffix(packing).endswith(CONLL_ENDINGS) for packing in ("", ".gz", ".xz", ".zst")):
         return True
-    if not Path(path).is_file() or file_format(path, default="txt") != "jsonl":
+    if not Path(path).is_file():
+        return False
+    kind = file_format(path, default="txt")
+    if kind == "tsv":
+        return _counts_words(path)
+    if kind != "jsonl":
         return False
     first = next(read_records(path, "jsonl"), None)
     return first is not None and "tokens" in first.named and "text" not in first.named
@@ -201,6 +207,19 @@ def _find_layout(file: str, head: Sequence[Line], roles: Mapping[str, str]) -> _
             f"{width - 2} contains tags of entities: choose one, as in --columns token=1,tag=2."
         )
     return _Layout(token, tag, width, is_numbered)
+
+
+def _counts_words(path: Path | str) -> bool:
+    """Whether a .tsv file contains sentences with counted words and tags of entities, as GermEval 2014 does."""
+    head = list(islice(read_lines(path), _SAMPLE_LINES))
+    if all(line.text.strip() for line in head):
+        return False  # a table has no blank lines
+    try:
+        layout = _find_layout(str(path), head, {})
+    except InputError:
+        return False
+    rows = [_cells(line.text) for line in head if line.text.strip() and not line.text.startswith("#")]
+    return layout.is_numbered and _are_entity_tags([row[layout.tag] for row in rows if len(row) == layout.width > 2])
 
 
 def _are_entity_tags(cells: Sequence[str]) -> bool:
