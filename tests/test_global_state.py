@@ -108,8 +108,11 @@ def made(tmp_path_factory):
     tokenizer().save(root / "tok")
     corpus(root)
     labeled(root / "rows.tsv", 24, 1)
-    (root / "rows.csv").write_text("text,label\n" + "".join(f"the old {w},{w}\n" for w in ("cat", "tree") * 8))
-    (root / "rows.conll").write_text("cats\tB-A\nchase\tO\n\ndogs\tB-A\nsit\tO\n\n" * 8)
+    (root / "rows.csv").write_text(
+        "text,label\n" + "".join(f"the {n} {w},{w}\n" for n in range(8) for w in ("cat", "tree"))
+    )
+    lines = [f"cats\tB-A\n{n}\tO\n\ndogs\tB-A\n{n}\tO\n\n" for n in range(8)]
+    (root / "rows.conll").write_text("".join(lines))
     return root
 
 

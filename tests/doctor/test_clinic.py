@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 
 import numpy as np
 import pytest
@@ -212,6 +213,26 @@ def test_tags_their_spelling_and_those_that_training_lacks(tmp_path):
     assert found.to_json()["labels"] == {"PER": 22, "LOC": 1}
     write_fixed(found, tmp_path / "f.conll")
     assert (tmp_path / "f.conll").read_text() == text + "odd\tI-LOC\nword\tO\n\n" + sentence.format("twice", "said")
+
+
+RANGE = "1-2\tdel\t_\t_\t_\t_\t_\t_\t_\t_\n"
+WORDS = "1\tde\t_\tADP\t_\t_\t0\troot\t_\t_\n2\tel\t_\tDET\t_\t_\t1\tdep\t_\tNER=B-X\n"
+EMPTY = "2.1\ty\t_\t_\t_\t_\t_\t_\t0:x\t_\n"
+CONLLU = f"# text = del\n{RANGE}{WORDS}{EMPTY}\n{WORDS}{EMPTY}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "tag", "format", "read"),
+    [
+        ("a.conllu", CONLLU, "", "CoNLL-U", "1 range of multiword tokens and 2 empty nodes are left out; the tags are"),
+        ("a.conllu", CONLLU, "MISC:NER", "CoNLL-U", "tags MISC:NER;.*the tags are BIO"),
+        ("a.iob2", "1 Al B-X - k\n2 is O - k\n\n1 Bo O - k\n", "", "CoNLL columns", "column 1, tags in column 2.*BIO"),
+    ],
+)
+def test_the_columns_that_are_read_and_what_is_left_out_are_told(tmp_path, name, text, tag, format, read):
+    (tmp_path / name).write_text(text)
+    facts = examine(tmp_path / name, columns={"tag": tag} if tag else {}).to_json()["files"][0]
+    assert facts["format"] == format and re.search(read, facts["read"])
 
 
 def test_the_scheme_of_tags_and_words_without_one_are_told(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -13,7 +15,8 @@ from maskwright.inspect.differences import differences
 from maskwright.inspect.one_word import one_word_changes
 from maskwright.inspect.outputs import output_of, predict
 from maskwright.inspect.reading import read
-from maskwright.inspect.reasons import explain
+from maskwright.inspect.reasons import explain, words_of
+from maskwright.text.segmenters import segment
 
 LABELS = ["no", "maybe", "yes"]
 TEXT = "the cat sat on the mat"
@@ -44,6 +47,13 @@ def test_every_kind_of_output_is_explained(kind):
     assert found.attention.sum(axis=1) == pytest.approx(1, abs=1e-5)
     assert json["removal"]["scores"]["occlusion"][0] == pytest.approx(found.score, rel=1e-5)
     assert "MASK" not in {one["word"] for one in json["words"]}
+
+
+def test_the_words_of_a_tagger_are_those_of_its_segmenter():
+    reading = read(tiny("tagging", labels=TAGS), "the cat, sat")
+    output = output_of(reading, start=4, segment=partial(segment, segmenter="spaces"))
+    assert [word.word for word in words_of(output)] == ["the", "cat,", "sat"]
+    assert [word.word for word in words_of(output.again(reading))] == ["the", "cat,", "sat"]
 
 
 def test_occlusion_is_the_score_of_the_text_with_a_masked_word():

@@ -36,6 +36,48 @@ def test_columns_are_chosen_by_position(tmp_path):
     assert rows[0].tags == ("NNP", "X")
 
 
+GERMEVAL = "#\thttps://example.org/1 [2009-10-17]\n1\tUni\tB-ORG\tO\n2\tBern\tI-ORG\tB-LOC\n\n#\tx\n1\t#\tO\tO\n"
+UNIVERSAL_NER = "# sent_id = 1\n# text = Ada left\n1\tAda\tB-PER\t-\tkim\n2\tleft\tO\t-\tkim\n\n1\t2\tO\t-\tkim\n"
+
+
+@pytest.mark.compatibility(
+    "GermEval 2014, Universal NER",
+    theirs="the first column counts the words, the second contains them, then come outer and inner entities, or an "
+    "annotator; `#` and a tab begin a comment",
+    ours="the word and the outer entity are read, and comments are left out",
+)
+@pytest.mark.parametrize(
+    ("text", "words", "tags"),
+    [
+        (GERMEVAL, [("Uni", "Bern"), ("#",)], [("B-ORG", "I-ORG"), ("O",)]),
+        (UNIVERSAL_NER, [("Ada", "left"), ("2",)], [("B-PER", "O"), ("O",)]),
+        ("1 Ada NNP B-PER\n2 left VBD O\n", [("Ada", "left")], [("B-PER", "O")]),
+        ("1 Ada NNP\n2 left VBD\n", [("Ada", "left")], [("NNP", "VBD")]),
+        ("1 B-X\n2 O\n", [("1", "2")], [("B-X", "O")]),
+        ("1 O\n3 O\n", [("1", "3")], [("O", "O")]),
+        ("#\tO\nAda\tB-PER\n", [("#", "Ada")], [("O", "B-PER")]),
+        ("Ada B-PER\n# O\n# 1 B-PER\n", [("Ada", "#")], [("B-PER", "O")]),
+        ("#\tO\n\n#\tB-X\n", [("#",), ("#",)], [("O",), ("B-X",)]),
+    ],
+)
+def test_a_column_that_counts_the_words_is_no_token(tmp_path, text, words, tags):
+    path = write(tmp_path / "a.iob2", text)
+    rows = read_tagged(path).rows
+    assert ([row.words for row in rows], [row.tags for row in rows]) == (words, tags)
+    if text == GERMEVAL:
+        assert [row.line for row in rows] == [2, 6] and is_tagged(write(tmp_path / "a.tsv", text))
+        assert not is_tagged(write(tmp_path / "b.tsv", "1\tgood\tO\n2\tbad\tB\n"))  # a table
+        assert read_tagged(path, columns={"token": "1", "tag": "3"}).rows[0].tags == ("O", "B-LOC")
+
+
+def test_words_without_tags_may_be_counted(tmp_path):
+    path = write(tmp_path / "a.conll", "1 Ada\n2 left\n")
+    row = read_tagged(path, need_tags=False).rows[0]
+    assert (row.words, row.tags) == (("Ada", "left"), None)
+    with pytest.raises(RowErrors, match="a number and a word"):
+        read_tagged(path)
+
+
 def test_spaces_separate_where_there_is_no_tab(tmp_path):
     rows = read_tagged(write(tmp_path / "a.ner", "New NNP  B-LOC\nYork NNP I-LOC\n")).rows
     assert rows[0].words == ("New", "York")
@@ -99,6 +141,7 @@ def test_a_bad_object_says_why(tmp_path, value, reason):
         ("a.conll", "a b\n", {"tag": "ner"}, "by position"),
         ("a.conll", "a b\n", {"label": "1"}, "Unknown column role 'label'"),
         ("a.csv", "a,b\n", {}, "is a table"),
+        ("a.conll", "1 Ada Ada NNP\n2 left leave VBD\n", {}, "token=1,tag=2"),
     ],
 )
 def test_what_cannot_be_read_is_one_sentence(tmp_path, name, text, columns, message):

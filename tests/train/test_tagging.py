@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -75,9 +76,10 @@ def test_it_learns_entities_and_leaves_a_model_that_says_the_same(tmp_path: Path
 
 
 def test_part_of_speech_tags_are_scored_by_word(tmp_path: Path):
-    rows = "the\tDET\ncat\tNOUN\nis\tVERB\n\ncat\tNOUN\nthe\tDET\n"
+    tags = {"the": "DET", "cat": "NOUN", "is": "VERB"}
+    texts = [words for length in (2, 3) for words in product(tags, repeat=length)][:30]  # no text twice
     path = tmp_path / "pos.conll"
-    path.write_text("\n".join([rows] * 12), encoding="utf-8")
+    path.write_text("\n".join("".join(f"{one}\t{tags[one]}\n" for one in words) for words in texts), "utf-8")
     Tokenizer.train_from_iterator(iter(["the cat is"] * 3), kind="wordpiece", vocab_size=40).save(tmp_path / "tok")
     result = finetune(tagging(tmp_path, train=path, dev=None, epochs=4, seeds=2))
     assert result.main_metric == "accuracy"

@@ -21,6 +21,7 @@ from ..text.annotations.reader import find_annotations
 from ..text.fingerprints import RowFingerprints, near_pairs
 from ..text.formats.files import bare_suffix
 from ..text.readers.reader import Reader, find_reader
+from ..text.readers.tagged import column_facts
 from . import labels, questions, tags
 from .choices import ChoiceStatistics
 from .findings import Faults, Finding, in_order
@@ -48,7 +49,7 @@ _TRAINING_ONLY = ("few-rows", "uneven-classes", "empty-sentences")  # these do n
 class FileStatistics:
     """Row fingerprints and statistics of one file.
 
-    format: name of its format; summary: what was read of an annotation file and what was left out.
+    format: name of its format; summary: what was read of an annotation file or of columns, and what was left out.
     """
 
     file: str
@@ -185,6 +186,9 @@ def _examine(path: Path, reader: Reader, roles: Mapping[str, str], tokenizer: To
     annotated = find_annotations(path, roles)
     seen.format = bare_suffix(path).removeprefix(".") if annotated is None else annotated.format
     seen.summary = "" if annotated is None else annotated.summary
+    if annotated is None and isinstance(seen.kind, Tags) and (facts := column_facts(path, roles)) is not None:
+        seen.format = facts[0]
+        seen.summary = f"{name} ({facts[0]}): {facts[1]}; {seen.kind.described}."
     return seen
 
 

@@ -35,6 +35,11 @@ class Tags:
         """Scheme and spelling of the tags; None for plain tags. Ask after the last row."""
         return find_notation(self.counts, [row.tags or () for row in self.rows])
 
+    @property
+    def described(self) -> str:
+        """The scheme of the tags, in a clause."""
+        return f"the tags are {self.notation.description if self.notation else 'plain, without entities'}"
+
     @cached_property
     def _reading(self) -> Reading:
         assert self.notation is not None

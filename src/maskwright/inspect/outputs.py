@@ -7,8 +7,8 @@ and from those of every layer below.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -20,6 +20,7 @@ from ..data.batch import Batch
 from ..models.heads import SequenceClassificationHead, SpanHead, TokenClassificationHead, TokenCrfHead
 from ..models.model import tokenizer_of
 from ..text.word_boundaries import whole_words, word_edges
+from ..text.words import Span, split_words
 from .reading import TokenizedText
 
 MASKED_LM_HEADS = ("mlm", "pretraining")
@@ -31,12 +32,14 @@ NO_ANSWER = "no answer"
 class Output(ABC):
     """One output of a model for a text that was read.
 
-    places: tokens whose hidden states the head reads (all, if it reads their mean); temperature: divides the logits.
+    places: tokens whose hidden states the head reads (all, if it reads their mean); temperature: divides the logits;
+    segment: finds the words of a text.
     """
 
     reading: TokenizedText
     places: tuple[int, ...]
     temperature: float = 1.0
+    segment: Callable[[str], Sequence[Span]] = split_words
 
     @abstractmethod
     def logits(self, hidden: Tensor, pack: Batch) -> Tensor:
@@ -186,7 +189,7 @@ class TagOutput(Output):
 
     def again(self, reading: TokenizedText, shift: int = 0) -> Output:
         """Return the tag of the same word in another text."""
-        return TagOutput(reading, (_token_at(reading, self.span[1] + shift),), self.temperature)
+        return replace(self, reading=reading, places=(_token_at(reading, self.span[1] + shift),))
 
 
 class SpanOutput(Output):
@@ -246,12 +249,19 @@ class SpanOutput(Output):
         return SpanOutput(reading, (0,), self.temperature)
 
 
-def output_of(reading: TokenizedText, place: int = 0, start: int = 0, temperature: float = 1.0) -> Output:
+def output_of(
+    reading: TokenizedText,
+    place: int = 0,
+    start: int = 0,
+    temperature: float = 1.0,
+    segment: Callable[[str], Sequence[Span]] = split_words,
+) -> Output:
     """Return the output to explain.
 
     place: for a masked language model the number of the mask, from 0; start: for a tagger, a character of the word;
-    temperature: of a calibrated classifier. Raises InputError for models without such an output, for a mask or word
-    that is not in the text, for a question without context, and for a tagger that decodes all tags jointly.
+    temperature: of a calibrated classifier; segment: finds the words for a tagger, `Tagging.segment`. Raises InputError
+    for models without such an output, for a mask or word that is not in the text, for a question without context, and
+    for a tagger that decodes all tags jointly.
     """
     model = reading.model
     if model.graph_precision is not None:
@@ -264,7 +274,7 @@ def output_of(reading: TokenizedText, place: int = 0, start: int = 0, temperatur
     if isinstance(model.head, TokenCrfHead):
         raise InputError("This tagger decodes the tags of a sentence jointly (CRF): single tags cannot be explained.")
     if isinstance(model.head, TokenClassificationHead):
-        return TagOutput(reading, (_token_at(reading, start),))
+        return TagOutput(reading, (_token_at(reading, start),), segment=segment)
     if isinstance(model.head, SpanHead):
         if reading.source.text_pair is None:
             raise InputError("An answer needs a question and a context: pass both as a pair.")

@@ -17,7 +17,6 @@ import torch
 
 from ..core.errors import InputError
 from ..core.randomness import generator
-from ..text.words import split_words
 from .attribution import Attribution, attribute_output, baseline_of, embeddings_of, logits_of
 from .outputs import MASKED_LM_HEADS, Output, SpanOutput
 
@@ -202,7 +201,7 @@ def words_of(output: Output) -> tuple[Word, ...]:
     is_removable = baseline_of(output, neutral_for(output), vectors).ne(vectors).any(dim=-1).tolist()
     found = []
     for number, text in enumerate((source.text, source.text_pair or "")):
-        for start, end in split_words(text):
+        for start, end in output.segment(text):
             tokens = tuple(
                 index
                 for index, (first, last) in enumerate(source.offsets)

@@ -12,6 +12,8 @@ from ...inspect.one_word import one_word_changes
 from ...inspect.outputs import Output, output_of
 from ...inspect.reading import read
 from ...inspect.reasons import MAX_TOKENS, explain
+from ...tasks.tagging.task import Tagging
+from ...text.words import split_words
 from ..model_registry import Studio
 from ..requests import Here, Json, LongText, Name, RequestModel, body
 
@@ -71,5 +73,7 @@ def _output(studio: Studio, asked: WhyRequest) -> Output:
     most = min(room, MAX_TOKENS + 1)  # one more is rejected, with the number
     if is_masked:
         return output_of(read(found.model, text, max_length=most), asked.place)
-    fitted = found.predictor.task.temperature
-    return output_of(read(found.model, text, max_length=most), 0, asked.start, 1.0 if fitted is None else fitted.value)
+    task = found.predictor.task
+    temperature = 1.0 if task.temperature is None else task.temperature.value
+    segment = task.segment if isinstance(task, Tagging) else split_words
+    return output_of(read(found.model, text, max_length=most), 0, asked.start, temperature, segment)

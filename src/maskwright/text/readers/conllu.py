@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, chain, pairwise
 
 from ...core.errors import InputError, RowError
+from ...core.plural import plural
 from ..formats.cells import read_text
 from ..formats.files import Line
 from ..words import Span
@@ -112,6 +113,21 @@ class ConlluReader:
                 block, comments = [], {}
         if self.need_tags and num_found:
             self._check_tags(num_tagged)
+
+    def facts(self, lines: Iterable[Line]) -> tuple[str, str]:
+        """Returns the name of the format, and which columns are read and which lines are left out."""
+        ids = [] if self.id is None else [line.text.split("\t") for line in lines if not line.text.startswith("#")]
+        found = [_ID.fullmatch(cells[self.id]) for cells in ids if self.id is not None and len(cells) > self.id]
+        ranges = sum(id is not None and id[2] is not None for id in found)
+        empty = sum(id is not None and "." in id[0] for id in found)
+        names = [
+            f"{cell.column}:{cell.attribute}" if cell.attribute else cell.column for cell in (self.token, self.tag)
+        ]
+        left_out = f"{plural(ranges, 'range')} of multiword tokens and {plural(empty, 'empty node')}"
+        return (
+            "CoNLL-U" if self.names == CONLLU else "CoNLL-U Plus",
+            f"words are {names[0]}, tags {names[1]}; {left_out} are left out",
+        )
 
     def _check_tags(self, num_tagged: int) -> None:
         """Raises InputError for a column or an attribute without any value."""

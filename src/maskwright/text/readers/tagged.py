@@ -1,16 +1,18 @@
 """Reads tagged sentences from CoNLL columns or JSON lines, plain or compressed, and reports all bad rows at once.
 
 In CoNLL columns each line is a word: the token first and the tag last, or as in `--columns token=0,tag=1`. A blank line
-ends a sentence; lines that begin with "# " are comments, and so is -DOCSTART-. Columns are separated by tabs, or by
-whitespace in lines without a tab. `conllu` reads the columns of CoNLL-U. A JSON line is a sentence: {"tokens": [...],
-"tags": [...]}.
+ends a sentence; lines that begin with "# " are comments (not "# O", the token #), and so is -DOCSTART-. Columns are
+separated by tabs, or by whitespace in lines without a tab. Where the first column counts the words of each sentence, as
+in GermEval 2014 and Universal NER, the token is the second. `conllu` reads the columns of CoNLL-U. A JSON line is a
+sentence: {"tokens": [...], "tags": [...]}.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +27,24 @@ from .conllu import ENDINGS, ConlluReader, conllu_columns
 from .reader import Reader
 from .sentence import MISSING, Sentence, as_sentences
 
-__all__ = ["MISSING", "READER", "Sentence", "TaggedTable", "as_sentences", "is_tagged", "read_tagged", "tag_column"]
+__all__ = [
+    "MISSING",
+    "READER",
+    "Sentence",
+    "TaggedTable",
+    "as_sentences",
+    "column_facts",
+    "is_tagged",
+    "read_tagged",
+    "tag_column",
+]
 
 ROLES = ("token", "tag", "classes")
 CONLL_ENDINGS = (".conll", *ENDINGS, ".iob", ".iob2", ".bio", ".bioes", ".ner", ".pos")
 DOCUMENT_MARK = "-DOCSTART-"
+_SAMPLE_LINES = 2000  # these determine the columns
+_ENTITY_TAG = re.compile(r"O|[BIESLUMW]([-_:/|].+)?|.+[-_:/|][BIESLUMW]", re.IGNORECASE)
+_UNTAGGED = ("-", "_")
 
 
 @dataclass(frozen=True)
@@ -117,21 +132,99 @@ def _table(
 
 
 def is_tagged(path: Path | str, columns: Mapping[str, str] | None = None) -> bool:
-    """Whether a file contains tagged words: CoNLL columns by its name, JSON lines with tokens, or labeled spans."""
-    if has_annotations(path, SPANS, columns):
-        return True
-    if set(columns or {}) & set(ROLES):
+    """Whether a file contains tagged words: CoNLL columns, JSON lines with tokens, or labeled spans.
+
+    CoNLL columns are known by the name of the file, in .tsv by words that are counted.
+    """
+    if has_annotations(path, SPANS, columns) or set(columns or {}) & set(ROLES):
         return True
     name = Path(path).name.lower()
     if any(name.removesuffix(packing).endswith(CONLL_ENDINGS) for packing in ("", ".gz", ".xz", ".zst")):
         return True
-    if not Path(path).is_file() or file_format(path, default="txt") != "jsonl":
+    if not Path(path).is_file():
+        return False
+    kind = file_format(path, default="txt")
+    if kind == "tsv":
+        return _counts_words(path)
+    if kind != "jsonl":
         return False
     first = next(read_records(path, "jsonl"), None)
     return first is not None and "tokens" in first.named and "text" not in first.named
 
 
 Parsed = Sentence | list[RowError]
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Columns of a CoNLL file: places of token and tag, number of columns, and whether the first counts the words."""
+
+    token: int
+    tag: int
+    width: int
+    is_numbered: bool
+
+    def is_comment(self, line: Line, is_first: bool) -> bool:
+        """Whether a line is a comment; is_first: it is at the head of a sentence, where `#` and a tab may begin one."""
+        if line.text.startswith("# "):
+            cells = _cells(line.text)
+            return len(cells) != self.width or re.match(r"O$|[BIESLUMW]-", cells[-1]) is None
+        is_other = self.is_numbered or len(_cells(line.text)) != self.width > 0
+        return is_first and line.text.startswith("#\t") and is_other
+
+
+def _cells(text: str) -> list[str]:
+    return text.split("\t") if "\t" in text else text.split()
+
+
+def _find_layout(file: str, head: Sequence[Line], roles: Mapping[str, str]) -> _Layout:
+    """Returns the columns of a file. head: its first lines. Raises InputError if the tag must be chosen."""
+    rows: list[list[str]] = []
+    numbers: list[int] = []  # of the words in their sentences
+    count = 0
+    for line in head:
+        if not line.text.strip() or line.text.startswith(DOCUMENT_MARK):
+            count = 0
+        elif line.fault is None and not (count == 0 and line.text.startswith("#")):
+            count += 1
+            rows.append(_cells(line.text))
+            numbers.append(count)
+    width = len(rows[0]) if rows else 0
+    whole = [row for row in rows if len(row) == width]
+    tagged = [place for place in range(1, width) if _are_entity_tags([row[place] for row in whole])]
+    is_numbered = max(numbers, default=0) > 1 and all(
+        row[0] == str(number) for row, number in zip(rows, numbers, strict=True)
+    )
+    is_numbered = is_numbered and not (width == 2 and tagged)  # then it is a token and its tag
+    token = _position(roles.get("token", "1" if is_numbered and width > 1 else "0"))
+    if "tag" in roles or not is_numbered or token != 1 or width <= 3:
+        return _Layout(token, _position(roles.get("tag", "-1")), width, is_numbered)
+    # The outer entities of GermEval 2014 are in the column after the word, the inner ones in the last.
+    tag = next((place for place in (2, width - 1) if place in tagged), tagged[0] if len(tagged) == 1 else None)
+    if tag is None:
+        raise InputError(
+            f"{file}: the first column counts the words and the second contains them, but none of the other "
+            f"{width - 2} contains tags of entities: choose one, as in --columns token=1,tag=2."
+        )
+    return _Layout(token, tag, width, is_numbered)
+
+
+def _counts_words(path: Path | str) -> bool:
+    """Whether a .tsv file contains sentences with counted words and tags of entities, as GermEval 2014 does."""
+    head = list(islice(read_lines(path), _SAMPLE_LINES))
+    if all(line.text.strip() for line in head):
+        return False  # a table has no blank lines
+    try:
+        layout = _find_layout(str(path), head, {})
+    except InputError:
+        return False
+    rows = [_cells(line.text) for line in head if line.text.strip() and not line.text.startswith("#")]
+    return layout.is_numbered and _are_entity_tags([row[layout.tag] for row in rows if len(row) == layout.width > 2])
+
+
+def _are_entity_tags(cells: Sequence[str]) -> bool:
+    """Whether all cells are tags of entities, or no tag, and not all are no tag."""
+    return not set(cells) <= set(_UNTAGGED) and all(cell in _UNTAGGED or _ENTITY_TAG.fullmatch(cell) for cell in cells)
 
 
 class _Columns:
@@ -147,15 +240,15 @@ class _Columns:
         if names is not None:
             yield from ConlluReader(names, self.roles, self.need_tags, self.file).sentences(lines)
             return
-        self.token = _position(self.roles.get("token", "0"))
-        self.tag = _position(self.roles.get("tag", "-1"))
+        head = list(islice(lines, _SAMPLE_LINES))
+        self.layout = _find_layout(self.file, head, self.roles)
         block: list[Line] = []
-        for line in lines:
+        for line in chain(head, lines):
             if line.fault is None and (not line.text.strip() or line.text.startswith(DOCUMENT_MARK)):
                 yield from self._close(block)
                 block = []
                 self.document += line.text.startswith(DOCUMENT_MARK)
-            elif not line.text.startswith("# "):
+            elif not self.layout.is_comment(line, not block):
                 block.append(line)
         yield from self._close(block)
 
@@ -170,28 +263,33 @@ class _Columns:
                 faults.append(RowError(self.file, line.number, None, reason))
             words.append(word)
             tags.append(tag)
-        given = tags if self.width > 1 else None
+        given = tags if self._has_tags else None
         lines = [line.number for line in block]
         found = Sentence.of_words(words, given, lines[0], self.file, lines)
         yield faults or (replace(found, document=str(self.document)) if self.document else found)
+
+    @property
+    def _has_tags(self) -> bool:
+        return self.width > 1 + ("tag" not in self.roles and self.layout.is_numbered)
 
     def _read(self, line: Line) -> tuple[str, str, str | None]:
         """Returns token, tag and error."""
         if line.fault is not None:
             return "", "", line.fault
-        cells = line.text.split("\t") if "\t" in line.text else line.text.split()
+        cells = _cells(line.text)
         self.width = self.width or len(cells)
-        if self.width == 1 and self.need_tags:
-            return "", "", "has one column, but a token and its tag are required"
+        if not self._has_tags and self.need_tags:
+            has = "one column" if self.width == 1 else "a number and a word"
+            return "", "", f"has {has}, but a token and its tag are required"
         if len(cells) != self.width:
             noun = "column" if len(cells) == 1 else "columns"
             return "", "", f"has {len(cells)} {noun}, not {self.width} like the first line"
-        most = max(place if place >= 0 else -place - 1 for place in (self.token, self.tag))
+        most = max(place if place >= 0 else -place - 1 for place in (self.layout.token, self.layout.tag))
         if most >= len(cells):
             raise InputError(
                 f"{self.file} has {len(cells)} columns, so there is no column {most} (counted from 0): check --columns."
             )
-        word, tag = cells[self.token].strip(), cells[self.tag].strip()
+        word, tag = cells[self.layout.token].strip(), cells[self.layout.tag].strip()
         if not word:
             return "", "", "the token is empty"
         if not tag:
@@ -210,11 +308,23 @@ def _conllu_lines(path: Path | str) -> tuple[Sequence[str] | None, Iterator[Line
     return conllu_columns(str(path), head), chain(head, lines)
 
 
+def column_facts(path: Path | str, columns: Mapping[str, str]) -> tuple[str, str] | None:
+    """Returns the format of a file with columns, and which are read and what is left out; None for other files."""
+    if file_format(path, default="conll") not in ("conll", "txt", "tsv"):
+        return None
+    names, lines = _conllu_lines(path)
+    if names is not None:
+        return ConlluReader(names, columns, False, str(path)).facts(lines)
+    layout = _find_layout(str(path), list(islice(lines, _SAMPLE_LINES)), columns)
+    token, tag = (place % layout.width for place in (layout.token, layout.tag))
+    return "CoNLL columns", f"tokens are in column {token}, tags in column {tag} (counted from 0)"
+
+
 def tag_column(path: Path | str, columns: Mapping[str, str]) -> int:
     """Returns the position of the tag in CoNLL columns. Raises InputError for an attribute of MISC or FEATS."""
-    names, _ = _conllu_lines(path)
+    names, lines = _conllu_lines(path)
     if names is None:
-        return _position(columns.get("tag", "-1"))
+        return _find_layout(str(path), list(islice(lines, _SAMPLE_LINES)), columns).tag
     tag = ConlluReader(names, columns, False, str(path)).tag
     if tag.attribute:
         raise InputError(f"Tags in an attribute of {tag.column} cannot be changed: choose a column with --columns.")
