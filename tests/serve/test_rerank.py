@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from hub.folder_tools import foreign
 from maskwright import api
 from maskwright.doctor.model import accept_model
 from minilm import minilm_folder
@@ -64,12 +65,53 @@ def test_the_relevant_class_decides(ranking, folders, name, relevant):
 @pytest.mark.compatibility(
     "text-embeddings-inference 1.9.3",
     theirs="/rerank answers only for models with one output; its source has no choice among several classes",
-    ours="/rerank takes one output as it is, and of a classifier of pairs the class that is named or declared relevant",
+    ours="/rerank takes one output too, and of a classifier of pairs the class that is named or declared relevant",
 )
 def test_a_number_is_the_score(ranking, folders):
     expected = api.open_predictor(folders["number"], **HERE).logits([(QUERY, text) for text in DOCUMENTS])[:, 0]
     found = ranking.post("/models/number/rerank", {"query": QUERY, "texts": DOCUMENTS}).json()
     assert [one["score"] for one in found] == pytest.approx(sorted(expected.tolist(), reverse=True), abs=1e-5)
+
+
+IDENTITY, SIGMOID = "torch.nn.modules.linear.Identity", "torch.nn.modules.activation.Sigmoid"
+
+
+@pytest.mark.compatibility(
+    "text-embeddings-inference 1.9.3",
+    theirs="/rerank gives the sigmoid of one output, whatever its folder stores, and with raw_scores the logit",
+    ours="the same, but a stored Identity keeps the logit, and a regression model trained here its number",
+)
+@pytest.mark.parametrize(
+    ("file", "content", "is_sigmoid"),
+    [
+        (None, {}, True),
+        ("config_sentence_transformers.json", {"model_type": "CrossEncoder", "activation_fn": IDENTITY}, False),
+        ("config_sentence_transformers.json", {"model_type": "CrossEncoder", "activation_fn": SIGMOID}, True),
+        ("config.json", {"sentence_transformers": {"activation_fn": IDENTITY}}, False),
+        ("config.json", {"sbert_ce_default_activation_function": "torch.nn.Identity"}, False),
+        ("config.json", {"sentence_transformers": {"activation_fn": "torch.nn.modules.activation.Tanh"}}, None),
+    ],
+)
+def test_one_output_of_a_cross_encoder_has_the_stored_activation(tmp_path, file, content, is_sigmoid):
+    folder = foreign(write(tmp_path / "m", "regression", {}), settings={"problem_type": None})
+    if file is not None:
+        known = json.loads((folder / file).read_text()) if (folder / file).is_file() else {}
+        (folder / file).write_text(json.dumps(known | content))
+    logits = api.open_predictor(folder, **HERE).logits([(QUERY, text) for text in DOCUMENTS])[:, 0].double()
+    with serving(model=(f"m={folder}",), access_log=False) as server:
+        asked = {"query": QUERY, "texts": DOCUMENTS}
+        found = server.post("/rerank", asked)
+        if is_sigmoid is None:
+            assert found.status == 424
+            assert "Tanh" in json.dumps(found.json())
+            return
+        raw = server.post("/rerank", asked | {"raw_scores": True}).json()
+        other = server.post("/v1/rerank", {"model": "m", "query": QUERY, "documents": DOCUMENTS}).json()["results"]
+    wanted = (logits.sigmoid() if is_sigmoid else logits).sort(descending=True)
+    assert [one["index"] for one in found.json()] == wanted.indices.tolist()
+    assert [one["score"] for one in found.json()] == pytest.approx(wanted.values.tolist(), abs=1e-5)
+    assert [one["score"] for one in raw] == pytest.approx(logits[wanted.indices].tolist(), abs=1e-5)
+    assert [one["relevance_score"] for one in other] == pytest.approx(wanted.values.tolist(), abs=1e-5)
 
 
 @pytest.mark.parametrize(("path", "status"), [("/models/unknown/rerank", 424), ("/v1/rerank", 400)])
