@@ -511,7 +511,7 @@ def test_text_generation_raises_its_own_error(ask):
 @pytest.mark.compatibility(
     "text-embeddings-inference 1.9.3",
     theirs="POST / is /embed, /predict or /rerank, by the kind of its model",
-    ours="POST / answers as /models/NAME for the first model, in the form of InferenceClient, or reranks texts by a query",
+    ours="POST / answers as /models/NAME for the first model, as InferenceClient reads it; a query with texts reranks",
 )
 @pytest.mark.parametrize(
     ("name", "method", "given"),
