@@ -110,7 +110,8 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
                 Works(["O", "PER"], lambda plain, found: found == [one for one in plain if one.entity_group != "PER"]),
                 Works([], lambda plain, found: "O" in {one.entity_group for one in found}),
                 Refused(["PERS"], "PERS", {"aggregation_strategy": "simple"}),
-                Refused(["O", "PERS"], "PERS"),
+                Refused(["B-PER"], "'B-PER' in ignore_labels", {"aggregation_strategy": "simple"}),
+                Refused(["O", "PERS"], "in ignore_labels"),
             ],
             "stride": [
                 Works(2, lambda plain, found: found[-1].end > len(PEOPLE), {"text": " ".join([PEOPLE] * 12)}),
