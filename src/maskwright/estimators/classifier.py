@@ -215,7 +215,7 @@ def _label_lists(y: Any) -> list[Collection[Any]] | None:
     Lists of numbers are labels only if their lengths differ. Raises InputError for a missing label, or no list.
     """
     rows = list(y) if isinstance(y, (list, tuple)) or getattr(y, "ndim", 0) == 1 else []
-    lists = [one for one in rows if isinstance(one, (list, tuple, set, frozenset))]
+    lists: list[Collection[Any]] = [one for one in rows if isinstance(one, (list, tuple, set, frozenset))]
     has_labels = any(isinstance(one, (set, frozenset)) or any(isinstance(label, str) for label in one) for one in lists)
     if not lists or not (has_labels or len({len(one) for one in lists}) > 1 or len(lists) < len(rows)):
         return None

@@ -250,13 +250,13 @@ async def relevance(
     if model.kind.can("text-logits"):
         pairs: list[TextOrPair] = [(query, text) for text in texts]
         task = model.predictor.task
-        has_classes = isinstance(task, ClassAnswers)
+        ranker = task if isinstance(task, ClassAnswers) else None
         try:
-            is_log_odds = task.relevant_number >= 0 if has_classes else model.output_is_log_odds
+            is_log_odds = model.output_is_log_odds if ranker is None else ranker.relevant_number >= 0
         except (InputError, ModelFolderError) as error:
             raise Refused(424, "head", f"{model.name}: {error}") from None
         logits = await logits_of(call, model, pairs, truncate)
-        order = task.relevance(logits) if has_classes else logits[:, 0].double()
+        order = logits[:, 0].double() if ranker is None else ranker.relevance(logits)
         shown = order.sigmoid() if is_log_odds and not raw_scores else order
         ranked = order.argsort(descending=True, stable=True).tolist()  # probabilities can round to the same number
         return [(index, float(shown[index])) for index in ranked]
