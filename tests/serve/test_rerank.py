@@ -145,7 +145,8 @@ def test_a_cross_encoder_trained_on_qnli_puts_the_answer_first(data_folder, tmp_
     model = TextClassifier(str(minilm_folder()), epochs=2, lr=1e-4, batch_size=16, device="cpu", precision="fp32")
     model.fit(right + wrong, ["entailment"] * len(right) + ["not_entailment"] * len(wrong))
     model.save(tmp_path / "m")
-    assert api.open_predictor(tmp_path / "m", **HERE).task.relevant == "entailment"
+    task = api.open_predictor(tmp_path / "m", **HERE).task
+    assert task.labels[task.relevant_number] == "entailment"
     known = {sentence: question for question, sentence in answered("dev.tsv", 200)}  # each answers one question
     pairs = [(question, sentence) for sentence, question in known.items()][:40]
     with serving(model=(f"m={tmp_path / 'm'}",), access_log=False) as server:
