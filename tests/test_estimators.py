@@ -288,6 +288,12 @@ def test_a_model_in_memory_is_copied_not_changed(folder):
         (["a", "b"], [float("nan"), 1.0], "no class for item 0"),
         (["a", "b"], np.array(["p", 1], dtype=object), "different types"),
         (["a", "b"], [[0, 2], [1, 0]], "0 and 1"),
+        (["a", "b"], [["p"], "q"], "'q' for item 1"),
+        (["a", "b"], [["p", "q"], None], "None for item 1"),
+        (["a", "b"], [["p", "q"], [None]], "missing label for item 1"),
+        (["a", "b"], [{"p", 1}, {"p"}], "different types"),
+        (["a", "b"], [["p"], ["p"]], "at least two"),
+        (["a", "b"], [["p", "q"]], "as many"),
         ("ab", ["p", "q"], "list"),
         (["a", None], ["p", "q"], "NoneType"),
     ],
@@ -295,6 +301,30 @@ def test_a_model_in_memory_is_copied_not_changed(folder):
 def test_unusable_training_data_is_rejected_with_an_error(folder, x, y, words):
     with pytest.raises(InputError, match=words):
         mw.TextClassifier(folder, **QUICK).fit(x, y)
+
+
+@pytest.mark.parametrize("form", [list, tuple, set, pandas.Series])
+def test_lists_of_labels_are_multi_label_as_their_indicators(folder, tmp_path, form):
+    labels = [["animal"], ["shop", "animal"], [], ["shop"]] * 6
+    indicators = [[1, 0], [1, 1], [0, 0], [0, 1]] * 6
+    y = pandas.Series(labels) if form is pandas.Series else [form(one) for one in labels]
+    settings = {**QUICK, "epochs": 1}
+    found = mw.TextClassifier(folder, **settings).fit(X, y)
+    assert found.classes_.tolist() == ["animal", "shop"]
+    wanted = mw.TextClassifier(folder, **settings).fit(X, indicators)
+    np.testing.assert_array_equal(found.predict_proba(X), wanted.predict_proba(X))
+    assert found.predict(X).tolist() == wanted.predict(X).tolist()
+    assert found.score(X, y) == wanted.score(X, indicators)
+    with pytest.raises(InputError, match=r"'bird' for item 0.*animal"):
+        found.score(["a robin"], [["bird"]])
+    found.save(tmp_path / "m")
+    assert mw.TextClassifier.load(tmp_path / "m").classes_.tolist() == ["animal", "shop"]
+
+
+def test_lists_of_numbers_of_different_lengths_are_labels(folder):
+    found = mw.TextClassifier(folder, **{**QUICK, "epochs": 1}).fit(X, [[3], [3, 7], [7], []] * 6)
+    assert found.classes_.tolist() == [3, 7]
+    assert found.predict(X).shape == (24, 2)
 
 
 MISSING = [pandas.NA, pandas.NaT, None, float("nan")]

@@ -21,7 +21,7 @@ IDENTITY, SIGMOID = "torch.nn.modules.linear.Identity", "torch.nn.modules.activa
 @pytest.mark.compatibility(
     "sentence-transformers 6.2.0",
     theirs="A CrossEncoder with one output applies the activation that its folder stores, else the sigmoid.",
-    ours="`predict` gives the number before any activation (a regression model); `/rerank` gives its sigmoid.",
+    ours="`predict` gives the number before any activation (a regression model); `/rerank` applies the stored one.",
 )
 @pytest.mark.parametrize("activation", [IDENTITY, SIGMOID, None])
 @pytest.mark.parametrize("version", [4, 6])

@@ -100,6 +100,68 @@ def test_case_and_spaces_of_the_text_stay(filler):
     assert entry.sequence == "The  CAT sat!"
 
 
+@pytest.fixture(scope="module")
+def wordpiece(tmp_path_factory):
+    """A folder of a BERT, as transformers writes it."""
+    transformers = pytest.importorskip("transformers")
+    folder = tmp_path_factory.mktemp("bert")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "end", "hello", "stella", "##s", ".", "7", "我", "你"]
+    (folder / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+    config = transformers.BertConfig(vocab_size=len(words), **sizes, max_position_embeddings=40, initializer_range=0.5)
+    transformers.BertForMaskedLM(config).eval().save_pretrained(folder)
+    transformers.BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.compatibility(
+    "transformers 5.23.0",
+    theirs="fill-mask puts a space between a word and the token of a mask that touched it, unless the token begins ##",
+    ours="the same, and nothing else of the text changes",
+)
+@pytest.mark.parametrize(
+    "text", ["the[MASK] end", "hello[MASK]", "the [MASK]end", "the[MASK]end.", "[MASK].", "the [MASK]"]
+)
+def test_a_mask_that_touches_a_word_is_another_word(wordpiece, text):
+    import transformers
+
+    theirs = transformers.pipeline("fill-mask", model=str(wordpiece), top_k=14)(text)
+    known = {row["token"]: row["sequence"] for row in theirs}
+    mine = open_mask_filler(wordpiece, device="cpu", precision="fp32").fill([text], 14)[0]
+    shown = {one.token_str: one for one in mine.masks[0].candidates}
+    for token in ("stella", "hello", "7", "##s"):
+        if token != "##s" or not text.startswith("[MASK]"):
+            assert shown[token].sequence == known[shown[token].token]
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "expected"),
+    [
+        ("The[MASK]  End", "stella", "The stella  End"),
+        ("the[MASK]", ".", "the."),
+        ("(the)[MASK]", "end", "(the)end"),
+        ("the[MASK]end", "##s", "thes end"),
+        ("我[MASK]你", "你", "我你你"),
+        ("the[MASK]", "你", "the你"),
+        ("the[MASK][MASK]", "end", "the end [MASK]"),
+    ],
+)
+def test_only_spaces_between_words_are_added(wordpiece, text, word, expected):
+    filler = open_mask_filler(wordpiece, device="cpu", precision="fp32")
+    assert filler.fill([text], words=[word])[0].masks[0].candidates[0].sequence == expected
+
+
+def test_masks_side_by_side_become_words(wordpiece, monkeypatch):
+    filler = open_mask_filler(wordpiece, device="cpu", precision="fp32")
+    for second, expected in (("end", "the stella end ."), ("##s", "the stellas .")):
+        chosen = [filler.token_of("stella"), filler.token_of(second)]
+        rows = np.zeros((2, len(filler.tokenizer)))
+        rows[[0, 1], chosen] = 1.0
+        ids, spans = filler._mask_spans(["the[MASK][MASK] ."], 0)[0]
+        assert filler._fill_one("the[MASK][MASK] .", ids, spans, rows, 1, None).filled == expected
+
+
 def test_a_result_is_json(filler):
     result = filler.fill([TEXTS[1]], top_k=2)[0].to_json()
     assert json.loads(json.dumps(result)) == result

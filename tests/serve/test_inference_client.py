@@ -110,7 +110,8 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
                 Works(["O", "PER"], lambda plain, found: found == [one for one in plain if one.entity_group != "PER"]),
                 Works([], lambda plain, found: "O" in {one.entity_group for one in found}),
                 Refused(["PERS"], "PERS", {"aggregation_strategy": "simple"}),
-                Refused(["O", "PERS"], "PERS"),
+                Refused(["B-PER"], "'B-PER' in ignore_labels", {"aggregation_strategy": "simple"}),
+                Refused(["O", "PERS"], "in ignore_labels"),
             ],
             "stride": [
                 Works(2, lambda plain, found: found[-1].end > len(PEOPLE), {"text": " ".join([PEOPLE] * 12)}),
@@ -506,3 +507,34 @@ def test_text_generation_raises_its_own_error(ask):
     with pytest.raises(TextGenerationError, match="max_new_tokens") as error:
         ask("text_generation", max_new_tokens=10**6)
     assert not isinstance(error.value, HfHubHTTPError)
+
+
+@pytest.mark.compatibility(
+    "text-embeddings-inference 1.9.3",
+    theirs="POST / is /embed, /predict or /rerank, by the kind of its model",
+    ours="POST / answers as /models/NAME for the first model, as InferenceClient reads it; a query with texts reranks",
+)
+@pytest.mark.parametrize(
+    ("name", "method", "given"),
+    [
+        ("topics", "text_classification", {"text": TEXT}),
+        ("names", "token_classification", {"text": PEOPLE}),
+        ("reader", "fill_mask", {"text": "the [MASK] rose ."}),
+        ("reader", "feature_extraction", {"text": TEXT}),
+        ("reader", "sentence_similarity", {"sentence": TEXT, "other_sentences": ["the river", "rain"]}),
+    ],
+)
+def test_the_address_of_the_server_is_its_first_model(models, name, method, given):
+    other = next(one for one in models if one != name)
+    with serving(model=tuple(f"{one}={models[one]}" for one in (name, other)), access_log=False) as server:
+        address = f"http://127.0.0.1:{server.port}"
+        found, wanted = (
+            getattr(hub.InferenceClient(model=address + path), method)(**given) for path in ("", f"/models/{name}")
+        )
+        assert np.array_equal(found, wanted) if isinstance(found, np.ndarray) else found == wanted
+        missing = server.post("/", {"parameters": {}})
+        assert (missing.status, "inputs" in json.dumps(missing.json())) == (422, True)
+        if method == "sentence_similarity":
+            asked = {"query": TEXT, "texts": ["rain", "the river"]}
+            assert server.post("/", asked).json() == server.post(f"/models/{name}/rerank", asked).json()
+            assert server.post("/", asked | {"inputs": TEXT}).status == 422

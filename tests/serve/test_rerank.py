@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from hub.folder_tools import foreign
 from maskwright import api
 from maskwright.doctor.model import accept_model
 from minilm import minilm_folder
@@ -64,12 +65,53 @@ def test_the_relevant_class_decides(ranking, folders, name, relevant):
 @pytest.mark.compatibility(
     "text-embeddings-inference 1.9.3",
     theirs="/rerank answers only for models with one output; its source has no choice among several classes",
-    ours="/rerank takes one output as it is, and of a classifier of pairs the class that is named or declared relevant",
+    ours="/rerank takes one output too, and of a classifier of pairs the class that is named or declared relevant",
 )
 def test_a_number_is_the_score(ranking, folders):
     expected = api.open_predictor(folders["number"], **HERE).logits([(QUERY, text) for text in DOCUMENTS])[:, 0]
     found = ranking.post("/models/number/rerank", {"query": QUERY, "texts": DOCUMENTS}).json()
     assert [one["score"] for one in found] == pytest.approx(sorted(expected.tolist(), reverse=True), abs=1e-5)
+
+
+IDENTITY, SIGMOID = "torch.nn.modules.linear.Identity", "torch.nn.modules.activation.Sigmoid"
+
+
+@pytest.mark.compatibility(
+    "text-embeddings-inference 1.9.3",
+    theirs="/rerank gives the sigmoid of one output, whatever its folder stores, and with raw_scores the logit",
+    ours="the same, but a stored Identity keeps the logit, and a regression model trained here its number",
+)
+@pytest.mark.parametrize(
+    ("file", "content", "is_sigmoid"),
+    [
+        (None, {}, True),
+        ("config_sentence_transformers.json", {"model_type": "CrossEncoder", "activation_fn": IDENTITY}, False),
+        ("config_sentence_transformers.json", {"model_type": "CrossEncoder", "activation_fn": SIGMOID}, True),
+        ("config.json", {"sentence_transformers": {"activation_fn": IDENTITY}}, False),
+        ("config.json", {"sbert_ce_default_activation_function": "torch.nn.Identity"}, False),
+        ("config.json", {"sentence_transformers": {"activation_fn": "torch.nn.modules.activation.Tanh"}}, None),
+    ],
+)
+def test_one_output_of_a_cross_encoder_has_the_stored_activation(tmp_path, file, content, is_sigmoid):
+    folder = foreign(write(tmp_path / "m", "regression", {}), settings={"problem_type": None})
+    if file is not None:
+        known = json.loads((folder / file).read_text()) if (folder / file).is_file() else {}
+        (folder / file).write_text(json.dumps(known | content))
+    logits = api.open_predictor(folder, **HERE).logits([(QUERY, text) for text in DOCUMENTS])[:, 0].double()
+    with serving(model=(f"m={folder}",), access_log=False) as server:
+        asked = {"query": QUERY, "texts": DOCUMENTS}
+        found = server.post("/rerank", asked)
+        if is_sigmoid is None:
+            assert found.status == 424
+            assert "Tanh" in json.dumps(found.json())
+            return
+        raw = server.post("/rerank", asked | {"raw_scores": True}).json()
+        other = server.post("/v1/rerank", {"model": "m", "query": QUERY, "documents": DOCUMENTS}).json()["results"]
+    wanted = (logits.sigmoid() if is_sigmoid else logits).sort(descending=True)
+    assert [one["index"] for one in found.json()] == wanted.indices.tolist()
+    assert [one["score"] for one in found.json()] == pytest.approx(wanted.values.tolist(), abs=1e-5)
+    assert [one["score"] for one in raw] == pytest.approx(logits[wanted.indices].tolist(), abs=1e-5)
+    assert [one["relevance_score"] for one in other] == pytest.approx(wanted.values.tolist(), abs=1e-5)
 
 
 @pytest.mark.parametrize(("path", "status"), [("/models/unknown/rerank", 424), ("/v1/rerank", 400)])
@@ -90,24 +132,27 @@ def test_of_several_classifiers_one_that_can_rank_answers(folders):
 
 @pytest.mark.slow
 def test_a_cross_encoder_trained_on_qnli_puts_the_answer_first(data_folder, tmp_path):
-    """Of 40 questions with the sentence that answers each, and nine that answer others."""
+    """Of 40 questions with the sentence that answers each, and nine that answer others; trained on such pairs too."""
     from maskwright import TextClassifier
 
-    def read(name, most):
+    def answered(name, most):
         with (data_folder / "qnli" / name).open(encoding="utf-8", newline="") as file:
-            return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))[:most]
+            rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+            return [(row["question"], row["sentence"]) for row in rows if row["label"] == "entailment"][:most]
 
-    train = read("train.tsv", 2500)
-    model = TextClassifier(str(minilm_folder()), epochs=2, device="cpu", precision="fp32")
-    model.fit([(row["question"], row["sentence"]) for row in train], [row["label"] for row in train])
+    right = answered("train.tsv", 500)
+    wrong = [(right[place - 7][0], sentence) for place, (_, sentence) in enumerate(right)]
+    model = TextClassifier(str(minilm_folder()), epochs=2, lr=1e-4, batch_size=16, device="cpu", precision="fp32")
+    model.fit(right + wrong, ["entailment"] * len(right) + ["not_entailment"] * len(wrong))
     model.save(tmp_path / "m")
-    assert api.open_predictor(tmp_path / "m", **HERE).task.relevant == "entailment"
-    right = {row["question"]: row["sentence"] for row in read("dev.tsv", 500) if row["label"] == "entailment"}
-    questions = list(right)[:40]
+    task = api.open_predictor(tmp_path / "m", **HERE).task
+    assert task.labels[task.relevant_number] == "entailment"
+    known = {sentence: question for question, sentence in answered("dev.tsv", 200)}  # each answers one question
+    pairs = [(question, sentence) for sentence, question in known.items()][:40]
     with serving(model=(f"m={tmp_path / 'm'}",), access_log=False) as server:
         first = 0
-        for place, question in enumerate(questions):
-            texts = [right[questions[(place + step) % len(questions)]] for step in range(10)]
+        for place, (question, _) in enumerate(pairs):
+            texts = [pairs[(place + step) % len(pairs)][1] for step in range(10)]
             first += server.post("/rerank", {"query": question, "texts": texts}).json()[0]["index"] == 0
     assert first >= 30
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -18,14 +18,15 @@ from ..tasks.classification.task import Classification
 from ..tasks.rows.long_texts import MAX_WINDOWS
 from ..text.readers.inputs import Column
 from ..train.schedules import Schedule
-from .fine_tuned import AdapterSettings, ModelSource, check_lengths, check_targets, own_facts
+from .fine_tuned import AdapterSettings, ModelSource, check_lengths, check_targets, is_missing, own_facts
 from .whole_text import WholeText
 
 
 class TextClassifier(ClassifierMixin, WholeText):
     """Classifies texts, or pairs of texts, with a fine-tuned encoder.
 
-    `y` has one class per text, or is a 0/1 matrix [texts, labels] for multi-label classification.
+    `y` has one class per text; for multi-label classification a list, tuple or set of labels per text, or a 0/1 matrix
+    [texts, labels].
 
     Args:
         model: Short name, model folder, Hugging Face Hub model ID, or a Model with a tokenizer, which is copied.
@@ -55,7 +56,7 @@ class TextClassifier(ClassifierMixin, WholeText):
         precision: "auto", "fp32", "bf16" or "fp16"; auto is bf16 where the hardware has it.
 
     Attributes:
-        classes_: Array [classes], in the order of `predict_proba`.
+        classes_: Array [classes], in the order of `predict_proba`; of a 0/1 matrix the numbers of its columns.
         model_: The trained model.
         task_: Its task: labels, settings of predictions.
 
@@ -124,16 +125,18 @@ class TextClassifier(ClassifierMixin, WholeText):
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
         """Train on texts and their classes. Raises InputError for what cannot be learned from."""
         self._check()
-        texts, gold = as_texts(X, self.columns), _as_array(y)
+        texts, lists = as_texts(X, self.columns), _label_lists(y)
+        gold = _as_array(y) if lists is None else _indicators(lists, _names_of(lists))
         check_lengths(texts, gold)
         is_multi = gold.ndim == 2
         if is_multi:
             check_targets(gold.ravel(), "0 or 1")
             if type_of_target(gold) != "multilabel-indicator":
                 raise InputError(
-                    "A matrix y must hold 0 and 1, a column for each label (MultiLabelBinarizer makes one)."
+                    "A matrix y must hold 0 and 1, a column for each label; otherwise pass a list of labels per text."
                 )
-            self.classes_, targets = np.arange(gold.shape[1]), gold.astype(float)
+            self.classes_ = np.arange(gold.shape[1]) if lists is None else np.array(_names_of(lists))
+            targets = gold.astype(float)
             counts = gold.sum(axis=0)
         else:
             self.classes_, targets = np.unique(_known(gold), return_inverse=True)
@@ -165,8 +168,9 @@ class TextClassifier(ClassifierMixin, WholeText):
         return probabilities
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
-        """Accuracy, of several labels over whole rows. Raises InputError for a missing class."""
-        gold = _as_array(y)
+        """Accuracy, of several labels over whole rows. Raises InputError for a missing class, or an unknown label."""
+        lists = _label_lists(y)
+        gold = _as_array(y) if lists is None else _indicators(lists, self.classes_.tolist())
         check_targets(gold.ravel())
         return float(super().score(X, gold, sample_weight))
 
@@ -203,6 +207,46 @@ def _as_array(y: Any) -> np.ndarray:
         y = np.array(y, dtype=object)
         return y if any(not isinstance(label, str) for label in y.tolist()) else y.astype(str)
     return np.asarray(y)
+
+
+def _label_lists(y: Any) -> list[Collection[Any]] | None:
+    """The labels of each text if y has lists, tuples or sets of them; None for a class each, or a 0/1 matrix.
+
+    Lists of numbers are labels only if their lengths differ. Raises InputError for a missing label, or no list.
+    """
+    rows = list(y) if isinstance(y, (list, tuple)) or getattr(y, "ndim", 0) == 1 else []
+    lists: list[Collection[Any]] = [one for one in rows if isinstance(one, (list, tuple, set, frozenset))]
+    has_labels = any(isinstance(one, (set, frozenset)) or any(isinstance(label, str) for label in one) for one in lists)
+    if not lists or not (has_labels or len({len(one) for one in lists}) > 1 or len(lists) < len(rows)):
+        return None
+    for number, one in enumerate(rows):
+        if not isinstance(one, (list, tuple, set, frozenset)):
+            raise InputError(f"y has lists of labels, but {one!r} for item {number}: pass a list of labels per text.")
+        if any(is_missing(label) for label in one):
+            raise InputError(f"y has a missing label for item {number}: remove it; an empty list is no label.")
+    return lists
+
+
+def _names_of(lists: Sequence[Collection[Any]]) -> list[Any]:
+    """Labels of lists, sorted. Raises InputError if there are fewer than two, or some are of another type."""
+    found = {label for one in lists for label in one}
+    if len(found) < 2:
+        raise InputError(f"y holds only the labels {sorted(found)!r}: a multi-label classifier needs at least two.")
+    if len({type(label) for label in found}) > 1:
+        raise InputError("y mixes labels of different types: make them all text, or all numbers.")
+    return sorted(found)
+
+
+def _indicators(lists: Sequence[Collection[Any]], names: Sequence[Any]) -> np.ndarray:
+    """Lists of labels as a 0/1 matrix [texts, labels]. Raises InputError for an unknown label."""
+    columns = {name: column for column, name in enumerate(names)}
+    found = np.zeros((len(lists), len(names)), dtype=int)
+    for number, one in enumerate(lists):
+        for label in one:
+            if label not in columns:
+                raise InputError(f"y has the label {label!r} for item {number}; the labels are {names[:10]!r}.")
+            found[number, columns[label]] = 1
+    return found
 
 
 def _known(labels: np.ndarray) -> np.ndarray:

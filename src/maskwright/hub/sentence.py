@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import ModelFolderError
+from ..core.sealed import MODEL_CONFIG
 from ..core.storage import inside, read_json
 from ..models.model import SentenceSettings
 from ..text.tokenizers.tokenizer_files import CONFIG as TOKENIZER_CONFIG
@@ -29,6 +30,7 @@ from ..text.tokenizers.tokenizer_files import SENTENCE_CONFIGS, sentence_config
 from .config_file import STATIC
 
 MODULES, LENGTH, PROMPTS = "modules.json", SENTENCE_CONFIGS[0], "config_sentence_transformers.json"
+SIGMOID, IDENTITY = "Sigmoid", "Identity"  # activations of a cross-encoder's one output
 _LIMIT_BYTES = 1 << 20
 _POOLING_FLAGS = {
     "pooling_mode_cls_token": "cls",
@@ -94,6 +96,30 @@ def prompts_of(folder: Path) -> dict[str, str]:
         if kind == "Pooling":
             _pooling(inside(folder, str(module.get("path") or "")) / "config.json", has_prompt=any(named.values()))
     return named
+
+
+def activation_of(folder: Path) -> str:
+    """Returns the activation of a cross-encoder with one output: "Sigmoid", also without a declaration, or "Identity".
+
+    It is declared by `config_sentence_transformers.json`, else by `config.json`: `activation_fn` of
+    `sentence_transformers`, and `sbert_ce_default_activation_function` in folders of versions before 4. Raises
+    ModelFolderError for another one.
+    """
+    config = _object(network_folder(folder) / MODEL_CONFIG)
+    newer = config.get("sentence_transformers")
+    stored = (
+        _object(folder / PROMPTS).get("activation_fn")
+        or (newer.get("activation_fn") if isinstance(newer, dict) else None)
+        or config.get("sbert_ce_default_activation_function")
+        or f"torch.nn.{SIGMOID}"
+    )
+    package, _, name = str(stored).rpartition(".")
+    if package.partition(".")[0] != "torch" or name not in (SIGMOID, IDENTITY):
+        raise ModelFolderError(
+            f"{PROMPTS} or {MODEL_CONFIG} declares the activation {stored!r} for one output; only {SIGMOID} and "
+            f"{IDENTITY} of torch.nn are supported."
+        )
+    return name
 
 
 def network_folder(folder: Path) -> Path:

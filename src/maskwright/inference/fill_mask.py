@@ -81,7 +81,8 @@ class MaskProbabilities(Forward):
 class MaskFiller:
     """Fills masks with a masked language model. Each mask is predicted while the others remain masked.
 
-    The words of the text stay as they are, with their case and spaces. A tokenizer whose tokens hold the spaces
+    The words of the text stay as they are, with their case and spaces; where a mask touches a letter and the token is
+    another word, a space is put between them. A tokenizer whose tokens hold the spaces
     (byte-level, SentencePiece) needs its ids decoded, as transformers does: with several masks, `sequence` then shows
     the special tokens.
     """
@@ -98,6 +99,7 @@ class MaskFiller:
         self.mask_id = self.tokenizer.mask_id
         self.mask_token = str(self.tokenizer.id_to_token(self.mask_id))
         self.holds_spaces = self.tokenizer.word_markers.words in ("bytes", "")
+        self.begins_words = self.tokenizer.word_markers.words in ("prefix", "whole")
         self.max_length = room_of(model)
 
     def fill(self, texts: Sequence[str], top_k: int | None = 5, words: Sequence[str] | None = None) -> list[FilledText]:
@@ -184,6 +186,7 @@ class MaskFiller:
         is_single = len(places) == 1
         backward = zip(places[::-1], reversed(spans), rows[::-1], strict=True)  # so that offsets stay valid
         for place, span, row in backward:
+            next_one = text[span[1] : span[1] + 1]
             order = np.argsort(-row, kind="stable")  # [vocab]
             ranks = np.empty(len(order), dtype=np.int64)
             ranks[order] = np.arange(1, len(order) + 1)
@@ -196,12 +199,12 @@ class MaskFiller:
                     rank=int(ranks[token]),
                     sequence=self._decoded([*ids[:place], int(token), *ids[place + 1 :]], is_single)
                     if self.holds_spaces
-                    else self._replace(text, span, int(token)),
+                    else self._replace(text, span, int(token), next_one),
                 )
                 for token in chosen
             ]
             masks.append(Mask(*span, candidates))
-            filled = self._replace(filled, span, int(order[0]))
+            filled = self._replace(filled, span, int(order[0]), next_one)
             filled_ids[place] = int(order[0])
         if self.holds_spaces:
             filled = self._decoded(filled_ids)
@@ -210,13 +213,32 @@ class MaskFiller:
     def _decoded(self, ids: list[int], skip_special_tokens: bool = True) -> str:
         return self.tokenizer.decode([id for id in ids if id != self.tokenizer.pad_id], skip_special_tokens)
 
-    def _replace(self, text: str, span: Span, token: int) -> str:
-        """Replace a mask with a token; a continuation subword is joined to the preceding word."""
+    def _replace(self, text: str, span: Span, token: int, next_one: str) -> str:
+        """Replace a mask with a token; a continuation subword is joined to the preceding word.
+
+        next_one: the character after the mask, while a mask there was not filled; "" at the end.
+        """
         shown = self.tokenizer.id_to_token(token) or ""
         before, after = text[: span[0]], text[span[1] :]
         if shown.startswith("##") and before.strip():
-            return before.rstrip() + shown[2:] + after
-        return before + (self.tokenizer.decode([token], skip_special_tokens=False).strip() or shown) + after
+            before, word = before.rstrip(), shown[2:]
+        else:
+            word = self.tokenizer.decode([token], skip_special_tokens=False).strip() or shown
+            if (
+                self.begins_words
+                and _is_letter(word[:1])
+                and (before.endswith(self.mask_token) or _is_letter(before[-1:]))
+            ):
+                before += " "
+        if self.begins_words and _is_letter(word[-1:]) and (after.startswith(self.mask_token) or _is_letter(next_one)):
+            word += " "
+        return before + word + after
+
+
+def _is_letter(character: str) -> bool:
+    """Whether it is a letter or digit, but none of Chinese or Japanese, which have no spaces between words."""
+    code = ord(character or " ")
+    return character.isalnum() and not (0x2E80 <= code <= 0x9FFF or 0xF900 <= code <= 0xFAFF or code >= 0x20000)
 
 
 def _without_spaces(text: str, span: Span) -> Span:

@@ -107,7 +107,8 @@ def check_ignored(task: Task, ignored: Sequence[str], strategy: str | None) -> N
     known = dict.fromkeys(task.labels if of_tokens else (split_tag(tag)[1] or tag for tag in task.tags))
     for tag in ignored:
         if tag != OUTSIDE and tag not in known:
-            raise InputError(unknown_name("ignored tag" if of_tokens else "ignored type", tag, list(known)[:20]))
+            kind = "ignored tag" if of_tokens else "ignored type"
+            raise InputError(unknown_name(kind, tag, list(known)[:20], "ignore_labels"))
 
 
 def _of_tokens(windows: Sequence[Encoding], outputs: Sequence[Tensor], temperature: float) -> np.ndarray:

@@ -9,12 +9,13 @@ from typing import Any
 from ..api import make_int8, open_model, predictor_of
 from ..core.errors import InputError
 from ..core.hardware import OWN
+from ..core.sealed import read_facts
 from ..core.storage import sha256
 from ..http.model_registry import LoadedModel
 from ..hub.adapters import FILE as ADAPTER_FILE
 from ..hub.adapters import is_adapter, weights_digest
 from ..hub.download import find_folder
-from ..hub.sentence import prompts_of
+from ..hub.sentence import SIGMOID, activation_of, prompts_of
 from ..inference.answer import Answerer
 from ..inference.calibration import is_int8
 from ..inference.embed import TextEncoder, embedder_of
@@ -115,6 +116,15 @@ class ServedModel(LoadedModel):
         """Whether it classifies pairs, and it is known which class a ranking is by."""
         task = self.predictor.task if self.kind.can("classes") else None
         return isinstance(task, ClassAnswers) and relevant_class(task.labels, task.relevant) is not None
+
+    @cached_property
+    def output_is_log_odds(self) -> bool:
+        """Whether the one output of a model that ranks pairs is log odds: of a folder whose task is not recorded here.
+
+        A model that was trained here gives the number that it was trained on. Raises ModelFolderError for a
+        declared activation that is not supported.
+        """
+        return read_facts(self.folder).get("task") is None and activation_of(self.folder) == SIGMOID
 
     @cached_property
     def digest(self) -> str:

@@ -1,6 +1,7 @@
 """Hugging Face's forms: POST /models/NAME answers what InferenceClient sends, by the kind of the model.
 
-/fill-mask, /tag, /answer, /generate and /translate take the same bodies for the first model that can do it.
+POST / does so for the first model, and reranks. /fill-mask, /tag, /answer, /generate and /translate take the same
+bodies for the first model that can do it.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from .hf_bodies import (
     GenerateBody,
     GenerateParameters,
     PipelineBody,
+    RootBody,
     SearchParameters,
     TagBody,
     TranslateBody,
@@ -47,8 +49,8 @@ from .hf_bodies import (
     ZeroShotBody,
 )
 from .routing import Body, Call, add, as_list, json_response
-from .tei import predictions, similarity, vectors_of, zero_shot
-from .tei_bodies import SimilarityBody
+from .tei import predictions, rerank, similarity, vectors_of, zero_shot
+from .tei_bodies import RerankBody, SimilarityBody
 
 router = APIRouter(tags=["Hugging Face"])
 
@@ -225,11 +227,24 @@ async def by_task(call: Call) -> Response:
     kind, answering = _route_of(model, given)
     if kind is VectorsBody:  # older clients send them as parameters
         given |= given.pop("parameters", {})
+    call.name, call.body = model.name, _checked(kind, given)
+    return await answering(call)
+
+
+async def root(call: Call) -> Response:
+    """A query with texts is reranking, everything else what the first model answers at /models/NAME."""
+    given = call.body.model_dump(exclude_unset=True)
+    kind, answering = (RerankBody, rerank) if "query" in given else (AnyRequest, by_task)
+    call.body = _checked(kind, given)
+    return await answering(call)
+
+
+def _checked(kind: type[Body], given: dict[str, Any]) -> Body:
+    """The body of a route that was found by what was sent. Raises Refused (422)."""
     try:
-        call.body = TypeAdapter(kind).validate_python(given)
+        return TypeAdapter(kind).validate_python(given)
     except ValidationError as error:
         raise wrong_value(validation_sentence(error), field_of(error) or None) from None
-    return await answering(call)
 
 
 def _route_of(model: ServedModel, given: dict[str, Any]) -> tuple[type[Body], Callable[[Call], Any]]:
@@ -384,3 +399,4 @@ add(router, "POST", "/generate", generate, GenerateBody, summary="Continuations 
 add(router, "POST", "/translate", translate, TranslateBody, summary="Translations", named=True)
 add(router, "POST", "/attention", attention, AttentionBody, summary="Attention weights of a text", named=True)
 add(router, "POST", "/models/{name:path}", by_task, AnyRequest, summary="By the kind of the model")
+add(router, "POST", "/", root, RootBody, summary="By the kind of the first model")

@@ -267,6 +267,12 @@ class AnyRequest(Body):
     parameters: dict[str, Any] | None = None
 
 
+class RootBody(AnyRequest):
+    """inputs and parameters as the kind of the first model needs them, or what /rerank takes."""
+
+    inputs: Any = None
+
+
 # Parameters of the methods of InferenceClient.
 METHODS: dict[str, type[Body]] = {
     "feature_extraction": VectorsBody,

@@ -189,7 +189,7 @@ def as_list(texts: str | list[str], field: str = "inputs") -> list[str]:
 
 
 def _identifier(path: str) -> str:
-    return "".join(character if character.isalnum() else "_" for character in path).strip("_")
+    return "".join(character if character.isalnum() else "_" for character in path).strip("_") or "root"
 
 
 _JSON: dict[str, Any] = {"content": {"application/json": {"schema": {}}}}

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from torch import Tensor
 
 from ... import __version__
-from ...core.errors import InputError
+from ...core.errors import InputError, ModelFolderError
 from ...inference.zero_shot import TEMPLATE
 from ...tasks.classification.answers import ClassAnswers
 from ...tasks.rows.examples import rows_of
@@ -242,21 +242,22 @@ async def relevance(
 ) -> list[tuple[int, float]]:
     """Index and score of each text, best first: of a model that reads pairs, else the cosine similarity.
 
-    The score of a classifier is the probability of its class of relevant pairs; raw_scores: its log odds.
+    The score of a classifier is the probability of its class of relevant pairs, that of a cross-encoder with one
+    output the sigmoid; raw_scores: the log odds. A regression model that was trained here gives its number.
     """
     as_list(query, "query")
     model = call.service.find(call.exchange, "rerank", call.name)
     if model.kind.can("text-logits"):
         pairs: list[TextOrPair] = [(query, text) for text in texts]
         task = model.predictor.task
-        if isinstance(task, ClassAnswers):
-            try:
-                _ = task.relevant_number
-            except InputError as error:
-                raise Refused(424, "head", f"{model.name}: {error}") from None
+        ranker = task if isinstance(task, ClassAnswers) else None
+        try:
+            is_log_odds = model.output_is_log_odds if ranker is None else ranker.relevant_number >= 0
+        except (InputError, ModelFolderError) as error:
+            raise Refused(424, "head", f"{model.name}: {error}") from None
         logits = await logits_of(call, model, pairs, truncate)
-        order = task.relevance(logits) if isinstance(task, ClassAnswers) else logits[:, 0]
-        shown = order.sigmoid() if isinstance(task, ClassAnswers) and not raw_scores else order
+        order = logits[:, 0].double() if ranker is None else ranker.relevance(logits)
+        shown = order.sigmoid() if is_log_odds and not raw_scores else order
         ranked = order.argsort(descending=True, stable=True).tolist()  # probabilities can round to the same number
         return [(index, float(shown[index])) for index in ranked]
     vectors = await vectors_of(call, model, [query, *texts], True, truncate=truncate)
