@@ -72,7 +72,7 @@ def test_a_hostile_file_ends_with_exit_code_two_and_one_sentence(maskwright, old
 )
 def test_every_other_command_points_to_convert(maskwright, old, tmp_path, words):
     rows = tmp_path / "rows.tsv"
-    rows.write_text("text\tlabel\n" + "a text\tyes\nanother\tno\n" * 10)
+    rows.write_text("text\tlabel\n" + "".join(f"text number {n}\t{'yes' if n % 2 else 'no'}\n" for n in range(20)))
     places = {"old": old, "rows": rows, "out": tmp_path / "run"}
     code, _, err = maskwright(*(word.format(**places) for word in words))
     assert code == 2 and f"run maskwright convert {old} -o OUT" in err

@@ -72,6 +72,7 @@ PAGES = [
     "tutorials/pretrain-on-your-text",
 ]
 ELSEWHERE = {  # page -> why its commands are not in this test
+    "how-to/annotation-files": "its files come from annotation tools; tests/text/test_annotations.py reads each format",
     "how-to/bulk-inference": "needs Ray; tests/scale runs it",
     "how-to/deploy": "needs Docker",
     "how-to/push": "sends files to the Hub; tests/cli/test_push.py has a server with its API",

@@ -157,7 +157,6 @@ def test_translations_are_theirs(folder: Path, both, beams: int):
             num_beams=beams,
             max_new_tokens=12,
             do_sample=False,
-            forced_eos_token_id=None,
             bad_words_ids=[[one] for one in never],
         )
     assert float((own.logits - wanted.logits).abs().max()) < 1e-4

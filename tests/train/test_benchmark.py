@@ -171,8 +171,12 @@ def test_what_is_finished_is_skipped_after_an_interruption(tmp_path: Path, model
     so_far = storage.read_json(tmp_path / "cut" / "results.json")
     assert [part["name"] for part in so_far["parts"]] == ["SST-2"] and so_far["waiting"] == ["RTE"]
     assert "Not finished yet: RTE" in (tmp_path / "cut" / "table.md").read_text()
-    shutil.rmtree(data)  # the rows are in the run
+    shutil.rmtree(data)
     files.glue(data, rows=20)
+    with pytest.raises(RunError, match=r"train\.tsv has changed"):
+        run_benchmark(config)
+    shutil.rmtree(data)
+    files.glue(data)
     result = run_benchmark(config)
     assert {name: number.summary for name, number in result.results.numbers.items()} == {
         name: number.summary for name, number in whole.results.numbers.items()

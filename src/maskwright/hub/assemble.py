@@ -65,9 +65,8 @@ class LoadReport:
         """Raise ModelFolderError if folder `name` lacks weights of its head: answers would be random."""
         if self.new:
             raise ModelFolderError(
-                f"{name} has no weights for {listed(self.new)}, so its answers would be random: fine-tune it first "
-                "(maskwright finetune), or accept that with --untrained of predict, answer, evaluate and serve "
-                "(untrained=True in Python)."
+                f"{name} has no weights for {listed(self.new)}, so its answers would be random: fine-tune it first, "
+                "or pass --untrained (untrained=True in Python)."
             )
 
 
