@@ -142,8 +142,8 @@ def test_one_character_is_a_corpus(tmp_path: Path):
         (tmp_path / f"a.{side}").write_text("a\n" * 20, encoding="utf-8")
     config = FinetuneConfig(
         task="translation", preset="seq2seq-small", tokenizer=tmp_path / "tok", network=SMALL, output=tmp_path / "run",
-        train=tmp_path / "a.src", train_target=tmp_path / "a.tgt", dev=tmp_path / "a.src", dev_target=tmp_path / "a.tgt",
-        epochs=8, lr=1e-2, warmup=2, batch_tokens=40,
+        train=tmp_path / "a.src", train_target=tmp_path / "a.tgt", dev=tmp_path / "a.src",
+        dev_target=tmp_path / "a.tgt", epochs=8, lr=1e-2, warmup=2, batch_tokens=40,
         max_length=8, precision="fp32", device="cpu",
     )  # fmt: skip
     result = finetune(config)
