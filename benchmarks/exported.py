@@ -23,19 +23,17 @@ import torch
 from maskwright.core import registry
 from maskwright.core.errors import ConfigError, MaskwrightError
 from maskwright.core.storage import write_text
-from maskwright.export.agreement import Agreement, limits_of, measure_runtimes
-from maskwright.export.attention import most_tokens
+from maskwright.export.agreement import Agreement, Trial, drawn_trials, limits_of, measure_runtimes
 from maskwright.export.cached import Network, networks_of
+from maskwright.export.card import specification
 from maskwright.export.config import INT8, ExportConfig
 from maskwright.export.export import LEFT_OUT, export_model, is_generating
 from maskwright.export.format import Format
+from maskwright.export.network import most_tokens
 from maskwright.export.onnx_file import write_onnx
 from maskwright.export.openvino_file import from_onnx
-from maskwright.export.padding import pad_rows
 from maskwright.export.program import trace
-from maskwright.export.runtimes import open_runtime
-from maskwright.export.specification import specification
-from maskwright.export.trial_texts import Trial, drawn_trials
+from maskwright.export.runtimes import open_runtime, pad_rows
 
 REPOSITORY = Path(__file__).parents[1]
 PAGE = REPOSITORY / "docs" / "results" / "export.md"

@@ -29,11 +29,11 @@ sys.path[:0] = [str(HERE / "growing"), str(HERE.parent / "src")]
 from curves import CURVES  # noqa: E402
 from fit import MARGIN, Growth, growth  # noqa: E402
 
-from maskwright.core.cores import usable_cores  # noqa: E402
 from maskwright.core.progress import note, set_quiet  # noqa: E402
 from maskwright.core.storage import write_json, write_text  # noqa: E402
+from maskwright.core.util import usable_cores  # noqa: E402
 from maskwright.doctor.machine import machine_facts  # noqa: E402
-from maskwright.report.markup import Markup, element  # noqa: E402
+from maskwright.report.numbers import Markup, element  # noqa: E402
 from maskwright.speed.backend_process import environment  # noqa: E402
 
 LENGTHS = [32, 64, 128, 256, 512, 1024, 2048, 4096]

@@ -24,10 +24,10 @@ sys.path[:0] = [str(HERE / "speed"), str(HERE.parent / "recipes")]
 from run import calibration_texts, minilm, read_texts  # noqa: E402
 
 import maskwright as mw  # noqa: E402
-from maskwright.core.cores import usable_cores  # noqa: E402
 from maskwright.core.progress import set_quiet  # noqa: E402
+from maskwright.core.util import usable_cores  # noqa: E402
 from maskwright.data.batch import Batch  # noqa: E402
-from maskwright.speed.bench_texts import text_of_length  # noqa: E402
+from maskwright.speed.bench import text_of_length  # noqa: E402
 
 WARM_UP = 30
 COUNT = 500  # texts that requests and calibration texts are made of

@@ -35,7 +35,7 @@ NAMES = {
 def batches(vocab_size: int, length: int, sequences: int, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """Masked ids and labels (-100 elsewhere), both int64 [sequences, length], by our own masker."""
     from maskwright.core.randomness import generator
-    from maskwright.objectives.masking import Masker
+    from maskwright.objectives.masked import Masker
 
     masker = Masker(4, frozenset(range(5)), vocab_size)
     made = []
@@ -62,8 +62,7 @@ def measure_maskwright(
     from maskwright.models.build import build
     from maskwright.models.device import DTYPES
     from maskwright.models.presets import preset
-    from maskwright.objectives.masked import MaskedLanguageModeling
-    from maskwright.objectives.masking import MaskedRecipe, Masker
+    from maskwright.objectives.masked import MaskedLanguageModeling, MaskedRecipe, Masker
     from maskwright.train.loop import LoopSettings, train
 
     model = build(preset(options.preset, vocab_size=options.vocab_size), head="mlm")

@@ -32,9 +32,8 @@ from maskwright.models.build import build
 from maskwright.models.model import Model
 from maskwright.models.presets import preset
 from maskwright.objectives.base import Recipe
-from maskwright.objectives.contiguous_streams import ContiguousStreams, StreamBatches
-from maskwright.objectives.masking import special_tokens
-from maskwright.objectives.stateful_causal import StatefulCausalLM
+from maskwright.objectives.causal import ContiguousStreams, StatefulCausalLM, StreamBatches
+from maskwright.objectives.masked import special_tokens
 from maskwright.train.optimizer import adamw
 
 BYTES, LAYERS, STRETCH = 261, 2, 100

@@ -52,9 +52,9 @@ from servers import Running, Server, infinity, ours, plain, running  # noqa: E40
 from serving_page import page  # noqa: E402
 
 import maskwright as mw  # noqa: E402
-from maskwright.core.cores import usable_cores  # noqa: E402
 from maskwright.core.storage import write_json, write_text  # noqa: E402
-from maskwright.speed.bench_texts import built_in_texts, text_of_length  # noqa: E402
+from maskwright.core.util import usable_cores  # noqa: E402
+from maskwright.speed.bench import built_in_texts, text_of_length  # noqa: E402
 
 RESULTS = HERE / "loads" / "results.json"
 HOUR = HERE / "loads" / "hour.json"  # written by serving_memory.py

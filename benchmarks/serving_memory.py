@@ -26,7 +26,7 @@ from memory_growth import memory_growth  # noqa: E402
 from servers import Server, running  # noqa: E402
 
 from maskwright.core.storage import write_json  # noqa: E402
-from maskwright.speed.bench_texts import built_in_texts  # noqa: E402
+from maskwright.speed.bench import built_in_texts  # noqa: E402
 
 SLICE_SECONDS = 60.0
 MODELS = ("english", "english-spam", "english-entailment", "english-pos", "english-names", "english-intents")

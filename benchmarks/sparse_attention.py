@@ -24,9 +24,9 @@ import numpy as np
 
 from maskwright.core.memory import peak_memory, resident_memory
 from maskwright.core.storage import write_text
-from maskwright.report.charts.maps import picture
+from maskwright.report.charts.grids import picture
 from maskwright.report.charts.scales import Scale, labels
-from maskwright.report.markup import Markup, element, join
+from maskwright.report.numbers import Markup, element, join
 
 LENGTHS = (512, 1024, 2048, 4096)
 NAMES = {
@@ -41,10 +41,8 @@ MEGABYTE = 1 << 20
 
 def contender(name: str, length: int, heads: int) -> Callable:
     """A function from qkv [length, 3 * hidden] to context [length, hidden]."""
-    from maskwright.nn.attention import attend
-    from maskwright.nn.runs import Run
-    from maskwright.nn.sparse import attend_sparse
-    from maskwright.nn.sparse_rules import SlidingWindow, big_bird
+    from maskwright.nn.attention import Run, attend
+    from maskwright.nn.sparse import SlidingWindow, attend_sparse, big_bird
 
     runs = [Run(0, 1, length)]
     if name in ("explicit", "fused"):
@@ -153,7 +151,7 @@ def panel(title: str, lengths: list[int], lines: dict[str, list[float]]) -> Mark
 
 def patterns(num_blocks: int = 16) -> Markup:
     """The block maps of BigBird's parts, and of all together."""
-    from maskwright.nn.sparse_rules import big_bird, global_only, random_only, window_only
+    from maskwright.nn.sparse import big_bird, global_only, random_only, window_only
 
     rules = {
         "random": random_only(64, 2),

@@ -27,7 +27,7 @@ from memory_growth import memory_growth  # noqa: E402
 
 from maskwright.core.randomness import generator  # noqa: E402
 from maskwright.core.storage import write_json  # noqa: E402
-from maskwright.speed.bench_texts import built_in_texts, texts_of_file  # noqa: E402
+from maskwright.speed.bench import built_in_texts, texts_of_file  # noqa: E402
 
 EVERY_SECONDS = 5.0
 JOINED = 8  # sentences at most in one text, so that lengths vary as users' texts do

@@ -31,7 +31,7 @@ sys.path[:0] = [str(HERE.parent / "recipes"), str(HERE.parent / "src")]
 
 from commands import browser_program, minilm_folder  # noqa: E402
 
-from maskwright.http.listen import listen  # noqa: E402
+from maskwright.http.connections import listen  # noqa: E402
 from maskwright.studio.guard import KEY, Keys  # noqa: E402
 from maskwright.studio.model_registry import Studio, load_models  # noqa: E402
 from maskwright.studio.pages import models_of, offered  # noqa: E402

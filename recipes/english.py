@@ -36,8 +36,8 @@ from maskwright.core.errors import InputError
 from maskwright.core.randomness import generator
 from maskwright.hub.folders import load_model, read_facts, save_model
 from maskwright.text.readers.corpus import read_documents
-from maskwright.text.sentences import split_sentences
 from maskwright.text.tokenizers.tokenizer import Tokenizer
+from maskwright.text.words import split_sentences
 from maskwright.train.distillation.config import DistillConfig
 from maskwright.train.distillation.distill import DistillResult, distill
 

@@ -36,8 +36,8 @@ from maskwright.api import open_embedder, open_model, open_predictor
 from maskwright.core import storage
 from maskwright.core.errors import InputError, RunError
 from maskwright.core.memory import peak_memory
-from maskwright.core.plural import plural
 from maskwright.core.randomness import generator
+from maskwright.core.util import plural
 from maskwright.hub.folders import load_model, save_model
 from maskwright.hub.published import ENGLISH, built_in_folder
 from maskwright.hub.recommended import recommended_lr

@@ -12,7 +12,7 @@ from typing import Any
 
 from maskwright.core import storage
 from maskwright.core.config import read_toml
-from maskwright.report.markup import Markup, element
+from maskwright.report.numbers import Markup, element
 
 WIDTH, LEFT, ROOM, STEP = 780, 120, 250, 24
 COLORS = ("#225ea8", "#d95f02", "#1b9e77")

@@ -20,7 +20,7 @@ from running import run_main
 
 from maskwright.core import storage
 from maskwright.core.errors import InputError
-from maskwright.report.markup import Markup, element
+from maskwright.report.numbers import Markup, element
 
 LEFT, ROOM, GAP, FULL = 180, 250, 50, 0.6
 TALL, MARGIN, BINS = 180, 46, 30

@@ -34,10 +34,11 @@ from running import run_main
 from maskwright.core import storage
 from maskwright.core.progress import note
 from maskwright.hub.folders import load_model
-from maskwright.inference.alignments_page import write_alignments
+from maskwright.inference.pages import write_alignments
 from maskwright.inference.ready import place
 from maskwright.inspect.lengths import ByLength, by_length
-from maskwright.inspect.lengths_page import headline, write_lengths
+from maskwright.inspect.reports import lengths_headline as headline
+from maskwright.inspect.reports import write_lengths
 from maskwright.models.build import make_model
 from maskwright.models.config import ModelConfig
 from maskwright.models.decoding.beam import Beams
@@ -49,8 +50,7 @@ from maskwright.text.readers.tables import Row
 from maskwright.text.tokenizers.encoding import TextCounts
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.train.finetuning.config import FinetuneConfig
-from maskwright.train.finetuning.finetune import finetune
-from maskwright.train.finetuning.from_scratch import network_from_scratch
+from maskwright.train.finetuning.finetune import finetune, network_from_scratch
 
 HELD_BACK, MOST_JOINED, DRAWN = 1000, 4, 8
 FIRST = "attention"  # the folder of the first kind

@@ -41,8 +41,7 @@ from maskwright.tasks.tagging.task import Tagging
 from maskwright.text.formats.files import open_bytes
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.train.finetuning.config import FinetuneConfig
-from maskwright.train.finetuning.finetune import finetune
-from maskwright.train.finetuning.from_scratch import network_from_scratch
+from maskwright.train.finetuning.finetune import finetune, network_from_scratch
 from maskwright.train.pretraining.config import PretrainConfig
 from maskwright.train.pretraining.pretrain import pretrain
 

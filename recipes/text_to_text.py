@@ -34,7 +34,7 @@ from maskwright.tasks.generation.scores import rouge_scores
 from maskwright.tasks.of_model import task_of_model
 from maskwright.tasks.translation.scores import corpus_scores
 from maskwright.text.formats.files import open_bytes
-from maskwright.text.readers.pairs import read_pairs
+from maskwright.text.readers.parallel import read_pairs
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.finetuning.finetune import finetune

@@ -18,7 +18,7 @@ from running import run_main
 
 from maskwright.core import storage
 from maskwright.core.errors import InputError
-from maskwright.report.markup import Markup, element
+from maskwright.report.numbers import Markup, element
 from maskwright.train.run import RunFolder
 
 WINDOW = 200

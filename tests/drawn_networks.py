@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from maskwright.models.config import ModelConfig
-from maskwright.models.config_tables import CHOICES
+from maskwright.models.config import CHOICES, ModelConfig
 
 SIZES = {
     "vocab_size": 40,

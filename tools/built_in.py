@@ -4,7 +4,7 @@
     python tools/built_in.py english runs/english/model
     python tools/built_in.py english-spam runs/english-heads/spam/model
 
-To replace, the folder is copied and its manifest's SHA-256 is recorded in src/maskwright/hub/manifests.py. An adapter
+To replace, the folder is copied and its manifest's SHA-256 is recorded in src/maskwright/hub/published.py. An adapter
 must be one on a model of the package.
 """
 
@@ -17,8 +17,9 @@ from pathlib import Path
 from maskwright.core import storage
 from maskwright.core.errors import InputError
 from maskwright.core.program import run_program
-from maskwright.core.sealed import read_facts
-from maskwright.hub import manifests, published
+from maskwright.core.storage import read_facts
+from maskwright.hub import published
+from maskwright.hub import published as manifests
 from maskwright.hub.adapters import is_adapter
 from maskwright.hub.folders import load_model
 

@@ -26,7 +26,7 @@ import typer.main  # noqa: E402
 
 import maskwright as mw  # noqa: E402
 from maskwright.cli.app import COMMANDS, whole_app  # noqa: E402
-from maskwright.core.options import (  # noqa: E402
+from maskwright.core.config import (  # noqa: E402
     MISSING,
     PANELS,
     Setting,
@@ -40,10 +40,11 @@ from maskwright.core.storage import write_text  # noqa: E402
 from maskwright.experiments.benchmark.config import BenchmarkConfig  # noqa: E402
 from maskwright.experiments.ladder.config import LadderConfig  # noqa: E402
 from maskwright.experiments.rare.config import RareLabConfig  # noqa: E402
-from maskwright.models.describe import parameter_count  # noqa: E402
 from maskwright.models.presets import PRESETS  # noqa: E402
+from maskwright.models.sizes import parameter_count  # noqa: E402
 from maskwright.objectives.fitting import fitting_objectives, usual_objective  # noqa: E402
-from maskwright.serve.dialects import hf_bodies, tei_bodies  # noqa: E402
+from maskwright.serve.dialects import hf as hf_bodies  # noqa: E402
+from maskwright.serve.dialects import tei as tei_bodies  # noqa: E402
 from maskwright.serve.dialects.routing import Body, Unsupported  # noqa: E402
 from maskwright.serve.settings import ServeSettings  # noqa: E402
 from maskwright.speed.plan_config import PlanConfig  # noqa: E402

@@ -28,8 +28,8 @@ from maskwright.models.build import build
 from maskwright.models.device import DTYPES
 from maskwright.models.model import Model
 from maskwright.models.presets import preset
-from maskwright.objectives.masking import Masker
-from maskwright.speed.utilization import forward_flops, training_flops
+from maskwright.objectives.masked import Masker
+from maskwright.speed.workload import forward_flops, training_flops
 from maskwright.train.optimizer import adamw
 
 LONGEST, STEP_TOKENS, SHORT, MASK_RATE = 4096, 4096, 32, 0.15

@@ -12,7 +12,7 @@ from maskwright.core.storage import write_json, write_text
 from maskwright.data.prepare import prepare
 from maskwright.models.build import build
 from maskwright.models.presets import preset
-from maskwright.speed.bench_texts import texts_of_file
+from maskwright.speed.bench import texts_of_file
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 
 SYLLABLES = [first + vowel for first in "bcdfghklmnprstvw" for vowel in ("a", "e", "i", "o", "u", "ar", "en", "is")]

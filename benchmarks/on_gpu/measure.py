@@ -13,7 +13,7 @@ import torch
 from maskwright.models.config import ModelConfig
 from maskwright.speed.ceiling import wait
 from maskwright.speed.timed import percentile
-from maskwright.speed.utilization import forward_flops, training_flops
+from maskwright.speed.workload import forward_flops, training_flops
 
 WARM_UP = 6  # steps that do not count; compiling falls into them
 FEWEST = 3

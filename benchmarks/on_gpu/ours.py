@@ -23,8 +23,7 @@ from maskwright.hub.folders import load_model
 from maskwright.inference.embed import TextEncoder
 from maskwright.inference.ready import compute_in, place
 from maskwright.models.device import DTYPES
-from maskwright.objectives.masked import MaskedLanguageModeling
-from maskwright.objectives.masking import MaskedRecipe, Masker
+from maskwright.objectives.masked import MaskedLanguageModeling, MaskedRecipe, Masker
 from maskwright.speed.backend_process import answer
 from maskwright.tasks.classification.task import Classification
 from maskwright.text.readers.tables import Row

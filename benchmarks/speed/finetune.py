@@ -23,7 +23,7 @@ from pretrain import print_rate
 
 from maskwright.core.progress import set_quiet
 from maskwright.core.randomness import generator
-from maskwright.speed.bench_texts import built_in_texts
+from maskwright.speed.bench import built_in_texts
 
 MAX_LENGTH, BATCH, LR, WEIGHT_DECAY = 128, 32, 2e-5, 0.01
 

@@ -11,7 +11,7 @@ from goals import BASELINE as FIRST  # the baseline of the ratios
 from goals import FORMATS, OURS, best_peer, fastest_peer, goals
 
 from maskwright.core.storage import write_text
-from maskwright.report.markup import Markup, element
+from maskwright.report.numbers import Markup, element
 
 BEGIN, END = "<!-- speed: begin -->", "<!-- speed: end -->"
 TITLES = {

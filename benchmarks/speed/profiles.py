@@ -23,9 +23,9 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from training import SETTINGS  # noqa: E402
 
-from maskwright.core.cores import usable_cores  # noqa: E402
 from maskwright.core.progress import set_quiet  # noqa: E402
-from maskwright.speed.bench_texts import built_in_texts  # noqa: E402
+from maskwright.core.util import usable_cores  # noqa: E402
+from maskwright.speed.bench import built_in_texts  # noqa: E402
 from maskwright.speed.ceiling import matrix_ceiling  # noqa: E402
 
 OUTSIDE = "no operator: Python, tokenizer, waiting"
@@ -111,7 +111,7 @@ def paths(model: str) -> dict[str, dict[str, float]]:
 def operations() -> dict[str, float]:
     """Operations for a token that are needed: of inference at 32 tokens, of a training step at 128."""
     import maskwright as mw
-    from maskwright.speed.utilization import forward_flops, training_flops
+    from maskwright.speed.workload import forward_flops, training_flops
 
     scored = round(0.15 * 126)  # of 128 tokens, two of which are special
     found = {"base inference": forward_flops(mw.preset("bert-base"), [32]) / 32}

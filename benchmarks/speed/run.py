@@ -36,12 +36,12 @@ from encoders import CONTENDERS, REFERENCE  # noqa: E402
 from page import MIN_COSINE, MOST_WORDS, OURS, write_page  # noqa: E402
 from training import contests, hold, measure_profiles  # noqa: E402
 
-from maskwright.core.cores import usable_cores  # noqa: E402
 from maskwright.core.progress import note, set_quiet  # noqa: E402
 from maskwright.core.storage import write_json  # noqa: E402
+from maskwright.core.util import usable_cores  # noqa: E402
 from maskwright.doctor.machine import machine_facts  # noqa: E402
 from maskwright.speed.backend_process import BackendError, BackendProcess  # noqa: E402
-from maskwright.speed.bench_texts import (  # noqa: E402
+from maskwright.speed.bench import (  # noqa: E402
     built_in_texts,
     long_tailed_texts,
     text_of_length,

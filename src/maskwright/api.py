@@ -14,17 +14,15 @@ from .inference.answer import Answerer
 from .inference.calibration import calibrate, is_int8
 from .inference.cluster import Clustering, cluster_vectors
 from .inference.embed import TextEncoder, embedder_of
-from .inference.ensemble import Ensemble, Member
 from .inference.fill_mask import MaskFiller
-from .inference.generate import TextGenerator
+from .inference.generate import MaskedLMGenerator, TextGenerator
 from .inference.kinds import kind_of, require
-from .inference.mask_writer import MaskedLMGenerator
 from .inference.next_sentence import NextSentence
-from .inference.predict import Predictor
+from .inference.predict import Ensemble, Member, Predictor
+from .inference.prepared import as_texts, single_texts
 from .inference.ready import keep_private, place
 from .inference.search import Hit, Searcher
 from .inference.similarity import Similarities, text_similarities, word_similarities
-from .inference.texts import as_texts, single_texts
 from .inference.translate import TextTranslator
 from .inference.zero_shot import TEMPLATE, EmbeddingZeroShot, EntailmentZeroShot, ZeroShot
 from .models.build import build
@@ -32,7 +30,7 @@ from .models.model import Model, tokenizer_of
 from .models.presets import preset
 from .tasks.of_model import task_of_model
 from .tasks.rows.examples import rows_of
-from .tasks.rows.long_texts import LongTexts
+from .tasks.rows.long_examples import LongTexts
 from .text.readers.corpus import Source
 from .text.readers.inputs import Text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from browser.reading import all_barriers, cells, saved, settled
-from maskwright.studio.labeled_files import sample_for
+from maskwright.studio.files import sample_for
 from studio.serving import serving
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from browser.reading import all_barriers, cells, settled
-from maskwright.inspect.structure import model_structure
-from maskwright.inspect.weights import describe_weight, weight_differences
+from maskwright.inspect.structure import describe_weight, model_structure, weight_differences
 from studio.serving import serving
 
 

@@ -8,8 +8,7 @@ import io
 import pytest
 
 from browser.reading import all_barriers, cells, saved, settled
-from maskwright.inference.cluster import cluster_vectors
-from maskwright.inference.projection import nearest, project
+from maskwright.inference.cluster import cluster_vectors, nearest, project
 from studio.serving import serving
 
 TEXTS = b"text\tlabel\n<b>The river rose</b>\tweather\nSnow fell\tweather\nThe bank failed\tmoney\nShares fell\tmoney\n"

@@ -8,10 +8,10 @@ import pytest
 
 from browser.reading import cells, settled
 from maskwright.api import open_model
-from maskwright.hub.manifests import MANIFESTS
+from maskwright.hub.published import MANIFESTS
 from maskwright.inspect import attention, explain, output_of, read
 from maskwright.inspect.heads import find_token_heads
-from maskwright.inspect.weights import weight_differences
+from maskwright.inspect.structure import weight_differences
 from studio.serving import serving
 
 MOST_CLICKS = 5

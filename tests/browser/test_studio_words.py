@@ -11,9 +11,7 @@ import pytest
 
 from browser.reading import ROWS, cells, saved, settled
 from maskwright.api import open_mask_filler
-from maskwright.text.tokenizers.explain import explain, parse_words
-from maskwright.text.tokenizers.notation import format_subwords
-from maskwright.text.tokenizers.segmentation_trace import SegmentationTracer
+from maskwright.text.tokenizers.explain import SegmentationTracer, explain, format_subwords, parse_words
 from studio.models import tokenizer, write_masked
 from studio.serving import serving
 

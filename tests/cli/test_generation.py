@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from maskwright.cli.common import print_metrics
-from maskwright.core.display import on_one_line
+from maskwright.core.util import on_one_line
 from train.runs import corpus
 
 

@@ -47,9 +47,8 @@ from maskwright.cli.studio import StudioSettings
 from maskwright.cli.tokenizer import CompareSettings, DecodeSettings, EncodeSettings, ExplainSettings, TrainSettings
 from maskwright.cli.translate import TranslateSettings
 from maskwright.core import registry
-from maskwright.core.config import from_dict, to_dict
+from maskwright.core.config import command_words, default_of, from_dict, kind_of, length_of, settings_of, to_dict
 from maskwright.core.errors import ConfigError
-from maskwright.core.options import command_words, default_of, kind_of, length_of, settings_of
 from maskwright.experiments.benchmark.config import BenchmarkConfig
 from maskwright.experiments.ladder.config import LadderConfig
 from maskwright.experiments.layers.config import LayerLabConfig

@@ -14,9 +14,9 @@ from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.models.describe import parameter_count
 from maskwright.models.model import Model
 from maskwright.models.presets import preset
+from maskwright.models.sizes import parameter_count
 
 
 def answers(model: Model, rows: list[list[int]]) -> dict[str, Tensor]:

@@ -19,7 +19,7 @@ from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
 from maskwright.models.config import ModelConfig
 from maskwright.models.model import Model
-from maskwright.objectives.masking import MaskedRecipe, Masker
+from maskwright.objectives.masked import MaskedRecipe, Masker
 from maskwright.objectives.outcome import LossSums
 from maskwright.objectives.segments import sentence_bounds
 

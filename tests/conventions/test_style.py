@@ -42,7 +42,7 @@ def test_only_core_storage_writes():
 def test_of_pickletools_only_the_listing_of_instructions_is_used():
     calls = [
         ast.unparse(node)
-        for node in ast.walk(modules()["hub.foreign.description"])
+        for node in ast.walk(modules()["hub.foreign.child"])
         if isinstance(node, ast.Attribute) and ast.unparse(node).startswith("pickletools")
     ]
     assert calls == ["pickletools.genops"]

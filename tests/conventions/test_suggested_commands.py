@@ -13,11 +13,11 @@ import typer.main
 from conventions.sources import modules, room
 from maskwright.cli.app import whole_app
 from maskwright.core import registry
+from maskwright.core.config import suggested_command
 from maskwright.core.errors import ConfigError
-from maskwright.core.options import suggested_command
 from maskwright.hub import card
 from maskwright.tasks.rows.contents import readers_of
-from maskwright.train.pretraining.next_steps import next_steps
+from maskwright.train.pretraining.health import next_steps
 
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 MODEL = Path("runs/my model")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from maskwright.core.plural import plural
-from maskwright.doctor.findings import FindingCounter
+from maskwright.core.util import plural
+from maskwright.doctor.rows import FindingCounter
 
 
 @pytest.mark.parametrize(("count", "words"), [(0, "0 rows"), (1, "1 row"), (2, "2 rows"), (12345, "12,345 rows")])

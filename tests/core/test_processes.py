@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from maskwright.core.errors import ConfigError
-from maskwright.core.processes import launch_of
+from maskwright.core.program import launch_of
 
 TORCHRUN = {
     "RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "node1",

@@ -20,7 +20,8 @@ import pytest
 from data.toy_tokenizer import ToyTokenizer, write_corpus
 from maskwright.core import storage
 from maskwright.core.errors import InputError, MissingFileError, RowErrors, RunError, StorageError
-from maskwright.data import duplicates, reading
+from maskwright.data import duplicates
+from maskwright.data import prepare as reading
 from maskwright.data.prepare import prepare
 from maskwright.data.shards import TokenShards
 

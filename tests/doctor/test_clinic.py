@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError
-from maskwright.doctor.clinic import examine
+from maskwright.doctor.clinic import examine, next_steps
 from maskwright.doctor.fix import check_fix, write_fixed
-from maskwright.doctor.report import next_steps
 from maskwright.text.fingerprints import RowFingerprints, near_pairs, overlap, words_of
 
 SYLLABLES = ["ba", "de", "ki", "lo", "mu", "pra", "sen", "tor", "vi", "xu"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from maskwright.core.errors import InputError
-from maskwright.doctor.relabel import relabel
+from maskwright.doctor.fix import relabel
 
 FILES = {
     "a.csv": (

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from inference.samples import tokenizer
-from maskwright.export.agreement import Agreement, TorchRuntime, measure_runtimes
-from maskwright.export.attention import most_tokens
+from maskwright.export.agreement import Agreement, TorchRuntime, drawn_trials, measure_runtimes
 from maskwright.export.cached import networks_of
+from maskwright.export.card import specification
 from maskwright.export.config import ExportConfig
-from maskwright.export.specification import specification
-from maskwright.export.trial_texts import drawn_trials
+from maskwright.export.network import most_tokens
 from maskwright.models.build import build
 from maskwright.models.model import Model, SentenceSettings
 from maskwright.models.presets import PRESETS, preset

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from export.small_models import small
-from maskwright.core.sealed import accept
+from maskwright.core.storage import accept
 from maskwright.models.build import build
 from maskwright.models.presets import preset
 

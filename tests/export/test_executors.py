@@ -15,7 +15,7 @@ import pytest
 from export.small_models import small
 from maskwright.cli.embed import EmbedSettings
 from maskwright.cli.predict import PredictSettings
-from maskwright.core.options import default_of, settings_of
+from maskwright.core.config import default_of, settings_of
 from maskwright.doctor.machine import executors as known_executors
 from maskwright.export import executors
 from maskwright.export.executors import cache_folder, executed, fastest, measurements

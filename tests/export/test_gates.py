@@ -9,11 +9,10 @@ import torch
 
 from export.small_models import ENCODERS, HEADS, small, small_translator, specification_of
 from maskwright.core.errors import ConfigError
-from maskwright.export.agreement import LIMITS, TorchRuntime, limits_of, measure_runtimes
-from maskwright.export.attention import most_tokens
+from maskwright.export.agreement import LIMITS, TorchRuntime, drawn_trials, limits_of, measure_runtimes
 from maskwright.export.cached import networks_of
 from maskwright.export.config import ExportConfig
-from maskwright.export.trial_texts import drawn_trials
+from maskwright.export.network import most_tokens
 
 LOWER = {
     "fp16": LIMITS["fp16"],

@@ -24,9 +24,9 @@ from maskwright.core.errors import (
 )
 from maskwright.data.batch import Batch
 from maskwright.export.agreement import TorchRuntime
-from maskwright.export.attention import most_tokens
 from maskwright.export.cached import networks_of
 from maskwright.export.graph_model import GraphModel
+from maskwright.export.network import most_tokens
 from maskwright.inference.fill_mask import MaskFiller
 from maskwright.inference.kinds import kind_of
 from maskwright.inference.next_sentence import NextSentence
@@ -250,7 +250,7 @@ def test_a_changed_graph_is_not_opened(exported_encoder, tmp_path):
     [{"format": "onnx"}, [], {"format": "onnx", "precision": "fp32", "graphs": {"model": {"file": "../model.onnx"}}}],
 )
 def test_a_damaged_description_is_a_sentence(exported_encoder, tmp_path, entry):
-    from maskwright.core.sealed import accept
+    from maskwright.core.storage import accept
 
     folder = tmp_path / "damaged"
     shutil.copytree(exported_encoder, folder)

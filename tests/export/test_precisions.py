@@ -13,7 +13,7 @@ from export.small_models import small
 from inference.samples import TEXTS
 from maskwright.api import open_embedder
 from maskwright.core.errors import ConfigError
-from maskwright.export.agreement import LIMITS, Limits, OutputAgreement
+from maskwright.export.agreement import LIMITS, Limits, OutputAgreement, typical_texts
 from maskwright.export.cached import networks_of
 from maskwright.export.config import ExportConfig
 from maskwright.export.export import export_model
@@ -21,7 +21,6 @@ from maskwright.export.onnx_file import to_half, write_onnx
 from maskwright.export.openvino_file import to_half as to_half_openvino
 from maskwright.export.openvino_file import write_openvino
 from maskwright.export.program import trace
-from maskwright.export.trial_texts import typical_texts
 from maskwright.inference.engine.operators import largest_weight
 from maskwright.models.model import SentenceSettings
 

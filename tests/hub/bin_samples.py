@@ -11,7 +11,7 @@ from collections import OrderedDict
 
 import torch
 
-from maskwright.hub.foreign.containers import _LEGACY
+from maskwright.hub.foreign.child import _LEGACY
 from maskwright.hub.foreign.reader import ReadTensor
 
 FORMATS = ("zip", "legacy")

@@ -17,7 +17,7 @@ import maskwright as mw
 from inference.samples import TEXTS, tiny
 from maskwright.cli import main
 from maskwright.core.errors import CorruptFileError, MaskwrightError, MissingFileError, ModelFolderError
-from maskwright.core.sealed import accept
+from maskwright.core.storage import accept
 from maskwright.doctor.model import examine_model
 from maskwright.hub import adapters
 from maskwright.hub.adapters import attach_adapter

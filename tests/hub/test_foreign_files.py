@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 from conventions.sources import modules
 from hub.bin_samples import FORMATS, attacks, contained, forged, saved, zipped
 from maskwright.hub.foreign import reader
-from maskwright.hub.foreign.child import describe_and_send
-from maskwright.hub.foreign.description import LONGEST_PICKLE_BYTES, BadFile
+from maskwright.hub.foreign.child import LONGEST_PICKLE_BYTES, BadFile, describe_and_send
 
 
 def read(data: bytes) -> dict[str, torch.Tensor]:
@@ -149,7 +148,7 @@ def test_the_requested_name_is_reported():
     refuses(contained(attacks("x")["os.system"], "zip"), "refers to 'posix.system', which no weights file needs")
 
 
-@pytest.mark.parametrize("module", ["child", "containers", "description"])
+@pytest.mark.parametrize("module", ["child"])
 def test_what_runs_in_the_confined_process_needs_the_standard_library_alone(module):
     for node in ast.walk(modules()[f"hub.foreign.{module}"]):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []

@@ -10,11 +10,11 @@ import pytest
 
 import maskwright as mw
 from hub.folder_tools import foreign, make
-from maskwright.core import sealed, storage
+from maskwright.core import storage
+from maskwright.core import storage as sealed
 from maskwright.core.errors import CorruptFileError, InputError
 from maskwright.doctor.model import accept_model, examine_model
-from maskwright.hub.facts_file import copy_with_facts
-from maskwright.hub.folders import load_model
+from maskwright.hub.folders import copy_with_facts, load_model
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from maskwright.hub.convert import convert
 from maskwright.inference.translate import TextTranslator, TranslationSettings
 from maskwright.models.build import build
 from maskwright.models.presets import preset
-from maskwright.text.tokenizers.segmentation_trace import SegmentationTracer
+from maskwright.text.tokenizers.explain import SegmentationTracer
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from text.marian_samples import TARGETS, marian_files, pieces
 from text.sentencepiece_samples import block, piece

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maskwright.hub.names import short_names
+from maskwright.hub.published import short_names
 
 
 def test_names_of_models_are_the_shortest_that_tell_them_apart(tmp_path):

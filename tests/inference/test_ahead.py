@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from inference.samples import TEXTS, tiny
 from maskwright.inference import embed
-from maskwright.inference.ahead import ahead
 from maskwright.inference.embed import TextEncoder
-from maskwright.inference.texts import text_blocks
+from maskwright.inference.prepared import ahead, text_blocks
 
 
 @given(st.lists(st.integers()))

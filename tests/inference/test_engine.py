@@ -20,16 +20,14 @@ from inference.samples import tiny
 from maskwright.data.batch import Batch
 from maskwright.inference.engine import attention, choice, layers, operators
 from maskwright.inference.engine.attention import CACHED_SCORES, WAYS, packed_attention, way_for
-from maskwright.inference.engine.engine import Engine
-from maskwright.inference.engine.weights import Weights
+from maskwright.inference.engine.engine import Engine, Weights
 from maskwright.inference.ready import keep_private, place
 from maskwright.models.build import build
 from maskwright.models.device import CACHES, KEPT_SHAPES
 from maskwright.models.model import Model
 from maskwright.models.presets import PRESETS, preset
-from maskwright.nn.activations import ACTIVATIONS
-from maskwright.nn.attention import attend
-from maskwright.nn.runs import Run
+from maskwright.nn.attention import Run, attend
+from maskwright.nn.feed_forward import ACTIVATIONS
 
 ragged = st.lists(st.integers(1, 16), min_size=1, max_size=8)
 SMALL = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}

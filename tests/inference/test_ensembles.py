@@ -15,8 +15,7 @@ from maskwright.core.errors import InputError
 from maskwright.tasks.base import Task
 from maskwright.tasks.choice.task import Choice
 from maskwright.tasks.classification.task import Classification
-from maskwright.tasks.qa.task import QuestionAnswering
-from maskwright.tasks.qa.threshold import Threshold
+from maskwright.tasks.qa.task import QuestionAnswering, Threshold
 from maskwright.tasks.regression.task import Regression
 from maskwright.tasks.tagging.schemes import repair
 from maskwright.tasks.tagging.task import Tagging

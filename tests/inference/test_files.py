@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from inference.samples import TEXTS, tiny
 from maskwright.core.errors import InputError, ModelFolderError
 from maskwright.hub.sentence import SentenceSettings, declared_by
-from maskwright.inference.answers_file import safe_cell, write_answers
 from maskwright.inference.embed import TextEncoder
-from maskwright.inference.texts import as_texts
-from maskwright.inference.vectors_file import write_npy, write_token_vectors
+from maskwright.inference.output_files import safe_cell, write_answers, write_npy, write_token_vectors
+from maskwright.inference.prepared import as_texts
 
 ANSWERS = [
     {"text": "plain", "label": "a", "score": -0.5, "probabilities": {"a": 0.5}},

@@ -11,9 +11,8 @@ from maskwright.api import open_generator
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model, save_model
-from maskwright.inference.generate import Generation, TextGenerator
-from maskwright.inference.mask_writer import MaskedLMGenerator
-from maskwright.inference.perplexity import ids_loss, plan_windows, text_perplexity
+from maskwright.inference.generate import Generation, MaskedLMGenerator, TextGenerator
+from maskwright.inference.held_out_text import ids_loss, plan_windows, text_perplexity
 from maskwright.models.build import build
 from maskwright.models.decoding.rules import Rules
 from maskwright.models.decoding.streaming import TextStreamer, check_stops

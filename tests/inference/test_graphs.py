@@ -13,7 +13,7 @@ from maskwright.inference.engine.encoder import InferenceEncoder
 from maskwright.inference.engine.engine import Engine
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.nn import varlen
+from maskwright.nn import attention as varlen
 from maskwright.nn.attention import scaled_dot_product
 from small_network import SMALL
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from maskwright.core.errors import ConfigError, InputError, MissingExtraError
-from maskwright.inference.projection import nearest, project, unit_vectors
+from maskwright.inference.cluster import nearest, project, unit_vectors
 
 
 @pytest.fixture

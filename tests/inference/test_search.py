@@ -81,7 +81,7 @@ def test_blocks_shards_and_an_index_change_nothing(texts: Path, tmp_path: Path, 
     plain = searcher(passage_tokens=5).search(str(texts), queries, 3)
     monkeypatch.setattr(search_module, "BLOCK_PASSAGES", 2)
     monkeypatch.setattr(search_module, "SHARD_BYTES", 10)
-    monkeypatch.setattr("maskwright.inference.search_index.BLOCK_ROWS", 1)
+    monkeypatch.setattr("maskwright.inference.search.BLOCK_ROWS", 1)
     kept = searcher(passage_tokens=5).search(str(texts), queries, 3, tmp_path / "index")
     for one, other in zip(plain, kept, strict=True):
         assert [(hit.file, hit.passage) for hit in one] == [(hit.file, hit.passage) for hit in other]

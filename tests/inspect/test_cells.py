@@ -10,6 +10,7 @@ from maskwright.core.errors import ConfigError, InputError
 from maskwright.inspect import cells
 from maskwright.inspect.cells import (
     CONFIRMED,
+    RULES,
     FoundUnit,
     UnitActivations,
     correlations,
@@ -18,10 +19,9 @@ from maskwright.inspect.cells import (
     rule_values,
     untrained_like,
 )
-from maskwright.inspect.cells_page import confirmed_text, headline, write_cells
-from maskwright.inspect.rules import RULES
+from maskwright.inspect.reports import confirmed_text, headline, write_cells
 from maskwright.inspect.text import ReadText, documents_of, tokens_of
-from maskwright.nn.cells import CELLS
+from maskwright.nn.recurrent import CELLS
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from models.recurrent_models import model
 

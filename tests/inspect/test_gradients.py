@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.data.batch import Batch
 from maskwright.inspect.gradients import fading, gradient_norms
-from maskwright.inspect.gradients_page import headline, write_gradients
+from maskwright.inspect.reports import gradients_headline as headline
+from maskwright.inspect.reports import write_gradients
 from maskwright.models.build import build
 from models.recurrent_models import model, network
 

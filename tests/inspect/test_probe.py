@@ -14,8 +14,15 @@ from inference.samples import TEXTS, tiny
 from looked_at import translator
 from maskwright.core.errors import ConfigError, InputError, RowErrors
 from maskwright.inspect import probe, read_labeled
-from maskwright.inspect.probe import control_labels, fit_and_score, majority, probe_vectors
-from maskwright.inspect.probe_rows import LabeledVectors, embed_labeled, split_rows
+from maskwright.inspect.probe import (
+    LabeledVectors,
+    control_labels,
+    embed_labeled,
+    fit_and_score,
+    majority,
+    probe_vectors,
+    split_rows,
+)
 from maskwright.text.readers.tables import Row
 from maskwright.text.readers.tagged import Sentence
 

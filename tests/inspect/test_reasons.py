@@ -11,11 +11,10 @@ import torch
 import maskwright as mw
 from inference.samples import tiny
 from maskwright.core.errors import InputError
-from maskwright.inspect.differences import differences
-from maskwright.inspect.one_word import one_word_changes
+from maskwright.inspect.compare import differences
 from maskwright.inspect.outputs import output_of, predict
 from maskwright.inspect.reading import read
-from maskwright.inspect.reasons import explain, words_of
+from maskwright.inspect.reasons import explain, one_word_changes, words_of
 from maskwright.text.segmenters import segment
 
 LABELS = ["no", "maybe", "yes"]

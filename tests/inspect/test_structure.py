@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from maskwright.core.errors import InputError, MissingFileError
-from maskwright.inspect.structure import model_structure
-from maskwright.inspect.weights import describe_weight, weight_differences, weights_of
-from maskwright.models import flops
+from maskwright.inspect.structure import describe_weight, model_structure, weight_differences, weights_of
+from maskwright.models import sizes as flops
 from maskwright.models.adapters import merge_adapter
 from studio import models as writers
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 
-from maskwright.lessons.source import find
+from maskwright.lessons.lesson import find
 
 
 def spoil(value: Any) -> Any:
@@ -111,29 +111,29 @@ def _lacks_a_piece(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _gives_words(real: Callable[..., Any]) -> Callable[..., Any]:
-    from maskwright.text.tokenizers.trainers.whole import train_word
+    from maskwright.text.tokenizers.trainers.words import train_word
 
     return lambda texts, vocab_size, **options: train_word(texts, vocab_size)
 
 
 MUTANTS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
-    "text.tokenizers.trainers.whole:train_word": _learns_other_words,
-    "text.tokenizers.trainers.whole:train_char": _learns_other_words,
-    "text.tokenizers.trainers.byte_bpe:train_byte_bpe": _gives_words,
+    "text.tokenizers.trainers.words:train_word": _learns_other_words,
+    "text.tokenizers.trainers.words:train_char": _learns_other_words,
+    "text.tokenizers.trainers.bpe:train_byte_bpe": _gives_words,
     "text.tokenizers.trainers.pipelines:wordpiece": _lacks_a_piece,
     "text.tokenizers.tokenizer_files:set_special_tokens": _does_nothing,
     "text.tokenizers.tokenizer:Tokenizer.with_template": _frames_backwards,
     "models.model:Model.check": _does_nothing,
-    "models.attention_rules:executors": _looks_left,
-    "models.autoencoder:AutoencoderHead.fit_scale": _does_nothing,
+    "models.transformer:executors": _looks_left,
+    "models.probes:AutoencoderHead.fit_scale": _does_nothing,
     "models.presets:preset": _is_deeper,
     "nn.attention:apply_causal_mask": _does_nothing,
     "train.finetuning.multi_task.job:SharedEncoder.__init__": _shares_nothing,
-    "text.readers.pairs:lead_pairs": _finds_none,
-    "nn.relative:RelativeVectors.score_terms": _knows_no_distance,
+    "text.readers.parallel:lead_pairs": _finds_none,
+    "nn.positions:RelativeVectors.score_terms": _knows_no_distance,
     "objectives.causal:NextTokenPrediction.batch": _asks_half,
-    "tasks.qa.spans:AnswerCandidates.best": _does_nothing,
-    "train.pretraining.in_memory:pretrain_small": _trains_one_step,
+    "tasks.qa.windows:AnswerCandidates.best": _does_nothing,
+    "train.pretraining.job:pretrain_small": _trains_one_step,
 }
 
 

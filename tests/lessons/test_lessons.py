@@ -13,10 +13,9 @@ from conventions.sources import REPOSITORY
 from lessons.breaking import break_function, spoil
 from maskwright.core.errors import ConfigError
 from maskwright.lessons.catalog import lesson, lessons
-from maskwright.lessons.lesson import APPLICATIONS, LECTURES, Lesson
+from maskwright.lessons.lesson import APPLICATIONS, LECTURES, Lesson, find
 from maskwright.lessons.recorder import LessonRecorder, tolerance
 from maskwright.lessons.running import run
-from maskwright.lessons.source import find
 
 NAMES = list(lessons())
 FUNCTIONS = [(name, function) for name, one in lessons().items() for function in one.functions]

@@ -15,8 +15,7 @@ from maskwright.core.errors import ConfigError, ModelFolderError
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
 from maskwright.models.build import build
-from maskwright.models.config import ModelConfig
-from maskwright.models.config_tables import CHOICES
+from maskwright.models.config import CHOICES, ModelConfig
 from maskwright.models.model import Model
 
 CAUSAL = ModelConfig(

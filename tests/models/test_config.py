@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError
 from maskwright.models.build import build
-from maskwright.models.config import ModelConfig
-from maskwright.models.config_tables import LIMITS, LOWEST, OPTIONAL_SIZES
-from maskwright.models.describe import parameter_count
+from maskwright.models.config import LIMITS, LOWEST, OPTIONAL_SIZES, ModelConfig
 from maskwright.models.presets import PRESETS, preset
+from maskwright.models.sizes import parameter_count
 
 
 def by_hand(config: ModelConfig) -> int:

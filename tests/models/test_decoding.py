@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from maskwright.core.errors import ConfigError
 from maskwright.inference.engine.engine import Engine
 from maskwright.models.build import build
-from maskwright.models.config import ModelConfig
-from maskwright.models.config_tables import CHOICES
+from maskwright.models.config import CHOICES, ModelConfig
 from maskwright.models.decoding.beam import Beams, search_beams
 from maskwright.models.decoding.causal import CausalDecoder
 from maskwright.models.decoding.rules import (

@@ -7,7 +7,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from maskwright.data.batch import Batch
-from maskwright.models import flops
+from maskwright.models import sizes as flops
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 from maskwright.models.presets import preset

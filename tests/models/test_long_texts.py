@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from maskwright.data.batch import Batch
-from maskwright.models.attention_rules import pattern_of
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
+from maskwright.models.transformer import pattern_of
 from nn.costs import Largest
 
 LONG = 4096

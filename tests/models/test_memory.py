@@ -8,9 +8,9 @@ import torch.nn.functional as F
 
 from maskwright.data.batch import Batch
 from maskwright.models.build import build
-from maskwright.models.memory import activation_bytes, training_memory
 from maskwright.models.model import Model
 from maskwright.models.presets import preset
+from maskwright.models.sizes import activation_bytes, training_memory
 from models.kept import kept_bytes
 
 SMALL = {

@@ -9,10 +9,9 @@ import torch
 
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
-from maskwright.models.attention_rules import rule_of
 from maskwright.models.build import build
-from maskwright.models.config import ModelConfig
-from maskwright.models.config_tables import CHOICES
+from maskwright.models.config import CHOICES, ModelConfig
+from maskwright.models.transformer import rule_of
 from maskwright.nn.positions import sinusoidal_positions
 
 CONFIG = ModelConfig(

@@ -8,8 +8,8 @@ import torch
 from maskwright.data.batch import Batch
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.models.memory import activation_bytes
 from maskwright.models.model import Model
+from maskwright.models.sizes import activation_bytes
 from models.kept import kept_bytes
 
 SMALL = {

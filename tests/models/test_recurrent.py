@@ -10,11 +10,11 @@ from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
 from maskwright.inference.ready import place
 from maskwright.models.build import build
-from maskwright.models.decoding.choice import decoder_of
+from maskwright.models.decoding.causal import decoder_of
 from maskwright.models.decoding.rules import Rules
 from maskwright.models.decoding.search import grow
-from maskwright.models.describe import parameter_count
 from maskwright.models.presets import preset
+from maskwright.models.sizes import parameter_count
 from models.recurrent_models import model, network
 
 ROWS = [[5, 6, 7, 8, 9], [10, 11], [12, 13, 14, 15, 16, 17, 18]]

@@ -19,7 +19,7 @@ from maskwright.models.config import ModelConfig
 from maskwright.models.encoder_decoder import EncoderDecoder
 from maskwright.models.pooling import state_of
 from maskwright.models.presets import PRESETS, preset
-from maskwright.nn.cells import CELLS
+from maskwright.nn.recurrent import CELLS
 
 SMALL = {
     "vocab_size": 30, "hidden_size": 8, "num_hidden_layers": 2, "num_decoder_layers": 2, "hidden_dropout": 0.0,

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from maskwright.models.vocabulary_loss import _first_is_right, _right_of_all, vocabulary_loss
+from maskwright.models.pretraining_heads import _first_is_right, _right_of_all, vocabulary_loss
 
 VOCAB, SIZE, POSITIONS = 37, 8, 23
 

@@ -8,12 +8,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from maskwright.nn.attention import Run
 from maskwright.nn.dropout import dropout
-from maskwright.nn.relative import RelativePositions
-from maskwright.nn.runs import Run
-from maskwright.nn.sparse import pattern_for
-from maskwright.nn.sparse_pattern import BlockPattern
-from maskwright.nn.sparse_rules import AttentionRule
+from maskwright.nn.positions import RelativePositions
+from maskwright.nn.sparse import AttentionRule, BlockPattern, pattern_for
 
 
 def attend_masked(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from maskwright.nn.runs import Run
+from maskwright.nn.attention import Run
 
 
 def draw(*shape, seed=0, dtype=torch.float64):

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from maskwright.nn.alignment import Alignment, ScoreName
-from maskwright.nn.padded_attention import group_of
+from maskwright.nn.attention import group_of
+from maskwright.nn.cross import Alignment, ScoreName
 from nn.packs import draw
 
 H, C = torch.tensor([1.0, 2.0]), torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 1.0]])  # one query, three tokens

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.nn import attention
-from maskwright.nn.attention import SelfAttention, attend, scaled_dot_product, self_attention
-from maskwright.nn.runs import Run
+from maskwright.nn.attention import Run, SelfAttention, attend, scaled_dot_product, self_attention
 
 
 def draw(*shape, seed=0, dtype=torch.float32):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from maskwright.nn.attention import attend
-from maskwright.nn.relative import RelativeBias, RelativeVectors, attend_relative
+from maskwright.nn.positions import RelativeBias, RelativeVectors, attend_relative
 from nn.packs import draw, filled, places_with_holes, runs_of
 
 HEADS, HEAD_DIM = 2, 4

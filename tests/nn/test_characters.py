@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskwright.nn.characters import CharacterWords, words_of
+from maskwright.nn.embeddings import CharacterWords, words_of
 from nn.packs import draw
 
 SPACE = 5

@@ -7,8 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maskwright.nn.packed_recurrence import LEAST_FILLED, PackedRecurrence, pack_whole_texts
-from maskwright.nn.recurrent import CELL_NAMES, RecurrentStack
+from maskwright.nn.recurrent import CELL_NAMES, LEAST_FILLED, PackedRecurrence, RecurrentStack, pack_whole_texts
 from nn.packs import draw
 
 LENGTHS = st.lists(st.integers(0, 7), min_size=1, max_size=6)

@@ -7,10 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maskwright.nn import attention, padded_attention
-from maskwright.nn.attention import attend
-from maskwright.nn.padded_attention import Group, plan
-from maskwright.nn.runs import Run
+from maskwright.nn import attention
+from maskwright.nn import attention as padded_attention
+from maskwright.nn.attention import Group, Run, attend, plan
 
 from .packs import runs_of
 

@@ -10,10 +10,9 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskwright.nn.activations import ACTIVATIONS
 from maskwright.nn.dropout import dropout
 from maskwright.nn.embeddings import Embeddings
-from maskwright.nn.feed_forward import FeedForward
+from maskwright.nn.feed_forward import ACTIVATIONS, FeedForward
 from maskwright.nn.linear import LayerNorm, Linear
 from maskwright.nn.positions import sinusoidal_positions
 

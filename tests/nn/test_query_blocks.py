@@ -8,9 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maskwright.nn import attention
-from maskwright.nn.attention import attend, scaled_dot_product
-from maskwright.nn.query_blocks import attend_in_blocks
-from maskwright.nn.runs import Run
+from maskwright.nn.attention import Run, attend, attend_in_blocks, scaled_dot_product
 
 
 def drawn(count: int, heads: int, tokens: int, head_dim: int) -> list[torch.Tensor]:

@@ -9,9 +9,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maskwright.nn.cells import CELLS, CellWeights, gru_step, lstm_step, unroll
-from maskwright.nn.packed_recurrence import PackedRecurrence
-from maskwright.nn.recurrent import CELL_NAMES, RecurrentLayer, RecurrentStack
+from maskwright.nn.recurrent import (
+    CELL_NAMES,
+    CELLS,
+    CellWeights,
+    PackedRecurrence,
+    RecurrentLayer,
+    RecurrentStack,
+    gru_step,
+    lstm_step,
+    unroll,
+)
 from nn.packs import draw
 
 LENGTHS = st.lists(st.integers(0, 7), min_size=1, max_size=6)

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError
-from maskwright.nn import relative as module
-from maskwright.nn.attention import attend
-from maskwright.nn.relative import KINDS, RelativeBias, RelativeVectors, attend_relative, bucket_table
-from maskwright.nn.runs import Run
+from maskwright.nn import positions as module
+from maskwright.nn.attention import Run, attend
+from maskwright.nn.positions import KINDS, RelativeBias, RelativeVectors, attend_relative, bucket_table
 from nn.packs import draw, filled, places_with_holes, runs_of
 
 lengths = st.lists(st.integers(1, 12), min_size=1, max_size=6)

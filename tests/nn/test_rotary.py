@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError
 from maskwright.nn.attention import attend
-from maskwright.nn.rotary import rotary_angles, rotate, rotate_query_key
+from maskwright.nn.positions import rotary_angles, rotate, rotate_query_key
 from nn.packs import draw, runs_of
 
 

@@ -14,16 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError
-from maskwright.nn import sparse_blocks, sparse_rules
-from maskwright.nn.attention import attend
-from maskwright.nn.relative import KINDS, RelativeBias, RelativeVectors
-from maskwright.nn.runs import Run
-from maskwright.nn.sparse import attend_sparse
-from maskwright.nn.sparse_pattern import BlockPattern
-from maskwright.nn.sparse_rules import (
+from maskwright.nn import sparse as sparse_blocks
+from maskwright.nn import sparse as sparse_rules
+from maskwright.nn.attention import Run, attend
+from maskwright.nn.positions import KINDS, RelativeBias, RelativeVectors
+from maskwright.nn.sparse import (
+    BlockPattern,
     BlockSparse,
     PublishedBigBird,
     SlidingWindow,
+    attend_sparse,
     big_bird,
     global_only,
     random_only,
@@ -387,9 +387,9 @@ MEMORY = """
 import sys
 sys.path.append(sys.argv[2])
 import torch
-from maskwright.nn.runs import Run
+from maskwright.nn.attention import Run
 from maskwright.nn.sparse import attend_sparse
-from maskwright.nn.sparse_rules import big_bird
+from maskwright.nn.sparse import big_bird
 from nn.dense_mask import attend_masked
 attention = {"sparse": attend_sparse, "masked": attend_masked}[sys.argv[1]]
 def run(length):

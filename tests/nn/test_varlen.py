@@ -6,12 +6,11 @@ import pytest
 import torch
 
 from maskwright.data.batch import Batch
-from maskwright.models import attention_rules as attending
+from maskwright.models import transformer as attending
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.nn import varlen
-from maskwright.nn.attention import attend, scaled_dot_product
-from maskwright.nn.varlen import SequenceOffsets
+from maskwright.nn import attention as varlen
+from maskwright.nn.attention import SequenceOffsets, attend, scaled_dot_product
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 LENGTHS = (3, 7, 7, 12)

@@ -15,7 +15,7 @@ from maskwright.core.randomness import generator
 from maskwright.data.batch import Batch
 from maskwright.models.config import ModelConfig
 from maskwright.objectives.base import Objective
-from maskwright.objectives.masking import MaskedRecipe, Masker
+from maskwright.objectives.masked import MaskedRecipe, Masker
 from maskwright.objectives.segments import sentence_bounds
 
 CLS, SEP, MASK, FIRST_WORD, VOCAB = 1, 2, 3, 5, 100

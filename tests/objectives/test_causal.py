@@ -11,7 +11,7 @@ import torch
 from contracts.common import SMALL
 from contracts.objectives import CLS, FIRST_WORD, SEP, Documents, make, model_for
 from maskwright.core.randomness import generator
-from maskwright.models import vocabulary_loss
+from maskwright.models import pretraining_heads as vocabulary_loss
 from maskwright.objectives.segments import sentence_bounds
 
 

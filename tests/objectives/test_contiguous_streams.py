@@ -13,10 +13,14 @@ from hypothesis import strategies as st
 from contracts.objectives import CLS, SEP, Documents
 from maskwright.core.errors import InputError
 from maskwright.objectives.base import Recipe
-from maskwright.objectives.causal import predicted_tokens
-from maskwright.objectives.contiguous_streams import ContiguousStreams, StreamBatches
-from maskwright.objectives.masking import special_tokens
-from maskwright.objectives.stateful_causal import StatefulCausalLM, StatefulLanguageModel
+from maskwright.objectives.causal import (
+    ContiguousStreams,
+    StatefulCausalLM,
+    StatefulLanguageModel,
+    StreamBatches,
+    predicted_tokens,
+)
+from maskwright.objectives.masked import special_tokens
 from models.recurrent_models import model
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from maskwright.objectives.contrastive import cosine_loss, in_batch_logits, in_batch_loss
+from maskwright.objectives.losses import cosine_loss, in_batch_logits, in_batch_loss
 
 FIRST = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
 SECOND = torch.tensor([[0.6, 0.8], [0.0, 1.0]])

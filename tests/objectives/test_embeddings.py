@@ -11,8 +11,8 @@ import torch
 from maskwright.core.randomness import generator
 from maskwright.models.build import build
 from maskwright.models.pooling import pool
-from maskwright.objectives.embeddings import EmbeddingDistillation, ProjectedStudent, embedding_loss
-from maskwright.objectives.masking import MaskedRecipe, Masker
+from maskwright.objectives.distillation import EmbeddingDistillation, ProjectedStudent, embedding_loss
+from maskwright.objectives.masked import MaskedRecipe, Masker
 from objectives.packing import CLS, CONFIG, FIRST_WORD, MASK, SEP, VOCAB
 
 FOLDER, SIZE, MAX_LENGTH = Path("shards"), 32, 20

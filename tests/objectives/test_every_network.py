@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from maskwright.models.build import build
-from maskwright.models.config import ModelConfig
-from maskwright.models.config_tables import CHOICES
+from maskwright.models.config import CHOICES, ModelConfig
 from maskwright.objectives.distillation import DistillationWeights, MaskedDistillation
 from objectives.packing import VOCAB, batch_of, objective_of
 

@@ -13,8 +13,7 @@ from maskwright.models.build import build
 from maskwright.models.presets import PRESETS, preset
 from maskwright.objectives.fitting import check_fits, fitting_objectives, usual_objective
 from maskwright.speed.plan_config import PlanConfig
-from maskwright.train.pretraining.dry_run import pretraining_plan
-from maskwright.train.pretraining.pretrain import pretrain
+from maskwright.train.pretraining.pretrain import pretrain, pretraining_plan
 from train.runs import TINY, pretraining
 
 USUAL = {

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskwright.objectives.focal import focal_binary, focal_cross_entropy
+from maskwright.objectives.losses import focal_binary, focal_cross_entropy
 from maskwright.tasks.classification.task import Classification
 
 LOGITS = torch.randn(6, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64) * 3

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.randomness import generator
-from maskwright.objectives.masking import Masker
+from maskwright.objectives.masked import Masker
 
 VOCAB, MASK, SPECIAL = 500, 4, frozenset(range(5))
 

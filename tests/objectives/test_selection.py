@@ -12,10 +12,9 @@ from maskwright.core.errors import InputError
 from maskwright.models.build import build
 from maskwright.models.presets import preset
 from maskwright.objectives.base import Objective, Recipe
-from maskwright.objectives.masked import MaskedLanguageModeling
-from maskwright.objectives.masking import MaskedRecipe
+from maskwright.objectives.causal import StatefulCausalLM
+from maskwright.objectives.masked import MaskedLanguageModeling, MaskedRecipe
 from maskwright.objectives.selection import make_recipe, objective_of
-from maskwright.objectives.stateful_causal import StatefulCausalLM
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from objectives.packing import CONFIG
 from text.tokenizer_samples import CORPUS

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from maskwright.hub.folders import load_model
-from maskwright.models.attention_rules import rule_of
+from maskwright.models.transformer import rule_of
 from parity.checkpoints import HEADS, checkpoint, labels_for, padded_rows
 from parity.comparing import compare, largest
 

@@ -17,8 +17,8 @@ from maskwright.models.build import build
 from maskwright.models.decoding.causal import CausalDecoder
 from maskwright.models.decoding.rules import Rules
 from maskwright.models.decoding.search import grow
-from maskwright.models.describe import parameter_count
 from maskwright.models.presets import preset
+from maskwright.models.sizes import parameter_count
 from parity.checkpoints import checkpoint, labels_for, their_class
 from parity.comparing import VIEWS, compare, compare_outputs, largest
 from parity.exact import exact

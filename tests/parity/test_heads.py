@@ -9,8 +9,8 @@ import transformers
 from maskwright.hub.family import family_named
 from maskwright.hub.folders import load_model
 from maskwright.models.build import build
-from maskwright.models.describe import parameter_count
 from maskwright.models.presets import PRESETS, preset
+from maskwright.models.sizes import parameter_count
 from parity.checkpoints import HEADS, checkpoint, labels_for, padded_rows, their_class
 from parity.comparing import VIEWS, compare_outputs, largest
 

@@ -13,7 +13,7 @@ import pytest
 
 from conventions.sources import REPOSITORY
 from maskwright.core.errors import InputError
-from maskwright.tasks.evaluation.rare_scores import SeedPredictions, draw_counts, mean_curve
+from maskwright.tasks.evaluation.rare import SeedPredictions, draw_counts, mean_curve
 
 
 @pytest.fixture

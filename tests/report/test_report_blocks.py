@@ -26,7 +26,7 @@ from maskwright.report import (
     WorstErrors,
     render,
 )
-from maskwright.report.charts.maps import picture
+from maskwright.report.charts.grids import picture
 from report.html_reading import Node, read_html
 
 

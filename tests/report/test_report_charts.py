@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.report import Bar, Bars, Chart, Histogram, Score, Series
+from maskwright.report.charts.axes import MAX_POINTS, Line, downsample, smooth, traces
 from maskwright.report.charts.bars import bar_list, histogram, whisker
 from maskwright.report.charts.lines import line_chart
 from maskwright.report.charts.scales import Scale, data_scale, exact_scale, labels
-from maskwright.report.charts.traces import MAX_POINTS, Line, downsample, smooth, traces
 from report.html_reading import Node, read_html
 
 finite = st.floats(-1e9, 1e9, allow_subnormal=False)

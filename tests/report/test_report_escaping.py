@@ -38,7 +38,7 @@ from maskwright.report import (
     WorstErrors,
     render,
 )
-from maskwright.report.markup import clean, element, escape
+from maskwright.report.numbers import clean, element, escape
 from report.html_reading import Node, read_html
 
 ATTACK = "</style></title><script>alert(1)</script><img src=x onerror=\"alert('2')\">"

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from maskwright.report.charts.heat import heat_map, span_of
+from maskwright.report.charts.grids import heat_map, span_of
 from maskwright.report.charts.scatter import scatter
 
 MATRIX = [[1.0, 0.5, -0.2], [0.5, 1.0, 0.31], [-0.2, 0.31, 1.0]]

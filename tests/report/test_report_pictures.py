@@ -11,7 +11,7 @@ import pytest
 
 from maskwright.core.errors import ConfigError, MissingExtraError
 from maskwright.report import pictures
-from maskwright.report.charts.heat import heat_map
+from maskwright.report.charts.grids import heat_map
 from maskwright.report.pictures import check_picture, to_png, write_picture
 
 SVG = str(heat_map(["a", "b"], ["one", "two"], [[1.0, 0.0], [0.5, 1.0]], "Two <texts> & a half"))

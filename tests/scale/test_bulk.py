@@ -22,7 +22,8 @@ from pyarrow import parquet
 from inference.samples import tiny
 from maskwright import api
 from maskwright.core.errors import InputError, MissingFileError, RowErrors, RunError
-from maskwright.scale import blocks, job, run
+from maskwright.scale import blocks, job
+from maskwright.scale import job as run
 from maskwright.scale.blocks import blocks_of, read_block
 from maskwright.scale.job import Job
 from maskwright.scale.paths import row_files
@@ -220,7 +221,7 @@ DRIVER = """
 import sys, os, signal, threading, time
 from pathlib import Path
 from maskwright.scale import blocks, job
-from maskwright.scale.run import run
+from maskwright.scale.job import run
 output, mode, model, inputs = sys.argv[1:]
 blocks.BLOCK_ROWS = 64
 
@@ -234,7 +235,7 @@ class Watched(job.BlockWorker):
             time.sleep(1.0)
         return super().compute(item)
 
-import maskwright.scale.run as driver
+import maskwright.scale.job as driver
 driver.BlockWorker = Watched
 given = job.Job("embed", model, "m", output, "parquet", "text", None, ("id",), "fp32", None, False)
 print(run(given, [inputs], 1, "cpu")["rows"])

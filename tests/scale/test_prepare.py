@@ -18,8 +18,8 @@ from data.test_prepare import contents
 from data.toy_tokenizer import write_corpus
 from maskwright.core.errors import InputError, MaskwrightError, MissingExtraError, MissingFileError, RowErrors, RunError
 from maskwright.data import prepare as local
-from maskwright.data import reading
-from maskwright.data.shard_writer import ShardWriter
+from maskwright.data import prepare as reading
+from maskwright.data.prepare import ShardWriter
 from maskwright.scale import paths, session
 from maskwright.scale.prepare import prepare
 from maskwright.scale.session import Workers

@@ -14,8 +14,7 @@ pytest.importorskip("fastapi", reason="the extra 'serve' is not installed")
 pytest.importorskip("orjson", reason="the extra 'serve' is not installed")
 pytest.importorskip("prometheus_client", reason="the extra 'serve' is not installed")
 
-from maskwright.serve.app import create_app
-from maskwright.serve.server import Server, open_socket, server_config
+from maskwright.serve.server import Server, create_app, open_socket, server_config
 from maskwright.serve.service import LOADING, Service
 from maskwright.serve.settings import ServeSettings
 from web_client import Client, in_thread

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from maskwright.http.listen import listen
+from maskwright.http.connections import listen
 from web_client import run_async
 
 

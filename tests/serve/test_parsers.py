@@ -16,9 +16,7 @@ pytest.importorskip("httptools", reason="the extra 'serve' is not installed")
 
 import uvicorn
 
-from maskwright.http.connections import Limits, limited_protocol
-from maskwright.http.limits import RequestLimits
-from maskwright.http.listen import listen
+from maskwright.http.connections import Limits, RequestLimits, limited_protocol, listen
 
 LIMITS = Limits(header_seconds=1.0)
 OK = b"HTTP/1.1 200 "

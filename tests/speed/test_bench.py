@@ -15,8 +15,14 @@ from maskwright.inference.engine.choice import choose
 from maskwright.models.build import build
 from maskwright.models.presets import preset
 from maskwright.speed.backend_process import BackendError, BackendProcess, environment
-from maskwright.speed.bench import BenchSettings, available_precisions, bench
-from maskwright.speed.bench_texts import built_in_texts, text_of_length, texts_of_length
+from maskwright.speed.bench import (
+    BenchSettings,
+    available_precisions,
+    bench,
+    built_in_texts,
+    text_of_length,
+    texts_of_length,
+)
 from maskwright.speed.ceiling import matrix_ceiling
 from maskwright.speed.timed import TimedEncoder, centered_cosines, percentile
 

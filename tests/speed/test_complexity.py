@@ -9,8 +9,7 @@ import torch.nn.functional as F
 from maskwright.core.errors import ConfigError
 from maskwright.nn.attention import self_attention
 from maskwright.speed import complexity
-from maskwright.speed.complexity import KINDS, measure, power
-from maskwright.speed.complexity_page import headline, table, write_complexity
+from maskwright.speed.complexity import KINDS, headline, measure, power, table, write_complexity
 
 
 @pytest.mark.parametrize("b", [0.5, 1, 2, 3])

@@ -15,7 +15,7 @@ import pytest
 from conventions.sources import REPOSITORY
 from maskwright.core.progress import set_quiet
 from maskwright.models.presets import preset
-from maskwright.speed.utilization import forward_flops
+from maskwright.speed.workload import forward_flops
 
 SCRIPT = REPOSITORY / "benchmarks" / "gpu.py"
 

@@ -13,8 +13,7 @@ from maskwright.models.build import build
 from maskwright.models.presets import PRESETS, preset
 from maskwright.speed import published
 from maskwright.speed.communication import AGREEMENT_SECONDS, communication, link_of
-from maskwright.speed.fits import USABLE_MEMORY, Hardware, micro_batches
-from maskwright.speed.plan import make_plan
+from maskwright.speed.plan import USABLE_MEMORY, Hardware, make_plan, micro_batches
 from maskwright.speed.plan_config import PlanConfig
 from maskwright.speed.probe import RandomText, probe
 from maskwright.speed.workload import workload_of

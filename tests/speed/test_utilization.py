@@ -1,13 +1,13 @@
-"""The arithmetic of utilization, against the counts of models/flops.py and by hand; GPUs by their drivers' names."""
+"""The arithmetic of utilization, against the counts of models/sizes.py and by hand; GPUs by their drivers' names."""
 
 from __future__ import annotations
 
 import pytest
 
 from maskwright.core.gpus import GPUS, gpu_from_driver_name
-from maskwright.models import flops
+from maskwright.models import sizes as flops
 from maskwright.models.presets import preset
-from maskwright.speed.utilization import forward_flops, training_flops
+from maskwright.speed.workload import forward_flops, training_flops
 
 
 def test_a_batch_of_one_length_is_tokens_times_the_count_of_one():

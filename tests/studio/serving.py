@@ -16,8 +16,7 @@ pytest.importorskip("uvicorn", reason="the extra 'studio' is not installed")
 
 import uvicorn
 
-from maskwright.http.limits import Limits
-from maskwright.http.listen import listen
+from maskwright.http.connections import Limits, listen
 from maskwright.studio.guard import Keys
 from maskwright.studio.model_registry import Studio, load_models
 from maskwright.studio.server import LIMITS, server_config

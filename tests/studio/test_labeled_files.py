@@ -9,11 +9,12 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra 'studio' is not installed")
 
 from maskwright.api import open_predictor
-from maskwright.hub.manifests import MANIFESTS
+from maskwright.hub.published import MANIFESTS
 from maskwright.inference.cluster import cluster_vectors
-from maskwright.studio import labeled_files, text_files
+from maskwright.studio import files as labeled_files
+from maskwright.studio import files as text_files
+from maskwright.studio.files import Uploads
 from maskwright.studio.model_registry import load_models
-from maskwright.studio.uploads import Uploads
 from studio.models import write_classifier, write_masked, write_tagger
 from studio.serving import serving
 

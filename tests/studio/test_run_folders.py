@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from maskwright.core.locking import lock
-from maskwright.report.charts.traces import Line, smooth
+from maskwright.report.charts.axes import Line, smooth
 from studio.serving import serving
 
 RECIPE = 'task = "classification"\n'

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from maskwright.core.config import read_toml
-from maskwright.core.options import settings_of
+from maskwright.core.config import read_toml, settings_of
 from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.run import RunFolder
 from studio.models import write_masked

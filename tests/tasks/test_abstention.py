@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError
-from maskwright.tasks.evaluation.abstention import abstain, risk_coverage
+from maskwright.tasks.evaluation.calibration import abstain, risk_coverage
 
 
 def test_a_curve_by_hand():

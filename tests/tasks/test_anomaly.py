@@ -12,12 +12,12 @@ from torch.nn.functional import mse_loss
 from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.core.errors import InputError, ModelFolderError, RowErrors
 from maskwright.hub.folders import load_model, read_facts
-from maskwright.models.autoencoder import AutoencoderHead
+from maskwright.models.build import initialize
 from maskwright.models.config import ModelConfig
-from maskwright.models.initialization import initialize
+from maskwright.models.probes import AutoencoderHead
 from maskwright.tasks.anomaly.task import Anomaly, FeaturedWindows, FeatureExamples
 from maskwright.tasks.of_model import task_from_json, task_of_model
-from maskwright.tasks.rows.long_texts import LongTexts
+from maskwright.tasks.rows.long_examples import LongTexts
 from maskwright.train.finetuning.finetune import fit
 from tasks.standins import row
 

@@ -11,12 +11,11 @@ import torch.nn.functional as F
 import maskwright as mw
 from maskwright.core.errors import InputError, RowErrors
 from maskwright.hub.folders import load_model
-from maskwright.models.build import build
+from maskwright.models.build import build, with_tokenizer
 from maskwright.models.presets import preset
-from maskwright.models.vocabulary_growth import with_tokenizer
 from maskwright.tasks.generation.task import Generation
 from maskwright.tasks.rows.special_tokens import DELIM, EXTRACT, START, with_special_tokens
-from maskwright.text.readers.pairs import read_pairs
+from maskwright.text.readers.parallel import read_pairs
 from maskwright.text.readers.tables import Row
 from maskwright.text.tokenizers.encoding import TextCounts
 from maskwright.text.tokenizers.tokenizer import Tokenizer
@@ -212,7 +211,7 @@ def test_both_orders_of_a_pair_are_read_and_the_answer_does_not_depend_on_which_
     from maskwright.inference.predict import Predictor
     from maskwright.tasks.of_model import task_from_json
     from maskwright.tasks.regression.task import Regression
-    from maskwright.tasks.rows.long_texts import LongTexts
+    from maskwright.tasks.rows.long_examples import LongTexts
 
     tok = tokenizer()
     model = build(preset("gpt2", vocab_size=tok.vocab_size, initializer_range=0.3, **SMALL), "regression").eval()

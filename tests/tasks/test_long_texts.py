@@ -20,8 +20,7 @@ from maskwright.tasks.classification.task import Classification
 from maskwright.tasks.of_model import task_from_json
 from maskwright.tasks.regression.task import Regression
 from maskwright.tasks.rows.examples import tokenize_rows
-from maskwright.tasks.rows.long_examples import TRAIN_TOKENS, window_rows
-from maskwright.tasks.rows.long_texts import LongTexts
+from maskwright.tasks.rows.long_examples import TRAIN_TOKENS, LongTexts, window_rows
 from maskwright.text.tokenizers.encoding import TextCounts
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from tasks.standins import row

@@ -16,8 +16,7 @@ from maskwright.inference.predict import Predictor
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 from maskwright.models.model import Model
-from maskwright.tasks.qa.task import QuestionAnswering
-from maskwright.tasks.qa.threshold import Threshold
+from maskwright.tasks.qa.task import QuestionAnswering, Threshold
 from maskwright.tasks.rows.examples import rows_of
 from maskwright.text.readers.squad import Question
 from maskwright.text.tokenizers.encoding import TextCounts

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError, ModelFolderError
 from maskwright.tasks.qa.scores import Scored, normalize, score_all, score_answer, summarize
-from maskwright.tasks.qa.spans import AnswerCandidates, Span
-from maskwright.tasks.qa.threshold import Threshold, cross_report, halves, out_of_fold_outcome, report, tune_threshold
+from maskwright.tasks.qa.task import Threshold, cross_report, halves, out_of_fold_outcome, report, tune_threshold
+from maskwright.tasks.qa.windows import AnswerCandidates, Span
 from maskwright.text.readers.squad import Question, ReferenceAnswer
 from text.tokenizer_samples import any_text
 

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError
-from maskwright.tasks.qa.spans import find_answers, span_scores
-from maskwright.tasks.qa.windows import Windows, make_windows
+from maskwright.tasks.qa.windows import Windows, find_answers, make_windows, span_scores
 from maskwright.text.word_boundaries import word_edges
 from tasks.questions import EVERY_KIND, WORDS, ask, cuts_a_word, tokenizer
 from text.tokenizer_samples import any_text

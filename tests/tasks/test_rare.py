@@ -13,8 +13,7 @@ from maskwright.core.errors import InputError, ModelFolderError
 from maskwright.core.randomness import generator
 from maskwright.tasks.classification.task import Classification
 from maskwright.tasks.evaluation import metrics as scores
-from maskwright.tasks.evaluation.rare import RareClass, choose_threshold, rare_metrics
-from maskwright.tasks.evaluation.thresholds import Threshold, row_key
+from maskwright.tasks.evaluation.rare import RareClass, Threshold, choose_threshold, rare_metrics, row_key
 from maskwright.tasks.of_model import task_from_json
 from maskwright.tasks.rows.examples import Examples
 from maskwright.tasks.rows.imbalance import Imbalance, resample_rows, row_probabilities

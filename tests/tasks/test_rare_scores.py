@@ -9,14 +9,16 @@ from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError, InputError, RowErrors
 from maskwright.experiments.rare.config import RareLabConfig
-from maskwright.tasks.evaluation.rare import rare_metrics
-from maskwright.tasks.evaluation.rare_parts import RARE, REST, MinorityClassSampler
-from maskwright.tasks.evaluation.rare_scores import (
+from maskwright.tasks.evaluation.rare import (
     METRICS,
+    RARE,
+    REST,
+    MinorityClassSampler,
     SeedPredictions,
     draw_counts,
     mean_curve,
     method_scores,
+    rare_metrics,
     sample_scores,
 )
 from tasks.standins import row

@@ -14,12 +14,11 @@ from maskwright.tasks.anomaly.task import Anomaly
 from maskwright.tasks.classification.task import Classification
 from maskwright.tasks.evaluation.calibration import Temperature
 from maskwright.tasks.evaluation.compare import compare, on_equal_terms, rate
-from maskwright.tasks.evaluation.rare import RareClass
-from maskwright.tasks.evaluation.thresholds import Threshold
-from maskwright.tasks.evaluation.trust_report import curve_of
+from maskwright.tasks.evaluation.rare import RareClass, Threshold
+from maskwright.tasks.evaluation.report import curve_of
 from maskwright.tasks.rows.examples import Examples
 from maskwright.tasks.rows.imbalance import resample_rows
-from maskwright.tasks.rows.long_texts import LongTexts
+from maskwright.tasks.rows.long_examples import LongTexts
 from maskwright.text.readers.tables import Row
 from maskwright.train.finetuning.config import FinetuneConfig
 from tasks.standins import Words

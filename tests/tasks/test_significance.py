@@ -9,7 +9,7 @@ import pytest
 
 from maskwright.core.errors import InputError
 from maskwright.tasks.evaluation import metrics
-from maskwright.tasks.evaluation.significance import bootstrap_metric, bootstrap_scores, mcnemar
+from maskwright.tasks.evaluation.compare import bootstrap_metric, bootstrap_scores, mcnemar
 
 
 def answers(
@@ -71,7 +71,7 @@ def test_the_seed_decides_and_blocks_do_not(monkeypatch):
     a, b = random.normal(size=30), random.normal(size=30)
     one = bootstrap_scores(a, b, samples=300, seed=5)
     assert bootstrap_scores(a, b, samples=300, seed=6) != one
-    monkeypatch.setattr("maskwright.tasks.evaluation.significance._INDICES_AT_ONCE", 70)
+    monkeypatch.setattr("maskwright.tasks.evaluation.compare._INDICES_AT_ONCE", 70)
     assert bootstrap_scores(a, b, samples=300, seed=5) == one
 
 

@@ -13,9 +13,8 @@ from maskwright.inference.embed import TextEncoder
 from maskwright.models.model import SentenceSettings
 from maskwright.tasks.of_model import task_from_json, task_of_model
 from maskwright.tasks.rows import long_examples
-from maskwright.tasks.rows.long_texts import LongTexts
-from maskwright.tasks.similarity.rows import kind_of, read_similar
-from maskwright.tasks.similarity.task import Similarity
+from maskwright.tasks.rows.long_examples import LongTexts
+from maskwright.tasks.similarity.task import Similarity, kind_of, read_similar
 from tasks.standins import row
 
 PAIRS = [row(TEXTS[n], str(n), TEXTS[n + 1], line=n + 2) for n in range(4)]

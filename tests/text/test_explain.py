@@ -10,8 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError, InputError
-from maskwright.text.tokenizers.explain import encode_steps, explain, parse_words, render
-from maskwright.text.tokenizers.notation import format_subwords, join_subwords, subwords_by_word
+from maskwright.text.tokenizers.explain import (
+    encode_steps,
+    explain,
+    format_subwords,
+    join_subwords,
+    parse_words,
+    render,
+    subwords_by_word,
+)
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.text.tokenizers.trainers import bpe
 from text.tokenizer_samples import LECTURE, trained

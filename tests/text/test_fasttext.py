@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from maskwright.core.errors import RowErrors
-from maskwright.doctor.relabel import relabel
+from maskwright.doctor.fix import relabel
 from maskwright.tasks.classification.task import Classification
 from maskwright.text.formats.fasttext import is_fasttext, split_line
 from maskwright.text.readers.reader import find_reader

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskwright.text.tokenizers.segmentation_trace import MAX_CHARACTERS, SegmentationTracer
+from maskwright.text.tokenizers.explain import MAX_CHARACTERS, SegmentationTracer
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 
 TEXTS = [

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maskwright.core.errors import CorruptFileError, MaskwrightError, ModelFolderError
-from maskwright.text.tokenizers.sentencepiece_model import read_pieces
+from maskwright.text.tokenizers.sentencepiece import read_pieces
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from text.sentencepiece_samples import FILES, SPELT, block, number, piece, trained
 from text.tokenizer_samples import CORPUS, any_text
@@ -253,7 +253,7 @@ def test_random_damage_is_refused_in_words_or_gives_a_tokenizer(tmp_path):
 
 
 def test_a_number_is_written_as_it_is_read():
-    from maskwright.text.tokenizers.sentencepiece_model import _varint
+    from maskwright.text.tokenizers.sentencepiece import _varint
 
     for value in (0, 1, 127, 128, 300, 1 << 31, (1 << 63) - 1):
         assert _varint(memoryview(number(value)), 0) == (value, len(number(value)))

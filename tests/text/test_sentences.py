@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskwright.text.sentences import sentence_spans, split_sentences
+from maskwright.text.words import sentence_spans, split_sentences
 
 CASES = [
     ("It rained. We stayed in.", ["It rained.", "We stayed in."]),

@@ -17,7 +17,7 @@ import maskwright as mw
 from maskwright.core.errors import CorruptFileError, InputError, ModelFolderError
 from maskwright.text.tokenizers import check as tokenizer_check
 from maskwright.text.tokenizers.check import check_replacements
-from maskwright.text.tokenizers.sentencepiece_model import Pieces, read_pieces
+from maskwright.text.tokenizers.sentencepiece import Pieces, read_pieces
 from text.sentencepiece_samples import trained
 
 WORDS = {"[UNK]": 0, "a": 1, "e": 2, "##a": 3}

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.text.tokenizers.tokenizer import Tokenizer
-from maskwright.text.tokenizers.trainers import bpe, pipelines, score, words
-from maskwright.text.tokenizers.trainers.segmentation import Segmentation, apply_merges
+from maskwright.text.tokenizers.trainers import bpe, pipelines, words
+from maskwright.text.tokenizers.trainers import wordpiece as score
+from maskwright.text.tokenizers.trainers.words import Segmentation, apply_merges
 from text.tokenizer_samples import CORPUS, LECTURE, any_text, lecture_corpus, trained
 
 few_letters = st.text(st.sampled_from("abc"), min_size=1, max_size=9)

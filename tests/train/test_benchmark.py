@@ -14,9 +14,8 @@ from maskwright.core import storage
 from maskwright.core.errors import ConfigError, MissingFileError, RowErrors, RunError
 from maskwright.experiments.benchmark import suite
 from maskwright.experiments.benchmark.config import BenchmarkConfig
-from maskwright.experiments.benchmark.plan import plan_benchmark
 from maskwright.experiments.benchmark.results import Results
-from maskwright.experiments.benchmark.suite import run_benchmark
+from maskwright.experiments.benchmark.suite import plan_benchmark, run_benchmark
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 from maskwright.text.tokenizers.tokenizer import Tokenizer

@@ -8,7 +8,7 @@ import torch
 from maskwright.core.errors import InputError
 from maskwright.data.batch import Batch
 from maskwright.lessons.small import small_network
-from maskwright.train.distillation.compress import factorize_words, int8_bytes, share_layers
+from maskwright.train.distillation.measure import factorize_words, int8_bytes, share_layers
 
 BATCH = Batch.from_sequences([[2, 9, 11, 17, 3], [2, 5, 3]])
 

@@ -11,8 +11,7 @@ import torch
 
 import maskwright as mw
 from maskwright.core.errors import ConfigError, InputError
-from maskwright.train.pretraining.dry_run import pretraining_plan
-from maskwright.train.pretraining.pretrain import pretrain
+from maskwright.train.pretraining.pretrain import pretrain, pretraining_plan
 from train.runs import pretraining
 
 

@@ -21,11 +21,10 @@ from maskwright.models.build import build
 from maskwright.text.readers.corpus import read_documents
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.train import loop
-from maskwright.train.distillation import texts as distill_texts
+from maskwright.train.distillation import sentences as distill_texts
 from maskwright.train.distillation.config import DistillConfig
 from maskwright.train.distillation.distill import distill
-from maskwright.train.distillation.sentences import fill_word_table
-from maskwright.train.distillation.texts import make_texts, read_texts
+from maskwright.train.distillation.sentences import fill_word_table, make_texts, read_texts
 from maskwright.train.signals import Interrupted, StopRequest
 from train.runs import TIMES, TINY, corpus, sentence_teacher
 

@@ -14,7 +14,7 @@ from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 from maskwright.models.model import Model
 from maskwright.models.presets import preset
-from maskwright.train.distillation.pruning import drop_top_layers, head_importance, least_important, prune_heads
+from maskwright.train.distillation.measure import drop_top_layers, head_importance, least_important, prune_heads
 from maskwright.train.distillation.student import chosen_layers, make_student, student_config
 
 SMALL = {

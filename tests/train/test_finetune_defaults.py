@@ -9,9 +9,9 @@ import pytest
 import maskwright as mw
 from inference.samples import tiny
 from maskwright.core import storage
+from maskwright.core.config import command_words
 from maskwright.core.errors import CorruptFileError
-from maskwright.core.options import command_words
-from maskwright.core.sealed import accept
+from maskwright.core.storage import accept
 from maskwright.hub.recommended import inherited_settings, recommended_lr
 from maskwright.train.finetuning.config import FinetuneConfig, epochs_for
 from maskwright.train.finetuning.finetune import finetune

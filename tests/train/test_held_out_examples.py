@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from maskwright.core.sealed import read_facts
+from maskwright.core.storage import read_facts
 from maskwright.train.finetuning.finetune import finetune
-from maskwright.train.finetuning.held_out_examples import MAX_TEXT, held_out_examples
+from maskwright.train.finetuning.run_data import MAX_TEXT, held_out_examples
 from train.runs import finetuning
 
 

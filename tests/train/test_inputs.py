@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from maskwright.core import storage
+from maskwright.core.config import settings_of
 from maskwright.core.errors import InputError, RunError
-from maskwright.core.options import settings_of
 from maskwright.experiments.benchmark.config import BenchmarkConfig
 from maskwright.experiments.benchmark.suite import run_benchmark
 from maskwright.experiments.ladder.config import LadderConfig

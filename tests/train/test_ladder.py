@@ -11,10 +11,8 @@ from looked_at import translator
 from maskwright.core.errors import ConfigError, InputError, MaskwrightError, MissingExtraError, RunError
 from maskwright.experiments.ladder import run as module
 from maskwright.experiments.ladder.config import LADDER_MODELS, LadderConfig
-from maskwright.experiments.ladder.ladder_models import ladder_models
 from maskwright.experiments.ladder.measure import measured_apart, times_of
-from maskwright.experiments.ladder.report import headline
-from maskwright.experiments.ladder.run import ladder
+from maskwright.experiments.ladder.run import headline, ladder, ladder_models
 from train.runs import labeled
 
 

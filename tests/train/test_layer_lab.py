@@ -15,8 +15,17 @@ from maskwright.core import storage
 from maskwright.core.errors import ConfigError, InputError, RowErrors, RunError
 from maskwright.experiments.layers import run as lab_module
 from maskwright.experiments.layers.config import LayerLabConfig
-from maskwright.experiments.layers.probe import MIX, FeatureProbe, combinations, feature_scale, word_examples
-from maskwright.experiments.layers.run import LabRow, LayerLabResult, layer_lab, published_order
+from maskwright.experiments.layers.run import (
+    MIX,
+    FeatureProbe,
+    LabRow,
+    LayerLabResult,
+    combinations,
+    feature_scale,
+    layer_lab,
+    published_order,
+    word_examples,
+)
 from maskwright.hub.folders import load_model
 from maskwright.inference.layer_features import Features, feature_blocks, feature_bytes, make_features
 from maskwright.inference.layers import NAMED_LAYERS, choose_layers

@@ -18,8 +18,7 @@ from maskwright.inference.embed import TextEncoder
 from maskwright.inference.held_out_text import score_text
 from maskwright.train import loop
 from maskwright.train.finetuning.finetune import finetune
-from maskwright.train.pretraining.dry_run import pretraining_plan
-from maskwright.train.pretraining.pretrain import PretrainResult, first_batch, pretrain
+from maskwright.train.pretraining.pretrain import PretrainResult, first_batch, pretrain, pretraining_plan
 from maskwright.train.signals import Interrupted, StopRequest
 from train.runs import corpus, finetuning, pretraining
 

@@ -73,7 +73,7 @@ def test_a_merged_run_leaves_a_whole_model(tmp_path: Path):
 
 
 def test_a_dry_run_counts_the_start_model(tmp_path: Path):
-    from maskwright.train.pretraining.dry_run import pretraining_plan
+    from maskwright.train.pretraining.pretrain import pretraining_plan
 
     plan = pretraining_plan(recipe(tmp_path))
     assert plan["parameters"] == tiny("mlm").num_parameters and plan["preset"] == str(tmp_path / "base")

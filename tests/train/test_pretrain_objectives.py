@@ -14,8 +14,7 @@ from maskwright.core.errors import ConfigError, InputError
 from maskwright.hub.folders import load_model
 from maskwright.inference.held_out_text import score_text
 from maskwright.train import loop
-from maskwright.train.pretraining.dry_run import pretraining_plan
-from maskwright.train.pretraining.pretrain import first_batch, pretrain
+from maskwright.train.pretraining.pretrain import first_batch, pretrain, pretraining_plan
 from maskwright.train.signals import Interrupted, StopRequest
 from train.runs import TIMES, corpus, pretraining
 

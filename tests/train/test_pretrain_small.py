@@ -11,7 +11,7 @@ from maskwright.data.in_memory import TextsInMemory
 from maskwright.inference.fill_mask import MaskFiller
 from maskwright.inference.next_sentence import NextSentence
 from maskwright.text.tokenizers.tokenizer import Tokenizer
-from maskwright.train.pretraining.in_memory import pretrain_small
+from maskwright.train.pretraining.job import pretrain_small
 
 DOCUMENTS = [["red apples grow here .", "they are sweet ."], ["blue fish swim there .", "they are fast ."]] * 4
 SENTENCES = [sentence for document in DOCUMENTS for sentence in document]

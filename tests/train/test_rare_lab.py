@@ -16,12 +16,9 @@ from maskwright.core.errors import InputError, RunError
 from maskwright.core.randomness import generator
 from maskwright.experiments.rare import run as lab_module
 from maskwright.experiments.rare.config import RareLabConfig
-from maskwright.experiments.rare.methods import METHODS
-from maskwright.experiments.rare.report import errors_by_length, length_sentence
-from maskwright.experiments.rare.run import rare_lab
+from maskwright.experiments.rare.run import METHODS, errors_by_length, length_sentence, rare_lab
 from maskwright.hub.folders import read_facts
-from maskwright.tasks.evaluation.rare_scores import METRICS
-from maskwright.tasks.evaluation.thresholds import row_key
+from maskwright.tasks.evaluation.rare import METRICS, row_key
 from maskwright.tasks.rows.imbalance import resample_rows
 from maskwright.text.readers.tables import read_table
 from maskwright.train.distillation.config import DistillConfig

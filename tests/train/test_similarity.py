@@ -13,7 +13,8 @@ import pytest
 
 import maskwright as mw
 from maskwright.api import open_embedder
-from maskwright.core import sealed, storage
+from maskwright.core import storage
+from maskwright.core import storage as sealed
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.hub.sentence import declared_by
 from maskwright.text.tokenizers.tokenizer import Tokenizer

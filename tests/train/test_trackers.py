@@ -10,8 +10,8 @@ import pytest
 
 from maskwright.core import registry
 from maskwright.core.errors import ConfigError, MissingExtraError
-from maskwright.train.loggers import tracker
-from maskwright.train.loggers.tracker import Tracker
+from maskwright.train.loggers import trackers as tracker
+from maskwright.train.loggers.trackers import Tracker
 from maskwright.train.run import RunFolder, open_run
 from train.runs import finetuning, pretraining
 

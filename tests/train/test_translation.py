@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError, InputError
-from maskwright.data.token_batches import TokenBatches
+from maskwright.data.batch import TokenBatches
 from maskwright.hub.folders import load_model
 from maskwright.inference.translate import TextTranslator, Translated, TranslationSettings, _trees
 from maskwright.models.build import build

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from ..core.config import check
+from ..core.config import check, option
 from ..core.errors import InputError
-from ..core.hardware import UNTRAINED
-from ..core.options import option
+from ..core.util import UNTRAINED
 from .common import JsonFlag, print_json, print_table, print_text
 from .settings import takes_settings
 from .using import MAX_LENGTH, Hardware, warn_of_cuts

@@ -15,11 +15,9 @@ import typer
 from .. import __version__
 from ..core import progress
 from ..core.errors import InputError
-from ..core.processes import launch_of
-from ..core.program import run_program
-from .common import show_any_text
+from ..core.program import launch_of, run_program
+from .common import UsageError, show_any_text, usage_text
 from .groups import RootGroup, class_of
-from .usage import UsageError, usage_text
 
 SHARED = ("pretrain", "finetune", "distill")  # commands that several processes can run together
 EPILOG = "Start here: maskwright pretrain --preset bert-mini -o runs/a corpus.txt"
@@ -149,7 +147,7 @@ def _run() -> None:
     launch = launch_of()
     if launch is not None and launch.world > 1 and (launch.is_torchrun or _command() in SHARED):
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")  # torch prints pages when a connection ends
-        from ..train.distributed.command import run_member
+        from ..train.distributed.current import run_member
 
         run_member(launch, _run_shared, debug="--debug" in sys.argv[1:])
     _run_alone()

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from ..core.config import option
 from ..core.errors import InputError
-from ..core.options import option
 from ..core.progress import warn
 from .common import JsonFlag, print_json, print_text
 from .predict import PredictSettings
@@ -44,7 +44,7 @@ def calibrate(settings: CalibrateSettings, json: JsonFlag = False) -> None:
     model, output, skip = settings.model, settings.output, settings.skip_bad_rows
     from ..api import open_model, predictor_of
     from ..hub.download import find_folder
-    from ..hub.facts_file import copy_with_facts
+    from ..hub.folders import copy_with_facts
     from ..tasks.evaluation.calibration import calibration_errors, cross_entropy, cross_probabilities, probabilities
     from ..tasks.evaluation.scoring import read_to_score
 

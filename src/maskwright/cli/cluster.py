@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from ..core.display import shorten
+from ..core.config import option
 from ..core.errors import ConfigError, RunError
-from ..core.options import option
 from ..core.progress import track
+from ..core.util import shorten
 from ..train.settings import SEED
 from .common import JsonFlag, print_json, print_table, print_text
-from .default_model import with_default_model
+from .pages import with_default_model
 from .settings import takes_settings
 from .using import BATCH_TOKENS, INPUT, MAX_LENGTH, MODEL, Hardware, Rows, read_rows, warn_of_cuts
 
@@ -65,7 +65,7 @@ def cluster(settings: ClusterSettings, json: JsonFlag = False) -> None:
     ]
     from ..api import open_embedder
     from ..inference.cluster import cluster_vectors
-    from ..inference.cluster_page import write_clusters
+    from ..inference.pages import write_clusters
 
     encoder = open_embedder(
         settings.model,

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from ..core.options import option
+from ..core.config import option
 from .common import JsonFlag, print_json, print_text
 from .settings import takes_settings
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import typer
 
 from ..core import registry
-from ..core.config import check_name, to_dict
+from ..core.config import check_name, command_line, option, to_dict
 from ..core.errors import ConfigError
-from ..core.options import command_line, option
-from ..core.plural import plural
 from ..core.progress import note
+from ..core.util import plural
 from ..tasks.spec import task_for
 from ..train.settings import SEED
 from .common import DebugFlag, JsonFlag, QuietFlag, print_json, print_table, print_text
@@ -187,9 +186,8 @@ def data(settings: DataSettings, json: JsonFlag = False) -> None:
     if settings.mislabeled:
         _show_mislabeled(settings, json)
         return
-    from ..doctor.clinic import examine
+    from ..doctor.clinic import examine, next_steps, write_diagnosis
     from ..doctor.fix import check_fix, write_fixed
-    from ..doctor.report import next_steps, write_diagnosis
 
     train, fix, output = settings.train, settings.fix, settings.output
     if fix is not None:
@@ -249,7 +247,7 @@ def _show_mislabeled(settings: DataSettings, json: bool) -> None:
     """The rows whose label is most likely wrong, worst first."""
     from ..api import open_embedder
     from ..doctor.mislabeled import suspect_rows
-    from ..inference.answers_file import check_output, write_answers
+    from ..inference.output_files import check_output, write_answers
     from ..tasks.rows.examples import content_of
     from ..text.readers.tables import read_table
 

@@ -8,12 +8,12 @@ from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from ..core.config import option
 from ..core.errors import ConfigError
-from ..core.options import option
-from ..core.plural import plural
 from ..core.progress import note, track
+from ..core.util import plural
 from .common import JsonFlag, print_json, print_text
-from .default_model import with_default_model
+from .pages import with_default_model
 from .settings import takes_settings
 from .using import (
     BATCH_TOKENS,
@@ -178,7 +178,7 @@ def _write_npy(
     encoder: TextEncoder, texts: _Texts, output: Path, by_word: str | None, batch_tokens: int | None
 ) -> None:
     """Write one matrix; for token embeddings, also a table of the text and token of each row."""
-    from ..inference.vectors_file import write_npy, write_token_vectors
+    from ..inference.output_files import write_npy, write_token_vectors
 
     with track("embedding", texts.count, "texts") as progress:
         if encoder.pooling == "none":
@@ -203,7 +203,7 @@ def _watched(items: Iterator[Any], texts_in: Callable[[Any], int], progress: Tra
 
 def _write_lines(found: Iterator[dict[str, Any]], output: Path | None, json: bool) -> None:
     if output is not None:
-        from ..inference.answers_file import write_answers
+        from ..inference.output_files import write_answers
 
         note(f"{plural(write_answers(output, found), 'text')} in {output}")
         return

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ..core.config import option
 from ..core.errors import ConfigError
-from ..core.options import option
-from ..core.plural import plural
 from ..core.progress import note
+from ..core.util import plural
 from .common import JsonFlag, print_json, print_table, print_text
 from .settings import takes_settings
 from .using import (
@@ -25,7 +25,7 @@ from .using import (
 )
 
 if TYPE_CHECKING:
-    from ..inference.ensemble import EnsemblePredictions
+    from ..inference.predict import EnsemblePredictions
     from ..tasks.base import AnyRow, Task
 
 
@@ -64,7 +64,7 @@ def ensemble(settings: EnsembleSettings, json: JsonFlag = False) -> None:
     """
     file, output, skip = settings.file, settings.output, settings.skip_bad_rows
     refuse_same_file(file, output)
-    from ..inference.answers_file import check_output, write_answers
+    from ..inference.output_files import check_output, write_answers
 
     if output is not None:
         check_output(output)

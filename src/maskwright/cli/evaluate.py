@@ -8,13 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..core.config import to_dict
-from ..core.display import on_one_line
+from ..core.config import command_line, option, to_dict
 from ..core.errors import ConfigError, InputError
-from ..core.hardware import UNTRAINED
-from ..core.options import command_line, option
-from ..core.plural import plural
 from ..core.progress import note, warn
+from ..core.util import UNTRAINED, on_one_line, plural
 from ..train.settings import SEED
 from .common import JsonFlag, print_json, print_metrics, print_table, print_text
 from .settings import takes_settings
@@ -285,7 +282,7 @@ class _ScoredRows:
 
     def at_risk(self, risk: float) -> dict[str, Any]:
         """How many rows can be answered with at most this share wrong, the least confidence for that, and AURC."""
-        from ..tasks.evaluation.trust_report import curve_of
+        from ..tasks.evaluation.report import curve_of
 
         task = self.predictor.task
         decisions = task.decisions(self.evaluation.logits, self.examples)
@@ -329,7 +326,7 @@ def _score_rows(predictor: Predictor, settings: EvaluateSettings) -> _ScoredRows
 
 def _score_windows(settings: EvaluateSettings, model: Model) -> dict[str, Any]:
     """Perplexity with overlapping windows, as printed by --json."""
-    from ..inference.perplexity import text_perplexity
+    from ..inference.held_out_text import text_perplexity
 
     found = text_perplexity(
         model,

@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from ..core import registry
-from ..core.config import read_toml
+from ..core.config import default_of, flag_of, kind_of, read_toml, settings_of
 from ..core.errors import ConfigError
-from ..core.options import default_of, flag_of, kind_of, settings_of
 from ..hub.published import ENGLISH
 from ..train.finetuning.config import DEFAULT_TASK, FinetuneConfig
 from ..train.finetuning.multi_task.config import MultiTaskConfig
-from .common import JsonFlag, print_json, print_metrics, print_text
-from .default_model import tell_default
+from .common import JsonFlag, SeveralValues, print_json, print_metrics, print_text
 from .evaluate import EvaluateSettings
+from .pages import tell_default
 from .settings import (
     RestartFlag,
     SettingsCommand,
@@ -27,7 +26,6 @@ from .settings import (
     takes_settings,
     tell_if_finished,
 )
-from .several import SeveralValues
 
 if TYPE_CHECKING:
     from ..train.finetuning.finetune import FinetuneResult

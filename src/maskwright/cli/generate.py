@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from ..core.config import check
-from ..core.display import on_one_line
-from ..core.options import option
+from ..core.config import check, option
+from ..core.util import on_one_line
 from ..train.settings import SEED, SKIP_BAD_ROWS
 from .common import JsonFlag, print_json, print_table, print_text
 from .settings import takes_settings
 from .using import MAX_LENGTH, Hardware, check_one_source, read_rows
 
 if TYPE_CHECKING:
-    from ..inference.generate import Continuation, Generation, TextGenerator
-    from ..inference.mask_writer import MaskedLMGenerator
+    from ..inference.generate import Continuation, Generation, MaskedLMGenerator, TextGenerator
     from ..models.decoding.rules import Rules
 
 MAX_NEW_TOKENS, SUGGESTED_TOKENS = 50, 8

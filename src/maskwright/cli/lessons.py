@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 import typer
 
 from ..core import progress
+from ..core.config import option
 from ..core.errors import ConfigError
-from ..core.options import option
 from .common import DebugFlag, JsonFlag, QuietFlag, print_json, print_table, print_text
 from .groups import make_group
 from .settings import takes_settings

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from ..core.config import check
+from ..core.config import check, option
 from ..core.errors import ConfigError
-from ..core.options import option
 from ..train.settings import COLUMNS
 from .common import JsonFlag, print_json, print_table
 from .settings import takes_settings

@@ -8,14 +8,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..core.display import shorten
+from ..core.config import option
 from ..core.errors import ConfigError
-from ..core.hardware import UNTRAINED
-from ..core.options import option
-from ..core.plural import plural
 from ..core.progress import note, track
+from ..core.util import UNTRAINED, plural, shorten
 from .common import JsonFlag, print_json, print_table, print_text
-from .default_model import with_default_model
+from .pages import with_default_model
 from .settings import takes_settings
 from .using import (
     BATCH_TOKENS,
@@ -128,7 +126,7 @@ def predict(settings: PredictSettings, json: JsonFlag = False) -> None:
 
     output = settings.output
     refuse_same_file(settings.input, output)
-    from ..inference.answers_file import check_output, write_answers
+    from ..inference.output_files import check_output, write_answers
 
     if output is not None:
         check_output(output)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..core.options import option
+from ..core.config import option
 from .common import JsonFlag, print_json, print_table
 from .settings import takes_settings
 
@@ -37,8 +37,8 @@ def presets(settings: PresetsSettings, json: JsonFlag = False) -> None:
     if settings.models:
         _show_models(json)
         return
-    from ..models.describe import parameter_count
     from ..models.presets import PRESETS, preset
+    from ..models.sizes import parameter_count
     from ..objectives.fitting import fitting_objectives, usual_objective
 
     changes = {} if settings.vocab_size is None else {"vocab_size": settings.vocab_size}
@@ -72,8 +72,7 @@ def presets(settings: PresetsSettings, json: JsonFlag = False) -> None:
 
 def _show_models(json: bool) -> None:
     """Print the short names, what they mean and whether the model is on this machine."""
-    from ..hub.manifests import MANIFESTS
-    from ..hub.published import PUBLISHED, about, built_in_folder, installed_folder
+    from ..hub.published import MANIFESTS, PUBLISHED, about, built_in_folder, installed_folder
 
     rows = [
         {"name": name, "model": "built in", "about": about(name), "folder": str(built_in_folder(name))}

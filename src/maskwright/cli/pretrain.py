@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..core.options import RUN
+from ..core.config import RUN
 from ..train.pretraining.config import PretrainConfig
 from .common import JsonFlag, print_json, print_metrics, print_text
 from .settings import DryRunFlag, RestartFlag, print_steps, takes_settings, tell_if_finished
@@ -71,7 +71,7 @@ def pretrain(
 
 
 def _show_plan(recipe: PretrainConfig, json: bool) -> None:
-    from ..train.pretraining.dry_run import pretraining_plan
+    from ..train.pretraining.pretrain import pretraining_plan
 
     plan = pretraining_plan(recipe)
     if json:
@@ -142,7 +142,7 @@ def _show_result(objective: str, result: PretrainResult, json: bool) -> None:
     if json:
         print_json(found)
         return
-    from ..train.pretraining.next_steps import next_steps
+    from ..train.pretraining.health import next_steps
 
     tell_if_finished(result.already_finished)
     print_metrics({"steps": result.steps, **result.scores})

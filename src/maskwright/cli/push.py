@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from ..core.options import option
-from ..core.plural import plural
+from ..core.config import option
+from ..core.util import plural
 from .common import JsonFlag, print_json, print_table, print_text
 from .settings import print_next, takes_settings
 

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from ..core import registry
-from ..core.config import check, check_name
-from ..core.hardware import DEVICE, Device
-from ..core.options import HARDWARE, Setting, option
-from ..core.plural import plural
+from ..core.config import HARDWARE, Setting, check, check_name, option
+from ..core.util import DEVICE, Device, plural
 from ..train.settings import KEEP_DUPLICATES, SKIP_BAD_ROWS
 from .common import JsonFlag, print_json, print_text
 from .groups import make_group
@@ -156,8 +154,7 @@ def predict(settings: ScalePredictSettings, json: JsonFlag = False) -> None:
 
 
 def _run(kind: str, settings: Any, json: bool) -> None:
-    from ..scale.job import Job
-    from ..scale.run import digest_of_model, run
+    from ..scale.job import Job, digest_of_model, run
 
     job = Job(
         kind=kind,

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from ..core.config import check
-from ..core.options import option
+from ..core.config import check, option
 from .common import JsonFlag, print_json, print_text
-from .default_model import with_default_model
+from .pages import with_default_model
 from .settings import takes_settings
 from .using import BATCH_TOKENS, INPUT, MAX_LENGTH, MODEL, Hardware, Rows, read_rows, warn_of_cuts
 

@@ -6,7 +6,7 @@ from ..core.errors import MissingExtraError
 from ..core.progress import note
 from ..serve.settings import ServeSettings, read_settings
 from .common import JsonFlag, print_json, print_text
-from .default_model import tell_default
+from .pages import tell_default
 from .settings import takes_settings
 
 PACKAGES = ("fastapi", "starlette", "uvicorn", "pydantic", "prometheus_client", "orjson")

@@ -16,9 +16,7 @@ import typer
 from typer.core import TyperCommand
 
 from ..core import config as configuration
-from ..core.errors import ConfigError
-from ..core.hardware import THREADS
-from ..core.options import (
+from ..core.config import (
     PANELS,
     RUN,
     Setting,
@@ -32,6 +30,8 @@ from ..core.options import (
     settings_of,
     typed_name,
 )
+from ..core.errors import ConfigError
+from ..core.util import THREADS
 from .common import DebugFlag, QuietFlag, print_json, print_text, set_threads, with_default
 
 if TYPE_CHECKING:

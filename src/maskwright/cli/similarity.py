@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from ..core.config import option
 from ..core.errors import ConfigError
-from ..core.options import option
-from ..core.plural import plural
 from ..core.progress import note, warn
+from ..core.util import plural
 from .common import JsonFlag, print_json, print_table, print_text
-from .default_model import with_default_model
+from .pages import with_default_model
 from .settings import takes_settings
 from .using import (
     BATCH_TOKENS,
@@ -73,7 +73,7 @@ def similarity(settings: SimilaritySettings, json: JsonFlag = False) -> None:
     """
     input, output = settings.input, settings.output
     refuse_same_file(input, output)
-    from ..inference.similarity_page import headline, write_similarity
+    from ..inference.pages import headline, write_similarity
     from ..report.pictures import check_picture
 
     if output is not None:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from ..core.config import option
 from ..core.errors import MissingExtraError
-from ..core.options import option
 from ..core.progress import note
-from ..hub.manifests import MANIFESTS
+from ..hub.published import MANIFESTS
 from .common import JsonFlag, print_json, print_text
 from .settings import takes_settings
 from .using import Hardware

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ..core import progress, registry
+from ..core.config import VOCABULARY, Setting, option
 from ..core.errors import InputError
-from ..core.options import VOCABULARY, Setting, option
 from ..train.settings import SKIP_BAD_ROWS
 from .common import JsonFlag, print_json, print_table, print_text
 from .groups import make_group
@@ -166,7 +166,7 @@ def encode(settings: EncodeSettings, json: JsonFlag = False) -> None:
 
         maskwright tokenizer encode tok/ "taaaaasty laern" --marks left
     """
-    from ..text.tokenizers.notation import format_subwords
+    from ..text.tokenizers.explain import format_subwords
     from ..text.tokenizers.tokenizer import Tokenizer
 
     loaded, text, pair = Tokenizer.load(settings.tokenizer), settings.text, settings.pair

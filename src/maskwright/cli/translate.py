@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from ..core.config import option
 from ..core.errors import ConfigError
-from ..core.options import option
-from ..core.plural import plural
 from ..core.progress import note, warn
+from ..core.util import plural
 from ..train.settings import SEED, SKIP_BAD_ROWS
 from .common import JsonFlag, print_json, print_text
 from .settings import takes_settings
@@ -186,7 +186,7 @@ class Kept:
 
 def _draw(path: Path, pairs: list[tuple[str, str]], more: int, translator: TextTranslator, model: str) -> None:
     """Draw sources with their translations; nothing where there is none. more: texts that are not drawn."""
-    from ..inference.alignments_page import write_alignments
+    from ..inference.pages import write_alignments
     from ..tasks.translation.alignments import alignments
 
     if not pairs:

@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ..core.config import check
+from ..core.config import HARDWARE, Setting, check, option
 from ..core.errors import ConfigError
-from ..core.hardware import DEVICE, EXECUTOR, OWN, PRECISION, THREADS, Device, Executor, Precision
-from ..core.options import HARDWARE, Setting, option
-from ..core.plural import plural
 from ..core.progress import note, warn
+from ..core.util import DEVICE, EXECUTOR, OWN, PRECISION, THREADS, Device, Executor, Precision, plural
 from ..train.settings import ANNOTATOR, COLUMNS, OVERLAP, SKIP_BAD_ROWS, Overlap, annotation_roles
 from ..train.settings import MAX_LENGTH as OF_TRAINING
 

@@ -18,19 +18,19 @@ NAMES_SHOWN = 20  # known names in an error message
 TABLE: dict[str, dict[str, str]] = {
     "tokenizer": {
         "wordpiece": "maskwright.text.tokenizers.trainers.wordpiece:train_wordpiece",
-        "wordpiece-score": "maskwright.text.tokenizers.trainers.score:train_wordpiece_score",
+        "wordpiece-score": "maskwright.text.tokenizers.trainers.wordpiece:train_wordpiece_score",
         "bpe": "maskwright.text.tokenizers.trainers.bpe:train_bpe",
-        "byte-bpe": "maskwright.text.tokenizers.trainers.byte_bpe:train_byte_bpe",
-        "word": "maskwright.text.tokenizers.trainers.whole:train_word",
-        "char": "maskwright.text.tokenizers.trainers.whole:train_char",
+        "byte-bpe": "maskwright.text.tokenizers.trainers.bpe:train_byte_bpe",
+        "word": "maskwright.text.tokenizers.trainers.words:train_word",
+        "char": "maskwright.text.tokenizers.trainers.words:train_char",
     },
     "objective": {
         "mlm": "maskwright.objectives.masked:MaskedLanguageModeling",
-        "mlm+nsp": "maskwright.objectives.next_sentence:MaskedLanguageModelingAndNextSentence",
-        "mlm+sop": "maskwright.objectives.sentence_order:MaskedLanguageModelingAndSentenceOrder",
+        "mlm+nsp": "maskwright.objectives.sentence_pairs:MaskedLanguageModelingAndNextSentence",
+        "mlm+sop": "maskwright.objectives.sentence_pairs:MaskedLanguageModelingAndSentenceOrder",
         "rtd": "maskwright.objectives.replaced:ReplacedTokenDetection",
         "clm": "maskwright.objectives.causal:NextTokenPrediction",
-        "bilm": "maskwright.objectives.bidirectional:BidirectionalTokenPrediction",
+        "bilm": "maskwright.objectives.causal:BidirectionalTokenPrediction",
         "denoise": "maskwright.objectives.denoising:Denoising",
     },
     "task": {
@@ -53,8 +53,8 @@ TABLE: dict[str, dict[str, str]] = {
     },
     "logger": {
         "tensorboard": "maskwright.train.loggers.tensorboard:EventFile",
-        "wandb": "maskwright.train.loggers.wandb:WandbLogger",
-        "mlflow": "maskwright.train.loggers.mlflow:MlflowLogger",
+        "wandb": "maskwright.train.loggers.trackers:WandbLogger",
+        "mlflow": "maskwright.train.loggers.trackers:MlflowLogger",
     },
     "head": {
         "mlm": "maskwright.models.pretraining_heads:MaskedLanguageModelHead",
@@ -70,7 +70,7 @@ TABLE: dict[str, dict[str, str]] = {
         "tagging-crf": "maskwright.models.heads:TokenCrfHead",
         "qa": "maskwright.models.heads:SpanHead",
         "choice": "maskwright.models.heads:ChoiceHead",
-        "anomaly": "maskwright.models.autoencoder:AutoencoderHead",
+        "anomaly": "maskwright.models.probes:AutoencoderHead",
     },
     "metric": {
         "accuracy": "maskwright.tasks.evaluation.metrics:accuracy",
@@ -123,7 +123,7 @@ TABLE: dict[str, dict[str, str]] = {
     "export_format": {
         "onnx": "maskwright.export.onnx_file:FORMAT",
         "openvino": "maskwright.export.openvino_file:FORMAT",
-        "torch": "maskwright.export.torch_file:FORMAT",
+        "torch": "maskwright.export.program:FORMAT",
     },
     "export_runtime": {  # formats whose graphs maskwright runs
         "onnx": "maskwright.export.runtimes:OnnxRuntime",

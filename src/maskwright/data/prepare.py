@@ -7,9 +7,11 @@ produces the same bytes as an uninterrupted one. `shards.json` is written last: 
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -19,15 +21,295 @@ import numpy as np
 
 from ..core import storage
 from ..core.config import differences
-from ..core.cores import usable_cores
-from ..core.errors import CorruptFileError, InputError, RunError
+from ..core.errors import CorruptFileError, InputError, RowError, RunError
 from ..core.progress import note, track
+from ..core.util import usable_cores
 from ..text.formats.files import HUB, STDIN
-from ..text.readers.corpus import Source, corpus_files
-from .duplicates import SeenDigests
-from .reading import Batch, Reader
-from .shard_writer import ShardWriter, read_state, seal
-from .shards import FACTS, UNFINISHED, PlainTokenizer, TokenShards, read_facts, shard_name, tokenizer_sha256
+from ..text.readers.corpus import CorpusFacts, Document, Source, corpus_files, finish, read_file
+from .duplicates import SeenDigests, digest
+from .shards import (
+    COUNTS,
+    FACTS,
+    FORMAT,
+    OFFSET,
+    UNFINISHED,
+    PlainTokenizer,
+    TokenShards,
+    map_shard,
+    read_facts,
+    shard_name,
+    token_dtype,
+    tokenizer_sha256,
+)
+
+# -- Reads batches of new documents for a preparation, with their positions in the corpus ----------------------------
+
+
+# Characters tokenized at a time: larger texts are slower, because their tokens exceed the CPU cache.
+BATCH_CHARACTERS = 1 << 19
+BATCH_DOCUMENTS = 1 << 13
+
+
+@dataclass(frozen=True)
+class CorpusPosition:
+    """A position in a corpus: before document `document` of `file`; before: the counts at the start of the file."""
+
+    file: int
+    document: int
+    before: CorpusFacts
+
+    def to_dict(self) -> dict[str, Any]:
+        """Converts to plain values."""
+        return {"file": self.file, "document": self.document, "before": asdict(self.before)}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> CorpusPosition:
+        """Restores from `to_dict`."""
+        before = dict(values["before"])
+        bad_rows = [RowError(**row) for row in before.pop("bad_rows")]
+        return cls(values["file"], values["document"], CorpusFacts(**before, bad_rows=bad_rows))
+
+
+@dataclass
+class Batch:
+    """Documents to tokenize.
+
+    sentences: of all documents, concatenated; sizes: sentences per document; digests: per document, concatenated (empty
+    if duplicates are kept); text_bytes, duplicates: per document, its UTF-8 size and the number of duplicates removed
+    just before it; places: position after each document.
+    """
+
+    sentences: list[str] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    digests: list[bytes] = field(default_factory=list)
+    text_bytes: list[int] = field(default_factory=list)
+    duplicates: list[int] = field(default_factory=list)
+    places: list[CorpusPosition] = field(default_factory=list)
+
+
+class Reader:
+    """Reads a corpus from a position; seen: digests of the documents before it (None: keep duplicates)."""
+
+    def __init__(self, names: list[str], text_field: str, split_lines: bool, seen: SeenDigests | None) -> None:
+        self.names, self.text_field, self.split_lines, self.seen = names, text_field, split_lines, seen
+        self.facts = CorpusFacts()
+        self.trailing_duplicates = 0
+        self.start = CorpusPosition(0, 0, CorpusFacts())
+
+    def go_to(self, place: dict[str, Any]) -> None:
+        """Sets the start position from a shard's record."""
+        self.start = CorpusPosition.from_dict(place)
+        self.facts = self.start.before.copy()
+
+    def batches(self) -> Iterator[Batch]:
+        """Yields the documents from the start to the end of the corpus, without duplicates."""
+        waiting: list[tuple[Document, CorpusPosition]] = []
+        characters = 0
+        for document, place in self._documents():
+            waiting.append((document, place))
+            characters += sum(map(len, document.sentences))
+            if characters >= BATCH_CHARACTERS or len(waiting) >= BATCH_DOCUMENTS:
+                yield from self._batch(waiting)
+                waiting, characters = [], 0
+        yield from self._batch(waiting)
+
+    def finish(self, skip_bad_rows: bool) -> None:
+        """Raises RowErrors or InputError if the corpus as a whole is invalid."""
+        finish(self.facts, self.names, skip_bad_rows)
+
+    def _documents(self) -> Iterator[tuple[Document, CorpusPosition]]:
+        """Yields each document with the position after it; the counts of a partly read file restart at 0."""
+        for number in range(self.start.file, len(self.names)):
+            before = self.facts.copy()
+            to_skip = self.start.document if number == self.start.file else 0
+            documents = read_file(self.names[number], self.text_field, self.split_lines, self.facts)
+            for index, document in enumerate(documents):
+                if index >= to_skip:
+                    yield document, CorpusPosition(number, index + 1, before)
+
+    def _batch(self, waiting: list[tuple[Document, CorpusPosition]]) -> Iterator[Batch]:
+        """Yields the batch of new documents in `waiting`, if any."""
+        found = Batch()
+        for document, place in waiting:
+            value, size = digest(document.sentences)
+            found.sentences += document.sentences
+            found.sizes.append(len(document.sentences))
+            found.digests.append(value)
+            found.text_bytes.append(size)
+            found.places.append(place)
+        batch, _ = self.only_new(found)
+        if batch.places:
+            yield batch
+
+    def only_new(self, found: Batch) -> tuple[Batch, list[bool]]:
+        """Removes duplicates from consecutive documents. Returns the others, and for each document whether it is new.
+
+        found: without `duplicates`; it may have no `sentences`, if they are tokenized already.
+        """
+        fresh = [True] * len(found.sizes) if self.seen is None else self.seen.add(found.digests)
+        batch = Batch()
+        first = 0
+        for index, (is_new, size) in enumerate(zip(fresh, found.sizes, strict=True)):
+            if is_new:
+                batch.sentences += found.sentences[first : first + size]
+                batch.sizes.append(size)
+                batch.digests.append(found.digests[index])
+                batch.text_bytes.append(found.text_bytes[index])
+                batch.duplicates.append(self.trailing_duplicates)
+                batch.places.append(found.places[index])
+            self.trailing_duplicates = 0 if is_new else self.trailing_duplicates + 1
+            first += size
+        return batch, fresh
+
+
+# -- Writes the tokens of a preparation to shards, each complete or absent -------------------------------------------
+
+
+_STATE = "facts.json"
+_COUNTED_AT_ONCE = 1 << 20  # tokens
+
+
+class ShardWriter:
+    """Collects documents into shards of at least `shard_tokens` tokens; finished: the records of written shards."""
+
+    def __init__(self, folder: Path, vocab_size: int, shard_tokens: int) -> None:
+        self.folder, self.shard_tokens = folder, shard_tokens
+        self.dtype = token_dtype(vocab_size)
+        self.finished: list[dict[str, Any]] = []
+        self._begin()
+
+    @property
+    def num_tokens(self) -> int:
+        """Number of tokens so far."""
+        count: int = sum(facts["tokens"] for facts in self.finished) + self._size
+        return count
+
+    def _begin(self) -> None:
+        self._tokens: list[np.ndarray] = []
+        self._lengths: list[np.ndarray] = []  # tokens of each sentence, without empty ones
+        self._sizes: list[np.ndarray] = []  # sentences of each document, without empty ones
+        self._digests: list[bytes] = []
+        self._counts = {"duplicates": 0, "empty_documents": 0, "empty_sentences": 0, "bytes": 0}
+        self._size = 0
+        self._place: CorpusPosition | None = None
+
+    def add(self, batch: Batch, tokens: np.ndarray, lengths: np.ndarray) -> None:
+        """Adds a batch. tokens: [tokens]; lengths: int64 [sentences], tokens of each sentence."""
+        ends = np.cumsum(batch.sizes)  # of each document, in sentences
+        token_ends = np.concatenate([[0], np.cumsum(lengths)])
+        document_ends = token_ends[ends]  # of each document, in tokens
+        first = 0
+        while first < len(ends):
+            begin = int(document_ends[first - 1]) if first else 0
+            missing = self.shard_tokens - self._size
+            last = min(int(np.searchsorted(document_ends, begin + missing)) + 1, len(ends))
+            sentences = slice(int(ends[first - 1]) if first else 0, int(ends[last - 1]))
+            end = int(document_ends[last - 1])
+            self._take(batch, slice(first, last), tokens[begin:end], lengths[sentences])
+            if self._size >= self.shard_tokens:
+                self._write()
+            first = last
+
+    def close_last(self) -> None:
+        """Writes the remaining documents as the last shard."""
+        if self._size:
+            self._write()
+
+    def leftover(self) -> dict[str, int]:
+        """Counts outside of any shard: empty documents after the last one."""
+        return self._counts
+
+    def _take(self, batch: Batch, documents: slice, tokens: np.ndarray, lengths: np.ndarray) -> None:
+        """Adds the documents `documents` of a batch to the current shard."""
+        sizes = np.asarray(batch.sizes[documents])
+        owner = np.repeat(np.arange(len(sizes)), sizes)  # document of each sentence
+        filled = np.bincount(owner[lengths > 0], minlength=len(sizes))  # sentences that have tokens
+        self._tokens.append(tokens)
+        self._lengths.append(lengths[lengths > 0])
+        self._sizes.append(filled[filled > 0])
+        self._digests += batch.digests[documents]
+        self._counts["duplicates"] += sum(batch.duplicates[documents])
+        self._counts["empty_documents"] += int((filled == 0).sum())
+        self._counts["empty_sentences"] += int((lengths == 0).sum())
+        self._counts["bytes"] += sum(batch.text_bytes[documents])
+        self._size += len(tokens)
+        self._place = batch.places[documents][-1]
+
+    def _write(self) -> None:
+        assert self._place is not None
+        sizes, lengths = np.concatenate(self._sizes), np.concatenate(self._lengths)
+        name = shard_name(len(self.finished))
+        facts: dict[str, Any] = {
+            "name": name,
+            "documents": len(sizes),
+            "sentences": len(lengths),
+            "tokens": self._size,
+            **self._counts,
+            "next": self._place.to_dict(),
+        }
+        with storage.new_folder(self.folder / name) as path:
+            storage.write_bytes(path / "tokens.bin", np.concatenate(self._tokens).tobytes())
+            storage.write_bytes(path / "sentences.bin", np.cumsum(lengths).astype(OFFSET).tobytes())
+            storage.write_bytes(path / "documents.bin", np.cumsum(sizes).astype(OFFSET).tobytes())
+            storage.write_bytes(path / "digests.bin", b"".join(self._digests))
+            storage.write_json(path / _STATE, facts)
+        self.finished.append(facts)
+        self._begin()
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """Reads the record of a finished shard."""
+    facts: dict[str, Any] = storage.read_json(path / _STATE)
+    return facts
+
+
+def seal(folder: Path, writer: ShardWriter, tokenizer: PlainTokenizer, recipe: dict[str, Any], reader: Reader) -> None:
+    """Computes totals over all shards and writes `shards.json`, which marks the preparation as finished."""
+    counts = np.zeros(tokenizer.vocab_size, dtype=OFFSET)
+    longest_sentence = longest_document = 0
+    for facts in writer.finished:
+        shard = map_shard(folder, facts, writer.dtype)
+        for start in range(0, len(shard.tokens), _COUNTED_AT_ONCE):  # it makes int64 of them
+            counts += np.bincount(shard.tokens[start : start + _COUNTED_AT_ONCE], minlength=len(counts))
+        lengths = np.diff(shard.sentences, prepend=0)
+        longest_sentence = max(longest_sentence, int(lengths.max()))
+        longest_document = max(longest_document, int(np.diff(shard.sentences[shard.documents - 1], prepend=0).max()))
+    storage.write_bytes(folder / COUNTS, counts.tobytes())
+    leftover = writer.leftover()
+    totals = {
+        name: sum(facts[name] for facts in writer.finished) + leftover.get(name, 0)
+        for name in ("documents", "sentences", "tokens", "bytes", "duplicates", "empty_documents", "empty_sentences")
+    }
+    totals["duplicates"] += reader.trailing_duplicates
+    read = reader.facts.counts()
+    storage.write_checked_json(
+        folder / FACTS,
+        {
+            "format": FORMAT,
+            "vocab_size": tokenizer.vocab_size,
+            "unk_id": tokenizer.unk_id,
+            **recipe,
+            "counts": {
+                **totals,
+                "unknown_tokens": int(counts[tokenizer.unk_id]) if tokenizer.unk_id is not None else 0,
+                "vocabulary_used": int((counts > 0).sum()),
+                "longest_sentence": longest_sentence,
+                "longest_document": longest_document,
+                "documents_read": read["documents"],
+                "characters_read": read["characters"],
+                **{name: read[name] for name in ("files", "skipped_rows", "cut_sentences", "cut_documents")},
+            },
+            "unigram_counts_sha256": hashlib.sha256(counts.tobytes()).hexdigest(),
+            "shards": [_entry(folder, facts) for facts in writer.finished],
+        },
+    )
+
+
+def _entry(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
+    manifest = folder / facts["name"] / storage.MANIFEST
+    kept = {name: facts[name] for name in ("name", "documents", "sentences", "tokens")}
+    return {**kept, "manifest_sha256": storage.sha256(manifest)}
+
 
 SHARD_TOKENS = 1 << 24
 MOST_WORKERS = 8  # a single reader thread cannot feed more

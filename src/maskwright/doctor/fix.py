@@ -2,16 +2,142 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from ..core import storage
 from ..core.errors import InputError
 from ..text.annotations.formats import annotation_format
-from ..text.formats.files import Line, bare_suffix, read_lines
+from ..text.formats.cells import LABEL_SEPARATOR, number_error
+from ..text.formats.dialect import Dialect
+from ..text.formats.fasttext import MARK, is_fasttext, split_line
+from ..text.formats.files import MAX_LINE_BYTES, Line, bare_suffix, file_format, read_lines
+from ..text.formats.records import parse_object, read_records
+from ..text.readers.tables import scan_texts
+from ..text.readers.tagged import tag_column
+from .checks import Tags
 from .clinic import Diagnosis
-from .tags import Tags
+
+# -- Changes labels in a file; everything else is copied byte for byte -----------------------------------------------
+
+
+MOST_BYTES = 1 << 30
+Place = tuple[int, int | None]  # line from 1; word from 0 in a sentence of JSON lines, else None
+
+
+def relabel(path: Path, columns: Mapping[str, str], labels: Mapping[Place, str]) -> bytes:
+    """Returns the content of a labeled file with other labels.
+
+    columns: column mapping of the readers; labels: the new ones; in CoNLL columns the line is that of the word. Raises
+    InputError for a format without lines, and for a line without a label.
+    """
+    if bare_suffix(path) == ".json" or annotation_format(path) is not None:
+        raise InputError(f"Labels of {path.name} cannot be changed: write one JSON object per line to .jsonl.")
+    kind = file_format(path, default="conll")
+    if kind == "parquet":
+        raise InputError("Labels of a Parquet file cannot be changed: convert it to .jsonl first.")
+    lines = storage.read_bytes(path, MOST_BYTES).decode("utf-8", "surrogateescape").split("\n")
+    if is_fasttext(path):
+        kind = "fasttext"
+    is_tagged = kind in ("conll", "txt", "fasttext") or any(word is not None for _, word in labels)
+    column = None if is_tagged else _label_column(path, columns)
+    dialect = Dialect()
+    if kind in ("csv", "tsv"):
+        deque(read_records(path, kind, dialect=dialect), maxlen=0)  # known after the last row
+    place = tag_column(path, columns) if kind in ("conll", "txt") else -1
+    removed: set[int] = set()
+    for (line, word), label in sorted(labels.items()):
+        if not 1 <= line <= len(lines):
+            raise InputError(f"The file has no line {line}.")
+        text, end = re.fullmatch(r"(.*?)(\r?)", lines[line - 1], re.DOTALL).groups()  # type: ignore[union-attr]  # matches any text
+        if kind == "fasttext":
+            marks = " ".join(MARK + one for one in label.split(LABEL_SEPARATOR) if one)
+            lines[line - 1] = f"{marks} {split_line(text)[1]}" + end
+        elif kind in ("conll", "txt"):
+            lines[line - 1] = _tag_replaced(text, place, label) + end
+        elif kind == "jsonl":
+            key = columns.get("tag", "tags") if column is None else column[0]
+            lines[line - 1] = _json_replaced(text, key, word, label) + end
+        elif not dialect.is_quoted:
+            assert column is not None
+            cells = text.split("\t")
+            lines[line - 1] = "\t".join([*cells[: column[1]], label, *cells[column[1] + 1 :]]) + end
+        else:
+            assert column is not None
+            cells, count = _csv_row(lines, line, dialect.delimiter)
+            last = line + count - 2  # index of its last line
+            written = _row_written(cells, column[1], label, dialect.delimiter)
+            lines[last] = written + ("\r" if lines[last].endswith("\r") else "")
+            removed |= set(range(line - 1, last))
+    kept = [text for index, text in enumerate(lines) if index not in removed]
+    return "\n".join(kept).encode("utf-8", "surrogateescape")
+
+
+def _label_column(path: Path, columns: Mapping[str, str]) -> tuple[str, int]:
+    """Returns the name of the label column, and its position from 0 (-1 for named cells)."""
+    found, _ = scan_texts(path, columns, [])
+    name = found.names.get("label")
+    if name is None:
+        raise InputError("The file has no column for the label.")
+    return name, found.positions.get(name, -1)
+
+
+def _tag_replaced(text: str, place: int, tag: str) -> str:
+    """Replaces one column of a CoNLL line; the space between columns stays."""
+    parts = text.split("\t") if "\t" in text else re.split(r"(\s+)", text)
+    cells = range(0, len(parts), 1 if "\t" in text else 2)
+    parts[cells[place]] = tag
+    return ("\t" if "\t" in text else "").join(parts)
+
+
+def _json_replaced(text: str, key: str, word: int | None, label: str) -> str:
+    mark = "\ufeff" if text.startswith("\ufeff") else ""
+    row, fault = parse_object(text.removeprefix(mark))
+    if fault is not None:
+        raise InputError(f"A line to change is {fault}.")
+    if word is not None:
+        row[key] = [*row[key][:word], label, *row[key][word + 1 :]]
+    else:
+        row[key] = _like(row.get(key), label)
+    return mark + json.dumps(row, ensure_ascii=False)
+
+
+def _like(old: Any, label: str) -> Any:
+    """Returns the label as a number or a list, if the old one is."""
+    if isinstance(old, list):
+        return [one for one in label.split("|") if one]
+    if not isinstance(old, (int, float)) or isinstance(old, bool):
+        return label
+    if number_error(label) is not None:
+        raise InputError(f"'{label}' is not a number, as the labels of this file are.")
+    return int(label) if label.lstrip("-").isdecimal() else float(label)
+
+
+def _row_written(cells: list[str], place: int, label: str, delimiter: str) -> str:
+    written = io.StringIO()
+    writer = csv.writer(written, delimiter=delimiter, lineterminator="\r\n")  # it quotes fields with one of these
+    writer.writerow([*cells[:place], label, *cells[place + 1 :]])
+    return written.getvalue().removesuffix("\r\n")
+
+
+def _csv_row(lines: list[str], first: int, delimiter: str) -> tuple[list[str], int]:
+    """Returns the cells of the row that begins in line `first`, and the number of its lines."""
+    reader = csv.reader((f"{line}\n" for line in lines[first - 1 :]), strict=True, delimiter=delimiter)
+    limit = csv.field_size_limit(MAX_LINE_BYTES)  # a global of the module
+    try:
+        cells = next(reader)
+    except csv.Error as error:
+        raise InputError(f"Line {first} cannot be changed: {error}.") from None
+    finally:
+        csv.field_size_limit(limit)
+    return cells, reader.line_num
+
 
 _COPIED = (".tsv", ".csv", ".jsonl", ".ndjson", ".txt")
 

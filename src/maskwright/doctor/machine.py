@@ -10,12 +10,11 @@ from typing import Any
 
 import torch
 
-from ..core.cores import usable_cores
-from ..core.hardware import AUTO, OWN
+from ..core.util import AUTO, OWN, usable_cores
 from ..export.executors import FORMATS, fastest, installed, measurements
 from ..inference.engine.choice import choose
 from ..models.device import DTYPES, instruction_sets, resolve_device, resolve_precision
-from ..nn.varlen import missing
+from ..nn.attention import missing
 from ..train.pretraining.compiled import WORTH_STEPS, choose_compiling
 
 _CORE = ("torch", "numpy", "tokenizers", "safetensors", "scikit-learn", "typer", "rich", "tomli-w")

@@ -9,9 +9,8 @@ import torch
 
 from ..core import storage
 from ..core.errors import InputError, MaskwrightError
-from ..core.sealed import accept, changes, read_facts, verify_sealed
-from ..hub.adapter_config import read_adapter_config
-from ..hub.adapters import is_adapter
+from ..core.storage import accept, changes, read_facts, verify_sealed
+from ..hub.adapters import is_adapter, read_adapter_config
 from ..hub.config_file import read_config
 from ..hub.download import find_folder
 from ..hub.folders import load_model

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..core.plural import plural
+from ..core.util import plural
 from ..text.fingerprints import MAX_PAIRS, NEAR, RowFingerprints, equal_rows, overlap
-from .findings import Finding, FindingCounter, Severity
-from .rows import Item
+from .rows import Finding, FindingCounter, Item, Severity
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,9 @@ of (text, second text) pairs, a numpy array of str, a pandas or polars column, o
 """
 
 from .anomaly import AnomalyDetector
-from .answerer import QuestionAnswerer
-from .chooser import MultipleChoice
-from .classifier import TextClassifier
+from .classifier import TextClassifier, TextRegressor, TokenTagger
 from .embedder import Embedder
-from .fill_mask import FillMask
-from .generator import Generator
-from .regressor import TextRegressor
-from .tagger import TokenTagger
-from .translator import Translator
+from .whole_text import FillMask, Generator, MultipleChoice, QuestionAnswerer, Translator
 
 __all__ = [
     "AnomalyDetector",

@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.config import check
 from ..core.errors import InputError
 from ..hub.published import ENGLISH
-from ..inference.texts import as_texts
+from ..inference.prepared import as_texts
 from ..tasks.anomaly.task import QUANTILE, Anomaly
-from ..tasks.evaluation.thresholds import Threshold
-from ..tasks.rows.long_texts import MAX_WINDOWS
+from ..tasks.evaluation.rare import Threshold
+from ..tasks.rows.long_examples import MAX_WINDOWS
 from ..text.readers.inputs import Column
 from ..train.schedules import Schedule
 from .fine_tuned import ModelSource, own_facts

@@ -12,10 +12,10 @@ from ..api import make_int8, open_embedder
 from ..core.progress import warn
 from ..hub.published import ENGLISH
 from ..inference.embed import TextEncoder, TokenVectors
+from ..inference.prepared import as_texts
 from ..inference.ready import keep_private, place
-from ..inference.texts import as_texts
 from ..models.model import Model
-from ..tasks.rows.long_texts import LongTexts
+from ..tasks.rows.long_examples import LongTexts
 from ..text.readers.inputs import Column, check_columns
 from .fine_tuned import ModelSource
 

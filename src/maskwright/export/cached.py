@@ -15,14 +15,23 @@ from torch import Tensor, nn
 from ..core.errors import ModelFolderError
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.model import Model, SentenceSettings
-from ..nn.attention import Executor
+from ..nn.attention import Executor, Run
 from ..nn.cross import CrossAttention
-from ..nn.relative import RelativePositions
-from ..nn.rotary import Angles
-from ..nn.runs import Run
-from .attention import RowMask, angle_tables, angles_at, heads_of, masked_product, row_mask
-from .network import LOGITS, STATES, PaddedNetwork, Rows, check_exportable
-from .padding import DECODER, ENCODER, IDS, MASK, MEMORY, MEMORY_MASK, PAST, POSITIONS, PRESENT
+from ..nn.positions import Angles, RelativePositions
+from .network import (
+    LOGITS,
+    STATES,
+    PaddedNetwork,
+    RowMask,
+    Rows,
+    angle_tables,
+    angles_at,
+    check_exportable,
+    heads_of,
+    masked_product,
+    row_mask,
+)
+from .runtimes import DECODER, ENCODER, IDS, MASK, MEMORY, MEMORY_MASK, PAST, POSITIONS, PRESENT
 
 ROWS, TOKENS, PAST_TOKENS, ALL_TOKENS = "batch_size", "sequence", "past_sequence", "all_sequence"
 SOURCE, PAST_SOURCE = "encoder_sequence", "past_encoder_sequence"

@@ -3,16 +3,164 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from importlib import metadata
 from typing import Any
 
 from ..core import registry
+from ..models.heads import REGRESSION, ChoiceHead, SequenceClassificationHead, SpanHead, TokenClassificationHead
 from ..models.model import Model
-from .cached import CLM
+from ..models.pretraining_heads import MaskedLanguageModelHead, NextSentenceHead, PretrainingHead, ReplacedTokenHead
+from .cached import CLM, SEQ2SEQ, Network
+from .config import ExportConfig
 from .format import Format
-from .graph_decoder import is_dynamic
-from .padding import IDS, MASK, PAST, POSITIONS, TYPES
-from .runtimes import compute_hint
+from .graph_model import is_dynamic
+from .network import PaddedNetwork
+from .program import FLOATS
+from .runtimes import IDS, MASK, PAST, POSITIONS, TYPES, compute_hint
+
+# -- The entry "export" of maskwright.json: what a program in any language needs to run the graph --------------------
+
+
+def specification(
+    networks: Sequence[Network],
+    config: ExportConfig,
+    files: Mapping[str, Sequence[str]],
+    max_length: int,
+    longest: int,
+    left_out: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Describes the graphs of a model.
+
+    files: of each graph, itself first; max_length, longest: usual and greatest sequence length in tokens; left_out:
+    products that are not quantized.
+    """
+    model = networks[0].model
+    found: dict[str, Any] = {
+        "format": config.to,
+        "precision": config.precision,
+        "graphs": {network.name: _graph(network, files[network.name]) for network in networks},
+    }
+    form: Format = registry.resolve("export_format", config.to)
+    conversion = form.conversions.get(config.precision)
+    packages = (*form.packages, *(() if conversion is None else conversion.packages))
+    if conversion is not None and conversion.facts:
+        found["quantization"] = {**conversion.facts, "products_in_float32": list(left_out)}
+    return found | {
+        **{name: getattr(config, name) for name in form.settings},
+        "head": model.head_name,
+        "max_length": max_length,
+        "longest": longest,
+        "preprocessing": _preprocessing(model, TYPES in networks[0].inputs),
+        "postprocessing": _postprocessing(model, networks[0]),
+        "versions": {name: metadata.version(name) for name in ("maskwright", "torch", *packages)},
+    }
+
+
+def _graph(network: Network, files: Sequence[str]) -> dict[str, Any]:
+    floats = (*FLOATS, *network.outputs)
+    inputs, outputs = (
+        [
+            {"name": name, "dtype": "float32" if name.startswith(floats) else "int64", "axes": network.axes(name)}
+            for name in named
+        ]
+        for named in (network.inputs, network.outputs)
+    )
+    return {"file": files[0], "data": list(files[1:]), "inputs": inputs, "outputs": outputs}
+
+
+def _preprocessing(model: Model, has_types: bool) -> dict[str, Any]:
+    tokenizer, pad = model.tokenizer, model.config.pad_token_id
+    files = [] if tokenizer is None else list(tokenizer.files())
+    own = None if tokenizer is None else tokenizer.pad_id
+    is_causal = model.head_name == CLM
+    prompt = "" if model.sentence is None or model.head is not None else model.sentence.prompt
+    types = "0 for the tokens of the first text and its special tokens, 1 for those of the second text of a pair"
+    return {
+        "tokenizer": "tokenizer.json" if "tokenizer.json" in files else None,
+        "tokenizer_files": files,
+        **({"prompt": f"{prompt!r} before every text"} if prompt else {}),
+        "special_tokens": "those that begin a text" if is_causal else "added by the post-processor of tokenizer.json",
+        "truncation": {
+            "max_length": "max_length",
+            "strategy": "longest_first",
+            "side": "left" if is_causal else "right",
+        },
+        "padding": {
+            "side": "left" if is_causal else "right",
+            "id": next((one for one in (own, pad) if one is not None), 0),
+        },
+        "attention_mask": "1 for tokens, 0 for padding",
+        **({"token_type_ids": types} if has_types else {}),
+    }
+
+
+def _postprocessing(model: Model, network: Network) -> dict[str, Any]:  # noqa: PLR0911  # one per kind of head
+    head = model.head
+    if model.head_name in (CLM, SEQ2SEQ):
+        return _generation(model)
+    if head is None:
+        assert isinstance(network, PaddedNetwork)
+        declared = network.declared
+        method = {"cls": "the vector of the first token", "mean": "the mean of the vectors of all tokens"}
+        return {
+            "sentence_embedding": {
+                "pooling": declared.pooling,
+                "normalize": declared.normalize,
+                "normalize_tokens": declared.normalize_tokens,
+                "dimensions": declared.dimensions,
+                "meaning": f"{method.get(declared.pooling, 'the maximum of each dimension over all tokens')}, special "
+                f"tokens included, padding excluded{', each token scaled to length 1' * declared.normalize_tokens}"
+                f"{'; scaled to length 1' * declared.normalize}"
+                f"{f'; the first {declared.dimensions} dimensions' if declared.dimensions else ''}; done in the graph",
+            }
+        }
+    if isinstance(head, TokenClassificationHead):
+        return {
+            "labels": list(model.labels),
+            "function": "softmax over the labels",
+            "words": "the label of a word is that of its first subword token; special tokens have none",
+        }
+    if isinstance(head, SpanHead):
+        return {
+            "function": "softmax of start_logits and of end_logits over the tokens of the sequence, padding excluded",
+            "answer": "start <= end, both in the second text, with the greatest sum of logits; the first token at both "
+            "ends means no answer",
+            "offsets": "character offsets of the tokens from the tokenizer",
+        }
+    if isinstance(head, ChoiceHead):
+        return {"function": "softmax over the choices of a question"}
+    if isinstance(head, SequenceClassificationHead):
+        if model.problem_type == REGRESSION:
+            function = "none: the logits are the predicted numbers"
+        elif model.problem_type == "multi_label_classification":
+            function = "sigmoid of each label"
+        else:
+            function = "softmax over the labels"
+        return {"labels": list(model.labels), "function": function}
+    if isinstance(head, ReplacedTokenHead):
+        return {"function": "sigmoid: the probability that a token was replaced"}
+    if isinstance(head, NextSentenceHead):
+        return {"function": "softmax over 0 (the second text follows) and 1 (it does not)"}
+    if isinstance(head, MaskedLanguageModelHead | PretrainingHead):
+        return {"function": "softmax over the vocabulary at the positions of the mask token"}
+    return {"function": "none: the logits are the reconstruction errors"}
+
+
+def _generation(model: Model) -> dict[str, Any]:
+    """How tokens are generated from the graphs."""
+    cache = "past_key_values of the first call have 0 tokens; those of each later call are present of the one before"
+    if model.head_name == CLM:
+        end = None if model.tokenizer is None else model.tokenizer.eos_id
+        return {"function": "softmax over the vocabulary: the next token", "cache": cache, "end_token_id": end}
+    config = model.config
+    return {
+        "function": "softmax over the vocabulary: the next token of the target, which starts with the start token",
+        "cache": f"{cache}; encoder_hidden_states and encoder_attention_mask are the same in every call",
+        "start_token_id": config.decoder_start_token_id,
+        "end_token_id": config.eos_token_id,
+    }
+
 
 FIELDS = {IDS: "ids", MASK: "attention_mask", TYPES: "type_ids"}  # of an encoding of `tokenizers`, by input
 AGREEMENT = {"min_cosine": ".4f", "correlation": ".4f", "same_class": ".1%"}  # figures of an output and their formats

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from ..core import registry
-from ..core.config import check
+from ..core.config import check, option
 from ..core.errors import ConfigError
-from ..core.options import option
 
 if TYPE_CHECKING:
     FormatName = str

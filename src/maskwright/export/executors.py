@@ -23,9 +23,8 @@ import torch
 from ..core import registry, storage
 from ..core.config import check
 from ..core.errors import CorruptFileError, MissingExtraError, ModelFolderError
-from ..core.hardware import AUTO, OWN
-from ..core.plural import plural
 from ..core.progress import note
+from ..core.util import AUTO, OWN, plural
 from ..data.batch import Batch
 from ..hub.folders import description_files, load_model
 from ..inference.ready import place

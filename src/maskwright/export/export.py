@@ -15,7 +15,7 @@ import numpy as np
 from ..core import registry, storage
 from ..core.config import check
 from ..core.errors import ConfigError, InputError, ModelFolderError
-from ..core.sealed import EXPORTED, FACTS, read_facts
+from ..core.storage import EXPORTED, FACTS, read_facts
 from ..hub.adapters import FACT as ADAPTER
 from ..hub.download import find_folder
 from ..hub.folders import STORED, complete_facts, description_files, load_model, merged, write_files
@@ -24,17 +24,25 @@ from ..models.model import Model, SentenceSettings
 from ..tasks.rows.examples import content_of
 from ..text.readers.inputs import Text
 from ..text.readers.reader import find_reader
-from .agreement import Agreement, limits_of, measure, measure_program
-from .attention import most_tokens
+from .agreement import (
+    Agreement,
+    Trial,
+    drawn_texts,
+    drawn_trials,
+    limits_of,
+    measure,
+    measure_program,
+    text_trials,
+    token_trials,
+    typical_texts,
+)
 from .cached import CLM, SEQ2SEQ, Network, networks_of
-from .card import export_card
+from .card import export_card, specification
 from .config import INT8, ExportConfig
 from .format import Format
-from .network import PaddedNetwork
-from .padding import pad_rows
+from .network import PaddedNetwork, most_tokens
 from .program import trace
-from .specification import specification
-from .trial_texts import Trial, drawn_texts, drawn_trials, text_trials, token_trials, typical_texts
+from .runtimes import pad_rows
 
 MIN_TEXTS, MOST_TEXTS = 64, 256  # typical texts for int8
 HELD_OUT = 4  # every fourth of them is for the comparison only

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ..core import storage
 from .cached import ALL_TOKENS, PAST_SOURCE, PAST_TOKENS, ROWS, SOURCE, TOKENS, Network
-from .padding import MASK, MEMORY, MEMORY_MASK, PAST
+from .config import ExportConfig
+from .format import Format
+from .runtimes import MASK, MEMORY, MEMORY_MASK, PAST
 
 # Sizes of the traced sample. All differ, so that no two axes are taken for one; a cache is longer than nothing.
 _SAMPLE = {"batch": 3, "choices": 2, "sequence": 7, ROWS: 3, SOURCE: 11, PAST_SOURCE: 5, PAST_TOKENS: 6}
@@ -65,3 +70,26 @@ def quiet() -> Iterator[None]:
     finally:
         for logger, level in zip(loggers, before, strict=True):
             logger.setLevel(level)
+
+
+# -- Writes a traced program in torch's own format -------------------------------------------------------------------
+#
+# maskwright never reads it: the loader of the format may run code that the file contains.
+
+
+FILE = "torch/{name}.pt2"  # after the name of the graph
+
+
+def write_torch(
+    program: torch.export.ExportedProgram, network: Network, folder: Path, config: ExportConfig
+) -> list[str]:
+    """Writes `folder/torch/model.pt2`. Returns the files written."""
+    name = FILE.format(name=network.name)
+    data = io.BytesIO()
+    with quiet():
+        torch.export.save(program, data)
+    storage.write_bytes(folder / name, data.getvalue())
+    return [name]
+
+
+FORMAT = Format(write_torch, loading='program = torch.export.load("{file}").module()  # only files that you trust')

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .padding import (
+from .runtimes import (
     DECODER,
     ENCODER,
     IDS,
@@ -19,10 +19,11 @@ from .padding import (
     PRESENT,
     TARGETS,
     TARGETS_MASK,
+    Arrays,
+    Runtime,
     pad_rows,
     rectangle,
 )
-from .runtimes import Arrays, Runtime
 
 
 class CachedGraph:

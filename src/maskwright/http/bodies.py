@@ -8,11 +8,34 @@ import math
 from typing import Any
 
 from fastapi import Request
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 
 from ..core.errors import InputError
+
+# -- Errors of a request in one sentence -----------------------------------------------------------------------------
+
+
+def validation_sentence(error: ValidationError) -> str:
+    """Returns the first problem of a request body, with the field. It never quotes the value."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = field_of(error)
+    if first["type"] == "string_too_long":
+        return f"{where} exceeds the limit of {first['ctx']['max_length']:,} characters."
+    return f"The request cannot be used: {where + ': ' if where else ''}{first['msg']}."
+
+
+def field_of(error: ValidationError) -> str:
+    """Returns the field of the first problem, such as "inputs.0", without names of types; "" for the whole body."""
+    parts = error.errors(include_url=False, include_input=False)[0]["loc"]
+    return ".".join(str(part) for part in parts if isinstance(part, int) or part.isidentifier())
+
+
+def is_no_json(error: ValidationError) -> bool:
+    """Whether the body is not JSON at all."""
+    return error.errors(include_url=False, include_input=False)[0]["type"] == "json_invalid"
+
 
 BODY_SECONDS = 30.0
 

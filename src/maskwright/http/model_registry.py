@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..api import open_model, predictor_of
 from ..core.errors import ModelFolderError
-from ..core.sealed import read_facts
+from ..core.storage import read_facts
 from ..hub.download import find_folder
-from ..hub.names import short_names
+from ..hub.published import short_names
 from ..hub.sentence import declared_by
 from ..inference.answer import Answerer
 from ..inference.embed import TextEncoder

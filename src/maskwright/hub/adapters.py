@@ -21,24 +21,163 @@ from torch import Tensor
 
 from ..core import storage
 from ..core.errors import CorruptFileError, InputError, MissingFileError, ModelFolderError
-from ..core.sealed import EXPORTED, FACTS, MODEL_CONFIG, read_facts, verify_sealed
-from ..models.adapters import Adapter, SharedWeights, add_lora
+from ..core.storage import ADAPTER_CONFIG as CONFIG
+from ..core.storage import EXPORTED, FACTS, MODEL_CONFIG, read_facts, verify_sealed
+from ..models.adapters import Adapter, LoraPart, SharedWeights, add_lora
+from ..models.build import with_tokenizer
 from ..models.heads import CLASSIFIERS, LABELED_HEADS
-from ..models.lora_config import LoraConfig
+from ..models.lora_config import ALL_LINEAR, ROLES, LoraConfig
 from ..models.model import Model
-from ..models.vocabulary_growth import with_tokenizer
+from ..nn.linear import Linear
 from ..nn.lora import LoraLinear
 from ..text.tokenizers.tokenizer import Tokenizer
 from ..text.tokenizers.tokenizer_files import MAIN_FILES
-from .adapter_config import CONFIG, TASK_TYPES, read_adapter_config, write_adapter_config
-from .adapter_parts import BETWEEN, base_family, is_target, linear_parts, stored_in_base
 from .assemble import LoadReport, listed
 from .config_file import MOST_LABELS, FolderConfig, read_config
 from .download import find_folder
-from .family import Family
+from .family import Family, family_for
 from .published import PUBLISHED, absolute_name, is_short_name
 from .sentence import network_folder
 from .weights import Weights, weight_files
+
+# -- Reads and writes PEFT's adapter_config.json, as far as LoRA on linear layers goes -------------------------------
+
+
+_LIMIT_BYTES = 1 << 20
+TASK_TYPES: dict[str | None, str] = {  # by our head; PEFT has none for the others
+    "classification": "SEQ_CLS",
+    "regression": "SEQ_CLS",
+    "tagging": "TOKEN_CLS",
+    "tagging-crf": "TOKEN_CLS",
+    "qa": "QUESTION_ANS",
+    "clm": "CAUSAL_LM",
+    "seq2seq": "SEQ_2_SEQ_LM",
+    None: "FEATURE_EXTRACTION",
+}
+# Settings that do not change what a stored adapter computes. Which layers it changes is read from its tensors.
+_HARMLESS = {
+    "auto_mapping", "base_model_name_or_path", "bias", "corda_config", "ensure_weight_tying", "eva_config",
+    "exclude_modules", "fan_in_fan_out", "inference_mode", "init_lora_weights", "layers_pattern", "layers_to_transform",
+    "lora_alpha", "lora_dropout", "lora_ga_config", "megatron_core", "modules_to_save", "peft_type", "peft_version",
+    "qalora_group_size", "r", "revision", "runtime_config", "target_modules", "task_type", "use_rslora",
+}  # fmt: skip
+_PLAIN_STARTS = (True, False, "gaussian", "eva", "orthogonal")  # the others also change the base's weights
+
+
+def read_adapter_config(folder: Path) -> tuple[LoraConfig, dict[str, Any]]:
+    """Returns the settings of an adapter folder (without targets), and the whole adapter_config.json.
+
+    Raises ModelFolderError for other kinds of adapters, and for options that are not supported.
+    """
+    path = folder / CONFIG
+    values = storage.read_json(path, _LIMIT_BYTES)
+    if not isinstance(values, dict):
+        raise ModelFolderError(f"{path} is not a JSON object, so this is not an adapter folder.")
+    kind = values.get("peft_type")
+    if kind != "LORA":
+        raise ModelFolderError(f"{path}: peft_type is {kind!r}; only LORA is supported.")
+    others = sorted(name for name, value in values.items() if value and name not in _HARMLESS)
+    if values.get("bias", "none") != "none":
+        others.append("bias")
+    if values.get("init_lora_weights", True) not in _PLAIN_STARTS:
+        others.append("init_lora_weights")
+    if others:
+        raise ModelFolderError(f"{path}: {others[0]} is {values[others[0]]!r}, which is not supported.")
+    rank, alpha, rate = (values.get(name) for name in ("r", "lora_alpha", "lora_dropout"))
+    rate = 0.0 if rate is None else rate
+    is_right = isinstance(rank, int) and rank >= 1 and isinstance(alpha, int | float) and isinstance(rate, int | float)
+    if not is_right or not 0 <= rate < 1:
+        raise ModelFolderError(
+            f"{path}: r is {rank!r}, lora_alpha {alpha!r} and lora_dropout {rate!r}; they must be a rank of 1 or more, "
+            "a number and a probability."
+        )
+    assert isinstance(rank, int) and isinstance(alpha, int | float)
+    scale = rank**0.5 if values.get("use_rslora") else 1.0  # rank-stabilized: alpha / sqrt(rank)
+    return LoraConfig(rank, float(alpha) * scale, (), float(rate)), values
+
+
+def write_adapter_config(
+    config: LoraConfig,
+    *,
+    base: str,
+    head: str | None,
+    targets: Sequence[str],
+    saved: Sequence[str],
+    is_transposed: bool,
+) -> dict[str, Any]:
+    """Returns the content of adapter_config.json.
+
+    Args:
+        base: Hub model ID or folder of the base model.
+        targets: Names of linear layers in transformers' model, or suffixes of them.
+        saved: Names of trained modules.
+        is_transposed: Whether transformers stores the layers as [in, out].
+    """
+    return {
+        "peft_type": "LORA",
+        "task_type": TASK_TYPES.get(head),
+        "base_model_name_or_path": base,
+        "r": config.rank,
+        "lora_alpha": int(config.alpha) if config.alpha == int(config.alpha) else config.alpha,
+        "lora_dropout": config.dropout,
+        "target_modules": list(targets),
+        "modules_to_save": list(saved) or None,
+        "bias": "none",
+        "fan_in_fan_out": is_transposed,
+        "init_lora_weights": True,
+        "inference_mode": True,
+        "use_rslora": False,
+        "use_dora": False,
+    }
+
+
+# -- The linear layers of a model that an adapter can change, under the names of the base's format -------------------
+
+
+# Settings of the layers between encoder and head, and their values where there are none.
+BETWEEN: dict[str, Any] = {"mix_layers": False, "top_layers": 0, "top_embedding_size": 0}
+
+
+def linear_parts(model: Model) -> dict[str, LoraPart]:
+    """Returns the linear layers of a model by transformers' names; a joint layer may have a name for each part."""
+    family, found = base_family(model), {}
+    for name, module in model.named_modules():
+        if isinstance(module, Linear):
+            theirs = family.stored_names(f"{name}.weight", model.head_name)
+            size = module.weight.shape[0] // len(theirs)
+            names = ("whole",) if len(theirs) == 1 else _roles(name) or tuple(map(str, range(len(theirs))))
+            for number, (own, part) in enumerate(zip(theirs, names, strict=True)):
+                found[own.removesuffix(".weight")] = LoraPart(name, part, number * size, size)
+    return found
+
+
+def _roles(module: str) -> tuple[str, ...]:
+    """What targets a linear layer may be, () for one outside the layers."""
+    return ROLES.get(".".join(module.split(".")[-2:]), ()) if ".layers." in module else ()
+
+
+def is_target(part: LoraPart, targets: Collection[str], model: Model) -> bool:
+    """Whether the targets of an adapter include a part; a joint layer is included as a whole.
+
+    all-linear also includes the pooler, if a head reads it.
+    """
+    roles = _roles(part.module) if part.name == "whole" else (part.name,)
+    if part.module == "encoder.pooler" and model.head is not None:
+        roles = (ALL_LINEAR,)
+    return any(role in targets or ALL_LINEAR in targets for role in roles)
+
+
+def base_family(model: Model) -> Family:
+    """Returns the family in whose format the base is stored; what is between encoder and head is not the base's."""
+    config = replace(model.config, **BETWEEN)
+    families = [family_for(config, head) for head in (model.head_name, None)]
+    return next((family for family in families if family.encoder), families[0])
+
+
+def stored_in_base(family: Family, name: str, model: Model) -> list[str]:
+    """Returns transformers' names of a parameter; none for a low-rank update."""
+    return [] if ".lora." in name else family.stored_names(name, model.head_name)
+
 
 FILE = "adapter_model.safetensors"
 PICKLE = "adapter_model.bin"

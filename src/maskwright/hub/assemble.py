@@ -12,10 +12,9 @@ from ..core.errors import ModelFolderError
 from ..core.progress import note, warn
 from ..core.storage import MANIFEST
 from ..models.adapters import SharedWeights
-from ..models.build import make_model
+from ..models.build import initialize_new, make_model
 from ..models.config import ModelConfig
 from ..models.heads import CLASSIFIERS, LABELED_HEADS
-from ..models.initialization import initialize_new
 from ..models.model import Model
 from .config_file import FolderConfig
 from .family import Family

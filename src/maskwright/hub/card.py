@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from ..core.options import suggested_command
+from ..core.config import suggested_command
 from ..models.model import Model
 from .family import Family
 

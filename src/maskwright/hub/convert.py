@@ -17,7 +17,7 @@ from torch import Tensor
 from ..core import storage
 from ..core.errors import CorruptFileError, InputError, ModelFolderError
 from ..core.progress import note
-from ..core.sealed import FACTS
+from ..core.storage import FACTS
 from . import config_file, weights
 from .adapters import FACT as ADAPTER
 from .adapters import is_adapter

@@ -19,12 +19,12 @@ from ..core import registry, storage
 from ..core.config import check
 from ..core.errors import ModelFolderError
 from ..core.registry import unknown_name
-from ..core.sealed import ADAPTER_CONFIG, EXPORTED, FACTS, RECORD, read_facts, verify_sealed
+from ..core.storage import ADAPTER_CONFIG, EXPORTED, FACTS, RECORD, read_facts, verify_sealed
 from ..models.adapters import SharedWeights, merge_adapter
 from ..models.device import DTYPES
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.model import Model
-from ..text.tokenizers.marian_files import TARGET as MARIAN_TARGET
+from ..text.tokenizers.marian import TARGET as MARIAN_TARGET
 from ..text.tokenizers.tokenizer import Tokenizer
 from ..text.tokenizers.tokenizer_files import MAIN_FILES
 from . import config_file, weights
@@ -35,10 +35,9 @@ from .card import adapter_card, model_card, without_folders
 from .config_file import GENERATION, read_config, write_config
 from .download import find_folder
 from .family import Family, family_for
-from .int8_rows import to_rows
 from .published import is_short_name
 from .sentence import MODULES, declaration_files, declared_by, network_folder
-from .weights import Weights, stored_names
+from .weights import Weights, stored_names, to_rows
 
 # Heads whose encoder may also make sentence embeddings; fine-tuning for a task changes it.
 SENTENCE_HEADS = (None, "mlm", "pretraining")
@@ -169,7 +168,7 @@ def save_model(
     Args:
         facts: Metadata for maskwright.json besides format, versions, head and labels (task, training settings, ...).
         replace: Overwrite an existing folder.
-        weights_as: "fp16" or "bf16" (half the size), "int8" (a quarter, a scale per row, see `hub.int8_rows`; only
+        weights_as: "fp16" or "bf16" (half the size), "int8" (a quarter, a scale per row, see `hub.weights`; only
             Maskwright reads it; not for adapters) or "fp32"; None: keep the dtype. Weights always load as float32.
 
     Raises:
@@ -334,3 +333,22 @@ def _tokenizer(folder: Path, vocab_size: int) -> Tokenizer:
             f"{vocab_size:,}: they do not belong together."
         )
     return tokenizer
+
+
+# -- Updates maskwright.json in a model folder without changing other files ------------------------------------------
+
+
+def copy_with_facts(source: Path, target: Path, facts: Mapping[str, Any]) -> None:
+    """Copy the folder `source` to `target` with maskwright.json updated by `facts`.
+
+    If `target` is `source`, the folder is replaced atomically. Raises CorruptFileError if `source` does not match its
+    manifest, RunError if a different `target` exists and is not empty.
+    """
+    verify_sealed(source)
+    known = read_facts(source)
+    names = sorted(path.relative_to(source).as_posix() for path in source.rglob("*") if path.is_file())
+    with storage.new_folder(target, replace=target.resolve() == source.resolve()) as new:
+        for name in names:
+            if name not in (FACTS, storage.MANIFEST):
+                storage.write_bytes(new / name, storage.read_bytes(source / name))
+        storage.write_json(new / FACTS, complete_facts(known | dict(facts)))

@@ -1,21 +1,51 @@
-"""Short names of models: `english` and its task heads, which the package contains, and published checkpoints.
-
-Each name has one SHA-256.
-
-A short name comes before a folder of that name, which is written ./NAME.
-"""
+"""Names of models: the built-in ones with their manifests, and published ones."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 
 from ..core.errors import CorruptFileError
-from ..core.sealed import read_facts
-from ..core.storage import sha256, verify_folder
-from .manifests import MANIFESTS
+from ..core.storage import read_facts, sha256, verify_folder
+
+# -- The models in the package, each with the SHA-256 of its manifest; `tools/built_in.py` writes the entries --------
+#
+# A manifest has the SHA-256 of each file of a model.
+
+
+MANIFESTS = {
+    "english": "5cbe475217e54265c94e2298600d3f084bb91e4857c94ff5ebbec9555a61e026",
+    "english-spam": "cf98650fceff4430fe9e8f7f45cd6047ddb53bbdc585cd9f1dcb8ea8ec297b02",
+    "english-entailment": "1946a6b91552b5d9cabe11ba876020938be3eba077a553ed1f8eddc23f7dd452",
+    "english-pos": "979125112cb9337ef4246cd04b526a16a01cd8393469e034f8c3f6d060d9f196",
+    "english-names": "aa26f5a6d0c7f8609b1fa7e5d83fd2f3f40750ae79afd79a1ca29298dcb2c889",
+    "english-intents": "c8ca43e06ea694aa993742d23fa8a0a34f6c8941c6bd5232e7d4dd5148bcd8fb",
+}
+
+
+# -- Display names for models specified by folder --------------------------------------------------------------------
+
+
+def short_names(sources: Sequence[str]) -> list[str]:
+    """Returns the shortest distinct path suffixes, ignoring a trailing `model` as in run folders."""
+    parts = [Path(source).resolve().parts if Path(source).exists() else tuple(source.split("/")) for source in sources]
+    parts = [own[:-1] if len(own) > 1 and own[-1] == "model" else own for own in parts]
+    for length in range(1, max(map(len, parts), default=1) + 1):
+        names = ["/".join(own[-length:]) for own in parts]
+        if len(set(names)) == len(names):
+            return names
+    return list(sources)
+
+
+# -- Short names of models: `english` and its task heads, which the package contains, and published checkpoints ------
+#
+# Each name has one SHA-256.
+#
+# A short name comes before a folder of that name, which is written ./NAME.
+
 
 WEIGHTS = "model.safetensors"
 ENGLISH = "english"  # the default wherever a model is needed and none is named

@@ -14,8 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import ConfigError, InputError, MissingExtraError, MissingFileError, ModelFolderError
-from ..core.sealed import FACTS, is_model_folder, read_facts, verify_sealed
-from ..core.storage import MANIFEST, files_in, inside, read_bytes, read_json
+from ..core.storage import (
+    FACTS,
+    MANIFEST,
+    files_in,
+    inside,
+    is_model_folder,
+    read_bytes,
+    read_facts,
+    read_json,
+    verify_sealed,
+)
 from .download import is_hub_name, is_reachable
 from .weights import UNSAFE
 

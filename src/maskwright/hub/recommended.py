@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import CorruptFileError
-from ..core.sealed import FACTS, read_facts
+from ..core.storage import FACTS, read_facts
 from .published import built_in_folder, is_built_in
 
 RECOMMENDED = "finetuning"  # entry of maskwright.json

@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import ModelFolderError
-from ..core.sealed import MODEL_CONFIG
-from ..core.storage import inside, read_json
+from ..core.storage import MODEL_CONFIG, inside, read_json
 from ..models.model import SentenceSettings
 from ..text.tokenizers.tokenizer_files import CONFIG as TOKENIZER_CONFIG
 from ..text.tokenizers.tokenizer_files import SENTENCE_CONFIGS, sentence_config

@@ -19,17 +19,13 @@ from ..hub.folders import read_facts
 from ..hub.sentence import declared_by
 from ..models.model import Model, SentenceSettings, tokenizer_of
 from ..models.pooling import join_windows, pool, state_of, unit_length
-from ..tasks.rows.examples import Examples, rows_of, tokenize_texts
-from ..tasks.rows.forward import Forward, stacked
-from ..tasks.rows.long_examples import LongExamples, window_rows
-from ..tasks.rows.long_texts import LongTexts
+from ..tasks.rows.examples import Examples, Forward, rows_of, stacked, tokenize_texts
+from ..tasks.rows.long_examples import LongExamples, LongTexts, window_rows
 from ..text.readers.inputs import Text
 from ..text.tokenizers.encoding import Encoding, TextCounts
-from .ahead import ahead
 from .layers import LayerChoice, check_pooling, choose_layers
-from .prepared import Prepared
+from .prepared import Prepared, ahead, text_blocks
 from .ready import room_of
-from .texts import text_blocks
 
 BLOCK_TEXTS = 4096  # maximum texts per block; a block is sorted by length
 BLOCK_CHARACTERS = 1 << 23  # maximum characters per block

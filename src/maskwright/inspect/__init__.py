@@ -21,23 +21,28 @@ from __future__ import annotations
 
 from .attention import SOURCES, Attention, AttentionMap, attention, attention_of
 from .attribution import Attribution, attribute, attribute_of
-from .compare import ModelComparison, compare_models, compare_readings
-from .differences import differences
+from .compare import ModelComparison, compare_models, compare_readings, differences
 from .flow import flow, rollout
-from .heads import PATTERNS, HeadScore, PatternScores, find_heads, find_word_heads, patterns_of
+from .heads import (
+    PATTERNS,
+    HeadScore,
+    PatternScores,
+    attention_rows,
+    find_heads,
+    find_word_heads,
+    patterns_of,
+    search,
+    through,
+)
 from .moves import AttentionChange, AttentionChanges, Move, head_moves
-from .one_word import WordChange, WordChanges, one_word_changes
 from .outputs import Output, output_of
 from .page import render, write_page
 from .predictions import MaskPrediction, Predictions, predictions, predictions_of
-from .probe import LayerProbe, ProbeResult, probe
-from .probe_rows import read_labeled
-from .query_key import QueryKey, query_key, query_key_of
+from .probe import LayerProbe, ProbeResult, probe, read_labeled
 from .reading import TokenizedText, read
-from .reasons import Reasons, Removal, Word, explain
-from .results import attention_rows, search, through
+from .reasons import Reasons, Removal, Word, WordChange, WordChanges, explain, one_word_changes
 from .states import Neighbor, States, WordMap, hidden_states, neighbors, states_of, word_map
-from .steps import LayerSteps, Step, layer_steps, steps_of
+from .steps import LayerSteps, QueryKey, Step, layer_steps, query_key, query_key_of, steps_of
 from .tokens import Tokens
 from .view import AttentionMapView, Inspection, look
 

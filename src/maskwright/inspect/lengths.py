@@ -10,8 +10,8 @@ import numpy as np
 
 from ..core.config import check
 from ..core.errors import InputError, MissingExtraError
-from ..core.plural import plural
 from ..core.progress import warn
+from ..core.util import plural
 from ..models.decoding.beam import Beams
 from ..models.model import Model, tokenizer_of
 from ..tasks.translation.scores import corpus_scores

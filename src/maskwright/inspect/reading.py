@@ -6,10 +6,14 @@ the fused kernels.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from ..core.errors import InputError
 from ..data.batch import Batch
@@ -20,10 +24,30 @@ from ..models.decoding.steps import start_token
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.model import Model, tokenizer_of
 from ..models.transformer import Encoded
-from ..tasks.translation.examples import end_id
-from ..tasks.translation.task import Translation
+from ..tasks.translation.task import Translation, end_id
 from ..text.readers.inputs import Text
 from .tokens import Tokens, source_tokens, target_tokens, tokens_of, written_tokens
+
+# -- Captures inputs and outputs of modules in call order with forward hooks -----------------------------------------
+
+
+@contextmanager
+def calls_of(modules: Iterable[nn.Module]) -> Iterator[list[tuple[Tensor, Tensor]]]:
+    """Collect (input, output) of every call of `modules` within the block: float [tokens, size] each.
+
+    A layer with shared weights is called and recorded once per depth.
+    """
+    found: list[tuple[Tensor, Tensor]] = []
+
+    def record(module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
+        found.append((inputs[0].detach(), output.detach()))
+
+    handles = [module.register_forward_hook(record) for module in dict.fromkeys(modules)]
+    try:
+        yield found
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core.errors import InputError
-from ..core.plural import plural
 from ..core.progress import warn
+from ..core.util import plural
 from ..models.model import Model
 from ..text.readers.inputs import Text
 from ..text.tokenizers.encoding import Encoding

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.plural import plural
+from ..core.util import plural
 from ..models.heads import SequenceClassificationHead
 from ..models.model import Model
 from ..text.readers.inputs import Text
@@ -18,10 +18,9 @@ from .flow import flow, rollout
 from .heads import PatternScores, patterns_of
 from .outputs import MASKED_LM_HEADS, masks_of
 from .predictions import LANGUAGE_MODEL_HEADS, Predictions, predictions_of
-from .query_key import QueryKey, query_key_of
 from .reading import TokenizedText, read
 from .states import States, states_of
-from .steps import LayerSteps, steps_of
+from .steps import LayerSteps, QueryKey, query_key_of, steps_of
 
 MAX_NEURONS = 3_000_000  # maximum elements of queries and keys on a page; above that none are shown
 MAX_PROBABILITIES = 600_000  # maximum probabilities on a page; above that only the last positions

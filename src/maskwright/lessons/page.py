@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core.plural import plural
+from ..core.util import plural
 from ..report import Block, Collapsible, Figure, Health, KeyFigures, Paragraph, Report, Section, SourceCode, Table
 from .lesson import Result
 from .recorder import Check

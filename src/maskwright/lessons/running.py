@@ -9,9 +9,8 @@ from ..core.errors import InputError
 from ..core.progress import be_silent
 from .catalog import lesson
 from .inputs import Value, read_values
-from .lesson import Lesson, Result
+from .lesson import Lesson, Result, code_of
 from .recorder import LessonRecorder
-from .source import code_of
 
 
 def run(chosen: Lesson | str, values: Mapping[str, Value] | None = None, *, files: bool = False) -> Result:

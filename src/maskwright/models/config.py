@@ -11,19 +11,164 @@ from typing import Any
 
 from ..core import registry
 from ..core.config import check
-from .config_recurrent import check_attention_score, check_recurrent
-from .config_tables import (
-    ACTIVATION_FIELDS,
-    CHOICES,
-    DROPOUTS,
-    LARGEST_FIXED_TABLE,
-    LIMITS,
-    LOWEST,
-    NEEDED_DROPOUTS,
-    NUM_BUCKETS,
-    OPTIONAL_SIZES,
-    SWITCHES,
+
+# -- Allowed values of the model configuration, used by `models/config.py` -------------------------------------------
+
+
+# No published encoder exceeds these: a larger value is a mistake or an attack, and is rejected before anything is
+# allocated.
+LIMITS = {
+    "vocab_size": 4_000_000,
+    "hidden_size": 65_536,
+    "embedding_size": 65_536,
+    "num_hidden_layers": 512,
+    "num_hidden_groups": 512,
+    "layers_per_group": 512,
+    "num_attention_heads": 1_024,
+    "intermediate_size": 524_288,
+    "max_position_embeddings": 1_048_576,
+    "type_vocab_size": 1_024,
+    "relative_buckets": 1_024,
+    "relative_distance": 1_048_576,
+    "window_size": 1_048_576,
+    "full_attention_every": 512,
+    "block_size": 65_536,
+    "random_blocks": 1_024,
+    "num_decoder_layers": 512,
+    "decoder_vocab_size": 4_000_000,
+    "character_width": 64,
+    "space_token_id": 4_000_000,
+    "top_layers": 64,
+    "top_embedding_size": 65_536,
+}
+LOWEST = {
+    "num_hidden_layers": 0,
+    "num_decoder_layers": 0,
+    "type_vocab_size": 0,
+    "relative_buckets": 0,
+    "full_attention_every": 0,
+    "random_blocks": 0,
+    "character_width": 0,
+    "space_token_id": 0,
+    "top_layers": 0,
+    "top_embedding_size": 0,
+}  # 1 for others
+LARGEST_FIXED_TABLE = 1 << 26  # not stored in a file whose size would limit it
+RECURRENT_CELLS = ("rnn", "gru", "lstm")
+OPTIONAL_SIZES = ("embedding_size", "num_hidden_groups", "decoder_vocab_size")
+
+CHOICES = {
+    "positions": (
+        "absolute",
+        "offset",
+        "sinusoidal",
+        "sinusoidal_halves",
+        "rotary",
+        "relative_key",
+        "relative_key_value",
+        "relative_key_query",
+        "none",
+    ),
+    "attention": ("full", "causal", "window", "global", "big_bird", "big_bird_published"),
+    "attention_score": ("none", "dot", "bilinear", "mlp", "additive"),
+    "norm": ("post", "pre"),
+    "embedding_dropout": ("after", "before"),
+    "residual_dropout": ("both", "attention", "ffn", "inner"),
+    "pooling": ("first", "mean"),
+    "tagging_dropout": ("classifier", "hidden"),
+    "pair_objective": ("nsp", "sop"),
+}
+NUM_BUCKETS = 32  # distance buckets of every published network that uses them
+DROPOUTS = (
+    "hidden_dropout",
+    "attention_dropout",
+    "ffn_dropout",
+    "classifier_dropout",
+    "choice_dropout",
+    "span_dropout",
 )
+NEEDED_DROPOUTS = ("hidden_dropout", "attention_dropout", "ffn_dropout", "span_dropout")
+ACTIVATION_FIELDS = ("hidden_act", "mlm_act", "classifier_act", "choice_act")
+SWITCHES = (
+    "tie_word_embeddings",
+    "pooler",
+    "idle_pooler",
+    "classifier_input_dropout",
+    "scale_embeddings",
+    "span_ffn",
+    "first_norm",
+    "norm_bias",
+    "linear_bias",
+    "gated",
+    "head_dense",
+    "head_bias",
+    "embedding_norm",
+    "bare_heads",
+    "shrink_residuals",
+    "qkv_bias",
+    "scale_attention",
+    "scale_attention_by_layer",
+    "upcast_attention",
+    "separate_directions",
+    "recurrent_residual",
+    "mix_layers",
+    "input_feeding",
+)
+
+
+# -- Validation of the recurrent settings of `models/config.py`; config: a ModelConfig -------------------------------
+
+
+def check_recurrent(config: Any) -> None:
+    """Validates recurrent settings and those between encoder and head. Raises ConfigError."""
+    check(
+        not config.top_layers or config.hidden_size % 2 == 0,
+        f"top_layers are bidirectional, each direction with half of hidden_size {config.hidden_size}: make it even.",
+    )
+    is_read = config.top_layers > 0 or not config.top_embedding_size
+    check(is_read, "top_embedding_size is used by top_layers only: set them too.")
+    check(
+        not (config.has_top and config.num_decoder_layers),
+        "mix_layers and top_layers do not work in an encoder-decoder: remove them.",
+    )
+    if config.recurrent is None:
+        check(
+            not (config.separate_directions or config.recurrent_residual or config.character_width),
+            "separate_directions, recurrent_residual and character_width need a recurrent network: use a preset "
+            "such as elmo-small, or set recurrent.",
+        )
+        return
+    known = ", ".join(RECURRENT_CELLS)
+    check(config.recurrent in RECURRENT_CELLS, f"recurrent is {config.recurrent!r}; it must be one of {known}.")
+    check(
+        (config.attention == "causal" and not config.separate_directions)
+        or (config.attention == "full" and config.hidden_size % 2 == 0),
+        "A recurrent network is unidirectional (attention 'causal') or bidirectional, separate or not (attention "
+        f"'full' and an even hidden_size), not '{config.attention}' with hidden_size {config.hidden_size}.",
+    )
+    check(config.num_hidden_layers > 0, "A recurrent network needs at least one layer: increase num_hidden_layers.")
+    heads_need_pooler = not config.bare_heads and not (config.classifier_act and config.choice_act)
+    for name, is_there in (
+        (f"positions '{config.positions}'", config.positions != "none"),
+        ("relative_buckets", config.relative_buckets > 0),
+        ("num_hidden_groups", config.num_hidden_groups is not None),
+        ("character_width and num_decoder_layers", config.character_width > 0 and config.num_decoder_layers > 0),
+        ("a pooler, which heads without classifier_act, choice_act or bare_heads need", heads_need_pooler),
+        ("a pooler", config.pooler or config.idle_pooler),
+        ("a character_width above its hidden_size", config.character_width > config.hidden_size),
+    ):
+        check(not is_there, f"A recurrent network does not support {name}.")
+
+
+def check_attention_score(config: Any) -> None:
+    """Validates the attention of a recurrent decoder. Raises ConfigError."""
+    attends = config.attention_score != "none"
+    check(
+        not (attends or config.input_feeding) or (config.recurrent is not None and config.num_decoder_layers > 0),
+        "attention_score and input_feeding need a recurrent encoder-decoder: use a preset such as seq2seq-small, or "
+        "set recurrent and num_decoder_layers.",
+    )
+    check(attends or not config.input_feeding, "input_feeding needs attention: set attention_score too.")
 
 
 @dataclass(frozen=True)
@@ -38,7 +183,7 @@ class ModelConfig:
         positions: "absolute": learned table from row 0; "offset": from the row after pad_token_id (RoBERTa);
             "sinusoidal": fixed table; "sinusoidal_halves": the same, all sines first; "rotary": rotary_theta is the
             base; "relative_key", "relative_key_value", "relative_key_query": learned vectors of distances up to
-            relative_distance in each layer (nn/relative.py); "none": only the attention pattern depends on order.
+            relative_distance in each layer (nn/positions.py); "none": only the attention pattern depends on order.
         scale_embeddings: multiply token embeddings by the square root of their size.
         embedding_norm: layer norm on the sum (GPT-2: no). embedding_dropout: "after" or "before" the norm.
         type_vocab_size: number of segments; with 0 or 1, token types are ignored.
@@ -91,12 +236,12 @@ class ModelConfig:
         recurrent: cell, "rnn", "gru" or "lstm"; None for a Transformer. Attention "causal" means unidirectional, "full"
             bidirectional with half of hidden_size per direction.
         separate_directions: separate forward and backward stacks (ELMo). recurrent_residual: residual connections.
-        attention_score: of the decoder (nn/alignment.py): "none", "dot", "bilinear", "mlp" or "additive".
+        attention_score: of the decoder (nn/cross.py): "none", "dot", "bilinear", "mlp" or "additive".
         input_feeding: the decoder's cells also get the attention context.
         character_width: word embeddings from characters, with filters over 1 to character_width of them
-            (nn/characters.py); 0 for none. space_token_id: separates words; higher ids are characters.
+            (nn/embeddings.py); 0 for none. space_token_id: separates words; higher ids are characters.
 
-    Between encoder and task head (models/layer_mix_head.py).
+    Between encoder and task head (models/heads.py).
         mix_layers: a learned mix of all layers instead of the last. top_layers: number of BiLSTM layers.
         top_embedding_size: size of additional token embeddings, trained with the task; 0 for none.
 
@@ -387,7 +532,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _check_activation(field: str, name: object, may_be_none: bool) -> None:
-    from ..nn.activations import ACTIVATIONS
+    from ..nn.feed_forward import ACTIVATIONS
 
     check(
         (name is None and may_be_none) or (isinstance(name, str) and name in ACTIVATIONS),

@@ -13,14 +13,12 @@ import torch
 from torch import Tensor
 
 from ..data.batch import Batch
-from ..nn.attention import Executor
+from ..nn.attention import Executor, Run
 from ..nn.cross import CrossAttention, CrossAttentionCache, CrossAttentionExecutor, cross_attend, plan_pairs
 from ..nn.dropout import dropout
 from ..nn.linear import LayerNorm
-from ..nn.runs import Run
-from .attention_rules import executors
 from .config import ModelConfig
-from .transformer import Layer, Transformer
+from .transformer import Layer, Transformer, executors
 
 
 @dataclass(frozen=True)

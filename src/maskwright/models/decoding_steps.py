@@ -7,9 +7,8 @@ from typing import Protocol
 
 from torch import Tensor
 
-from ..nn.attention import Executor
+from ..nn.attention import Executor, Run
 from ..nn.cross import CrossAttentionCache
-from ..nn.runs import Run
 
 
 class DecodingSteps(Protocol):

@@ -17,15 +17,15 @@ from torch import Tensor, nn
 from ..core.config import check
 from ..core.errors import InputError
 from ..data.batch import Batch
-from ..nn.activations import ACTIVATIONS
 from ..nn.embeddings import Table
+from ..nn.feed_forward import ACTIVATIONS
 from ..nn.linear import Linear
 from .config import ModelConfig
 from .decoder import Decoded, Decoder, decoder_config
 from .model import Model
-from .output import ModelOutput
+from .padded import ModelOutput
 from .pretraining_heads import MaskedLanguageModelHead
-from .recurrent_target import RecurrentTargetDecoder
+from .recurrent import RecurrentTargetDecoder
 from .transformer import Encoded
 
 if TYPE_CHECKING:

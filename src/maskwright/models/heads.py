@@ -8,22 +8,212 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..core.config import check
 from ..core.errors import InputError
 from ..core.registry import resolve
-from ..nn.activations import ACTIVATIONS
+from ..data.batch import Batch
 from ..nn.crf import LinearChainCrf
 from ..nn.dropout import dropout
-from ..nn.feed_forward import FeedForward
+from ..nn.embeddings import Table
+from ..nn.feed_forward import ACTIVATIONS, FeedForward
 from ..nn.linear import LayerNorm, Linear
-from .autoencoder import AutoencoderHead
+from ..nn.recurrent import RecurrentStack, pack_whole_texts
+from ..nn.scalar_mix import ScalarMix
 from .config import ModelConfig
-from .losses import PROBLEM_TYPES
 from .pretraining_heads import MaskedLanguageModelHead, NextSentenceHead, PretrainingHead, ReplacedTokenHead
+from .probes import AutoencoderHead
+
+# -- Mask of the question in question answering: tokens up to the first separator cannot be in an answer (BigBird)
+
+
+FORBIDDEN = 1e6  # subtracted from the logits of question tokens
+
+
+def question_lengths(input_ids: Tensor, sep_token_id: int) -> Tensor:
+    """Number of tokens up to and including the first separator: int64 [batch]; 1 without a separator.
+
+    input_ids: int64 [batch, seq].
+    """
+    return (input_ids == sep_token_id).int().argmax(dim=1) + 1
+
+
+def in_question(input_ids: Tensor, sep_token_id: int) -> Tensor:
+    """Mask of the question columns: bool [batch, seq], like input_ids."""
+    columns = torch.arange(input_ids.shape[1], device=input_ids.device)
+    return columns < question_lengths(input_ids, sep_token_id)[:, None]
+
+
+def packed_question(batch: Batch, sep_token_id: int) -> Tensor:
+    """The same for a pack: bool [tokens]."""
+    parts = batch.input_ids.split(batch.lengths)
+    found = [in_question(part[None], sep_token_id)[0] for part in parts if len(part)]
+    return torch.cat(found) if found else batch.input_ids.bool()
+
+
+def with_segments(batch: Batch, sep_token_id: int) -> Batch:
+    """Sets segment 0 for the question and 1 for the text, if the pack has no token types."""
+    if batch.token_type_ids is not None:
+        return batch
+    return replace(batch, token_type_ids=(~packed_question(batch, sep_token_id)).long())
+
+
+def forbid(logits: Tensor, question: Tensor, is_first: Tensor) -> Tensor:
+    """Excludes the question's tokens from answers, except the first token, which stands for "no answer".
+
+    logits: float [..., 2]; question, is_first: bool [...].
+    """
+    return logits - (question & ~is_first).unsqueeze(-1).to(logits.dtype) * FORBIDDEN
+
+
+def forbid_in_pack(logits: Tensor, batch: Batch, sep_token_id: int) -> Tensor:
+    """The same for a pack: float [tokens, 2]."""
+    is_first = torch.zeros_like(batch.input_ids, dtype=torch.bool)
+    is_first[batch.first_tokens[torch.tensor(batch.lengths) > 0]] = True
+    return forbid(logits, packed_question(batch, sep_token_id), is_first)
+
+
+# -- Losses of the padded call, as in transformers. Labels of -100 are ignored ---------------------------------------
+
+
+IGNORED = -100
+REGRESSION = "regression"
+PROBLEM_TYPES = (REGRESSION, "single_label_classification", "multi_label_classification")
+
+
+def cross_entropy(logits: Tensor, labels: Tensor, what: str) -> Tensor:
+    """Mean categorical cross-entropy in float32 or better. logits: float [n, classes]; labels: int [n]."""
+    check_labels(labels, logits.shape[-1], what)
+    return F.cross_entropy(to_float32(logits), labels.long())
+
+
+def sequence_loss(logits: Tensor, labels: Tensor, problem_type: str | None) -> Tensor:
+    """Loss of a sequence head.
+
+    logits: float [sequences, num_labels]; labels: int [sequences] for single_label_classification, float [sequences]
+    (or [sequences, num_labels]) for regression (squared error), 0/1 [sequences, num_labels] for
+    multi_label_classification. problem_type None: one output means regression, integer labels single-label, others
+    multi-label classification.
+    """
+    problem_type = problem_type or infer_problem_type(logits.shape[-1], labels)
+    logits = to_float32(logits)
+    if problem_type == "single_label_classification":
+        return cross_entropy(logits, labels.reshape(-1), "labels")
+    if labels.numel() != logits.numel():
+        raise InputError(
+            f"labels have shape {list(labels.shape)}; {problem_type} needs one number per output, "
+            f"{logits.shape[0]} x {logits.shape[1]}."
+        )
+    targets = labels.reshape(logits.shape).to(logits.dtype)
+    if problem_type == REGRESSION:
+        return F.mse_loss(logits, targets)
+    return F.binary_cross_entropy_with_logits(logits, targets)
+
+
+def replaced_token_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """Mean binary cross-entropy. logits: float [tokens]; labels: int [tokens], 1 for a replaced token."""
+    wrong = labels[(labels != 0) & (labels != 1)]
+    if wrong.numel():
+        raise InputError(f"labels contain {wrong[0].item()}; they must be 1 for a replaced token and 0 for others.")
+    logits = to_float32(logits)
+    return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
+
+
+def span_loss(start_logits: Tensor, end_logits: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
+    """Mean of the cross-entropies of start and end over all columns.
+
+    start_logits, end_logits: float [batch, seq]; starts, ends: int [batch] or [batch, 1], columns. As in transformers,
+    positions beyond the last column are ignored, and negative ones count as 0.
+    """
+    seq = start_logits.shape[1]
+    losses = []
+    for what, logits, columns in (("start_positions", start_logits, starts), ("end_positions", end_logits, ends)):
+        if columns.numel() != len(logits) or columns.is_floating_point():
+            raise InputError(f"{what} must be one integer per row, {len(logits)} in total.")
+        targets = columns.reshape(-1).long().clamp(0, seq)
+        losses.append(F.cross_entropy(to_float32(logits), targets, ignore_index=seq))
+    return (losses[0] + losses[1]) / 2
+
+
+def infer_problem_type(num_labels: int, labels: Tensor) -> str:
+    """Infers the problem type from labels, [sequences] or [sequences, num_labels], as in transformers."""
+    if num_labels == 1:
+        return REGRESSION
+    return "multi_label_classification" if labels.is_floating_point() else "single_label_classification"
+
+
+def check_labels(labels: Tensor, num_classes: int, what: str) -> None:
+    """Raises InputError if a label, int of any shape [...], is neither -100 nor a class."""
+    if labels.is_floating_point():
+        raise InputError(f"{what} must be integers, not {str(labels.dtype).removeprefix('torch.')}.")
+    wrong = labels[(labels != IGNORED) & ((labels < 0) | (labels >= num_classes))]
+    if wrong.numel():
+        raise InputError(
+            f"{what} contain {int(wrong[0])}; they must be 0 to {num_classes - 1}, or {IGNORED} to ignore."
+        )
+
+
+def to_float32(logits: Tensor) -> Tensor:
+    """Converts half precision to float32; keeps float32 and float64. logits: any shape [...]."""
+    return logits.float() if logits.dtype in (torch.bfloat16, torch.float16) else logits
+
+
+# -- Optional layers between an encoder and a task head: a scalar mix of all layers, and BiLSTMs ---------------------
+#
+# They use the layers of a frozen encoder as features of a small network: biLM layers (Peters et al. 2018, equation 1),
+# or BERT layers (Devlin et al. 2019, section 5.3), optionally concatenated with token embeddings of the network itself
+# ([x; ELMo] of Peters et al., section 3.3).
+
+
+class LayerMixHead(nn.Module):
+    """Scalar mix (config.mix_layers; else the last layer) followed by config.top_layers BiLSTM layers.
+
+    With config.top_embedding_size the LSTMs also get token embeddings, concatenated after the encoder output.
+    hidden_dropout applies to input and output.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.dropout_rate = config.hidden_dropout
+        self.mix = ScalarMix(config.num_hidden_layers + 1) if config.mix_layers else None
+        size, own = config.hidden_size, config.top_embedding_size
+        self.words = Table(config.vocab_size, own) if own else None
+        self.stack = (
+            RecurrentStack(
+                "lstm", size + own, size // 2, config.top_layers, reads="both", dropout_rate=self.dropout_rate
+            )
+            if config.top_layers
+            else None
+        )
+
+    def forward(self, layers: Sequence[Tensor], batch: Batch) -> Tensor:
+        """layers: float [tokens, hidden], the embeddings first. Returns float [tokens, hidden]."""
+        hidden = layers[-1] if self.mix is None else self.mix(layers)
+        if self.stack is None:
+            return hidden
+        if self.words is not None:
+            hidden = torch.cat([hidden, self.words(batch.input_ids).to(hidden.dtype)], dim=-1)
+        hidden = dropout(hidden, self.dropout_rate, self.training)
+        read = self.stack(hidden, pack_whole_texts(batch.lengths, hidden.device, "lstm"))
+        return dropout(read.last, self.dropout_rate, self.training)
+
+    def mixture(self) -> dict[str, list[float] | float] | None:
+        """The learned mix: layer weights `shares`, summing to 1, and `scale`; None without a mix."""
+        if self.mix is None:
+            return None
+        return {"shares": self.mix.shares().tolist(), "scale": self.mix.scale.item()}
+
+
+def make_layer_mix_head(config: ModelConfig) -> LayerMixHead | None:
+    """Builds the layers of a configuration; None if the head uses the encoder's last layer."""
+    return LayerMixHead(config) if config.mix_layers or config.top_layers else None
+
 
 CLASSIFIERS = ("classification", "tagging", "tagging-crf", "qa", "choice")  # heads that predict classes
 LABELED_HEADS = ("classification", "regression", "tagging", "tagging-crf")  # heads with named outputs

@@ -23,13 +23,21 @@ from ..nn.recurrent import States
 from .adapters import Adapter
 from .config import ModelConfig
 from .decoding_steps import DecodingSteps
-from .heads import Head, SequenceClassificationHead, SpanHead, TokenClassificationHead, VectorHead, make_head, require
-from .layer_mix_head import make_layer_mix_head
-from .output import ModelOutput
-from .padded_call import Targets, padded_call
+from .heads import (
+    Head,
+    SequenceClassificationHead,
+    SpanHead,
+    TokenClassificationHead,
+    VectorHead,
+    forbid_in_pack,
+    make_head,
+    make_layer_mix_head,
+    require,
+    with_segments,
+)
+from .padded import ModelOutput, Targets, padded_call
 from .pooling import mean_of
 from .pretraining_heads import MaskedLanguageModelHead, NextSentenceHead, PretrainingHead, ReplacedTokenHead
-from .questions import forbid_in_pack, with_segments
 from .recurrent import RecurrentEncoder
 from .transformer import Encoded, Transformer
 

@@ -6,16 +6,233 @@ Clark et al. 2020, section 2 (replaced tokens).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import repeat
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from ..core.config import check
-from ..nn.activations import ACTIVATIONS
 from ..nn.dropout import dropout
-from ..nn.linear import LayerNorm, Linear
+from ..nn.feed_forward import ACTIVATIONS
+from ..nn.linear import Function, LayerNorm, Linear
 from .config import ModelConfig
-from .vocabulary_loss import vocabulary_loss
+
+# -- Chunked cross-entropy over a whole vocabulary: the logits are never stored all at once --------------------------
+#
+# Logits of 5,000 positions over 30,522 tokens take 600 MB in float32, and a plain loss stores several copies. Here the
+# gradients of each chunk are computed in the forward pass, and its logits are freed before the next chunk: only the
+# gradients are stored, and nothing is computed twice. With p the softmax and y the label, the gradient of the summed
+# loss with respect to the logits is p - one_hot(y). Label smoothing (Szegedy et al. 2016, section 7) replaces
+# one_hot(y) by (1 - e) one_hot(y) + e / vocab.
+
+
+# Maximum logits per chunk: on a CPU they fit the larger caches; a GPU needs large products.
+MOST_SCORES = {"cpu": 1 << 23}
+MOST_SCORES_ELSEWHERE = 1 << 26
+
+
+def vocabulary_loss(
+    vectors: Tensor,
+    table: Tensor,
+    bias: Tensor | None,
+    labels: Tensor,
+    most: int | None = None,
+    label_smoothing: float = 0.0,
+    is_scored: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Summed cross-entropy of logits = vectors table^T + bias; and, for the scored labels, the number of correct
+    predictions and the summed cross-entropy without smoothing or gradient. Three scalars.
+
+    Args:
+        vectors: float [positions, size]; products run in its dtype.
+        table: float [vocab, size].
+        bias: float [vocab], or None.
+        labels: int64 [positions].
+        most: Maximum logits per chunk; default by device.
+        label_smoothing: Probability mass spread evenly over the vocabulary.
+        is_scored: bool [positions], default: all.
+
+    The loss is float32 (float64 if vectors are). Its gradient can be computed once.
+    """
+    most = most_scores(vectors.device.type) if most is None else most
+    rows = max(most // len(table), 1)
+    if not torch.is_grad_enabled():
+        return _without_gradients(vectors, table, bias, labels, rows, label_smoothing, is_scored)
+    loss, right, scored = _VocabularyLoss.apply(vectors, table, bias, labels, rows, label_smoothing, is_scored)
+    return loss, right, scored
+
+
+def most_scores(device_type: str) -> int:
+    """Maximum logits per chunk on a device of this type, if a single position does not have more."""
+    return MOST_SCORES.get(device_type, MOST_SCORES_ELSEWHERE)
+
+
+def _without_gradients(
+    vectors: Tensor,
+    table: Tensor,
+    bias: Tensor | None,
+    labels: Tensor,
+    rows: int,
+    smoothing: float,
+    is_scored: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The same sums without gradients."""
+    wide = _wide(vectors)
+    weight, offset = table.to(vectors.dtype), None if bias is None else bias.to(vectors.dtype)
+    loss = torch.zeros((), dtype=wide, device=vectors.device)
+    right = torch.zeros((), dtype=torch.int64, device=vectors.device)
+    scored = torch.zeros_like(loss)
+    for part, own, kept in _parts(vectors, labels, is_scored, rows):
+        scores = F.linear(part, weight, offset).to(wide)  # [rows, vocab]
+        at_label = scores.gather(1, own.unsqueeze(1))  # [rows, 1]
+        right += _first_is_right(scores, scores.amax(dim=-1, keepdim=True), at_label, own, kept)
+        logs = torch.log_softmax(scores, dim=-1)
+        losses = -logs.gather(1, own.unsqueeze(1)).squeeze(1)  # [rows]
+        scored += _sum_of(losses, kept)
+        loss += (1 - smoothing) * losses.sum()
+        if smoothing:
+            loss -= smoothing / len(table) * logs.sum()
+    return loss, right, scored
+
+
+class _VocabularyLoss(Function):
+    """Computes gradients in the forward pass, for an upstream gradient of 1; the backward pass scales them."""
+
+    @staticmethod
+    def forward(
+        context: Any,
+        vectors: Tensor,
+        table: Tensor,
+        bias: Tensor | None,
+        labels: Tensor,
+        rows: int,
+        smoothing: float,
+        is_scored: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """rows: positions per chunk. See `vocabulary_loss` for the [...]."""
+        wide = _wide(vectors)
+        weight, offset = table.to(vectors.dtype), None if bias is None else bias.to(vectors.dtype)
+        spread = smoothing / len(table)  # target probability of every token from smoothing
+        loss = torch.zeros((), dtype=wide, device=vectors.device)
+        right = torch.zeros((), dtype=torch.int64, device=vectors.device)
+        scored = torch.zeros_like(loss)
+        wanted = list(context.needs_input_grad[:3])
+        sums = _Gradients(vectors, table, bias, wide, wanted)
+        for part, own, kept in _parts(vectors, labels, is_scored, rows):
+            scores = F.linear(part, weight, offset).to(wide)  # [rows, vocab]
+            at_label = scores.gather(1, own.unsqueeze(1))  # [rows, 1]
+            highest = scores.amax(dim=-1, keepdim=True)  # [rows, 1]
+            right += _first_is_right(scores, highest, at_label, own, kept)
+            probabilities = torch.softmax(scores, dim=-1)  # [rows, vocab]
+            # log(sum(exp(scores))) from the largest probability: it is at least 1 / vocab, so its log is exact.
+            total = highest - probabilities.amax(dim=-1, keepdim=True).log()  # [rows, 1]
+            loss += (total - (1 - smoothing) * at_label).sum()
+            scored += _sum_of((total - at_label).squeeze(1), kept)
+            if smoothing:
+                loss -= spread * scores.sum()
+            if any(wanted):
+                probabilities.scatter_add_(1, own.unsqueeze(1), probabilities.new_full(at_label.shape, smoothing - 1.0))
+                if smoothing:
+                    probabilities -= spread
+                sums.add(probabilities, part, weight)
+        context.sums = sums.done()
+        context.mark_non_differentiable(right, scored)
+        return loss, right, scored
+
+    @staticmethod
+    @once_differentiable
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """Scales the gradients by that of the loss, a scalar []."""
+        if context.sums is None:
+            raise RuntimeError("The gradient of vocabulary_loss can be computed only once.")
+        sums, context.sums = context.sums, None
+        scaled = [None if one is None else one.mul_(gradients[0].to(one.dtype)) for one in sums]
+        return (*scaled, None, None, None, None)
+
+
+def _wide(vectors: Tensor) -> torch.dtype:
+    """The dtype of the sums."""
+    return torch.float64 if vectors.dtype == torch.float64 else torch.float32
+
+
+def _parts(
+    vectors: Tensor, labels: Tensor, is_scored: Tensor | None, rows: int
+) -> Iterable[tuple[Tensor, Tensor, Tensor | None]]:
+    """Yields chunks of similar size, at most `rows` positions, with their labels and is_scored (None: all)."""
+    number = -(-len(labels) // rows)
+    if not number:
+        return ()
+    kept = repeat(None, number) if is_scored is None else is_scored.tensor_split(number)
+    return zip(vectors.tensor_split(number), labels.tensor_split(number), kept, strict=True)
+
+
+def _sum_of(losses: Tensor, is_scored: Tensor | None) -> Tensor:
+    """The sum of the scored losses, []. losses: float [rows]; is_scored: bool [rows], or None for all."""
+    return losses.sum() if is_scored is None else (losses * is_scored).sum()
+
+
+def _first_is_right(
+    scores: Tensor, highest: Tensor, at_label: Tensor, labels: Tensor, is_scored: Tensor | None
+) -> Tensor:
+    """Number of scored rows whose first maximum is the label: int64 [].
+
+    scores: float [rows, vocab]; labels: int64 [rows]; is_scored: bool [rows], or None for all.
+
+    On a CPU argmax takes ten times as long as amax, so it runs only on rows whose label has the maximum score; on a GPU
+    the selection of rows would wait for the result.
+    """
+    if scores.device.type != "cpu":
+        return _right_of_all(scores, labels, is_scored)
+    may_be_right = (at_label == highest).squeeze(1)  # [rows]
+    if is_scored is not None:
+        may_be_right &= is_scored
+    rows = may_be_right.nonzero().squeeze(1)
+    return (scores[rows].argmax(dim=-1) == labels[rows]).sum()
+
+
+def _right_of_all(scores: Tensor, labels: Tensor, is_scored: Tensor | None) -> Tensor:
+    """The same from every row: int64 []."""
+    is_right = scores.argmax(dim=-1) == labels
+    return (is_right if is_scored is None else is_right & is_scored).sum()
+
+
+class _Gradients:
+    """Sums over chunks: for the vectors in their dtype, for table and bias in float32 (or float64)."""
+
+    def __init__(
+        self, vectors: Tensor, table: Tensor, bias: Tensor | None, wide: torch.dtype, wanted: list[bool]
+    ) -> None:
+        self.dtypes = vectors.dtype, table.dtype, wide if bias is None else bias.dtype
+        self.for_vectors: list[Tensor] | None = [] if wanted[0] else None
+        self.for_table = torch.zeros_like(table, dtype=wide) if wanted[1] else None
+        self.for_bias = torch.zeros_like(bias, dtype=wide) if bias is not None and wanted[2] else None
+        self.none_like = vectors
+
+    def add(self, slopes: Tensor, vectors: Tensor, weight: Tensor) -> None:
+        """slopes: gradient of the scores [rows, vocab]; vectors: [rows, size]; weight: [vocab, size]."""
+        if self.for_bias is not None:
+            self.for_bias += slopes.sum(dim=0)
+        slopes = slopes.to(vectors.dtype)
+        if self.for_vectors is not None:
+            self.for_vectors.append(slopes @ weight)
+        if self.for_table is None:
+            return
+        if self.for_table.dtype == vectors.dtype:
+            self.for_table.addmm_(slopes.T, vectors)
+        else:
+            self.for_table += slopes.T @ vectors
+
+    def done(self) -> tuple[Tensor | None, ...]:
+        """For vectors [positions, size], table [vocab, size] and bias [vocab]; None if not needed."""
+        own = None
+        if self.for_vectors is not None:
+            own = torch.cat(self.for_vectors) if self.for_vectors else torch.zeros_like(self.none_like)
+        found = (own, self.for_table, self.for_bias)
+        return tuple(None if one is None else one.to(dtype) for one, dtype in zip(found, self.dtypes, strict=True))
 
 
 class MaskedLanguageModelHead(nn.Module):

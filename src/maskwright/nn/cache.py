@@ -13,9 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .attention import Executor
-from .relative import RelativePositions
-from .runs import Run
+from .attention import Executor, Run
+from .positions import RelativePositions
 
 Where = tuple[Tensor, Tensor]  # row and column of each token of a pack: int64 [tokens] each
 

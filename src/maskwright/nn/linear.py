@@ -6,16 +6,30 @@ autocast: the optimizer has float32 weights and gradients, and the matrix produc
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+# -- `torch.autograd.Function` with an annotated `apply`, which torch's lacks ----------------------------------------
+
+
+class Function(torch.autograd.Function):
+    """A function with its own gradient."""
+
+    if TYPE_CHECKING:
+
+        @classmethod
+        def apply(cls, *args: Any, **kwargs: Any) -> Any:
+            """Returns what `forward` returns, recorded for the gradient."""
 
 
 class Linear(nn.Module):
     """y = x W^T + b, computed in the dtype of x.
 
     weight: [out_size, in_size]; bias: [out_size], or None; spread: factor on the standard deviation of the
-    initialization. `models.initialization` fills every parameter from a keyed generator, so building a model never uses
+    initialization. `models.build` fills every parameter from a keyed generator, so building a model never uses
     torch's global generator.
     """
 

@@ -1,6 +1,6 @@
 """Attention for masked query tokens: they attend to a sequence, but no token attends to them.
 
-A padded row has such tokens where its attention mask excludes some that a head still uses (models/masked_queries.py).
+A padded row has such tokens where its attention mask excludes some that a head still uses (models/padded.py).
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from torch import Tensor
 
 from .attention import SelfAttention
 from .dropout import dropout
-from .relative import RelativePositions
-from .rotary import Angles, rotate_query_key
+from .positions import Angles, RelativePositions, rotate_query_key
 
 
 @dataclass(frozen=True)

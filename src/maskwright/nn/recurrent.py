@@ -1,6 +1,6 @@
 """Recurrent layers over packed sequences; the result for a sequence does not depend on the others in the pack.
 
-The formulas are in `nn/cells.py`; torch's fused kernels do the arithmetic. A layer is left-to-right, right-to-left, or
+The formulas come first; torch's fused kernels do the arithmetic. A layer is left-to-right, right-to-left, or
 bidirectional, with the outputs of both directions concatenated (Graves and Schmidhuber 2005).
 """
 
@@ -10,13 +10,245 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
+import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from .cells import CELLS, CellWeights
 from .dropout import dropout
-from .packed_recurrence import PackedRecurrence
+from .linear import Function
+
+# -- Formulas of the recurrent cells: the hidden state after one more token ------------------------------------------
+#
+# With x the token vector, h the previous hidden state, and * the element-wise product:
+#
+#  rnn   h' = tanh(W x + U h + b)                                                        (Elman 1990)
+#  gru   r = sigmoid(W_r x + U_r h + b_r),  z = sigmoid(W_z x + U_z h + b_z)
+#        n = tanh(W_n x + b_n + r * (U_n h + c_n)),  h' = (1 - z) * n + z * h            (Cho et al. 2014)
+#  lstm  i, f, o = sigmoid(W x + U h + b), separate weights,  g = tanh(W_g x + U_g h + b_g)
+#        c' = f * c + i * g,  h' = o * tanh(c')                     (Hochreiter and Schmidhuber 1997; Gers et al. 2000)
+#
+# These are a reference for readers and tests; the layers run torch's fused kernels, which give the same
+# results. The gates are stacked in one matrix in torch's order: r, z, n of a GRU and i, f, g, o of an LSTM.
+
+
+State = tuple[Tensor, ...]  # (h,), or (h, c) of an LSTM: float [sequences, size] each
+
+
+@dataclass(frozen=True)
+class CellWeights:
+    """W: float [gates * size, input]; U: float [gates * size, size]; b, c: their biases, [gates * size]."""
+
+    W: Tensor
+    U: Tensor
+    b: Tensor
+    c: Tensor
+
+    def parts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Returns W, U, b, c in torch's order."""
+        return self.W, self.U, self.b, self.c
+
+
+Step = Callable[[CellWeights, Tensor, State], State]
+
+
+def elman_step(weights: CellWeights, x: Tensor, state: State) -> State:
+    """Elman cell: one token of each sequence. x: float [sequences, input]. Returns the new (h,)."""
+    (h,) = state
+    return (torch.tanh(F.linear(x, weights.W, weights.b) + F.linear(h, weights.U, weights.c)),)
+
+
+def gru_step(weights: CellWeights, x: Tensor, state: State) -> State:
+    """GRU cell: one token of each sequence. x: float [sequences, input]. Returns the new (h,)."""
+    (h,) = state
+    new_r, new_z, new_n = F.linear(x, weights.W, weights.b).chunk(3, dim=-1)
+    old_r, old_z, old_n = F.linear(h, weights.U, weights.c).chunk(3, dim=-1)
+    r, z = torch.sigmoid(new_r + old_r), torch.sigmoid(new_z + old_z)
+    n = torch.tanh(new_n + r * old_n)
+    return ((1 - z) * n + z * h,)
+
+
+def lstm_step(weights: CellWeights, x: Tensor, state: State) -> State:
+    """LSTM cell: one token of each sequence. x: float [sequences, input]. Returns the new (h, c)."""
+    h, c = state
+    gates = F.linear(x, weights.W, weights.b) + F.linear(h, weights.U, weights.c)
+    i, f, g, o = gates.chunk(4, dim=-1)
+    c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+    return torch.sigmoid(o) * torch.tanh(c), c
+
+
+@dataclass(frozen=True)
+class Cell:
+    """step: formula; num_gates: stacked matrices; num_states: tensors of the state."""
+
+    step: Step
+    num_gates: int
+    num_states: int
+
+
+CELLS = {"rnn": Cell(elman_step, 1, 1), "gru": Cell(gru_step, 3, 1), "lstm": Cell(lstm_step, 4, 2)}
+
+
+def unroll(name: str, weights: CellWeights, inputs: Tensor, state: State) -> tuple[Tensor, State]:
+    """Runs a cell over sequences, token by token. inputs: float [length, sequences, input].
+
+    Returns h after each token, float [length, sequences, size], and the last state.
+    """
+    step, outputs = CELLS[name].step, []
+    for x in inputs:
+        state = step(weights, x, state)
+        outputs.append(state[0])
+    return torch.stack(outputs), state
+
+
+# -- Layout of packed sequences for recurrent kernels, which process one token of every sequence per step ------------
+#
+# Sequences of equal length form a block without copying. Others become torch's packed sequences, longest first and
+# without padding, or a zero-padded block: oneDNN's LSTM is about twice as fast on padded blocks, but also processes the
+# padding, so the final states of the sequences are unavailable. In every layout, the output of a token depends on its
+# own sequence only.
+
+
+LEAST_FILLED = 0.4  # fraction of tokens in a padded block; below it, packed sequences are faster
+
+
+class PackedRecurrence:
+    """How the sequences of one pack are processed together, token by token.
+
+    Args:
+        lengths: Tokens of each sequence, which may be 0.
+        pads: Allow a padded block where it is faster.
+
+    Attributes:
+        length: Common length of all sequences, None if they differ.
+        pads: Whether there is padding.
+        rows: int64, the sequences in kernel order; None for all of them in the original order.
+        batch_sizes: Number of active rows at each step (packed sequences only).
+    """
+
+    def __init__(self, lengths: Sequence[int], device: torch.device | str = "cpu", *, pads: bool = False) -> None:
+        every = np.asarray(lengths, dtype=np.int64)
+        rows = np.flatnonzero(every)
+        kept = every[rows]
+        self.num_sequences, self.num_tokens = len(every), int(kept.sum())
+        self.length = int(kept[0]) if len(kept) and (kept == kept[0]).all() else None
+        self.pads = False
+        self.batch_sizes: Tensor | None = None
+        if self.length is None and len(kept):
+            block = int(kept.max()), len(kept)  # steps, rows
+            self.pads = pads and self.num_tokens >= LEAST_FILLED * block[0] * block[1]
+            if self.pads:
+                self._pad(kept, block, device)
+            else:
+                rows = rows[self._pack(kept, device)]
+        whole = len(rows) == len(every) and (self.length is not None or self.pads)
+        self.rows = None if whole else torch.from_numpy(rows).to(device)
+
+    def to_kernel_layout(self, vectors: Tensor, *, from_right: bool = False) -> Tensor:
+        """Converts the vectors of a pack, [tokens, size], to the kernel layout: blocks are [steps, sequences, size],
+        packed sequences [tokens, size].
+        """
+        if self.length is not None:
+            steps = vectors.view(-1, self.length, vectors.shape[1]).transpose(0, 1)
+            return steps.flip(0) if from_right else steps
+        if not self.num_tokens:
+            return vectors
+        if self.pads:
+            length, rows = self._block
+            arranged: Tensor = _Spread.apply(vectors, self._places[from_right], length * rows)
+            return arranged.view(length, rows, vectors.shape[1])
+        packed: Tensor = _Pick.apply(vectors, self._places[from_right])
+        return packed
+
+    def from_kernel_layout(self, arranged: Tensor, *, from_right: bool = False) -> Tensor:
+        """The inverse of `to_kernel_layout`: float [tokens, size]."""
+        if self.length is not None:
+            steps = arranged.flip(0) if from_right else arranged
+            return steps.transpose(0, 1).reshape(self.num_tokens, arranged.shape[2])
+        if not self.num_tokens:
+            return arranged
+        found: Tensor
+        if self.pads:
+            found = _Pick.apply(arranged.flatten(0, 1), self._places[from_right])
+        else:
+            found = _Spread.apply(arranged, self._places[from_right], self.num_tokens)
+        return found
+
+    def turn(self, arranged: Tensor) -> Tensor:
+        """Reverses each sequence of a padded block, [steps, sequences, size], within its own length."""
+        turned: Tensor = _Pick.apply(arranged.flatten(0, 1), self._turned)
+        return turned.view_as(arranged)
+
+    def _pad(self, kept: np.ndarray, block: tuple[int, int], device: torch.device | str) -> None:
+        """Computes the slot of each token in a padded block. kept: int64 [rows], the lengths."""
+        self._block = block
+        place, owner = _places_in(kept), np.repeat(np.arange(len(kept)), kept)
+        from_left = place * block[1] + owner
+        from_right = (np.repeat(kept, kept) - 1 - place) * block[1] + owner
+        turned = np.arange(block[0] * block[1])  # padding stays in place
+        turned[from_left] = from_right
+        self._turned = torch.from_numpy(turned).to(device)
+        self._places = [torch.from_numpy(one).to(device) for one in (from_left, from_right)]
+
+    def _pack(self, kept: np.ndarray, device: torch.device | str) -> np.ndarray:
+        """Computes the token order of packed sequences. kept: int64 [rows], the lengths. Returns the rows longest
+        first: int64 [rows].
+        """
+        place = _places_in(kept)
+        longest_first = np.argsort(-kept, kind="stable")
+        rank = np.empty(len(kept), dtype=np.int64)
+        rank[longest_first] = np.arange(len(kept))
+        order = np.lexsort((np.repeat(rank, kept), place))
+        starts = np.cumsum(kept) - kept
+        turned = np.repeat(2 * starts + kept - 1, kept) - np.arange(self.num_tokens)
+        self._places = [torch.from_numpy(one).to(device) for one in (order, turned[order])]
+        self.batch_sizes = torch.from_numpy(np.bincount(place))
+        return longest_first
+
+
+def pack_whole_texts(lengths: Sequence[int], device: torch.device | str, cell: str) -> PackedRecurrence:
+    """Layout of complete texts (no state is carried over), in the fastest form for this cell."""
+    return PackedRecurrence(lengths, device, pads=cell == "lstm" and torch.device(device).type == "cpu")
+
+
+def _places_in(lengths: np.ndarray) -> np.ndarray:
+    """The position of each token in its sequence: int64 [tokens]."""
+    starts = np.cumsum(lengths) - lengths
+    places: np.ndarray = np.arange(lengths.sum()) - np.repeat(starts, lengths)
+    return places
+
+
+class _Pick(Function):
+    """Selects rows of a matrix, each at most once, so its gradient is a copy; plain indexing has to accumulate."""
+
+    @staticmethod
+    def forward(context: Any, matrix: Tensor, places: Tensor) -> Tensor:
+        """matrix: [rows, size]; places: int64 [picked]. Returns [picked, size]."""
+        context.save_for_backward(places)
+        context.number = len(matrix)
+        return matrix.index_select(0, places)
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """gradients: one, [picked, size]."""
+        return _Spread.apply(gradients[0], context.saved_tensors[0], context.number), None
+
+
+class _Spread(Function):
+    """Scatters the rows of a matrix to distinct positions, with zeros between them."""
+
+    @staticmethod
+    def forward(context: Any, matrix: Tensor, places: Tensor, number: int) -> Tensor:
+        """matrix: [rows, size]; places: int64 [rows]; number: rows of the result. Returns [number, size]."""
+        context.save_for_backward(places)
+        return matrix.new_zeros(number, matrix.shape[1]).index_copy_(0, places, matrix)
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """gradients: one, [number, size]."""
+        return _Pick.apply(gradients[0], context.saved_tensors[0]), None, None
+
 
 CellName = Literal["rnn", "gru", "lstm"]
 Side = Literal["left", "right", "both"]  # direction of a layer: from the left, from the right, bidirectional

@@ -26,7 +26,7 @@ from ..models.model import Model
 from ..report import Command, MaskExample, MaskExamples
 from ..text.tokenizers.tokenizer import Tokenizer
 from .audit import AuditedSequence
-from .cost import TrainedNetwork
+from .fitting import TrainedNetwork
 from .outcome import LossSums
 from .replaced_pair import GENERATOR_SHARE
 from .scores import TokenScorer

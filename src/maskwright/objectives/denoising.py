@@ -21,15 +21,14 @@ from ..models.config import ModelConfig
 from ..models.encoder_decoder import EncoderDecoder
 from ..report import MaskExample
 from ..text.tokenizers.tokenizer import Tokenizer
-from .audit import AuditedSequence, AuditedToken
+from .audit import AuditedSequence, AuditedToken, restored_word_examples
 from .base import Objective
-from .cost import TrainedNetwork
-from .masking import MaskedRecipe
+from .fitting import TrainedNetwork
+from .masked import MaskedRecipe
 from .outcome import LossSums
 from .replaced_pair import GENERATOR_SHARE
 from .segments import Example
 from .stream import Tokens
-from .word_examples import restored_word_examples
 
 SPAN_TOKENS = 3.0  # mean span length in tokens
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -15,14 +16,130 @@ from ..models.config import ModelConfig
 from ..models.model import Model
 from ..report import Command, MaskExample
 from ..text.tokenizers.tokenizer import Tokenizer
-from .audit import AuditedSequence, audit
-from .base import Objective
-from .cost import TrainedNetwork
-from .masking import MaskedRecipe
+from .audit import AuditedSequence, audit, masked_word_examples
+from .base import Objective, Recipe
+from .fitting import TrainedNetwork
 from .outcome import LossSums
+from .replaced_pair import GENERATOR_SHARE, RTD_WEIGHT
 from .segments import Example
 from .stream import Tokens
-from .word_examples import masked_word_examples
+
+# -- Masking for masked language modeling: 15% of the tokens, 80 / 10 / 10 (Devlin et al. 2019, section 3.1) ---------
+#
+# Masks are sampled when a batch is made (dynamic masking), from a generator keyed by the step: they differ in every
+# epoch and are the same after a resume.
+
+
+MASK_RATE = 0.15
+MASK_SHARE = 0.8  # fraction of the selected tokens; the rest is half random tokens, half unchanged
+RANDOM_SHARE = 0.1
+
+
+class Masked(NamedTuple):
+    """input_ids: int64 [tokens] with the masks; positions: int64 [labels]; labels: int64 [labels], the original ids."""
+
+    input_ids: np.ndarray
+    positions: np.ndarray
+    labels: np.ndarray
+
+
+def special_tokens(special_ids: Iterable[int], vocab_size: int) -> np.ndarray:
+    """Returns which tokens of a vocabulary are special: bool [vocab]."""
+    is_special = np.zeros(vocab_size, dtype=bool)
+    is_special[[index for index in special_ids if 0 <= index < vocab_size]] = True
+    return is_special
+
+
+class Masker:
+    """Selects and replaces tokens.
+
+    Args:
+        mask_id: Id of [MASK].
+        special_ids: Never selected, and never used as random tokens.
+        vocab_size: Vocabulary size.
+        rate: Masking probability of ordinary tokens.
+        continues_word: bool [vocab], tokens that continue a word, for whole-word masking (all tokens of a selected word
+            are selected), else None.
+    """
+
+    def __init__(
+        self,
+        mask_id: int,
+        special_ids: frozenset[int],
+        vocab_size: int,
+        rate: float = MASK_RATE,
+        continues_word: np.ndarray | None = None,
+    ) -> None:
+        self.mask_id = mask_id
+        self.rate = rate
+        self.continues_word = continues_word
+        self.is_special = special_tokens(special_ids, vocab_size)
+        self.ordinary_ids = np.flatnonzero(~self.is_special)
+
+    def __call__(self, input_ids: np.ndarray, lengths: np.ndarray, rng: np.random.Generator) -> Masked:
+        """Masks a pack: input_ids int64 [tokens], lengths int [sequences] of its sequences.
+
+        Every sequence with an ordinary token gets at least one label.
+        """
+        positions = self.select(input_ids, lengths, rng)
+        labels = input_ids[positions]
+        fate = rng.random(len(positions))
+        random_ids = self.ordinary_ids[rng.integers(len(self.ordinary_ids), size=len(positions))]
+        replaced = np.where(fate < MASK_SHARE, self.mask_id, labels)
+        replaced = np.where((fate >= MASK_SHARE) & (fate < MASK_SHARE + RANDOM_SHARE), random_ids, replaced)
+        masked = input_ids.copy()
+        masked[positions] = replaced
+        return Masked(masked, positions, labels)
+
+    def select(self, input_ids: np.ndarray, lengths: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """The positions to predict, ascending: int64 [labels]."""
+        candidates = np.flatnonzero(~self.is_special[input_ids])
+        sequence = np.repeat(np.arange(len(lengths)), lengths)[candidates]
+        counts = np.bincount(sequence, minlength=len(lengths))
+        # Stochastic rounding keeps the fraction at `rate` for short sequences too.
+        wanted = np.maximum(np.floor(counts * self.rate + rng.random(len(lengths))), 1)
+        unit = self._units(input_ids, candidates, sequence)
+        unit_sizes = np.bincount(unit)
+        order = np.lexsort((unit, rng.random(len(unit_sizes))[unit], sequence))
+        # In this order the tokens of a word are adjacent, words are shuffled, and sequences follow each other.
+        candidates, sequence, unit = candidates[order], sequence[order], unit[order]
+        rank = np.arange(len(order)) - (np.cumsum(counts) - counts)[sequence]
+        opens_unit = np.ones(len(order), dtype=bool)
+        opens_unit[1:] = unit[1:] != unit[:-1]
+        unit_rank = rank[np.maximum.accumulate(np.where(opens_unit, np.arange(len(order)), 0))]
+        # A word is selected if at least half of it fits into the wanted number; the first one always is.
+        chosen = (unit_rank == 0) | (unit_rank + unit_sizes[unit] / 2 <= wanted[sequence])
+        return np.sort(candidates[chosen])
+
+    def _units(self, input_ids: np.ndarray, candidates: np.ndarray, sequence: np.ndarray) -> np.ndarray:
+        """Index of the word (whole-word masking) or token of each candidate: int64 [candidates]."""
+        if self.continues_word is None:
+            return np.arange(len(candidates))
+        opens = ~self.continues_word[input_ids[candidates]]
+        opens[1:] |= (np.diff(candidates) != 1) | (np.diff(sequence) != 0)
+        opens[:1] = True
+        return np.cumsum(opens) - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedRecipe(Recipe):
+    """The recipe of an objective that masks tokens.
+
+    Attributes:
+        masker: Masks tokens.
+        generator_share: Replaced token detection: generator size as a fraction of the discriminator's.
+        rtd_weight: Replaced token detection: weight of the discriminator's loss.
+    """
+
+    masker: Masker
+    generator_share: float = GENERATOR_SHARE
+    rtd_weight: float = RTD_WEIGHT
+
+    @classmethod
+    def of(cls, cls_id: int, sep_id: int, masker: Masker, max_length: int, **settings: Any) -> Self:
+        """Returns a recipe with the special tokens of a masker. settings: other attributes."""
+        return cls(cls_id, sep_id, masker.is_special, max_length, masker=masker, **settings)
+
 
 MASKED_TEXT = "your text with one [MASK] ."  # in suggested commands
 

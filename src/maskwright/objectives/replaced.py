@@ -25,7 +25,7 @@ from ..models.config import ModelConfig
 from ..models.model import Model
 from ..report import Command
 from .audit import AuditedSequence, audit
-from .cost import TrainedNetwork
+from .fitting import TrainedNetwork
 from .masked import MaskedLanguageModeling
 from .outcome import LossSums
 from .replaced_pair import GENERATOR_SHARE, ReplacedTokenPair, build_generator, generator_config

@@ -12,8 +12,8 @@ from torch import nn
 
 from ..core.config import check
 from ..core.randomness import derive_seed
+from ..models.build import initialize
 from ..models.config import ModelConfig
-from ..models.initialization import initialize
 from ..models.model import Model
 
 GENERATOR_SHARE = 0.25  # of the discriminator's size

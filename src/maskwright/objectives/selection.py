@@ -12,10 +12,8 @@ from ..models.config import ModelConfig
 from ..models.model import Model
 from ..text.tokenizers.tokenizer import Tokenizer
 from .base import Objective, Recipe
-from .causal import NextTokenPrediction
-from .masked import MaskedLanguageModeling
-from .masking import MASK_RATE, MaskedRecipe, Masker, special_tokens
-from .stateful_causal import StatefulCausalLM
+from .causal import NextTokenPrediction, StatefulCausalLM
+from .masked import MASK_RATE, MaskedLanguageModeling, MaskedRecipe, Masker, special_tokens
 
 
 def objective_for(objective: type[Objective], network: ModelConfig, *, carries: bool) -> type[Objective]:

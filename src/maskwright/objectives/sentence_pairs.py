@@ -8,20 +8,24 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..core.errors import InputError
+from ..core.progress import note
 from ..data.batch import Batch
 from ..models.config import ModelConfig
 from ..models.model import Model
-from .cost import TrainedNetwork
+from .base import Objective
+from .fitting import TrainedNetwork
 from .masked import MaskedLanguageModeling
 from .outcome import LossSums
 from .scores import score_classes
-from .segments import Example
+from .segments import Example, plan_ordered, plan_pairs
 
 
 class MaskedLanguageModelingOnPairs(MaskedLanguageModeling):
@@ -53,3 +57,59 @@ class MaskedLanguageModelingOnPairs(MaskedLanguageModeling):
         sums.losses[part] = F.cross_entropy(logits.float(), labels, reduction="sum")
         sums.scores[part] = score_classes(logits.detach().argmax(dim=-1), labels)
         return sums
+
+
+# -- Next sentence prediction (Devlin et al. 2019, section 3.1, task 2): does B follow A? ----------------------------
+
+
+class MaskedLanguageModelingAndNextSentence(MaskedLanguageModelingOnPairs):
+    """Masked language modeling on pairs: B follows A (0), or is from another document (1)."""
+
+    name: ClassVar[str] = "mlm+nsp"
+    parts: ClassVar[tuple[str, ...]] = ("mlm", "nsp")
+    network_settings: ClassVar[dict[str, Any]] = {"pair_objective": "nsp"}
+
+    def check(self, num_documents: int) -> None:
+        """Raises InputError if there is no other document for random pairs."""
+        super().check(num_documents)
+        if num_documents < 2:
+            raise InputError(
+                "Next sentence prediction needs at least two documents, but the corpus contains one: separate "
+                "documents with a blank line, or train with --objective mlm."
+            )
+
+    def for_documents(self, num_documents: int) -> Objective:
+        """Returns masked language modeling for one document, which has no random pairs."""
+        if num_documents != 1:
+            return self
+        note("The text is one document, so next sentences are not scored. Separate documents with blank lines.")
+        return MaskedLanguageModeling(self.recipe)
+
+    def plan(self, bounds: dict[int, list[int]], rng: np.random.Generator) -> list[Example]:
+        """Plans examples of two segments from the sentence bounds of documents."""
+        return plan_pairs(bounds, self.max_tokens, self.recipe.short_share, rng)
+
+    @staticmethod
+    def pair_label(example: Example) -> bool:
+        """Whether B is from another document."""
+        return example.is_random
+
+
+# -- Sentence order prediction (Lan et al. 2020, section 3.1): are two adjacent segments in order? -------------------
+
+
+class MaskedLanguageModelingAndSentenceOrder(MaskedLanguageModelingOnPairs):
+    """Masked language modeling on adjacent segments: in order (0) or swapped (1)."""
+
+    name: ClassVar[str] = "mlm+sop"
+    parts: ClassVar[tuple[str, ...]] = ("mlm", "sop")
+    network_settings: ClassVar[dict[str, Any]] = {"pair_objective": "sop"}
+
+    def plan(self, bounds: dict[int, list[int]], rng: np.random.Generator) -> list[Example]:
+        """Plans examples of two adjacent segments from the sentence bounds of documents."""
+        return plan_ordered(bounds, self.max_tokens, self.recipe.short_share, rng)
+
+    @staticmethod
+    def pair_label(example: Example) -> bool:
+        """Whether the segments are swapped."""
+        return example.is_swapped

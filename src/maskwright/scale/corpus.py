@@ -21,8 +21,7 @@ from ..core import storage
 from ..core.errors import InputError, RowError
 from ..core.object_store import file_system
 from ..data.duplicates import DIGEST_BYTES, SeenDigests
-from ..data.prepare import Encoded, encode_batch
-from ..data.reading import Batch, CorpusPosition, Reader
+from ..data.prepare import Batch, CorpusPosition, Encoded, Reader, encode_batch
 from ..data.shards import PlainTokenizer, token_dtype
 from ..text.readers.corpus import MAX_ROWS_KEPT
 from ..text.tokenizers.tokenizer import Tokenizer

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
@@ -15,14 +17,77 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
+from ..core import storage
 from ..core.errors import RowError, RowErrors
 from ..core.object_store import file_system
+from ..hub.download import find_folder
 from ..text.formats.cells import read_text
 from ..text.readers.tables import Row
-from .blocks import Block, NamedRow, read_block
-from .engines import ENGINES, Engine
-from .parts import Worker
-from .paths import sha256, write_stream
+from .blocks import Block, NamedRow, blocks_of, read_block
+from .parts import Worker, complete
+from .paths import RowFile, row_files, sha256, write, write_stream
+from .session import Workers
+
+# -- What a worker computes for a block: the same engine as `maskwright embed` and `maskwright predict` --------------
+
+
+class Engine(ABC):
+    """Computes results for a stream of rows with valid texts, in order, and in bounded memory."""
+
+    @abstractmethod
+    def __init__(self, model: str, device: str, precision: str, max_length: int | None) -> None:
+        """Loads the model."""
+
+    @abstractmethod
+    def stream(self, rows: Iterator[Row]) -> Iterator[dict[str, Any]]:
+        """The results of each row by column, in order; rows may be read ahead, by another thread."""
+
+    def results(self, rows: Iterable[tuple[NamedRow, Row]]) -> Iterator[tuple[NamedRow, dict[str, Any]]]:
+        """Each row with its results by column."""
+        waiting: deque[NamedRow] = deque()
+
+        def read() -> Iterator[Row]:
+            for named, row in rows:
+                waiting.append(named)
+                yield row
+
+        for found in self.stream(read()):
+            yield waiting.popleft(), found
+
+
+class EmbeddingEngine(Engine):
+    """Sentence embeddings: "vector", float32 [size]."""
+
+    def __init__(self, model: str, device: str, precision: str, max_length: int | None) -> None:
+        from ..api import open_embedder
+
+        self.encoder = open_embedder(model, device=device, precision=precision, max_length=max_length)
+
+    def stream(self, rows: Iterator[Row]) -> Iterator[dict[str, Any]]:
+        """See Engine."""
+        texts = (row.text if row.text_pair is None else (row.text, row.text_pair) for row in rows)
+        for vectors in self.encoder.stream(texts):
+            yield from ({"vector": vector} for vector in vectors)
+
+
+class PredictionEngine(Engine):
+    """Answers of a fine-tuned model: the fields that `maskwright predict` writes."""
+
+    def __init__(self, model: str, device: str, precision: str, max_length: int | None) -> None:
+        from ..api import open_predictor
+
+        self.predictor = open_predictor(model, device=device, precision=precision, max_length=max_length)
+
+    def stream(self, rows: Iterator[Row]) -> Iterator[dict[str, Any]]:
+        """See Engine."""
+        yield from (answer for _, answer in self.predictor.stream(rows))
+
+
+ENGINES: dict[str, type[Engine]] = {
+    "embed": EmbeddingEngine,
+    "predict": PredictionEngine,
+}
+
 
 MAX_ROWS_KEPT = 1000  # bad rows of a block that are reported
 _WRITTEN_ROWS = 4096
@@ -141,3 +206,50 @@ def _table(rows: list[dict[str, Any]]) -> Any:
         else:
             columns[name] = pyarrow.array([json.dumps(one) if isinstance(one, (dict, list)) else one for one in values])
     return pyarrow.table(columns)
+
+
+# -- The driver of a bulk inference: plan blocks, let Ray Data compute the missing ones, write the manifest last -----
+
+
+MANIFEST = "_manifest.json"
+
+
+def run(job: Job, inputs: Sequence[str], workers: int | None, device: str) -> dict[str, Any]:
+    """Compute all parts of a job that are missing. Returns the manifest.
+
+    inputs: files, folders and patterns. workers: None for one per GPU, or per machine without GPUs. Raises RunError
+    when the output folder has results of other inputs or settings.
+    """
+    chosen = Workers(
+        BlockWorker,
+        lambda device, threads: {"job": asdict(job), "device": device, "threads": threads},
+        workers,
+        device,
+    )
+    parts = complete(job.output, _items(job, row_files(inputs)), chosen.compute)
+    manifest = {
+        "job": asdict(job),
+        "rows": sum(part["rows"] for part in parts),
+        "skipped": sum(part["skipped"] for part in parts),
+        "parts": parts,
+    }
+    write(f"{job.output}/{MANIFEST}", json.dumps(manifest, indent=1).encode())
+    return manifest
+
+
+def digest_of_model(name: str) -> str:
+    """A digest of the files of a model folder."""
+    folder = find_folder(name)[0]
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+    listed = [(str(path.relative_to(folder)), storage.sha256(path)) for path in files]
+    return hashlib.sha256(json.dumps(listed).encode()).hexdigest()
+
+
+def _items(job: Job, files: Sequence[RowFile]) -> dict[str, dict[str, Any]]:
+    """See parts.Items."""
+    found = {}
+    for number, file in enumerate(files):
+        for index, block in enumerate(blocks_of(file)):
+            name = job.part_name(number, index, block, file.size)
+            found[name] = {"name": name, "uri": block.uri, "block": block.to_dict()}
+    return found

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError, MaskwrightError, RowError, RowErrors, RunError
-from ..core.plural import plural
 from ..core.progress import note
+from ..core.util import plural
 from .paths import names_in, read_json, write
 
 DONE = "_done"

@@ -11,10 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ..core.cores import usable_cores
 from ..core.errors import ConfigError, MissingExtraError, RunError
-from ..core.plural import plural
 from ..core.progress import track
+from ..core.util import plural, usable_cores
 from .parts import Worker
 
 WORKER_CPUS = 0.5  # claimed by a worker: with whole CPUs nothing would be left for Ray's own tasks, which then wait

@@ -15,8 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..http.guard import LOOPBACK_NAMES, is_request, request_headers
 from .dialects.errors import error_body, status_of
 from .exchange import Exchange
-from .log import warn_of
-from .metrics import OTHER
+from .metrics import OTHER, warn_of
 from .refusals import REASONS, Refused
 from .service import DRAINING, Service
 

@@ -8,9 +8,8 @@ from typing import Any
 
 from ..api import make_int8, open_model, predictor_of
 from ..core.errors import InputError
-from ..core.hardware import OWN
-from ..core.sealed import read_facts
-from ..core.storage import sha256
+from ..core.storage import read_facts, sha256
+from ..core.util import OWN
 from ..http.model_registry import LoadedModel
 from ..hub.adapters import FILE as ADAPTER_FILE
 from ..hub.adapters import is_adapter, weights_digest
@@ -25,7 +24,7 @@ from ..inference.ready import keep_private, usual_length
 from ..inference.translate import TextTranslator
 from ..inference.zero_shot import EmbeddingZeroShot, EntailmentZeroShot, ZeroShot
 from ..inspect.attention import attends
-from ..tasks.classification.answers import ClassAnswers
+from ..tasks.classification.task import ClassAnswers
 from ..tasks.rows.relevant import ENTAILMENT, class_named, relevant_class
 from ..text.readers.tables import read_texts
 from .refusals import Refused, wrong_value

@@ -17,7 +17,7 @@ from fastapi import FastAPI
 
 from ..core.config import assignments, from_dict
 from ..core.errors import ConfigError, MissingExtraError
-from .app import create_app
+from .server import create_app
 from .service import LOADING, Service
 from .settings import ServeSettings
 

@@ -18,13 +18,12 @@ from ..core.errors import InputError, MaskwrightError
 from ..http.model_registry import LoadedModel
 from ..inference.prepared import Prepared
 from ..models.model import Model
-from ..tasks.rows.forward import Forward
+from ..tasks.rows.examples import Forward
 from ..text.tokenizers.encoding import TextCounts
 from .admission import CHARACTERS_PER_SECOND, Admission, Reservation, tokens_of_characters
 from .auth import ApiKeys
 from .exchange import Exchange
-from .log import RequestLog
-from .metrics import OTHER, Metrics
+from .metrics import OTHER, Metrics, RequestLog
 from .models import ServedModel, ServedModels, load_served
 from .refusals import Refused, retry_after, too_large, wrong_value
 from .settings import ServeSettings

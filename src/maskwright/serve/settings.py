@@ -8,13 +8,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from ..core.config import check, check_above_zero, check_at_least, fit_types, from_dict, read_toml, to_dict
+from ..core.config import (
+    ACCESS,
+    HARDWARE,
+    LIMITS,
+    check,
+    check_above_zero,
+    check_at_least,
+    fit_types,
+    from_dict,
+    option,
+    read_toml,
+    to_dict,
+)
 from ..core.errors import ConfigError
-from ..core.hardware import DEVICE, EXECUTOR, PRECISION, THREADS, UNTRAINED, Device, Executor
-from ..core.options import ACCESS, HARDWARE, LIMITS, option
 from ..core.registry import unknown_name
-from ..hub.names import short_names
-from ..hub.published import ENGLISH
+from ..core.util import DEVICE, EXECUTOR, PRECISION, THREADS, UNTRAINED, Device, Executor
+from ..hub.published import ENGLISH, short_names
 
 TABLE, MODEL_TABLE = "serve", "model"
 OF_MODEL = ("name", "folder", "max_length")  # keys of [[serve.model]]

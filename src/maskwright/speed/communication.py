@@ -18,7 +18,7 @@ from ..core.config import check
 from ..core.gpus import GB
 
 if TYPE_CHECKING:
-    from ..models.memory import TrainingMemory
+    from ..models.sizes import TrainingMemory
 
 # Bytes per second of one direction, per GPU in a machine or per machine in a network; vendors' figures.
 LINKS = {"nvlink": 300 * GB, "pcie": 32 * GB, "400gb": 50 * GB, "100gb": 12.5 * GB}  # A100: NVLink 3; PCIe 4.0 x16

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,8 @@ from torch import Tensor
 
 from ..core.config import check
 from ..core.progress import track
-from ..nn.packed_recurrence import PackedRecurrence
-from ..nn.recurrent import RecurrentLayer, fill_recurrent
+from ..nn.recurrent import PackedRecurrence, RecurrentLayer, fill_recurrent
+from ..report import Block, Chart, Curves, Report, Series, Table, write_report
 
 REPEATS = 5
 MAX_ELEMENTS = 1 << 30  # in one tensor: 4 GiB
@@ -158,3 +159,49 @@ def _time(run: Callable[[], Tensor]) -> float:
     first = min(once(1), once(1))
     count = max(int(MIN_SECONDS / max(first, 1e-9)), 1)
     return statistics.median(once(count) for _ in range(REPEATS))
+
+
+# -- HTML report of the complexity table: published and measured -----------------------------------------------------
+
+
+def write_complexity(path: Path, lengths: Sequence[int], width: int, found: Sequence[Measured]) -> None:
+    """Write the report of layers measured at `lengths`."""
+    chart = Chart(
+        f"Milliseconds of a layer of width {width}",
+        [Series(one.kind.name, list(lengths), [1e3 * value for value in one.seconds]) for one in found],
+        x_label="tokens",
+        log_y=True,
+    )
+    columns, rows = table(lengths, found)
+    blocks: list[Block] = [Table(columns, rows, title="Layers"), Curves([chart], title="Time by sequence length")]
+    write_report(path, Report("complexity", headline(found), blocks=blocks))
+
+
+def headline(found: Sequence[Measured]) -> str:
+    """Return the fitted exponents in one sentence."""
+    parts = [f"{one.kind.name} {one.fitted:.2f} (published {one.kind.power})" for one in found]
+    return f"Measured exponent of the sequence length: {', '.join(parts)}."
+
+
+def table(lengths: Sequence[int], found: Sequence[Measured]) -> tuple[list[str], list[list[str]]]:
+    """Return the columns and rows of the table."""
+    columns = [
+        "layer",
+        "complexity",
+        "sequential operations",
+        "maximum path length",
+        *(f"n={length:,}" for length in lengths),
+        "exponent of n",
+    ]
+    rows = [
+        [
+            one.kind.name,
+            f"O({one.kind.cost})",
+            f"O({one.kind.sequential})",
+            f"O({one.kind.path})",
+            *(f"{1e3 * value:.3g} ms" for value in one.seconds),
+            f"{one.fitted:.2f} ({one.kind.power})",
+        ]
+        for one in found
+    ]
+    return columns, rows

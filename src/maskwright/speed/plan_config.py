@@ -6,9 +6,18 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..core import registry
-from ..core.config import check, check_above_zero, check_at_least, check_below_one, check_name, fit_types
+from ..core.config import (
+    HARDWARE,
+    Setting,
+    check,
+    check_above_zero,
+    check_at_least,
+    check_below_one,
+    check_name,
+    fit_types,
+    option,
+)
 from ..core.gpus import gpu_named
-from ..core.options import HARDWARE, Setting, option
 from ..objectives.fitting import GENERAL, usual_objective
 from ..train import settings
 from ..train.pretraining.config import GENERATOR_SHARE, MASK_RATE, OBJECTIVE_OF

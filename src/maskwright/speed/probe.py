@@ -20,7 +20,7 @@ from ..data.batch import Batch
 from ..models.device import DTYPES
 from ..models.model import Model
 from ..objectives.base import Objective
-from ..objectives.masking import MaskedRecipe, Masker
+from ..objectives.masked import MaskedRecipe, Masker
 from ..objectives.outcome import LossSums
 from ..objectives.replaced_pair import GENERATOR_SHARE
 from ..train.loop import LoopSettings, train

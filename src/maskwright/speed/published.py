@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..core.gpus import TERA, gpu_named
-from ..models.flops import TRAINING_PASSES, attention_flops, layer_entries, linear_flops, word_head_flops
 from ..models.presets import preset
+from ..models.sizes import TRAINING_PASSES, attention_flops, layer_entries, linear_flops, word_head_flops
 from .plan_config import TRANSLATION, PlanConfig
 from .workload import workload_of
 

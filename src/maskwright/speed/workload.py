@@ -2,24 +2,81 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from ..core import registry
 from ..core.config import check
 from ..core.errors import ConfigError
-from ..models import flops
+from ..data.batch import Batch
+from ..models import sizes as flops
 from ..models.config import ModelConfig
-from ..models.memory import TrainingMemory, training_memory
 from ..models.presets import preset
+from ..models.sizes import TrainingMemory, training_memory
 from ..objectives.base import Objective
-from ..objectives.cost import TrainedNetwork
-from ..objectives.fitting import check_fits
+from ..objectives.denoising import Denoising
+from ..objectives.fitting import TrainedNetwork, check_fits
 from ..objectives.replaced_pair import GENERATOR_SHARE
+from ..objectives.segments import Example
+from ..objectives.stream import Tokens
 from .plan_config import TRANSLATION, PlanConfig
-from .translation import Translation
+
+# -- Translation as a training load: pairs of texts of equal length, as in `finetune translation` --------------------
+
+
+class Translation(Denoising):
+    """Each text is its own target, so source and target have as many tokens."""
+
+    @classmethod
+    def trained_networks(
+        cls, config: ModelConfig, mask_rate: float, generator_share: float
+    ) -> tuple[TrainedNetwork, ...]:
+        """Return the network, which scores every token of the target."""
+        return (TrainedNetwork(config, words=0.5, source=0.5, target=0.5),)
+
+    def batch(self, documents: Tokens, examples: Sequence[Example], rng: np.random.Generator) -> Batch:
+        """Pack examples as pairs."""
+        texts = [
+            np.asarray(documents.document_tokens(one.a_document)[one.a_start : one.a_stop], dtype=np.int64)
+            for one in sorted(examples, key=lambda one: one.a_stop - one.a_start)
+        ]
+        begin, end = [self.recipe.cls_id], [self.recipe.sep_id]
+        labels = {"denoise": torch.from_numpy(np.concatenate([np.concatenate([text, end]) for text in texts]))}
+        batch = Batch.from_sequences([np.concatenate([begin, text, end]) for text in texts], None, labels)
+        return replace(batch, target=Batch.from_sequences([np.concatenate([begin, text]) for text in texts]))
+
+
+# -- Model FLOPs utilization (Chowdhery et al. 2022, appendix B) -----------------------------------------------------
+#
+# Counts the matrix products of real tokens at their real lengths and of the vocabulary at scored positions
+# (`models/sizes.py`), not padding, unneeded scores or recomputed activations. So the utilizations of two
+# implementations of the same training compare as their speeds do.
+
+
+def forward_flops(config: ModelConfig, lengths: Sequence[int] | np.ndarray) -> float:
+    """Return the FLOPs of one forward pass of the encoder over sequences of these lengths."""
+    sizes, counts = np.unique(np.asarray(lengths, dtype=np.int64), return_counts=True)
+    return float(
+        sum(
+            size * count * (flops.linear_flops(config) + flops.attention_flops(config, int(size)))
+            for size, count in zip(sizes.tolist(), counts.tolist(), strict=True)
+        )
+    )
+
+
+def training_flops(
+    config: ModelConfig, lengths: Sequence[int] | np.ndarray, num_scored: int = 0, num_classified: int = 0
+) -> float:
+    """Return the FLOPs of a training step, forward and backward.
+
+    num_scored: positions with scores over the vocabulary; num_classified: sequences with a two-class head.
+    """
+    heads = num_scored * flops.word_head_flops(config) + num_classified * flops.sequence_head_flops(config)
+    return flops.TRAINING_PASSES * (forward_flops(config, lengths) + heads)
 
 
 @dataclass(frozen=True)

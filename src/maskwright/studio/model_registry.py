@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..api import open_checkpoint, open_model
 from ..core.errors import InputError, MissingFileError
-from ..core.sealed import is_model_folder
+from ..core.storage import is_model_folder
 from ..http.model_registry import LoadedModel, load_models
 from ..hub.published import ENGLISH
-from .jobs import Jobs
-from .labeled_files import LabeledFiles
-from .run_folders import checkpoints_of, find_run
-from .text_files import TextFiles
-from .uploads import Uploads
+from .files import LabeledFiles, TextFiles, Uploads
+from .run_folders import Jobs, checkpoints_of, find_run
 
 if TYPE_CHECKING:
     from ..models.model import Model

@@ -13,9 +13,7 @@ import uvicorn
 
 from ..core import storage
 from ..core.progress import note
-from ..http.connections import Limits
-from ..http.limits import uvicorn_config
-from ..http.listen import LOOPBACK, listen
+from ..http.connections import LOOPBACK, Limits, listen, uvicorn_config
 from .app import make_app, static_files
 from .guard import KEY, Guard, Keys
 from .model_registry import Studio, load_models

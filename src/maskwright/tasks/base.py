@@ -24,8 +24,7 @@ from .data import Baseline, TaskData
 from .evaluation.calibration import Decisions, Temperature, fit_temperature
 from .evaluation.ensemble import mean_scores
 from .evaluation.unscored import Unscored, named
-from .rows.examples import Examples
-from .rows.forward import Forward, SequenceLogits, compute, finite_only, stacked
+from .rows.examples import Examples, Forward, SequenceLogits, compute, finite_only, stacked
 from .rows.special_tokens import with_special_tokens
 
 if TYPE_CHECKING:

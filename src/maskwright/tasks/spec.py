@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from typing import Any, TypeVar, get_type_hints
 
 from ..core import registry
+from ..core.config import default_of, option, redeclare
 from ..core.errors import ConfigError
-from ..core.options import default_of, option, redeclare
 
 Config = TypeVar("Config")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ..core.display import on_one_line
+from ..core.util import on_one_line
 
 
 class TableRow(NamedTuple):

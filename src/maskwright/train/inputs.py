@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from ..core import storage
+from ..core.config import settings_of
 from ..core.errors import CorruptFileError, InputError, MaskwrightError
 from ..core.object_store import is_remote
-from ..core.options import settings_of
 from ..data.shards import FACTS, read_facts
 from ..hub.adapters import base_of, is_adapter
 from ..hub.download import find_folder
@@ -30,7 +30,7 @@ from ..text.formats.files import HUB, PACKINGS, STDIN, bare_suffix, expand
 from ..text.readers.corpus import FOLDER_FORMATS
 
 INPUTS = "inputs.json"
-ROWS, TEXT, MODEL = "rows", "text", "model"  # values of `core.options.Setting.reads`
+ROWS, TEXT, MODEL = "rows", "text", "model"  # values of `core.config.Setting.reads`
 SHOWN = 5  # changed files in a message
 _LOADED = (".json", ".safetensors", ".txt", ".model", ".spm")  # suffixes in the folder of a model or a tokenizer
 _NOT_LOADED = (storage.MANIFEST, "trainer_state.json")

@@ -22,15 +22,13 @@ from ..core.progress import note, track
 from ..core.randomness import derive_seed
 from ..data.batch import Batch
 from ..models.adapters import load_trained_state
-from ..nn.generators import preserve_generators, seed_generators
+from ..nn.dropout import preserve_generators, seed_generators
 from ..objectives.outcome import LossSums
 from ..objectives.scores import mean_scores
 from .callbacks import CheckpointFacts, EvaluationFacts, StepFacts, read_only
 from .checkpoint import list_checkpoints, load_latest, restore_moments, save_checkpoint
 from .clock import Clock
-from .distributed.agreement import check_same
-from .distributed.group import Group, ProcessGroup
-from .distributed.resume import share_moments, share_weights
+from .distributed.group import Group, ProcessGroup, check_same, share_moments, share_weights
 from .distributed.steps import LocalSteps, Totals, check_dealt, reduced_type, steps_of
 from .optimizer import ADAM, RowGradients, adamw, set_learning_rate
 from .run import RunFolder

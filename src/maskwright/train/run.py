@@ -26,11 +26,10 @@ from .. import __version__
 from ..core import config as configuration
 from ..core import storage
 from ..core.errors import InputError, MissingExtraError, MissingFileError, RunError
-from ..core.plural import plural
 from ..core.progress import note
+from ..core.util import plural
 from .callbacks import Callback, Callbacks
-from .distributed.agreement import check_same
-from .distributed.group import Group
+from .distributed.group import Group, check_same
 from .inputs import INPUTS, SHOWN, Finder, Inputs, inputs_of
 from .loggers.base import Logger, loggers_of
 

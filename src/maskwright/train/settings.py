@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..core import registry
-from ..core.config import check, check_name, read_toml
+from ..core.config import DATA, NETWORK, OPTIMIZATION, RUN, Setting, check, check_name, read_toml
 from ..core.errors import MaskwrightError
-from ..core.hardware import DEVICE, PRECISION, THREADS, Device, Precision  # noqa: F401 (for settings.DEVICE and others)
-from ..core.options import DATA, NETWORK, OPTIMIZATION, RUN, Setting
-from ..core.processes import num_processes
+from ..core.program import num_processes
 from ..core.storage import read_json
+from ..core.util import DEVICE, PRECISION, THREADS, Device, Precision  # noqa: F401 (for settings.DEVICE and others)
 from ..models.lora_config import ALL_LINEAR, LoraConfig
 from ..models.lora_config import TARGETS as LORA_TARGETS
 

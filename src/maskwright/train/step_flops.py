@@ -10,7 +10,7 @@ from torch import nn
 
 from ..core.gpus import gpu_from_driver_name
 from ..data.batch import Batch
-from ..models import flops
+from ..models import sizes as flops
 from ..models.config import ModelConfig
 from ..models.model import Model
 

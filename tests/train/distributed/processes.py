@@ -32,11 +32,11 @@ import torch.distributed  # before the first fork
 
 from maskwright.core import progress, storage
 from maskwright.core.errors import CorruptFileError
-from maskwright.core.processes import launch_of
+from maskwright.core.program import launch_of
 from maskwright.train import loop
 from maskwright.train.distillation.config import DistillConfig
 from maskwright.train.distillation.distill import distill
-from maskwright.train.distributed.command import run_member
+from maskwright.train.distributed.current import run_member
 from maskwright.train.distributed.steps import LocalSteps, SharedSteps
 from maskwright.train.finetuning import finetune as finetune_module
 from maskwright.train.finetuning.config import FinetuneConfig

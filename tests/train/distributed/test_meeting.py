@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from maskwright.core.errors import RunError
-from maskwright.core.processes import launch_of
+from maskwright.core.program import launch_of
 from maskwright.train import run
-from maskwright.train.distributed import collectives
+from maskwright.train.distributed import group as collectives
 
 
 def test_a_port_in_use_is_named():

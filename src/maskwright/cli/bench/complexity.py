@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ...core.config import option
 from ...core.errors import ConfigError
-from ...core.hardware import DEVICE, THREADS, Device
-from ...core.options import option
+from ...core.util import DEVICE, THREADS, Device
 from ..common import JsonFlag
 from ..pages import Page, check_page, show_results
 from ..settings import takes_settings
@@ -59,8 +59,7 @@ def complexity(settings: ComplexitySettings, json: JsonFlag = False) -> None:
         maskwright bench complexity --json
     """
     from ...models.device import resolve_device
-    from ...speed.complexity import measure
-    from ...speed.complexity_page import headline, table, write_complexity
+    from ...speed.complexity import headline, measure, table, write_complexity
 
     sizes, width = settings.sizes, settings.width
     check_page(settings.output)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...core.options import settings_of
+from ...core.config import settings_of
 from ...speed.plan_config import TRANSLATION, PlanConfig
 from ...train.finetuning.config import FinetuneConfig
 from ...train.pretraining.config import PretrainConfig

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from ...core.hardware import DEVICE, THREADS, Device
-from ...core.options import option
+from ...core.config import option
+from ...core.util import DEVICE, THREADS, Device
 from ..common import JsonFlag, print_json, print_table, print_text
 from ..settings import takes_settings
 from ..using import INPUT, MAX_LENGTH, read_rows

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from ...core.hardware import THREADS
-from ...core.options import option
+from ...core.config import option
+from ...core.util import THREADS
 from ..common import JsonFlag, print_json, print_text
 from ..settings import takes_settings
 

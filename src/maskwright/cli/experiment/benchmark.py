@@ -9,8 +9,7 @@ from ..common import JsonFlag, print_json, print_table, print_text
 from ..settings import DryRunFlag, RestartFlag, takes_settings, tell_if_finished
 
 if TYPE_CHECKING:
-    from ...experiments.benchmark.plan import Plan
-    from ...experiments.benchmark.suite import BenchmarkResult
+    from ...experiments.benchmark.suite import BenchmarkResult, Plan
 
 
 @takes_settings(BenchmarkConfig, has_recipe=True)
@@ -33,7 +32,7 @@ def benchmark(
         maskwright experiment benchmark conll --data conll2003 --model runs/a/model --seeds 5 -o runs/ner
     """
     if dry_run:
-        from ...experiments.benchmark.plan import plan_benchmark
+        from ...experiments.benchmark.suite import plan_benchmark
 
         _show_plan(plan_benchmark(recipe), json)
         return
@@ -44,7 +43,7 @@ def benchmark(
 
 def _show_plan(plan: Plan, json: bool) -> None:
     if json:
-        from ...experiments.benchmark.plan import to_json
+        from ...experiments.benchmark.suite import to_json
 
         print_json(to_json(plan))
         return
@@ -73,7 +72,7 @@ def _show_result(result: BenchmarkResult, json: bool) -> None:
     if json:
         print_json({"run": str(result.output), "report": str(result.report), **result.to_json()})
         return
-    from ...experiments.benchmark import tables
+    from ...experiments.benchmark import results as tables
 
     tell_if_finished(result.already_finished)
     results = result.results

@@ -33,7 +33,7 @@ def ladder(recipe: LadderConfig, restart: RestartFlag = False, json: JsonFlag = 
 
 
 def _show(result: LadderResult, json: bool) -> None:
-    from ...experiments.ladder.report import COLUMNS, cells, headline
+    from ...experiments.ladder.run import COLUMNS, cells, headline
 
     if json:
         print_json(

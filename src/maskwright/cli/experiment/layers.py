@@ -46,7 +46,7 @@ def _show_result(result: LayerLabResult, json: bool) -> None:
             }
         )
         return
-    from ...experiments.layers.report import next_steps, order_sentences, order_verdict
+    from ...experiments.layers.run import next_steps, order_sentences, order_verdict
 
     tell_if_finished(result.already_finished)
     metric, published = result.main_metric, ["published"] if result.published else []

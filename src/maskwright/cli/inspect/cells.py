@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from ...core.config import check
-from ...core.hardware import DEVICE, THREADS, Device
-from ...core.options import option
+from ...core.config import check, option
+from ...core.util import DEVICE, THREADS, Device
 from ...train.settings import SKIP_BAD_ROWS
 from ..common import JsonFlag
 from ..pages import Page, check_page, show_results
@@ -60,9 +59,8 @@ def cells(settings: CellsSettings, json: JsonFlag = False) -> None:
     """
     from ...api import open_model
     from ...core.registry import unknown_name
-    from ...inspect.cells import find_units, read_cells, untrained_like
-    from ...inspect.cells_page import confirmed_text, headline, write_cells
-    from ...inspect.rules import RULES
+    from ...inspect.cells import RULES, find_units, read_cells, untrained_like
+    from ...inspect.reports import confirmed_text, headline, write_cells
     from ...inspect.text import documents_of, tokens_of
     from ...models.model import tokenizer_of
 

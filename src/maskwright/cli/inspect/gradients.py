@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...core.config import check
-from ...core.hardware import THREADS
-from ...core.options import option
+from ...core.config import check, option
+from ...core.util import THREADS
 from ...train.settings import SEED, SKIP_BAD_ROWS
 from ..common import JsonFlag
 from ..pages import Page, check_page, show_results
@@ -46,7 +45,8 @@ def gradients(settings: GradientsSettings, json: JsonFlag = False) -> None:
     """
     from ...api import open_model
     from ...inspect.gradients import fading
-    from ...inspect.gradients_page import headline, table, write_gradients
+    from ...inspect.reports import gradients_headline as headline
+    from ...inspect.reports import table, write_gradients
     from ...inspect.text import documents_of, tokens_of
     from ...models.build import build
     from ...models.model import tokenizer_of

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from ...core.config import check
-from ...core.options import option
+from ...core.config import check, option
 from ..common import JsonFlag
 from ..pages import Page, check_page, show_results
 from ..settings import takes_settings
@@ -45,7 +44,8 @@ def lengths(settings: LengthsSettings, json: JsonFlag = False) -> None:
     check_page(settings.output)
     from ...api import open_translator
     from ...inspect.lengths import by_length
-    from ...inspect.lengths_page import headline, write_lengths
+    from ...inspect.reports import lengths_headline as headline
+    from ...inspect.reports import write_lengths
     from ...tasks.translation.task import Translation
 
     path = settings.data[0] if len(settings.data) == 1 else (settings.data[0], settings.data[1])

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ...core.config import option
 from ...core.errors import ConfigError
-from ...core.hardware import PRECISION, Precision
-from ...core.options import option
 from ...core.progress import note
+from ...core.util import PRECISION, Precision
 from ..common import JsonFlag, print_json, print_table, print_text
-from ..default_model import with_default_model
+from ..pages import with_default_model
 from ..settings import takes_settings
 from ..using import BEAM, MAX_LENGTH, Hardware
 
@@ -122,7 +122,7 @@ def page(settings: PageSettings, json: JsonFlag = False) -> None:
 
 def _inspect(settings: PageSettings) -> PageResults:
     from ...inspect import compare_models, head_moves, look, search, through
-    from ...inspect.results import names_apart
+    from ...inspect.heads import names_apart
 
     opened, text = _open(settings.model, settings), settings.with_pair(settings.text)
     asked: dict[str, Any] = {
@@ -192,7 +192,7 @@ def numbers(text: str | None, what: str) -> list[int] | None:
 
 
 def _show(found: PageResults, top: int) -> None:
-    from ...inspect.results import attention_rows
+    from ...inspect.heads import attention_rows
 
     look, first, followed, moves = found.looks[0], found.attention, found.flow, found.moves
     print_text(f"{look.name}: {look.facts}")

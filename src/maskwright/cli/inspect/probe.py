@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from ...core.config import check
-from ...core.hardware import PRECISION, Precision
-from ...core.options import option
+from ...core.config import check, option
 from ...core.progress import warn
 from ...core.registry import unknown_name
+from ...core.util import PRECISION, Precision
 from ...train.settings import SEED
 from ..common import JsonFlag
 from ..pages import Page, check_page, show_results
@@ -53,10 +52,10 @@ def probe(settings: ProbeSettings, json: JsonFlag = False) -> None:
     """
     check_page(settings.output)
     from ...api import open_model
-    from ...inspect.probe import MAX_STEPS
+    from ...inspect.probe import MAX_STEPS, read_labeled
     from ...inspect.probe import probe as probe_layers
-    from ...inspect.probe_page import COLUMNS, headline, probe_rows, write_probes
-    from ...inspect.probe_rows import read_labeled
+    from ...inspect.reports import COLUMNS, probe_rows, write_probes
+    from ...inspect.reports import probe_headline as headline
 
     rows, held = (
         None if path is None else read_labeled(path, columns=settings.columns, skip_bad_rows=settings.skip_bad_rows)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from ...core.storage import read_bytes, read_json, write_json, write_text
 from ...report.charts.scales import data_scale, labels
-from ...report.markup import Markup, element, join
+from ...report.numbers import Markup, element, join
 
 # Without any context, a masked language model can still copy the 10% of the target tokens that are unchanged.
 SHOWN = 0.1

@@ -21,9 +21,9 @@ from ...core.progress import console, note, set_quiet
 from ...data.prepare import prepare
 from ...hub.folders import load_model
 from ...models.build import build
-from ...models.describe import parameter_count
 from ...models.model import Model
 from ...models.presets import preset
+from ...models.sizes import parameter_count
 from ...tasks.rows.examples import Examples
 from ...tasks.tagging.task import Tagging
 from ...text.tokenizers.tokenizer import Tokenizer

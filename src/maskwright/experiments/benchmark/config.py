@@ -8,8 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from ...core.config import check, check_above_zero, check_at_least, fit_types
-from ...core.options import option
+from ...core.config import check, check_above_zero, check_at_least, fit_types, option
 from ...hub.published import absolute_name
 from ...train import settings
 

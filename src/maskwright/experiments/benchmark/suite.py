@@ -9,27 +9,221 @@ runs are skipped, and an unfinished one resumes from its checkpoint.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ...core import storage
-from ...core.progress import note
+from ...core.errors import InputError, MissingFileError
+from ...core.progress import note, warn
+from ...hub.folders import load_model, read_facts
+from ...inference.predict import Predictor
+from ...inference.ready import place
 from ...models.device import resolve_device, resolve_precision
+from ...tasks.evaluation.submission import GLUE_PARTS, write_submission
+from ...tasks.of_model import task_of_model
+from ...tasks.qa.windows import make_windows
+from ...tasks.spec import spec_of
+from ...tasks.tagging.examples import window_sentences
+from ...text.readers.glue import glue_files, read_glue
+from ...text.readers.squad import Question, ReferenceAnswer
+from ...text.readers.tagged import Sentence
+from ...text.tokenizers.encoding import TextCounts
+from ...text.tokenizers.tokenizer import Tokenizer
 from ...train.finetuning.config import FinetuneConfig
 from ...train.finetuning.finetune import best_weights, finetune
 from ...train.run import RunFolder, open_run_of
-from .clock import Clock
 from .config import BenchmarkConfig, Setting
-from .opening import open_model
-from .page import write_page
-from .parts import chosen_parts
-from .prepare import Prepared, prepare
-from .results import PartResult, Results, part_result
-from .sources import find_sources
-from .submit import submit
-from .tables import markdown
+from .prepare import Part, Prepared, Record, capped, chosen_parts, find_sources, prepare, read_all
+from .results import PartResult, Results, markdown, part_result, write_page
+
+# -- Progress of a benchmark: number of finished runs, and estimated remaining time ----------------------------------
+
+
+class Clock:
+    """Counts runs and their training rows. rows: number of training rows of each part."""
+
+    def __init__(self, rows: Iterable[int], config: BenchmarkConfig) -> None:
+        settings, others = config.settings, config.seeds - 1  # the first seed runs all settings
+        self.total, self.rows = 0, 0
+        for count in rows:
+            self.total += len(settings) + others
+            self.rows += count * (sum(one.epochs for one in settings) + others * settings[0].epochs)
+        self.seen: set[Path] = set()
+        self.started, self.rows_done, self.rows_now = time.monotonic(), 0, 0
+
+    def announce(self, what: str) -> str:
+        """The message before a run."""
+        words = f"run {min(len(self.seen) + 1, self.total)} of {self.total}: {what}"
+        if not self.rows_now:
+            return words
+        seconds = (time.monotonic() - self.started) * max(self.rows - self.rows_done, 0) / self.rows_now
+        return f"{words}; about {max(round(seconds / 60), 1):,} min remaining"
+
+    def tick(self, folder: Path, rows: int, *, is_new: bool) -> None:
+        """Count the finished run in `folder`. is_new: whether it was trained now; rows: rows times epochs."""
+        if folder in self.seen:
+            return
+        self.seen.add(folder)
+        self.rows_done += rows
+        self.rows_now += rows if is_new else 0
+
+
+# -- Loads a model that a benchmark has fine-tuned -------------------------------------------------------------------
+
+
+def open_model(folder: Path, config: BenchmarkConfig) -> Predictor:
+    """Load the model folder of a run, on the benchmark's device and in its precision."""
+    model, facts = load_model(folder)[0], read_facts(folder)
+    return Predictor(place(model, config.device, config.precision), task_of_model(model, facts))
+
+
+# -- The dry run of a benchmark: rows, runs, steps and disk space. Nothing is written --------------------------------
+
+
+@dataclass(frozen=True)
+class BenchmarkTaskPlan:
+    """The plan of one part. rows: of each split, training rows after the limit; sequences: per training epoch; steps:
+    of all its runs together.
+    """
+
+    name: str
+    files: dict[str, str]
+    rows: dict[str, int]
+    rows_in_file: int
+    sequences: int
+    settings: list[str]
+    runs: int
+    steps: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The plan of a benchmark. missing: score -> why it cannot be measured; disk_bytes: of the saved models."""
+
+    parts: list[BenchmarkTaskPlan]
+    missing: dict[str, str]
+    runs: int
+    steps: int
+    disk_bytes: int
+
+
+def plan_benchmark(config: BenchmarkConfig) -> Plan:
+    """Read the files and count. Raises the same errors for files, rows and model as the run."""
+    parts = {part.name: part for part in chosen_parts(config.benchmark, config.tasks)}
+    sources, missing = find_sources(config.data, parts.values())
+    model = load_model(config.model)[0]
+    if model.tokenizer is None:
+        raise InputError(f"{config.model} has no tokenizer: copy its tokenizer.json or vocab.txt to the model folder.")
+    files = {source.part.name: {split: str(path) for split, path in source.files.items()} for source in sources}
+    planned = []
+    for name, splits in read_all(sources, config).items():
+        part = parts[name]
+        train = capped(splits["train"].records, config, part)
+        sequences = _sequences(part, train, model.tokenizer, config.max_length or part.max_length)
+        settings, others = config.settings, config.seeds - 1
+        steps = [one.epochs * -(-sequences // one.batch_size) for one in settings]
+        rows = {split: len(found.records) for split, found in splits.items()} | {"train": len(train)}
+        planned.append(
+            BenchmarkTaskPlan(
+                name,
+                files[name],
+                rows,
+                len(splits["train"].records),
+                sequences,
+                [one.words for one in settings],
+                len(settings) + others,
+                sum(steps) + others * max(steps),  # the best setting of a grid is not known yet
+            )
+        )
+    runs = sum(part.runs for part in planned)
+    size = 4 * sum(parameter.numel() for parameter in model.parameters())
+    return Plan(planned, missing, runs, sum(part.steps for part in planned), runs * size)
+
+
+def _sequences(part: Part, records: list[Record], tokenizer: Tokenizer, max_length: int) -> int:
+    """Sequences per epoch: rows, or windows for tasks that split long rows."""
+    reader = spec_of(part.task).reads[0]
+    if reader == "questions":
+        rows = [
+            Question(
+                one["id"],
+                one["question"],
+                one["context"],
+                tuple(ReferenceAnswer(answer["text"], answer["answer_start"]) for answer in one["answers"]),
+                number,
+                part.name,
+            )
+            for number, one in enumerate(records, start=1)
+        ]
+        return len(make_windows(rows, tokenizer, max_length))
+    if reader == "tagged":
+        sentences = [
+            Sentence.of_words(one["tokens"], one["tags"], number, part.name)
+            for number, one in enumerate(records, start=1)
+        ]
+        return len(window_sentences(sentences, tokenizer, max_length, counts=TextCounts()))
+    return len(records)
+
+
+def to_json(plan: Plan) -> dict[str, Any]:
+    """Plain values."""
+    return {**vars(plan), "parts": [vars(part) for part in plan.parts]}
+
+
+# -- Leaderboard files of GLUE: predictions of the best seed on dev for the test rows of each part -------------------
+
+
+FOLDER = "submission"
+_ANSWERED_BY = {"AX": "MNLI"}  # the MNLI model predicts the diagnostic rows
+
+
+def submit(results: Results, run: Path) -> dict[str, Any] | None:
+    """Write the files of all parts whose test rows are in the data folder; None if there are none.
+
+    Returns the archive, the files, the missing parts, and the parts with a wrong number of rows.
+    """
+    answers = {}
+    for name, part, path in _test_files(results):
+        note(f"predicting the test rows of {name}")
+        found = read_glue(path, GLUE_PARTS[name].task, with_labels=False)
+        answers[name] = (found.ids, _answers(part, found.rows, results.config))
+    if not answers:
+        warn("There are no test files of the trained parts: no leaderboard files are written.")
+        return None
+    done = write_submission(run / FOLDER, answers)
+    if not done.is_complete:
+        short = [f"{name} ({found:,} of {needed:,} rows)" for name, (found, needed) in done.short.items()]
+        warn(f"The leaderboard will reject the archive; missing: {', '.join([*done.missing, *short])}.")
+    return {
+        "archive": str(done.archive),
+        "files": [str(path) for path in done.files],
+        "missing": done.missing,
+        "short": {name: list(counts) for name, counts in done.short.items()},
+    }
+
+
+def _test_files(results: Results) -> Iterator[tuple[str, PartResult, Path]]:
+    by_name = {part.name: part for part in results.parts}
+    for name, wanted in GLUE_PARTS.items():
+        part = by_name.get(_ANSWERED_BY.get(name, wanted.task))
+        if part is None:
+            continue
+        try:
+            files = glue_files(results.config.data, wanted.task)
+        except MissingFileError:
+            continue  # listed among the missing parts
+        if wanted.split in files:
+            yield name, part, files[wanted.split]
+
+
+def _answers(part: PartResult, rows: Sequence[Any], config: BenchmarkConfig) -> list[str | float]:
+    best = part.models[part.seeds.index(part.best_seed)]
+    predictor = open_model(Path(best), config)
+    return [answer.get("label", answer["score"]) for _, answer in predictor.stream(rows)]
+
 
 RESULTS = "results.json"
 

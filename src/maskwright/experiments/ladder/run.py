@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from ...core import storage
+from ...core.config import command_line
 from ...core.errors import InputError, MissingExtraError
 from ...core.progress import note, warn
 from ...hub.folders import load_model
+from ...hub.published import short_names
 from ...models.device import resolve_device, resolve_precision
+from ...report import Bar, Bars, Block, Command, Facts, NextSteps, Report, RunMetadata, Scatter, Table, write_report
+from ...report.numbers import plus_minus
 from ...tasks.classification.task import Classification
 from ...text.readers.tables import Row
 from ...text.tokenizers.tokenizer import Tokenizer
@@ -32,8 +36,168 @@ from ...train.pretraining.static_config import StaticConfig
 from ...train.pretraining.static_embeddings import train_static_vectors
 from ...train.run import RunFolder, open_run_of
 from .config import LadderConfig
-from .ladder_models import LadderModel, ladder_models
 from .measure import measured_apart, times_of
+
+# -- The models of a ladder, with the recipes of their pre-training and fine-tuning ----------------------------------
+
+
+@dataclass(frozen=True)
+class LadderModel:
+    """One model of the comparison.
+
+    name, title: in the results; about: a short description; pretrain: settings of a PretrainConfig, None without
+    pre-training; finetune: settings of a FinetuneConfig, None for the bag-of-words model.
+    """
+
+    name: str
+    title: str
+    about: str
+    pretrain: Mapping[str, Any] | None = None
+    finetune: Mapping[str, Any] | None = field(default_factory=dict)
+
+
+def ladder_models(config: LadderConfig) -> list[LadderModel]:
+    """The models of a recipe, the simplest first, and the given model folders last."""
+    size, layers = config.hidden_size, config.num_layers
+    recurrent = {"hidden_size": size, "num_hidden_layers": 2}
+    heads = max(size // 64, 1) if size % max(size // 64, 1) == 0 else 1
+    transformer = {
+        "hidden_size": size,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "intermediate_size": 4 * size,
+    }
+    top = {"mix_layers": True, "top_layers": 1, "top_embedding_size": size}
+    table = {
+        "words": LadderModel(
+            "words", "bag of words", "TF-IDF of unigrams and bigrams, logistic regression", finetune=None
+        ),
+        "static": LadderModel(
+            "static", "static embeddings", "mean-pooled word2vec embeddings, fine-tuned", None, {"lr": 5e-3}
+        ),
+        "lstm": LadderModel("lstm", "LSTM", "from scratch, last token", None, _scratch("lstm-small", recurrent, 2e-3)),
+        "bilstm": LadderModel(
+            "bilstm", "BiLSTM", "from scratch, mean pooling", None, _scratch("bilstm-small", recurrent, 2e-3)
+        ),
+        "elmo": LadderModel(
+            "elmo",
+            "ELMo features",
+            "frozen bidirectional LM; a BiLSTM on a scalar mix of its layers and new embeddings",
+            {"preset": "elmo-small", "objective": "bilm", "model": recurrent, "lr": 2e-3},
+            {"network": top, "freeze_encoder": True, "lr": 2e-3},
+        ),
+        "gpt": LadderModel(
+            "gpt",
+            "GPT-style",
+            "causal LM, pre-trained, fine-tuned",
+            {"preset": "gpt2", "objective": "clm", "model": transformer, "lr": 1e-3},
+            {"lr": 2e-4},
+        ),
+        "bert-scratch": LadderModel(
+            "bert-scratch", "BERT, scratch", "no pre-training", None, _scratch("bert-mini", transformer, 2e-4)
+        ),
+        "bert": LadderModel(
+            "bert",
+            "BERT, own",
+            "masked LM, pre-trained, fine-tuned",
+            {"preset": "bert-mini", "objective": "mlm", "model": transformer, "lr": 1e-3},
+            {"lr": 2e-4},
+        ),
+    }
+    given = [
+        LadderModel(f"given-{number}", name, f"{model}, fine-tuned", None, {"model": model, "lr": config.lr_given})
+        for number, (name, model) in enumerate(zip(short_names(config.models), config.models, strict=True), 1)
+    ]
+    return [table[name] for name in config.ordered_models] + given
+
+
+def _scratch(preset: str, network: Mapping[str, Any], lr: float) -> dict[str, Any]:
+    return {"preset": preset, "network": dict(network), "lr": lr}
+
+
+# -- The HTML report of a ladder: a table of scores and costs of each model, and a plot of score over latency --------
+
+
+COLUMNS = ("model", "score", "training", "pre-training", "latency", "texts/s", "parameters", "disk", "memory")
+
+
+def write_ladder_report(run: RunFolder, result: Mapping[str, Any]) -> None:
+    """Write report.html of a run."""
+    rows, metric = result["rows"], result["metric"].replace("_", " ")
+    best = max(range(len(rows)), key=lambda number: rows[number]["score"])
+    seeds = run.recipe["seeds"]
+    over = f"mean and deviation over {seeds} seeds" if seeds > 1 else "one seed"
+    note = (
+        f"{metric.capitalize()} on {result['dev_rows']:,} dev examples, {over}; the best epoch of each is also "
+        f"chosen on them. All models have the same budget: {run.recipe['epochs']} epochs over the rows, and "
+        f"{run.recipe['pretrain_steps']:,} steps of pre-training. Times on this machine: seconds of one training, of "
+        "its pre-training, and the median latency of a single text. Memory is the peak increase of a process that "
+        "loads the model and predicts."
+    )
+    blocks: list[Block] = [
+        Table(list(COLUMNS), [cells(row) for row in rows], title="Models", strong=[best], note=note),
+        Bars([Bar(row["title"], row["score"], _score(row)) for row in rows], title=f"Dev {metric}"),
+        _plot(rows, metric),
+        Facts({row["title"]: row["about"] for row in rows} | dict(result["left_out"]), title="Descriptions"),
+        RunMetadata(
+            command_line(LadderConfig, run.recipe), {key: str(value) for key, value in run.recipe.items()}, run.facts()
+        ),
+    ]
+    folder = run.path / "finetuned" / rows[best]["name"] / "model"
+    if folder.is_dir():
+        blocks.append(NextSteps([Command.suggest("use the best", "predict", model=folder, texts="your text")]))
+    write_report(
+        run.path / "report.html",
+        Report(f"ladder on {run.recipe['data']}", headline(rows, metric), None, blocks, run.facts()["started"]),
+    )
+
+
+def headline(rows: Sequence[Mapping[str, Any]], metric: str) -> str:
+    """The best model, and the simplest one that is as good within the deviations."""
+    best = max(rows, key=lambda row: row["score"])
+    close = next(row for row in rows if row["score"] >= best["score"] - _spread(row, best))
+    text = f"Best {metric.replace('_', ' ')}: {best['title']}, {_score(best)}."
+    if close is best:
+        return f"{text} No simpler model is within its deviation."
+    return f"{text} The simplest model within its deviation is {close['title']}, {_score(close)}."
+
+
+def cells(row: Mapping[str, Any]) -> list[str]:
+    """The cells of a model, in the order of COLUMNS."""
+    return [
+        row["title"],
+        _score(row),
+        _seconds(row["train_seconds"]),
+        _seconds(row["pretrain_seconds"]) if row["pretrain_seconds"] else "",
+        f"{row['latency_ms']:.2f} ms",
+        f"{row['texts_per_second']:,.0f}",
+        f"{row['parameters']:,}",
+        f"{row['disk_mb']:.1f} MB",
+        f"{row['memory_mb']:.0f} MB",
+    ]
+
+
+def _plot(rows: Sequence[Mapping[str, Any]], metric: str) -> Scatter:
+    """Score over latency."""
+    places = [(float(row["latency_ms"]), float(row["score"])) for row in rows]
+    texts = [f"{row['title']}: {_score(row)}, {row['latency_ms']:.2f} ms" for row in rows]
+    names = [f"{row['title']}: {_score(row)} in {row['latency_ms']:.2f} ms" for row in rows]
+    caption = f"Dev {metric} (vertical) over the latency of one text (horizontal)"
+    return Scatter(places, list(range(len(rows))), texts, names, caption, title="Score over latency")
+
+
+def _spread(row: Mapping[str, Any], best: Mapping[str, Any]) -> float:
+    """The standard deviation of the difference of two means."""
+    return float(((row["deviation"] or 0.0) ** 2 + (best["deviation"] or 0.0) ** 2) ** 0.5)
+
+
+def _score(row: Mapping[str, Any]) -> str:
+    return plus_minus(row["score"], row["deviation"])
+
+
+def _seconds(value: float) -> str:
+    return f"{value / 60:.1f} min" if value >= 120 else f"{value:.1f} s"
+
 
 MEASURED_TEXTS = 256
 MB = 1 << 20
@@ -72,7 +236,6 @@ def ladder(config: LadderConfig, *, restart: bool = False) -> LadderResult:
             models = Ladder(config, run)
             rows = models.run_all()
             result = {"metric": models.metric, "rows": rows, "left_out": models.left_out, "dev_rows": len(models.dev)}
-            from .report import write_ladder_report
 
             write_ladder_report(run, result)
             run.finish(result)

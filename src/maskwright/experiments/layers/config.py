@@ -6,8 +6,17 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from ...core.config import check_above_zero, check_at_least, check_below_one, check_not_negative, fit_types
-from ...core.options import HARDWARE, NETWORK, OPTIMIZATION, option
+from ...core.config import (
+    HARDWARE,
+    NETWORK,
+    OPTIMIZATION,
+    check_above_zero,
+    check_at_least,
+    check_below_one,
+    check_not_negative,
+    fit_types,
+    option,
+)
 from ...tasks.spec import task_for
 from ...train import settings
 from ...train.finetuning.config import FinetuneConfig

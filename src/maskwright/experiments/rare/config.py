@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ...core.config import check, check_above_zero, check_at_least, fit_types
-from ...core.options import OPTIMIZATION, option
+from ...core.config import OPTIMIZATION, check, check_above_zero, check_at_least, fit_types, option
 from ...hub.published import absolute_name
 from ...train import settings
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...core.config import check
-from ...models.config_tables import LIMITS
+from ...models.config import LIMITS
 from ..family import Family, Values, under
 from .bert import CLASSIFIER, NAMES, SPAN, TABLES, UNDERSTOOD
 from .roberta import classes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...models.config_tables import NUM_BUCKETS
+from ...models.config import NUM_BUCKETS
 from ..family import Family, Values
 from .bert import NAMES, TABLES, UNDERSTOOD
 from .roberta import FIXED, HEADS, classes, without_offset

@@ -14,8 +14,7 @@ from torch import Tensor
 
 from ...core.errors import CorruptFileError, MissingFileError, StorageError
 from ...core.isolation import BadFile, Limits, isolated
-from .child import MOST_TIMES, SLACK_BYTES
-from .description import MOST_DIMENSIONS
+from .child import MOST_DIMENSIONS, MOST_TIMES, SLACK_BYTES
 
 WORK = "maskwright.hub.foreign.child:describe_and_send"
 DTYPES = {

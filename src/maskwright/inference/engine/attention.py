@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...models.device import cpu_has
-from ...nn.runs import Run
+from ...nn.attention import Run
 
 # On a CPU: per dtype, implementations and the maximum length at which each is the fastest; above that the fused kernel.
 # "columns": softmax over the columns of the transposed scores; "rows": over rows; "float": over rows in float32.

@@ -9,6 +9,8 @@ new engine (`inference.ready.place`) after them.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
+from operator import attrgetter, is_
 from threading import Lock
 from typing import Any
 from weakref import ref
@@ -22,13 +24,60 @@ from ...data.batch import Batch
 from ...models.device import keep_few_shapes
 from ...models.model import Model
 from ...models.transformer import Encoded
-from .adapted import shared_kernels
 from .choice import float_kernels, int8_kernels, step_kernels
-from .encoder import InferenceEncoder
+from .encoder import InferenceEncoder, InferenceSteps
 from .graphs import Graphs, why_no_graphs
 from .int8 import ActivationRange, CalibrationObserver, Int8Loss, WeightKey
-from .steps import InferenceSteps
-from .weights import Weights
+from .layers import shared_kernels
+
+# -- Reports whether the weights of a module have changed, at a cost that every request can afford -------------------
+
+
+VERSION, GRADIENT = attrgetter("_version"), attrgetter("grad")
+STATE = attrgetter("_version", "dtype", "requires_grad")
+
+
+class Weights:
+    """The parameters of a module and of all modules in it, tied ones repeatedly. Does not keep the module itself."""
+
+    def __init__(self, module: nn.Module) -> None:
+        parts = [module]
+        for part in parts:  # grows during iteration
+            parts += [child for child in part._modules.values() if child is not None]
+        self._tables: list[dict[str, Any]] = [table for part in parts for table in (part._modules, part._parameters)]
+        self._entries = self._read()
+        self.tensors = [one for one in self._entries if isinstance(one, Tensor)]
+
+    def are_those_of(self, module: nn.Module) -> bool:
+        """Return whether the module consists of these parameters and modules, by identity."""
+        if module._modules is not self._tables[0]:
+            return False
+        found = self._read()
+        return len(found) == len(self._entries) and all(map(is_, found, self._entries))
+
+    @property
+    def device(self) -> torch.device:
+        """Where they are."""
+        return self.tensors[0].device
+
+    @property
+    def may_change(self) -> bool:
+        """Whether they can change undetected: no version counter, or an optimizer step is pending."""
+        return any(map(Tensor.is_inference, self.tensors)) or any(
+            gradient is not None for gradient in map(GRADIENT, self.tensors)
+        )
+
+    def versions(self) -> list[int]:
+        """Return the version counter of every parameter, which counts changes in place."""
+        return list(map(VERSION, self.tensors))
+
+    def stamp(self) -> tuple[Any, ...]:
+        """Return identity, address, version counter, dtype and requires_grad of every parameter."""
+        tensors = self.tensors
+        return list(map(id, tensors)), list(map(Tensor.data_ptr, tensors)), list(map(STATE, tensors))
+
+    def _read(self) -> list[Any]:
+        return list(chain.from_iterable(map(dict.values, self._tables)))
 
 
 class Engine:

@@ -2,7 +2,7 @@
 
 A short request launches some hundred kernels of microseconds each, so launch overhead dominates; a CUDA graph launches
 them all at once. Graphs have fixed sizes, so a batch is padded to the next size: tokens with an extra sequence that no
-other attends to, sequences with empty ones. Attention reads the sequence offsets from memory (nn/varlen.py), so one
+other attends to, sequences with empty ones. Attention reads the sequence offsets from memory (nn/attention.py), so one
 graph serves every batch of its size.
 """
 
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from ...data.batch import Batch
-from ...nn.varlen import SequenceOffsets, missing
+from ...nn.attention import SequenceOffsets, missing
 from .encoder import InferenceEncoder
 
 TOKENS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)  # sizes of graphs

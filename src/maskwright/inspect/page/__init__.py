@@ -17,8 +17,8 @@ from importlib import resources
 from pathlib import Path
 
 from ...core import storage
-from ...core.plural import plural
-from ...report.markup import Markup, clean, element
+from ...core.util import plural
+from ...report.numbers import Markup, clean, element
 from ...report.page import ICON
 from ..compare import ModelComparison
 from ..moves import AttentionChanges

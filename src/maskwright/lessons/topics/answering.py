@@ -55,7 +55,7 @@ def _spans(record: LessonRecorder, longest: int, threshold: float, scores: Matri
     import numpy as np
 
     from ...report import Grid
-    from ...tasks.qa.spans import AnswerCandidates, Span, span_scores
+    from ...tasks.qa.windows import AnswerCandidates, Span, span_scores
 
     start, end = (np.array(row) for row in scores)
     count = len(start)
@@ -145,7 +145,7 @@ LESSONS = (
         "The best valid span",
         "Every token has a start score and an end score. A valid span does not end before it begins, is not in the "
         "question, and is not too long.",
-        ("tasks.qa.spans:span_scores", "tasks.qa.spans:AnswerCandidates.best"),
+        ("tasks.qa.windows:span_scores", "tasks.qa.windows:AnswerCandidates.best"),
         "Do the best start and the best end form the best answer?",
         _spans,
         (

@@ -22,7 +22,7 @@ def _bleu(record: LessonRecorder, written: str, wanted: str) -> None:
     from ...core.errors import MissingExtraError
     from ...report import Bar, Bars, Table
     from ...tasks.translation.scores import corpus_scores
-    from ..parts.bleu_explainer import explain_bleu
+    from ..parts.explainers import explain_bleu
 
     lines, references = ([" ".join(one.split()) for one in own.split("|")] for own in (written, wanted))
     if len(lines) != len(references):
@@ -83,7 +83,7 @@ LESSONS = (
         "BLEU by hand",
         "BLEU is the precision of n-grams of one to four words, with a penalty for short translations. Two lines are "
         "counted by hand and compared with sacrebleu, which computes published scores.",
-        ("lessons.parts.bleu_explainer:explain_bleu", "tasks.translation.scores:corpus_scores"),
+        ("lessons.parts.explainers:explain_bleu", "tasks.translation.scores:corpus_scores"),
         "Is the BLEU of a file the mean of its lines?",
         _bleu,
         (

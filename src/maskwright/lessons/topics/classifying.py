@@ -66,8 +66,8 @@ def _shapes(record: LessonRecorder, text: str) -> None:
 
 
 def _heads(record: LessonRecorder, classes: int, tags: int) -> None:
-    from ...models.describe import parameter_count
     from ...models.presets import preset
+    from ...models.sizes import parameter_count
     from ...report import Table
 
     base = preset("bert-base")
@@ -148,7 +148,7 @@ LESSONS = (
         "Introducing BERT: the final layer",
         "Only the last layer is task-specific",
         "Classes, tags, spans, choices: each task adds one small layer to the same encoder.",
-        ("models.describe:parameter_count",),
+        ("models.sizes:parameter_count",),
         "How much of a fine-tuned BERT is new?",
         _heads,
         (integer("classes", "Number of classes", 3, 2, 1000), integer("tags", "Number of tags", 9, 2, 200)),

@@ -19,8 +19,7 @@ def _heads(record: LessonRecorder) -> None:
     import torch
 
     from ...models.presets import preset
-    from ...nn.attention import attend
-    from ...nn.runs import Run
+    from ...nn.attention import Run, attend
     from ...report import Grid
 
     base = preset("transformer-base")
@@ -103,7 +102,7 @@ def _parts(record: LessonRecorder, x: float, vector: Matrix) -> None:
     record.show(Bars([Bar(f"{a:g}", abs(b), f"{b:.3f}") for a, b in zip(vector[0], by_hand, strict=True)],
                      title="Distance to the mean after the norm"))  # fmt: skip
     points = torch.linspace(-3, 3, 61)
-    from ...nn.activations import ACTIVATIONS
+    from ...nn.feed_forward import ACTIVATIONS
 
     lines = [
         Series(name, points.tolist(), ACTIVATIONS[name](points).tolist(), smooth=False) for name in ("relu", "gelu")

@@ -94,7 +94,7 @@ def _side_by_side(record: LessonRecorder, text: str) -> None:
     from ...inference.side_by_side import predict_side_by_side
     from ...report import Table
     from ...text.tokenizers.tokenizer import Tokenizer
-    from ...train.pretraining.in_memory import pretrain_small
+    from ...train.pretraining.job import pretrain_small
 
     tokenizer = Tokenizer.train_from_iterator(SENTENCES, "word", 100)
     documents = [[sentence] for sentence in SENTENCES] * 8
@@ -146,8 +146,7 @@ def _answers(record: LessonRecorder, rate: float) -> None:
     from ...core.randomness import generator
     from ...data.in_memory import TextsInMemory
     from ...objectives.causal import NextTokenPrediction
-    from ...objectives.masked import MaskedLanguageModeling
-    from ...objectives.masking import MaskedRecipe, Masker
+    from ...objectives.masked import MaskedLanguageModeling, MaskedRecipe, Masker
     from ...objectives.segments import Example
     from ...report import Chart, Curves, Series
 
@@ -202,7 +201,7 @@ LESSONS = (
         "One text through a bidirectional and a causal language model",
         "Two networks of the same size learn from the same sentences for a few seconds: one predicts masked words "
         "from both sides, one predicts each next word from the left. Then both predict every word of one text.",
-        ("inference.side_by_side:predict_side_by_side", "train.pretraining.in_memory:pretrain_small"),
+        ("inference.side_by_side:predict_side_by_side", "train.pretraining.job:pretrain_small"),
         "Which of the two models has the lower loss on a text, and why?",
         _two_models,
         (text("text", "Sentence of the words that were learned", QUESTION),),
@@ -215,7 +214,7 @@ LESSONS = (
         "BERT converges more slowly, and why",
         "A masked language model predicts 15% of its input tokens, a causal one all of them. The lesson counts them "
         "in the batches of both objectives for the same text.",
-        ("objectives.causal:NextTokenPrediction.batch", "objectives.masking:Masker.select"),
+        ("objectives.causal:NextTokenPrediction.batch", "objectives.masked:Masker.select"),
         "Why does BERT converge more slowly, and yet end up better?",
         _answers,
         (number("rate", "Masking probability", 0.15, 0.02, 0.9, 0.01),),

@@ -104,7 +104,7 @@ def _formats(record: LessonRecorder) -> None:
 def _perplexity(record: LessonRecorder, words: int, probabilities: Matrix) -> None:
     import torch
 
-    from ...models.losses import cross_entropy
+    from ...models.heads import cross_entropy
     from ...report import Table
 
     even = torch.zeros(5, words, dtype=torch.float64)
@@ -172,7 +172,7 @@ LESSONS = (
         "Perplexity",
         "The loss of a language model is the mean negative log probability of the true tokens. Its exponential, the "
         "perplexity, is an effective number of words.",
-        ("models.losses:cross_entropy",),
+        ("models.heads:cross_entropy",),
         "What costs more: many uncertain predictions or one confident error?",
         _perplexity,
         (

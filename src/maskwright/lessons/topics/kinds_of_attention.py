@@ -19,7 +19,7 @@ SLIDE = {  # kind: query, key, value, whether later tokens are hidden
 
 def _sources(record: LessonRecorder) -> None:
     from ...report import Arrow, Box, Flow, Table
-    from ..parts.sources import attention_sources
+    from ..parts.explainers import attention_sources
     from ..small import small_translator
 
     found = attention_sources(small_translator(), [5, 6, 7, 8], [1, 9, 10])
@@ -108,7 +108,7 @@ LESSONS = (
         "Three kinds of attention, one formula",
         "A translation model uses the attention formula three times. The lesson finds the sources of Q, K and V by "
         "changing each text in turn.",
-        ("lessons.parts.sources:attention_sources",),
+        ("lessons.parts.explainers:attention_sources",),
         "Which of the two texts must be known before the keys of the cross-attention can be computed?",
         _sources,
     ),

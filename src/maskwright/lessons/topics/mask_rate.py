@@ -9,7 +9,7 @@ from ..lesson import APPLICATIONS, Lesson
 if TYPE_CHECKING:
     import numpy as np
 
-    from ...objectives.masking import Masked
+    from ...objectives.masked import Masked
     from ..recorder import LessonRecorder
 
 PART = "Pre-training"
@@ -22,7 +22,7 @@ def _rate(record: LessonRecorder) -> None:
     import numpy as np
 
     from ...core.randomness import generator
-    from ...objectives.masking import Masker
+    from ...objectives.masked import Masker
     from ...report import Chart, Curves, Series
 
     texts = _walks(60)
@@ -122,7 +122,7 @@ LESSONS = (
         "A low masking probability is expensive, a high one leaves no context",
         "Every masked word is a training target, and one word less of context. A model that only counts the words "
         "between two neighbors shows both effects, on synthetic text masked as in training.",
-        ("objectives.masking:Masker.__call__",),
+        ("objectives.masked:Masker.__call__",),
         "Is 15% the best masking probability?",
         _rate,
     ),

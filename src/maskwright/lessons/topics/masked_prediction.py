@@ -29,7 +29,7 @@ ROME = "rome is the [MASK] of italy"
 
 def _loss(record: LessonRecorder, probabilities: Matrix, correct: int) -> None:
     from ...report import Table
-    from ..parts.loss_explainer import explain_loss
+    from ..parts.explainers import explain_loss
 
     (guess,) = probabilities
     target = tuple(int(number == correct) for number in range(1, len(guess) + 1))
@@ -112,7 +112,7 @@ def _rome(record: LessonRecorder) -> None:
     from ...inference.fill_mask import MaskFiller
     from ...report import Bar, Bars
     from ...text.tokenizers.tokenizer import Tokenizer
-    from ...train.pretraining.in_memory import pretrain_small
+    from ...train.pretraining.job import pretrain_small
 
     tokenizer = Tokenizer.train_from_iterator(FACTS, "word", 100)
     model = pretrain_small([[fact] for fact in FACTS] * 8, tokenizer, steps=120, max_length=16, mask_rate=0.25)
@@ -155,7 +155,7 @@ LESSONS = (
         "Binary and categorical cross-entropy",
         "The slide shows a binary cross-entropy over the vocabulary, divided by N. BERT is trained with the "
         "categorical one: the negative log probability of the correct word. On the slide's numbers they differ.",
-        ("lessons.parts.loss_explainer:explain_loss",),
+        ("lessons.parts.explainers:explain_loss",),
         "What is the loss of an untrained model?",
         _loss,
         (
@@ -184,7 +184,7 @@ LESSONS = (
         "Rome is the [MASK] of Italy",
         "A network of two layers is trained on six sentences for a few seconds. It then predicts the word of the "
         "slide, whether [MASK], a random word or the word itself is the input.",
-        ("train.pretraining.in_memory:pretrain_small",),
+        ("train.pretraining.job:pretrain_small",),
         "The text contains the same sentence with zebras and with lions. Does the model prefer one?",
         _rome,
     ),

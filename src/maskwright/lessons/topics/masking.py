@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...core.plural import plural
+from ...core.util import plural
 from ..inputs import integer, number, text, words_of
 from ..lesson import APPLICATIONS, Lesson
 
@@ -23,7 +23,7 @@ def _shares(record: LessonRecorder, rate: float, words: int) -> None:
     import numpy as np
 
     from ...core.randomness import generator
-    from ...objectives.masking import Masker
+    from ...objectives.masked import Masker
     from ...report import Bar, Bars
 
     length, vocab = 128, 30_000
@@ -68,7 +68,7 @@ def _shares(record: LessonRecorder, rate: float, words: int) -> None:
 
 def _milk(record: LessonRecorder, text: str, rate: float, seed: int) -> None:
     from ...report import Kind, Token, Tokens
-    from ..parts.mask_demo import mask_words
+    from ..parts.explainers import mask_words
 
     words = words_of(text)
     seeds = {"80 %: [MASK]": MASKED, "10 %: a random word": RANDOM, "10 %: unchanged": KEPT}
@@ -128,7 +128,7 @@ LESSONS = (
         "The 15% of selected tokens",
         "BERT predicts 15% of the tokens. Of these, 80% are replaced by [MASK], 10% by a random token, and 10% are "
         "unchanged. Counted over half a million tokens.",
-        ("objectives.masking:Masker.__call__", "objectives.masking:Masker.select"),
+        ("objectives.masked:Masker.__call__", "objectives.masked:Masker.select"),
         "What is 15% of a text with two words?",
         _shares,
         (
@@ -144,7 +144,7 @@ LESSONS = (
         "Masking of the slides' sentence",
         "The slides' sentence, masked as in training. The seed determines the masks, so each of the three variants "
         "can be reproduced.",
-        ("lessons.parts.mask_demo:mask_words",),
+        ("lessons.parts.explainers:mask_words",),
         "Why is not every selected word replaced by [MASK]?",
         _milk,
         (

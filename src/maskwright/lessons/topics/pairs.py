@@ -78,9 +78,9 @@ def _written(record: LessonRecorder) -> list[tuple[str, list[Token]]]:
     """Return the slides' two pairs as in the batches of pre-training, with the masked words restored."""
     from ...core.randomness import generator
     from ...data.in_memory import TextsInMemory
-    from ...objectives.next_sentence import MaskedLanguageModelingAndNextSentence
     from ...objectives.segments import Example, sentence_bounds
     from ...objectives.selection import make_recipe
+    from ...objectives.sentence_pairs import MaskedLanguageModelingAndNextSentence
     from ...report import Kind, Token
     from ..small import word_tokenizer
 
@@ -121,8 +121,8 @@ def _total(record: LessonRecorder) -> None:
     import torch
 
     from ...data.in_memory import TextsInMemory
-    from ...objectives.next_sentence import MaskedLanguageModelingAndNextSentence
     from ...objectives.selection import make_recipe
+    from ...objectives.sentence_pairs import MaskedLanguageModelingAndNextSentence
     from ...report import Bar, Bars
     from ...train.loop import Window
     from ..small import small_network, word_tokenizer

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ...core.errors import InputError
-from ...core.plural import plural
+from ...core.util import plural
 from ..inputs import Matrix, integer, matrix, number, text, words_of
 from ..lesson import FRONTIERS, NEUROCOMPUTING, SESSION, Lesson
 from ..recorder import difference, tiny
@@ -114,7 +114,7 @@ def _weighted_sum(record: LessonRecorder, text: str, matrix: Matrix) -> None:
 
 def _dictionary(record: LessonRecorder, key: str, sharpness: float) -> None:
     from ...report import Bar, Bars
-    from ..parts.lookup import soft_lookup
+    from ..parts.explainers import soft_lookup
 
     telephone = {"jack": 4098, "sape": 4139}
     found = soft_lookup(telephone, key)
@@ -141,7 +141,7 @@ def _kernel(record: LessonRecorder, width: float, points: int) -> None:
     import torch
 
     from ...report import Chart, Curves, Series
-    from ..parts.kernel import kernel_regression
+    from ..parts.explainers import kernel_regression
 
     two = torch.tensor([0.0, 1.0], dtype=torch.float64)
     values, weights = kernel_regression(two[:1], two, torch.tensor([10.0, 20.0], dtype=torch.float64), width)
@@ -218,7 +218,7 @@ LESSONS = (
         "A dictionary with approximate keys",
         "A dictionary finds a key or fails. Attention compares the query with every key and returns the mean of the "
         "values, weighted by similarity; a nearly correct key gets nearly all of the weight.",
-        ("lessons.parts.lookup:soft_lookup",),
+        ("lessons.parts.explainers:soft_lookup",),
         "What if similarity has no effect?",
         _dictionary,
         (text("key", "Key", "jacky", 1, 4), number("sharpness", "Sharpness of the softmax", 2, 0, 40, 0.5)),
@@ -231,7 +231,7 @@ LESSONS = (
         "Attention is older than neural networks",
         "In 1964 Nadaraya and Watson estimated a curve as the mean of known values, weighted by proximity. That is "
         "attention: the point is the query, the known points are the keys.",
-        ("lessons.parts.kernel:kernel_regression",),
+        ("lessons.parts.explainers:kernel_regression",),
         "What is the effect of the kernel width?",
         _kernel,
         (number("width", "Kernel width", 1, 0.1, 5), integer("points", "Known points of the sine", 13, 3, 40)),

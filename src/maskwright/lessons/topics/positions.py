@@ -63,7 +63,7 @@ def _sinusoids(record: LessonRecorder, width: int, position: int, distance: int)
 
 
 def _ideas(record: LessonRecorder) -> None:
-    from ...models.config_tables import CHOICES
+    from ...models.config import CHOICES
     from ...nn.positions import binary_positions, integer_positions, normalized_positions, sinusoidal_positions
     from ...report import Grid
 
@@ -226,7 +226,7 @@ LESSONS = (
         "Relative positions",
         "Shaw et al. add a learned embedding of the distance between query and key. The attention of a sentence then "
         "does not depend on its position in the text.",
-        ("nn.relative:RelativeVectors.score_terms", "nn.rotary:rotate_query_key"),
+        ("nn.positions:RelativeVectors.score_terms", "nn.positions:rotate_query_key"),
         "What happens to distances larger than those in training?",
         _relative,
         (

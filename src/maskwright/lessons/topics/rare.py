@@ -63,8 +63,8 @@ def _imbalance(record: LessonRecorder, rare: float, separation: float) -> None:
 def _reconstruction(record: LessonRecorder, outside: float, threshold: float) -> None:
     import torch
 
-    from ...models.autoencoder import AutoencoderHead
     from ...models.config import ModelConfig
+    from ...models.probes import AutoencoderHead
     from ...report import Bar, Bars
 
     head = AutoencoderHead(
@@ -135,7 +135,7 @@ LESSONS = (
         "Anomalies have a large reconstruction error",
         "An autoencoder reconstructs a vector through a narrow layer. With weights set by hand to keep two of eight "
         "dimensions, the lesson shows the meaning of its error.",
-        ("models.autoencoder:AutoencoderHead.forward", "models.autoencoder:AutoencoderHead.fit_scale"),
+        ("models.probes:AutoencoderHead.forward", "models.probes:AutoencoderHead.fit_scale"),
         "How many rare training examples does it need?",
         _reconstruction,
         (

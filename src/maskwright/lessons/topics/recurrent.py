@@ -20,8 +20,7 @@ PART = "Recurrent networks"
 def _gates(record: LessonRecorder, forget: float, insert: float, output: float, x: float, state: float) -> None:
     import torch
 
-    from ...nn.cells import CellWeights, gru_step, lstm_step, unroll
-    from ...nn.packed_recurrence import PackedRecurrence
+    from ...nn.recurrent import CellWeights, PackedRecurrence, gru_step, lstm_step, unroll
     from ...report import Chart, Curves, Series
 
     column = torch.tensor([[0.0], [0.0], [1.0], [0.0]], dtype=torch.float64)  # of i, f, g, o
@@ -92,8 +91,7 @@ def _layer(cell: Any, inputs: int, size: int, side: Any = "left") -> Any:
 def _directions(record: LessonRecorder, changed: int) -> None:
     import torch
 
-    from ...nn.cells import unroll
-    from ...nn.packed_recurrence import PackedRecurrence
+    from ...nn.recurrent import PackedRecurrence, unroll
     from ...report import Grid
 
     layer = _layer("lstm", 3, 4, "both")
@@ -220,7 +218,7 @@ def _chain() -> tuple[Tensor, Tensor]:
     """∂L⁴/∂V¹ of an Elman cell with 4 units: one factor diag(1 − V²) U per step, and by backpropagation."""
     import torch
 
-    from ...nn.cells import CellWeights, elman_step
+    from ...nn.recurrent import CellWeights, elman_step
 
     draw = torch.Generator().manual_seed(0)
     inputs, hidden, b, c, tokens, first = (
@@ -252,7 +250,7 @@ LESSONS = (
         "LSTM gates",
         "Forget, input and output gates have values between 0 and 1. They control how much of the cell state is kept, "
         "what is added to it, and what is output.",
-        ("nn.cells:lstm_step", "nn.cells:gru_step"),
+        ("nn.recurrent:lstm_step", "nn.recurrent:gru_step"),
         "Can a cell keep a value for twenty steps?",
         _gates,
         (
@@ -296,7 +294,7 @@ LESSONS = (
         "Gradient by distance",
         "The gradient of a loss with respect to an earlier state is a product of one factor per step. The lesson "
         "measures it in three untrained networks.",
-        ("inspect.gradients:fading", "nn.cells:elman_step"),
+        ("inspect.gradients:fading", "nn.recurrent:elman_step"),
         "Why does an LSTM learn longer dependencies?",
         _fading,
         (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...core.plural import plural
+from ...core.util import plural
 from ..inputs import text
 from ..lesson import FRONTIERS, Lesson
 

@@ -21,8 +21,8 @@ GPT2 = {
 
 
 def _bert(record: LessonRecorder, layers: int, width: int, vocabulary: int) -> None:
-    from ...models.describe import parameter_count
     from ...models.presets import preset
+    from ...models.sizes import parameter_count
     from ...report import Bar, Bars, Table
 
     rows = []
@@ -63,8 +63,8 @@ def _bert(record: LessonRecorder, layers: int, width: int, vocabulary: int) -> N
 
 
 def _gpt2(record: LessonRecorder) -> None:
-    from ...models.describe import parameter_count
     from ...models.presets import preset
+    from ...models.sizes import parameter_count
     from ...report import Table
 
     rows = []
@@ -91,8 +91,8 @@ def _gpt2(record: LessonRecorder) -> None:
 
 
 def _transformer(record: LessonRecorder, vocabulary: int) -> None:
-    from ...models.describe import parameter_count
     from ...models.presets import preset
+    from ...models.sizes import parameter_count
     from ...report import Bar, Bars
 
     sizes = (25_000, 32_000, 37_000)
@@ -128,8 +128,8 @@ def _transformer(record: LessonRecorder, vocabulary: int) -> None:
 
 
 def _smaller(record: LessonRecorder, layers: int, embedding: int) -> None:
-    from ...models.describe import parameter_count
     from ...models.presets import preset
+    from ...models.sizes import parameter_count
     from ...report import Bar, Bars
 
     base, distil = parameter_count(preset("bert-base")), parameter_count(preset("distilbert-base"))
@@ -178,7 +178,7 @@ LESSONS = (
         "Model Architecture and Training",
         "The exact parameter count of BERT",
         "Parameters follow from the configuration: tables, layers, pooler. Nothing is allocated to count them.",
-        ("models.describe:parameter_count",),
+        ("models.sizes:parameter_count",),
         "Is BERT-Large large because of its depth?",
         _bert,
         (
@@ -195,7 +195,7 @@ LESSONS = (
         "GPT-2's sizes, and their names",
         "The four models are known by wrong parameter counts. The lesson computes the exact counts from the published "
         "widths and depths.",
-        ("models.describe:parameter_count",),
+        ("models.sizes:parameter_count",),
         "Which part of the small model is largest?",
         _gpt2,
     ),
@@ -207,7 +207,7 @@ LESSONS = (
         "Parameters by vocabulary size",
         "The output layer has one row per vocabulary entry. The lecture mentions three sizes; each additional word "
         "adds a row and a bias.",
-        ("models.describe:parameter_count",),
+        ("models.sizes:parameter_count",),
         "What does a shared vocabulary for two languages save?",
         _transformer,
         (integer("vocabulary", "Vocabulary size", 37_000, 1000, 250_000),),
@@ -220,7 +220,7 @@ LESSONS = (
         "Fewer layers, or shared layers",
         "DistilBERT has half the layers. ALBERT uses one set of weights for all layers, and word embeddings of 128 "
         "dimensions that are projected to 768.",
-        ("models.describe:parameter_count",),
+        ("models.sizes:parameter_count",),
         "Is ALBERT faster because it is smaller?",
         _smaller,
         (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...core.plural import plural
+from ...core.util import plural
 from ..inputs import integer
 from ..lesson import APPLICATIONS, SESSION, Lesson
 from ..recorder import tolerance
@@ -18,9 +18,9 @@ LENGTHS = (512, 1024, 2048, 4096)
 
 
 def _big_bird(record: LessonRecorder, random: int, window: int, ends: int, blocks: int) -> None:
-    from ...models.flops import keys_seen
     from ...models.presets import preset
-    from ...nn.sparse_rules import big_bird, global_only, random_only, window_only
+    from ...models.sizes import keys_seen
+    from ...nn.sparse import big_bird, global_only, random_only, window_only
     from ...report import Chart, Curves, SeenBlocks, Series
 
     drawn = {
@@ -133,10 +133,10 @@ LESSONS = (
         "Four attention patterns, by block. Combined, they connect every pair of tokens within two layers, while the "
         "number of keys per token does not depend on the length.",
         (
-            "nn.sparse_rules:big_bird",
-            "nn.sparse_rules:window_only",
-            "nn.sparse_rules:global_only",
-            "models.flops:keys_seen",
+            "nn.sparse:big_bird",
+            "nn.sparse:window_only",
+            "nn.sparse:global_only",
+            "models.sizes:keys_seen",
         ),
         "To what fraction of a text of 4,096 tokens does a token attend?",
         _big_bird,

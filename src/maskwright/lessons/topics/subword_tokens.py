@@ -19,7 +19,7 @@ SPLIT = (("taa", "aaa", "sty"), ("la", "ern"), ("Transformer", "ify"))
 
 def _notations(record: LessonRecorder) -> None:
     from ...report import Token, Tokens
-    from ...text.tokenizers.notation import join_subwords
+    from ...text.tokenizers.explain import join_subwords
 
     for pieces, slide in zip(SPLIT, ("taa## aaa## sty", "la## ern", "Transformer## ify"), strict=True):
         record.equal("marker on the left token", slide, join_subwords(pieces, "left"))
@@ -107,7 +107,7 @@ LESSONS = (
         "Two subword notations",
         "A marker shows which subword tokens belong to one word. One slide puts ## on the left token, another on the "
         "right one.",
-        ("text.tokenizers.notation:join_subwords",),
+        ("text.tokenizers.explain:join_subwords",),
         "Does the side of the marker matter?",
         _notations,
     ),
@@ -132,7 +132,7 @@ LESSONS = (
         "A byte-level vocabulary has no unknown text",
         "With the 256 bytes as the alphabet, no text is unknown, in any script. Merges are learned on bytes as on "
         "letters.",
-        ("text.tokenizers.trainers.byte_bpe:train_byte_bpe",),
+        ("text.tokenizers.trainers.bpe:train_byte_bpe",),
         "What is the cost?",
         _bytes,
         (text("text", "Text in any script", "深度学习"),),

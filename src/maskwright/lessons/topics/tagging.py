@@ -109,7 +109,7 @@ def _together(record: LessonRecorder, transition: float, matrix: Matrix) -> None
 def _letters(record: LessonRecorder) -> None:
     import torch
 
-    from ...nn.characters import CharacterWords, words_of
+    from ...nn.embeddings import CharacterWords, words_of
     from ...report import Bar, Bars
 
     text = "cats cat's stac "
@@ -190,7 +190,7 @@ LESSONS = (
         "Character-level word embeddings",
         "Convolutions over one, two and three characters are max-pooled over the word. The tagger of the slide uses "
         "such embeddings in addition to word embeddings.",
-        ("nn.characters:words_of", "nn.characters:CharacterWords.forward"),
+        ("nn.embeddings:words_of", "nn.embeddings:CharacterWords.forward"),
         "How does such a network represent an unknown word?",
         _letters,
     ),

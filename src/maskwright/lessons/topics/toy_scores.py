@@ -205,7 +205,7 @@ LESSONS = (
         "[CLS] attends to every token",
         "The first token attends to every token: if any word changes, its vector changes. It can therefore represent "
         "the whole text.",
-        ("models.attention_rules:executors",),
+        ("models.transformer:executors",),
         "To which tokens does the first token of a causal model attend?",
         _cls,
     ),

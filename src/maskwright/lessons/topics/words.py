@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...core.plural import plural
+from ...core.util import plural
 from ..inputs import text, words_of
 from ..lesson import APPLICATIONS, Lesson
 
@@ -107,7 +107,7 @@ LESSONS = (
         "A word vocabulary contains no new words",
         "A word-level tokenizer maps each known word to its ID, and all others to the same one, UNK. A misspelling, a "
         "playful spelling and a new word are identical for the network.",
-        ("text.tokenizers.trainers.whole:train_word", "text.tokenizers.trainers.whole:train_char"),
+        ("text.tokenizers.trainers.words:train_word", "text.tokenizers.trainers.words:train_char"),
         "Would single characters solve the problem?",
         _vocabulary,
         (text("known", "Text of the vocabulary", KNOWN), text("words", "Words to tokenize", WORDS)),

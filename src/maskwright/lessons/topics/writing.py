@@ -6,7 +6,7 @@ import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ...core.plural import plural
+from ...core.util import plural
 from ..inputs import integer, number
 from ..lesson import APPLICATIONS, NEUROCOMPUTING, SESSION, Lesson
 
@@ -176,7 +176,7 @@ def _leads(record: LessonRecorder) -> None:
     from ...report import Token, Tokens
     from ...tasks.generation.task import Generation
     from ...text.readers.corpus import Document
-    from ...text.readers.pairs import lead_pairs
+    from ...text.readers.parallel import lead_pairs
     from ...text.tokenizers.tokenizer import Tokenizer
 
     documents = [Document(lines, "dump.txt", number) for number, lines in enumerate(ARTICLES, 1)]
@@ -264,7 +264,7 @@ LESSONS = (
         "Summaries from an encyclopedia",
         "The first line of an article summarizes it: article and lead are a text and its summary, and a dump of "
         "articles becomes labeled data by a rule.",
-        ("text.readers.pairs:lead_pairs", "tasks.generation.task:Generation.examples"),
+        ("text.readers.parallel:lead_pairs", "tasks.generation.task:Generation.examples"),
         "Which part is truncated if a row is too long?",
         _leads,
     ),

@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 
 from ...core.config import check
-from .allowed import Allows, MayCome, highest_allowed
 from .rules import Decoder, highest, penalize
-from .search import GeneratedText, Seen, finished
+from .search import Allows, GeneratedText, MayCome, Seen, finished, highest_allowed
 
 STEEPEST = 10  # maximum absolute length penalty, so that powers of every length are finite
 MOST_BEAMS = 1_000  # per text; each beam has its own keys and values

@@ -7,6 +7,7 @@ new window: positions count from the window's first token, as in training. Rows 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -15,9 +16,60 @@ from torch import Tensor
 from ...data.batch import Batch
 from ...nn.attention import Executor
 from ...nn.cache import KeyValueCache
-from ..attention_rules import cached_executors, storing_executors
 from ..model import Model
+from ..transformer import cached_executors, storing_executors
+from .rules import Decoder
 from .steps import cache_dtype, steps_of
+
+# -- Incremental decoding of recurrent language models: the hidden state is the only context -------------------------
+#
+# There is no context window, so texts may have any length.
+
+
+class RecurrentDecoder:
+    """Decodes rows of tokens with a recurrent causal language model.
+
+    prompts: ids of each row, at least one. use_cache: False re-reads every row at each step, which is slow and gives
+    the same results.
+    """
+
+    def __init__(self, model: Model, prompts: Sequence[Sequence[int]], *, use_cache: bool = True) -> None:
+        self.model, self.use_cache = model, use_cache
+        self.device = model.word_embeddings.device
+        self.rows = [np.asarray(prompt, dtype=np.int64) for prompt in prompts]
+        self.states: tuple[tuple[Tensor, ...], ...] | None = None
+
+    @torch.inference_mode()
+    def start(self) -> Tensor:
+        """Reads the prompts: float32 logits [rows, vocab] of the next token."""
+        return self._read(self.rows)
+
+    @torch.inference_mode()
+    def step(self, tokens: Tensor) -> Tensor:
+        """Appends one token to each row, int64 [rows]: float32 logits [rows, vocab] of the next token."""
+        if self.use_cache:
+            return self._read([np.array([token]) for token in tokens.tolist()])
+        self.rows = [np.append(row, token) for row, token in zip(self.rows, tokens.tolist(), strict=True)]
+        return self._read(self.rows)
+
+    @torch.inference_mode()
+    def keep(self, rows: Tensor, *, same_texts: bool = False) -> None:
+        """Keeps only `rows`, int64 [kept], in that order; rows may repeat."""
+        if not self.use_cache:
+            self.rows = [self.rows[row] for row in rows.tolist()]
+        elif self.states is not None:
+            own = rows.to(self.device)
+            self.states = tuple(tuple(part[:, own] for part in layer) for layer in self.states)
+
+    def _read(self, rows: Sequence[np.ndarray]) -> Tensor:
+        batch = Batch.from_sequences(rows)
+        self.model.check(batch)
+        batch = batch.to(self.device)
+        encoded = self.model.encode_stateful(batch, self.states)
+        if self.use_cache:
+            self.states = encoded.states
+        return self.model.mlm_logits(encoded.hidden[batch.last_tokens]).float()
+
 
 SPARE_COLUMNS = 64  # extra cache columns, so that windows rarely have to move
 
@@ -181,3 +233,30 @@ def first_difference(one: Tensor, other: Tensor, stop: int) -> int:
     """The first column before `stop` in which any row differs. Both int64 [rows, columns]."""
     differs = (one[:, :stop] != other[:, :stop]).any(dim=0)
     return int(differs.int().argmax()) if bool(differs.any()) else stop
+
+
+# -- Selects the decoder for a model: with a key-value cache, or recurrent -------------------------------------------
+
+
+@runtime_checkable
+class HasDecoder(Protocol):
+    """A model that brings its own decoder, such as an exported graph."""
+
+    def own_decoder(self, prompts: Sequence[Sequence[int]], window: int | None) -> Decoder:
+        """prompts: ids of each row; window: context length in tokens, None for the model's maximum."""
+
+
+def decoder_of(
+    model: Model,
+    prompts: Sequence[Sequence[int]],
+    max_new_tokens: int,
+    *,
+    use_cache: bool = True,
+    window: int | None = None,
+) -> Decoder:
+    """prompts: ids of each row, at least one; see the decoders for the others. Recurrent decoders have no window."""
+    if isinstance(model, HasDecoder):
+        return model.own_decoder(prompts, window)
+    if model.config.recurrent is not None:
+        return RecurrentDecoder(model, prompts, use_cache=use_cache)
+    return CausalDecoder(model, prompts, max_new_tokens, use_cache=use_cache, window=window)

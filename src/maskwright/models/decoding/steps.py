@@ -9,9 +9,8 @@ from torch import Tensor
 
 from ...core.errors import InputError
 from ...data.batch import Batch
-from ...nn.attention import Executor
+from ...nn.attention import Executor, Run
 from ...nn.cross import CrossAttentionCache
-from ...nn.runs import Run
 from ..decoding_steps import DecodingSteps
 from ..encoder_decoder import EncoderDecoder
 from ..model import Model

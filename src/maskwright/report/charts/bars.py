@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import numbers
-from ..content import Bar, Histogram
-from ..findings import Score
-from ..markup import Markup, element, join
+from ..content import Bar, Histogram, Score
+from ..numbers import Markup, element, join
 from .axes import down, drawing, readout, share
 from .scales import Scale, labels
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from .. import numbers
-from ..findings import Chart
-from ..markup import Markup, element, join
-from .axes import down, drawing, path, probes, readout, share, stretched
+from ..content import Chart
+from ..numbers import Markup, element, join
+from .axes import Trace, down, downsample, drawing, path, probes, readout, share, stretched, traces
 from .scales import Scale, data_scale, exact_scale
-from .traces import Trace, downsample, traces
 
 PROBES = 40
 ROWS = 16  # of the table of values

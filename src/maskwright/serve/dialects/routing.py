@@ -13,8 +13,7 @@ from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, StringConstrai
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from starlette.responses import Response, StreamingResponse
 
-from ...http.bodies import TooLarge, TooLate, read_body
-from ...http.errors import field_of, is_no_json, validation_sentence
+from ...http.bodies import TooLarge, TooLate, field_of, is_no_json, read_body, validation_sentence
 from ..access import exchange_of
 from ..exchange import Exchange
 from ..refusals import Refused, too_large, wrong_value

@@ -14,7 +14,7 @@ from ...core.errors import InputError
 from ...inspect.attention import AttentionMap
 from ...inspect.attention import attention as attention_in
 from ...inspect.heads import PatternScores, clearest_head, describe_head, find_token_heads, patterns_of
-from ...inspect.query_key import query_key
+from ...inspect.steps import query_key
 from ...models.model import Model
 from ..requests import Here, Json, LongText, Name, RequestModel, body, tokens_read
 

@@ -9,8 +9,8 @@ from pydantic import Field
 from starlette.responses import Response
 
 from ...core.errors import InputError
-from ...doctor.relabel import Place, relabel
-from ..labeled_files import sample_for, score_rows
+from ...doctor.fix import Place, relabel
+from ..files import sample_for, score_rows
 from ..requests import FileRequest, Here, Json, Name, RequestModel, body
 from .train import columns_of
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from ...core.errors import RowErrors
-from ...core.plural import plural
+from ...core.util import plural
 from ...http.model_registry import LoadedModel
 from ...inference.similarity import Similarities, text_similarities, word_similarities
 from ...tasks.rows.examples import rows_of

@@ -6,8 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter
 
-from ...inspect.structure import model_structure
-from ...inspect.weights import describe_weight, weight_differences
+from ...inspect.structure import describe_weight, model_structure, weight_differences
 from ..requests import Here, Json, LongText, Name, RequestModel, body, in_part
 
 MOST_TOKENS = 512  # of the text that flows through the model

@@ -9,9 +9,9 @@ import numpy as np
 from fastapi import APIRouter
 from pydantic import Field
 
-from ...inference.projection import has_umap, nearest, project
+from ...inference.cluster import has_umap, nearest, project
+from ..files import SAMPLE, EmbeddedTexts
 from ..requests import FileRequest, Here, Json, body
-from ..text_files import SAMPLE, EmbeddedTexts
 from .train import columns_of
 
 SHOWN_LETTERS = 300  # of a text

@@ -9,7 +9,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from ...report import Series
-from ...report.charts.traces import Line, downsample, traces
+from ...report.charts.axes import Line, downsample, traces
 from ..requests import Here, Json, Name, RequestModel, body
 from ..run_folders import describe_run, list_runs, report_of
 

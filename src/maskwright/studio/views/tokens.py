@@ -7,9 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter
 from pydantic import Field
 
-from ...text.tokenizers.explain import explain, parse_words
-from ...text.tokenizers.notation import format_subwords
-from ...text.tokenizers.segmentation_trace import SegmentationTracer
+from ...text.tokenizers.explain import SegmentationTracer, explain, format_subwords, parse_words
 from ..requests import Here, Json, LongText, Name, RequestModel, ShortText, body
 
 router = APIRouter()

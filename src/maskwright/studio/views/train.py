@@ -14,11 +14,21 @@ from ...core import config, registry, storage
 from ...core.errors import InputError, RunError
 from ...tasks.spec import spec_of
 from ...train.finetuning.config import FinetuneConfig
-from ..forms import form_fields, given_settings, request_model
+from ..files import FILE_BYTES
 from ..model_registry import OWN, LoadedModel, Studio
-from ..requests import Here, Json, Name, RequestModel, ShortText, body, read_body
+from ..requests import (
+    Here,
+    Json,
+    Name,
+    RequestModel,
+    ShortText,
+    body,
+    form_fields,
+    given_settings,
+    read_body,
+    request_model,
+)
 from ..run_folders import describe_run, find_run
-from ..uploads import FILE_BYTES
 
 if TYPE_CHECKING:
     TaskName = str

@@ -7,11 +7,10 @@ from typing import Annotated
 from fastapi import APIRouter
 from pydantic import Field
 
-from ...inspect.differences import differences
-from ...inspect.one_word import one_word_changes
+from ...inspect.compare import differences
 from ...inspect.outputs import Output, output_of
 from ...inspect.reading import read
-from ...inspect.reasons import MAX_TOKENS, explain
+from ...inspect.reasons import MAX_TOKENS, explain, one_word_changes
 from ...tasks.tagging.task import Tagging
 from ...text.words import split_words
 from ..model_registry import Studio

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...core.config import check
-from ...core.options import TASK, option
+from ...core.config import TASK, check, option
 from ..rows.settings import LongTextSettings
 from ..spec import ModelKind, TaskSpec
 

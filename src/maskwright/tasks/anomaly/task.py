@@ -1,7 +1,7 @@
 """Anomaly detection: an autoencoder on frozen sentence features learns one class; a large error marks an outlier.
 
 The encoder is frozen, so the features of each text are computed once. Training uses only rows of the normal class;
-`models.autoencoder` computes the reconstruction error, and a text above a threshold is an anomaly. The threshold is
+`models.probes` computes the reconstruction error, and a text above a threshold is an anomaly. The threshold is
 tuned on dev examples after training: for the best F1 if they contain both classes, otherwise at a quantile of the
 normal ones. Rows used for tuning are scored with a threshold tuned on other rows (`rare.RareClass.thresholds`). With
 windows, each window has features and an error, and a text has the mean or maximum of its errors.
@@ -23,18 +23,16 @@ from torch import Tensor
 from ...core.errors import InputError, ModelFolderError, RowError, RowErrors
 from ...core.registry import unknown_name
 from ...data.batch import Batch
-from ...models.autoencoder import AutoencoderHead
+from ...models.probes import AutoencoderHead
 from ...objectives.outcome import LossSums
 from ...text.readers.tables import Row, Table, read_texts
 from ..base import Evaluation, Task
 from ..data import Baseline, TaskData
-from ..evaluation.rare import RareClass, choose_threshold, rare_metrics
-from ..evaluation.thresholds import Threshold, row_key
+from ..evaluation.rare import RareClass, Threshold, choose_threshold, rare_metrics, row_key
+from ..evaluation.rating import ScoredPredictions, mean, pr_auc
 from ..evaluation.unscored import Unscored
-from ..rows.examples import Examples
-from ..rows.forward import Forward, compute, stacked
-from ..rows.long_examples import LongExamples
-from ..rows.long_texts import LongTexts
+from ..rows.examples import Examples, Forward, compute, stacked
+from ..rows.long_examples import LongExamples, LongTexts
 from ..rows.sequence import SequenceTask, labeled
 
 if TYPE_CHECKING:
@@ -84,7 +82,7 @@ class Anomaly(SequenceTask):
 
     name: ClassVar[str] = "anomaly"
     report: ClassVar[str] = "maskwright.tasks.anomaly.report:AnomalyReport"
-    rating: ClassVar[str] = "maskwright.tasks.anomaly.rating:rate"
+    rating: ClassVar[str] = "maskwright.tasks.anomaly.task:rate"
     head = "anomaly"
     num_labels = 0  # the single output has no label
     problem_type = None
@@ -366,3 +364,15 @@ def _errors(model: Model, batch: Batch) -> Tensor:
     """float [sequences, 1]."""
     errors: Tensor = _head(model)(batch.labels[FEATURES]) if FEATURES in batch.labels else model.logits(batch)
     return errors
+
+
+# -- The main metric by row, to compare two models -------------------------------------------------------------------
+
+
+def rate(task: Anomaly, logits: Tensor, examples: Examples) -> ScoredPredictions:
+    """PR AUC if there are anomalies, otherwise explained variance."""
+    errors, is_rare, found = task.decide(logits, examples)
+    if not is_rare.any():
+        return ScoredPredictions("explained_variance", 1 - errors[:, None], mean)
+    parts = np.stack([is_rare, errors], axis=1).astype(np.float64)
+    return ScoredPredictions("pr_auc", parts, pr_auc, found == is_rare)

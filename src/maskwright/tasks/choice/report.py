@@ -14,8 +14,7 @@ from ..base import Evaluation
 from ..evaluation.errors import worst_errors
 from ..report import WORST, TaskReport
 from ..rows.examples import Examples
-from .examples import ChoiceExamples
-from .task import Choice
+from .task import Choice, ChoiceExamples
 
 RIGHT = 8  # correct predictions shown
 LONGEST = 160  # characters of a context in the table

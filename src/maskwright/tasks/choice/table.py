@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...core.display import shorten
+from ...core.util import shorten
 from ..table import TableRow, window_rows
 
 

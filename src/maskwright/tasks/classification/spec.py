@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ...core.config import check
-from ...core.options import TASK, option
+from ...core.config import TASK, check, option
 from ..rows.settings import PairOrderSettings
 from ..spec import ModelKind, TaskSpec
 

@@ -6,19 +6,183 @@ computed without running the models again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from ...core.errors import InputError
+from ...core.randomness import generator
 from ...core.registry import load
 from ..base import Task
 from ..rows.examples import Examples
 from .rating import ScoredPredictions, mean
-from .significance import Difference, McNemar, bootstrap_metric, bootstrap_scores, mcnemar, permutation_test
+
+# -- Significance tests for the difference between two models on the same rows ---------------------------------------
+#
+# All tests are paired. The bootstrap (Efron 1979; Berg-Kirkpatrick et al. 2012 for NLP) supports every metric and gives
+# an interval; the permutation test (Noreen 1989) supports every metric; McNemar's exact test (1947) compares right and
+# wrong predictions.
+
+
+RESAMPLES = 10_000
+CONFIDENCE = 0.95
+_INDICES_AT_ONCE = 1 << 20  # per block of samples, to limit memory
+
+Metric = Callable[[np.ndarray, np.ndarray], float]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Difference of a metric, first minus second.
+
+    difference: on the original rows; low, high: percentile interval at `confidence`; p_value: two-sided, probability of
+    a difference at least as large under the null hypothesis; num_rows, num_samples: numbers of rows and of bootstrap
+    samples.
+    """
+
+    difference: float
+    low: float
+    high: float
+    p_value: float
+    confidence: float
+    num_rows: int
+    num_samples: int
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether p is below 1 - confidence."""
+        return self.p_value < 1 - self.confidence
+
+
+@dataclass(frozen=True)
+class McNemar:
+    """only_first, only_second: rows that only one model predicts correctly; p_value: exact, two-sided."""
+
+    only_first: int
+    only_second: int
+    p_value: float
+
+
+def bootstrap_scores(
+    first: ArrayLike, second: ArrayLike, *, samples: int = RESAMPLES, confidence: float = CONFIDENCE, seed: int = 0
+) -> Difference:
+    """Compares two models by a score per row whose mean is the metric, such as 1 for correct, answer F1, or -error.
+
+    first, second: float [rows], the same rows in the same order. Raises InputError if they do not match.
+    """
+    a, b = _floats(first), _floats(second)
+    _check(len(a), [len(b)], samples, confidence)
+    gaps = a - b  # [rows]
+    drawn = [gaps[block].mean(axis=1) for block in _resamples(len(gaps), samples, seed)]
+    return _difference(float(gaps.mean()), np.concatenate(drawn), confidence, len(gaps))
+
+
+def bootstrap_metric(
+    metric: Metric,
+    gold: ArrayLike,
+    first: ArrayLike,
+    second: ArrayLike,
+    *,
+    samples: int = 1000,
+    confidence: float = CONFIDENCE,
+    seed: int = 0,
+) -> Difference:
+    """Compares two models by a metric over all rows, such as Matthews, F1 or Pearson.
+
+    metric: (gold, predicted) -> float, as in `tasks.evaluation.metrics`; gold, first, second: arrays with rows as the
+    first dimension. The metric is called twice per sample. Raises InputError if they do not match.
+    """
+    truth, a, b = np.asarray(gold), np.asarray(first), np.asarray(second)
+    _check(len(truth), [len(a), len(b)], samples, confidence)
+    drawn = [
+        metric(truth[rows], a[rows]) - metric(truth[rows], b[rows])
+        for block in _resamples(len(truth), samples, seed)
+        for rows in block
+    ]
+    return _difference(metric(truth, a) - metric(truth, b), np.asarray(drawn), confidence, len(truth))
+
+
+def permutation_test(
+    metric: Metric, gold: ArrayLike, first: ArrayLike, second: ArrayLike, *, samples: int = 1000, seed: int = 0
+) -> float:
+    """Two-sided p-value of a paired permutation test.
+
+    Each sample swaps the two predictions of each row with probability 0.5. Arguments and errors: see
+    `bootstrap_metric`.
+    """
+    truth, a, b = np.asarray(gold), np.asarray(first), np.asarray(second)
+    _check(len(truth), [len(a), len(b)], samples, CONFIDENCE)
+    observed = metric(truth, a) - metric(truth, b)
+    slack, num_extreme = 1e-12 * (1 + abs(observed)), 0
+    shape = (len(truth), *[1] * (a.ndim - 1))
+    for number in range(samples):
+        swapped = generator(seed, "permutation", number).random(len(truth)).reshape(shape) < 0.5
+        one, other = np.where(swapped, b, a), np.where(swapped, a, b)
+        num_extreme += abs(metric(truth, one) - metric(truth, other)) >= abs(observed) - slack
+    return (num_extreme + 1) / (samples + 1)
+
+
+def mcnemar(gold: ArrayLike, first: ArrayLike, second: ArrayLike) -> McNemar:
+    """McNemar's exact test: a binomial test on the rows that only one model predicts correctly.
+
+    gold, first, second: labels [rows]. The p-value is 1 if there are no such rows. Raises InputError if lengths differ.
+    """
+    from scipy.stats import binomtest
+
+    truth, a, b = np.asarray(gold), np.asarray(first), np.asarray(second)
+    _check(len(truth), [len(a), len(b)], 1, CONFIDENCE)
+    only_first = int(((a == truth) & (b != truth)).sum())
+    only_second = int(((a != truth) & (b == truth)).sum())
+    discordant = only_first + only_second
+    p_value = float(binomtest(only_first, discordant, 0.5).pvalue) if discordant else 1.0
+    return McNemar(only_first, only_second, p_value)
+
+
+def _floats(scores: ArrayLike) -> np.ndarray:
+    values = np.asarray(scores, dtype=np.float64)
+    if values.ndim != 1 or not np.isfinite(values).all():
+        raise InputError("Scores to compare must be one finite number for each row.")
+    return values
+
+
+def _check(num_rows: int, others: list[int], samples: int, confidence: float) -> None:
+    if any(count != num_rows for count in others):
+        counts = ", ".join(f"{count:,}" for count in [num_rows, *others])
+        raise InputError(f"Two models are compared on the same rows, but the numbers of rows differ: {counts}.")
+    if num_rows == 0:
+        raise InputError("There are no rows to compare two models on.")
+    if samples < 1:
+        raise InputError(f"At least one bootstrap sample is needed, not {samples}.")
+    if not 0 < confidence < 1:
+        raise InputError(f"The confidence must lie between 0 and 1, not {confidence:g}.")
+
+
+def _resamples(num_rows: int, samples: int, seed: int) -> Iterator[np.ndarray]:
+    """Row numbers drawn with replacement, in blocks int64 [samples, rows]. A sample depends only on its number."""
+    at_once = max(1, _INDICES_AT_ONCE // num_rows)
+    for start in range(0, samples, at_once):
+        numbers = range(start, min(start + at_once, samples))
+        yield np.stack([generator(seed, "bootstrap", number).integers(num_rows, size=num_rows) for number in numbers])
+
+
+def _difference(observed: float, drawn: np.ndarray, confidence: float, num_rows: int) -> Difference:
+    """Interval and p-value from the differences of the samples, float [samples].
+
+    Under the null hypothesis the samples are distributed around 0 as they are around the observed difference, so p is
+    the fraction of samples at least as far from `observed` as `observed` is from 0. The observed rows count as one
+    sample.
+    """
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(drawn, [tail, 1 - tail])
+    slack = 1e-12 * (1 + abs(observed))  # sums in another order
+    num_extreme = int((np.abs(drawn - observed) >= abs(observed) - slack).sum())
+    p_value = (num_extreme + 1) / (len(drawn) + 1)
+    return Difference(observed, float(low), float(high), p_value, confidence, num_rows, len(drawn))
+
 
 SAMPLES = 2000  # for metrics that are not a mean over rows
 

@@ -6,28 +6,140 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from ...report import (
     Block,
+    Chart,
     Command,
     Confusion,
+    Curves,
+    Facts,
     Figure,
+    Histogram,
     KeyFigures,
     NextSteps,
     Paragraph,
     Report,
     RunMetadata,
+    Section,
+    Series,
     Table,
     WorstError,
     WorstErrors,
     write_report,
 )
+from ...report.numbers import percent
 from ..base import Evaluation, Task
 from ..rows.contents import readers_of
 from ..rows.examples import Examples
+from .calibration import (
+    Decisions,
+    RiskCoverage,
+    Temperature,
+    calibration_errors,
+    out_of_fold_probabilities,
+    probabilities,
+    risk_coverage,
+)
 from .errors import worst_errors
-from .trust_report import trust_blocks
+
+# -- Report blocks for calibration and selective prediction ----------------------------------------------------------
+
+
+BINS = 15
+RISKS = (0.01, 0.02, 0.05, 0.1)
+_POINTS = 400  # per curve
+
+
+def trust_blocks(decisions: Decisions, temperature: Temperature | None, *, abstains: bool = True) -> list[Block]:
+    """Reliability diagram, confidence histogram, risk-coverage curve. Empty if there are no decisions.
+
+    abstains: whether `predict --min-confidence` supports the task.
+    """
+    if not len(decisions):
+        return []
+    shares = out_of_fold_probabilities(decisions, temperature)
+    raw = probabilities(decisions.logits)
+    lines = [_reliability("as trained" if temperature else "this model", decisions.gold, raw)]
+    if temperature is not None:
+        lines.append(_reliability("calibrated", decisions.gold, shares))
+    lines.append(Series("perfect", [0.0, 1.0], [0.0, 1.0], smooth=False))
+    curve = curve_of(decisions, temperature)
+    charts = [
+        Chart(
+            "Accuracy by confidence", lines, x_label="confidence", unit="percent",
+            note="Above the diagonal the model is underconfident, below it overconfident.",
+        ),
+        _risk_chart(curve),
+    ]  # fmt: skip
+    counts, edges = np.histogram(shares.max(axis=1), bins=BINS, range=(0.0, 1.0))
+    confidences = Histogram(
+        edges.tolist(), counts.tolist(), title="Confidence", x_label="confidence", y_label="decisions"
+    )
+    facts = Facts(_facts(decisions, raw, shares, temperature), title="Calibration")
+    return [Section("Trust", [facts, Curves(charts, title=""), confidences, _risk_table(curve, abstains)])]
+
+
+def curve_of(decisions: Decisions, temperature: Temperature | None) -> RiskCoverage:
+    """The risk-coverage curve over the calibrated probabilities of the model."""
+    shares = probabilities(decisions.logits, 1.0 if temperature is None else temperature.value)
+    answered = decisions.answered
+    return risk_coverage(shares[np.arange(len(shares)), answered], answered == decisions.gold)
+
+
+def _facts(
+    decisions: Decisions, raw: np.ndarray, shares: np.ndarray, temperature: Temperature | None
+) -> dict[str, str | tuple[str, str]]:
+    before = calibration_errors(decisions.gold, raw)
+    if temperature is None:
+        return {
+            "calibration error": (f"{before['ece']:.4f}", "expected, 15 bins of equal width"),
+            "with bins of equal size": f"{before['ece_equal_mass']:.4f}",
+        }
+    after = calibration_errors(decisions.gold, shares)
+    own = not temperature.seen.isdisjoint(decisions.keys)
+    how = "each half at the temperature of the other half" if own else "on rows that it was not fitted on"
+    return {
+        "temperature": f"{temperature.value:.3f}",
+        "calibration error as trained": f"{before['ece']:.4f}",
+        "calibration error with it": (f"{after['ece']:.4f}", how),
+        "with bins of equal size": f"{before['ece_equal_mass']:.4f}, then {after['ece_equal_mass']:.4f}",
+    }
+
+
+def _reliability(name: str, gold: np.ndarray, shares: np.ndarray) -> Series:
+    """Mean confidence and accuracy of each non-empty bin."""
+    confidence, right = shares.max(axis=1), shares.argmax(axis=1) == gold
+    place = np.minimum((confidence * BINS).astype(int), BINS - 1)
+    counts = np.bincount(place, minlength=BINS)
+    held = counts > 0
+    x = np.bincount(place, weights=confidence, minlength=BINS)[held] / counts[held]
+    y = np.bincount(place, weights=right, minlength=BINS)[held] / counts[held]
+    return Series(name, x.tolist(), y.tolist(), smooth=False)
+
+
+def _risk_chart(curve: RiskCoverage) -> Chart:
+    chosen = np.unique(np.linspace(0, len(curve.coverage) - 1, _POINTS).round().astype(int))
+    line = Series("wrong predictions", curve.coverage[chosen].tolist(), curve.risk[chosen].tolist(), smooth=False)
+    note = f"Area under the curve (AURC) {curve.aurc:.4f}; {curve.best_aurc:.4f} for an ideal ranking."
+    return Chart("Risk by coverage", [line], x_label="coverage", unit="percent", note=note)
+
+
+def _risk_table(curve: RiskCoverage, abstains: bool) -> Table:
+    rows = []
+    for risk in RISKS:
+        found = curve.at_risk(risk)
+        least = found["min_confidence"]
+        rows.append((percent(risk), percent(found["coverage"] or 0.0), "–" if least is None else f"{least:.4f}"))
+    return Table(
+        ("maximum risk", "coverage", "--min-confidence" if abstains else "minimum confidence"),
+        rows,
+        title="Selective prediction",
+        note="Thresholds selected on these rows; expect a slightly higher risk on other rows.",
+    )
+
 
 WORST = 12
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...report import Command
-from ..rows.target_report import TargetReport
+from ..rows.targets import TargetReport
 from .task import Generation
 
 

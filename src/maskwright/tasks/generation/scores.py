@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...core.errors import MissingExtraError
-from ...core.plural import plural
 from ...core.progress import warn
+from ...core.util import plural
 from ...text.word_boundaries import words_and_numbers
 
 NAMES = ("rouge1", "rouge2", "rougeL")  # unigrams, bigrams, longest common subsequence

@@ -19,13 +19,13 @@ from torch import Tensor
 from ...core.errors import InputError, MissingExtraError, ModelFolderError
 from ...core.progress import warn
 from ...data.batch import Batch
-from ...models.decoding.choice import decoder_of
+from ...models.build import with_tokenizer
+from ...models.decoding.causal import decoder_of
 from ...models.decoding.rules import Rules
 from ...models.decoding.search import grow
 from ...models.model import tokenizer_of
-from ...models.vocabulary_growth import with_tokenizer
 from ...objectives.outcome import LossSums
-from ...text.readers.pairs import read_pairs
+from ...text.readers.parallel import read_pairs
 from ...text.readers.tables import Row, Table
 from ...text.tokenizers.encoding import TextCounts
 from ..base import Evaluation

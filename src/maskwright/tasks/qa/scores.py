@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...text.readers.squad import Question
-from ..evaluation.thresholds import row_key
-from .spans import AnswerCandidates
+from ..evaluation.rare import row_key
+from .windows import AnswerCandidates
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")

@@ -17,10 +17,11 @@ from ...models.model import Model
 from ...text.formats.cells import number_error
 from ...text.readers.tables import Row, Table, read_table
 from ..evaluation import metrics as scores
+from ..evaluation.rating import ScoredPredictions
 from ..evaluation.unscored import Unscored
 from ..rows.examples import Examples
-from ..rows.long_texts import LongTexts
-from ..rows.sequence import SequenceTask
+from ..rows.long_examples import LongTexts
+from ..rows.sequence import SequenceTask, labeled
 from ..rows.settings import as_range
 
 
@@ -33,7 +34,7 @@ class Regression(SequenceTask):
 
     name: ClassVar[str] = "regression"
     report: ClassVar[str] = "maskwright.tasks.regression.report:RegressionReport"
-    rating: ClassVar[str] = "maskwright.tasks.regression.rating:rate"
+    rating: ClassVar[str] = "maskwright.tasks.regression.task:rate"
     head = "regression"
     main_metric = "pearson"
 
@@ -184,3 +185,12 @@ def stored_range(facts: Mapping[str, Any]) -> tuple[float, float] | None:
         return as_range(facts.get("score_range"))
     except ConfigError as error:
         raise ModelFolderError(f"The model's maskwright.json has an invalid score range: {error}") from None
+
+
+# -- The main metric by row, to compare two models -------------------------------------------------------------------
+
+
+def rate(task: Regression, logits: Tensor, examples: Examples) -> ScoredPredictions:
+    """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
+    parts = np.stack([labeled(examples).numpy(), logits.squeeze(-1).numpy()], axis=1).astype(np.float64)
+    return ScoredPredictions("pearson", parts, lambda both: scores.pearson(both[:, 0], both[:, 1]))

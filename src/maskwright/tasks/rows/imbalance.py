@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...core.plural import plural
+from ...core.util import plural
 
 RARE_SHARE = 0.1
 RARE_PART = 0.5  # of an even share: with 77 classes of one size none is rare

@@ -13,16 +13,14 @@ import torch
 from torch import Tensor
 
 from ...core.errors import InputError, RowError, RowErrors
-from ...core.plural import plural
+from ...core.util import plural
 from ...data.batch import Batch
 from ...objectives.outcome import LossSums
 from ...text.readers.tables import Row
 from ...text.tokenizers.encoding import TextCounts
 from ..base import Evaluation, Task
-from .examples import Examples, tokenize_rows
-from .forward import stacked
-from .long_examples import LongExamples, rows_both_ways, window_notes, window_rows
-from .long_texts import LongTexts
+from .examples import Examples, stacked, tokenize_rows
+from .long_examples import LongExamples, LongTexts, rows_both_ways, window_notes, window_rows
 
 if TYPE_CHECKING:
     from ...models.model import Model

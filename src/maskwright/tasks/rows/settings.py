@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ...core.config import check
-from ...core.options import LONG_TEXTS, TASK, option
+from ...core.config import LONG_TEXTS, TASK, check, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +29,7 @@ class LongTextSettings:
     )
 
     def __post_init__(self) -> None:
-        from .long_texts import LongTexts
+        from .long_examples import LongTexts
 
         LongTexts.of(self.long, self.stride, self.pool, self.max_windows)
 
@@ -42,7 +41,7 @@ class PairOrderSettings(LongTextSettings):
     both_orders: bool = option(False, "Read each pair as A B and as B A and pool their logits.", panel=TASK)
 
     def __post_init__(self) -> None:
-        from .long_texts import LongTexts
+        from .long_examples import LongTexts
 
         LongTexts.of(self.long, self.stride, self.pool, self.max_windows, self.both_orders)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...models.vocabulary_growth import with_tokenizer
+from ...models.build import with_tokenizer
 
 if TYPE_CHECKING:
     from ...models.model import Model

@@ -9,8 +9,7 @@ from ..base import Evaluation
 from ..report import WORST, TaskReport
 from ..rows.examples import Examples
 from ..rows.long_examples import LongExamples
-from .rows import PairExamples
-from .task import Similarity
+from .task import PairExamples, Similarity
 
 
 class SimilarityReport(TaskReport[Similarity]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...core.options import TASK, option
+from ...core.config import TASK, option
 from ..spec import ModelKind, TaskSpec
 
 

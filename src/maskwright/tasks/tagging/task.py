@@ -7,20 +7,21 @@ logits are float32 [words, labels] over all sentences, concatenated; the largest
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ...core.errors import InputError, ModelFolderError, RowError, RowErrors
-from ...core.plural import plural
 from ...core.registry import unknown_name
+from ...core.util import plural
 from ...data.batch import Batch
 from ...models.heads import TokenCrfHead, require
 from ...models.probes import TokenProbe
@@ -35,10 +36,10 @@ from ..data import Baseline, TaskData
 from ..evaluation import metrics as scores
 from ..evaluation.calibration import Decisions, Temperature, calibration_errors, out_of_fold_probabilities, row_keys
 from ..evaluation.ensemble import mean_probabilities
+from ..evaluation.rating import ScoredPredictions, f1, share
 from ..evaluation.unscored import Unscored, named
-from ..rows.examples import Examples, as_logits
-from ..rows.forward import Forward, TokenLogits
-from .baseline import most_frequent_tags
+from ..rows.examples import Examples, Forward, TokenLogits, as_logits
+from ..table import TableRow
 from .examples import IGNORED, GoldTags, TaggedExamples, entities_of, window_sentences
 from .schemes import (
     OUTSIDE,
@@ -57,6 +58,41 @@ if TYPE_CHECKING:
     from ...models.model import Model
     from ...text.tokenizers.tokenizer import Tokenizer
 
+# -- The most-frequent-tag baseline ----------------------------------------------------------------------------------
+
+
+def most_frequent_tags(
+    train: Sequence[Sentence], train_tags: Sequence[Sequence[str]], dev: Sequence[Sentence]
+) -> list[list[str]]:
+    """Returns the most frequent training tag of each dev word; unknown words get the most frequent tag overall."""
+    seen: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    every: Counter[str] = Counter()
+    for row, tags in zip(train, train_tags, strict=True):
+        for word, tag in zip(row.words, tags, strict=True):
+            if tag != MISSING:
+                seen[word][tag] += 1
+                every[tag] += 1
+    usual = {word: counts.most_common(1)[0][0] for word, counts in seen.items()}
+    most_frequent = every.most_common(1)[0][0]
+    return [[usual.get(word, most_frequent) for word in row.words] for row in dev]
+
+
+# -- Predictions of token classification as rows of a table ----------------------------------------------------------
+
+
+def word_rows(answer: Mapping[str, Any], written: str = "") -> list[TableRow]:
+    """Returns one row per entity, or per word if the tags have no scheme, after a first one for the text."""
+    if "entities" not in answer:
+        each = zip(answer["tokens"], answer["tags"], answer["scores"], strict=True)
+        return [TableRow("", "", None), *(TableRow(word, tag, score) for word, tag, score in each)]
+    return [
+        TableRow("", "" if answer["entities"] else "-", None),
+        *(
+            TableRow(f"{one['start']}-{one['end']} {one['text']}", one["type"], one["score"])
+            for one in answer["entities"]
+        ),
+    ]
+
 
 class Tagging(Task):
     """Token classification.
@@ -67,9 +103,9 @@ class Tagging(Task):
     """
 
     name: ClassVar[str] = "tagging"
-    table = "maskwright.tasks.tagging.table:word_rows"
+    table = "maskwright.tasks.tagging.task:word_rows"
     report: ClassVar[str] = "maskwright.tasks.tagging.report:TaggingReport"
-    rating: ClassVar[str] = "maskwright.tasks.tagging.rating:rate"
+    rating: ClassVar[str] = "maskwright.tasks.tagging.task:rate"
     problem_type = None
 
     def __init__(
@@ -543,3 +579,24 @@ class Tagging(Task):
 
 def _by_sentence(names: list[str], examples: TaggedExamples) -> list[list[str]]:
     return [names[start:end] for start, end in pairwise(examples.starts.tolist())]
+
+
+# -- The main metric by row, to compare two models -------------------------------------------------------------------
+
+
+def rate(task: Tagging, logits: Tensor, examples: Examples) -> ScoredPredictions:
+    """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
+    assert isinstance(examples, TaggedExamples)
+    gold, found = task.gold_of(examples), task.tags_of(logits, examples)
+    pairs = [[pair for pair in zip(*row, strict=True) if pair[0] != MISSING] for row in zip(gold, found, strict=True)]
+    right = np.array([all(one == other for one, other in row) for row in pairs])
+    if task.scheme is None:
+        counts = [[sum(one == other for one, other in row), len(row)] for row in pairs]
+        return ScoredPredictions("accuracy", np.array(counts, dtype=np.float64), share, right)
+    return ScoredPredictions("entity_f1", np.array(_entity_counts(gold, found), dtype=np.float64), f1, right)
+
+
+def _entity_counts(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> list[list[int]]:
+    """Number of gold, predicted and correct entities of each sentence."""
+    rows = [agreement([truth], [guess], spans)[""] for truth, guess in zip(gold, found, strict=True)]
+    return [[row.gold, row.found, row.both] for row in rows]

@@ -20,8 +20,7 @@ from ...models.encoder_decoder import EncoderDecoder
 from ...models.model import Model
 from ...text.tokenizers.encoding import TextCounts
 from ...text.tokenizers.tokenizer import Tokenizer
-from .examples import source_ids, target_ids
-from .task import Translation
+from .task import Translation, source_ids, target_ids
 
 Group = tuple[str, list[int]]  # a word and the positions of its subword tokens
 NO_ATTENTION = (

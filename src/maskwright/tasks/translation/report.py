@@ -8,7 +8,7 @@ from typing import Any
 
 from ...models.model import Model
 from ...report import AlignmentMap, Block, Command, Section
-from ..rows.target_report import TargetReport
+from ..rows.targets import TargetReport
 from .alignments import Aligned, alignments, attends
 from .task import Translation
 

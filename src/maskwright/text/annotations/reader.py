@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...core.errors import InputError, RowError
-from ...core.plural import plural
 from ...core.progress import note
+from ...core.util import plural
 from ..formats.cells import LABEL_SEPARATOR
 from ..formats.records import Record
 from ..words import Span, split_words

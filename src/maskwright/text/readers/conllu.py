@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, chain, pairwise
 
 from ...core.errors import InputError, RowError
-from ...core.plural import plural
+from ...core.util import plural
 from ..formats.cells import read_text
 from ..formats.files import Line
 from ..words import Span

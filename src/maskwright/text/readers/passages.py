@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ...core.errors import RowError
 from ..formats.files import file_format, read_source_lines
-from ..sentences import sentence_spans
+from ..words import sentence_spans
 from .corpus import CorpusFacts, row_texts
 
 if TYPE_CHECKING:

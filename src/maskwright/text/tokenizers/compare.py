@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ...core import registry
 from ...core.errors import ConfigError, InputError
-from .notation import bare
+from .explain import bare
 from .tokenizer import Tokenizer
 from .trainers.pipelines import normalizer, punctuation_splitter
 from .trainers.words import count_words

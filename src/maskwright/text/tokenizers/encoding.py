@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from ...core.errors import InputError
-from ...core.plural import plural
+from ...core.util import plural
 
 TRUNCATIONS = ("longest_first", "only_first", "only_second")
 

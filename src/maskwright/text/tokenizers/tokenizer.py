@@ -69,7 +69,7 @@ class Tokenizer(Vocabulary):
 
         Raises as `text.readers.corpus.read_documents`, and RowErrors for bad rows unless `skip_bad_rows`.
         """
-        from .trainers.texts import read_texts
+        from .trainers.words import read_texts
 
         skipped: dict[str, int] = {}
         tokenizer = cls.train_from_iterator(read_texts(files, skip_bad_rows, skipped), kind, vocab_size, **options)

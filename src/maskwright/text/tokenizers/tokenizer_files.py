@@ -3,7 +3,7 @@
 A `vocab.txt` is loaded with the pipeline of BERT's published fast tokenizer (Devlin et al. 2019): clean, lowercase,
 split at spaces and punctuation, longest match first. `do_lower_case` of a sentence-transformers folder lower-cases
 before the normalizer of a tokenizer that does not do so. `vocab.json` with `merges.txt`: see
-`text.tokenizers.merges_files`; with `source.spm` and `target.spm`: see `text.tokenizers.marian_files`.
+`text.tokenizers.merges_files`; with `source.spm` and `target.spm`: see `text.tokenizers.marian`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from ...core import storage
 from ...core.errors import CorruptFileError, MaskwrightError, MissingFileError, ModelFolderError
-from ...core.sealed import MODEL_CONFIG, RECORD, fix_for, verify_sealed
+from ...core.storage import MODEL_CONFIG, RECORD, fix_for, verify_sealed
 from .check import check_tokenizer, is_panic
-from .marian import MarianBackend
-from .marian_files import SOURCE, TARGET, TARGET_VOCABULARY, marian_backend, marian_files
+from .marian import SOURCE, TARGET, TARGET_VOCABULARY, MarianBackend, marian_backend, marian_files
 from .merges_files import MERGES, PAIRS, byte_level_backend, set_roberta_special_tokens
-from .sentencepiece_files import NAMES as SENTENCEPIECE
-from .sentencepiece_files import sentencepiece_backend
+from .sentencepiece import NAMES as SENTENCEPIECE
+from .sentencepiece import sentencepiece_backend
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend

@@ -6,9 +6,19 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...core.config import check, check_above_zero, check_at_least, check_below_one, check_not_negative, fit_types
+from ...core.config import (
+    DATA,
+    NETWORK,
+    OBJECTIVE,
+    check,
+    check_above_zero,
+    check_at_least,
+    check_below_one,
+    check_not_negative,
+    fit_types,
+    option,
+)
 from ...core.errors import ConfigError
-from ...core.options import DATA, NETWORK, OBJECTIVE, option
 from ...hub.published import absolute_name
 from .. import settings
 from ..finetuning.config import DEFAULT_TASK, FinetuneConfig

@@ -20,8 +20,7 @@ from ...inference.engine.engine import Engine
 from ...models.config import ModelConfig
 from ...models.model import Model, tokenizer_of
 from ...objectives.distillation import MaskedDistillation
-from ...objectives.masked import MaskedLanguageModeling
-from ...objectives.masking import MaskedRecipe
+from ...objectives.masked import MaskedLanguageModeling, MaskedRecipe
 from ...tasks.data import TaskData
 from ...tasks.of_model import task_of_model
 from ...tasks.rows.examples import packed_batches
@@ -34,9 +33,8 @@ from ..pretraining.job import HeldOut
 from ..pretraining.pretrain import PretrainingSetup
 from ..run import RunFolder
 from .config import DistillConfig
-from .job import RowsDistillation, TextDistillation, weights_digest
 from .measure import StudentEvaluation
-from .student import Student, make_student, student_config
+from .student import RowsDistillation, Student, TextDistillation, make_student, student_config, weights_digest
 
 PRACTICE_STEPS = 8  # of training batches, for the importance of heads
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import io
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
 from ...core.errors import ConfigError, as_user_error
 from ...core.memory import map_large_blocks
-from ...core.plural import plural
-from ...core.processes import Launch, launch_of
+from ...core.program import Launch, launch_of
 from ...core.progress import be_silent, note
-from .failure import peer_error
-from .group import FAILED_SECONDS, Group, ProcessGroup
+from ...core.util import plural
+from .group import FAILED_SECONDS, ConnectError, Group, ProcessGroup
+from .watch import peer_error
 
 _joined: ProcessGroup | None = None
 
@@ -101,3 +105,32 @@ def _check_single(launch: Launch, output: Path) -> None:
         raise ConfigError(
             "torchrun started a single process: pass --nproc-per-node N before -m, or run maskwright without torchrun."
         )
+
+
+# -- Runs a command as one of several processes: one message for all, and one output ---------------------------------
+
+
+def run_member(launch: Launch, command: Callable[[], int], *, debug: bool) -> NoReturn:
+    """Run `command`, which returns its exit code, and exit. Standard output is that of the first process.
+
+    debug: print the traceback of an error. The process ends without Python's clean-up, which could wait for threads of
+    a broken connection.
+    """
+    if launch.rank:
+        sys.stdout = io.StringIO()
+    group = None
+    try:
+        with member(launch) as group:
+            code = command()
+    except KeyboardInterrupt:  # of a signal, or by the watch while another error was handled
+        code = 130 if group is None or group.watch.failure is None else group.watch.failure.code
+    except Exception as error:
+        known = as_user_error(error)
+        code = 1 if known is None else known.exit_code
+        if debug:
+            traceback.print_exc()
+        if isinstance(error, ConnectError):
+            print(f"error: {error}", file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

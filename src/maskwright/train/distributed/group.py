@@ -8,21 +8,99 @@ are JSON; nothing is pickled.
 from __future__ import annotations
 
 import json
+import os
+import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 
-from ...core.errors import RunError
-from ...core.processes import Launch
+from ...core.config import differences
+from ...core.errors import ConfigError, RunError
+from ...core.program import Launch
 from ...data.deal import deal, deal_equally_many, everything
-from .collectives import connect, open_collectives
-from .failure import Failure, FailureRecord, peer_error
-from .watch import Watch
+from .watch import Failure, FailureRecord, Watch, peer_error
+
+# -- Connections between processes: the store where they meet, and the collectives of torch.distributed --------------
+
+
+MEET_SECONDS = 60  # for all processes to start
+# Of one collective. The watch ends a process that hangs much earlier; a first process that saves may take long.
+COLLECTIVE_LIMIT = timedelta(days=7)
+
+
+class ConnectError(RunError):
+    """The processes cannot reach each other, so each prints its own message."""
+
+
+def connect(launch: Launch, *, serve: bool = True) -> dist.Store:
+    """A new connection to the store of the job. serve: let the first process serve it, unless the launcher does.
+
+    Raises ConnectError when the address is in use, or cannot be reached.
+    """
+    is_server = serve and launch.rank == 0 and not launch.has_store
+    place = f"{launch.host}:{launch.port}"
+    try:
+        store = dist.TCPStore(
+            launch.host,
+            launch.port,
+            launch.world,
+            is_master=is_server,
+            timeout=timedelta(seconds=MEET_SECONDS),
+            wait_for_workers=False,
+            multi_tenant=False,
+        )
+    except (RuntimeError, ValueError) as error:
+        if "EADDRINUSE" in str(error) or "in use" in str(error):
+            raise ConnectError(
+                f"Port {launch.port} is in use by another program: choose another one (MASTER_PORT, or --master-port "
+                "of torchrun)."
+            ) from None
+        raise ConnectError(
+            f"{launch} cannot reach the first process at {place} within {MEET_SECONDS} seconds: check that all "
+            "processes started, and that no other program uses the port."
+        ) from None
+    return dist.PrefixStore(f"maskwright/{launch.world}/{launch.attempt}", store)
+
+
+def open_collectives(launch: Launch, store: dist.Store, device: torch.device) -> None:
+    """Open the collectives of all processes: gloo for tensors on the CPU, and NCCL on GPUs."""
+    backend = "gloo"
+    if device.type == "cuda":
+        if launch.local_rank >= torch.cuda.device_count():
+            raise RunError(
+                f"{launch} has no GPU: this machine has {torch.cuda.device_count()} for {launch.local_world} "
+                "processes. Start one process per GPU, or use --device cpu."
+            )
+        torch.cuda.set_device(launch.local_rank)
+        backend = "cpu:gloo,cuda:nccl"
+    try:
+        with _loopback(launch):
+            dist.init_process_group(
+                backend, store=store, rank=launch.rank, world_size=launch.world, timeout=COLLECTIVE_LIMIT
+            )
+    except RuntimeError as error:
+        raise RunError(f"{launch} cannot connect to the others ({str(error).splitlines()[0]}).") from None
+
+
+@contextmanager
+def _loopback(launch: Launch) -> Iterator[None]:
+    """On one machine, let gloo listen on the loopback interface only, unless the environment names another one."""
+    name = "GLOO_SOCKET_IFNAME"
+    if not launch.is_one_machine or name in os.environ or not sys.platform.startswith("linux"):
+        yield
+        return
+    os.environ[name] = "lo"
+    try:
+        yield
+    finally:
+        del os.environ[name]
+
 
 Made = TypeVar("Made")
 SLOT_BYTES = 1020  # of a value that one collective gathers
@@ -238,3 +316,59 @@ class ProcessGroup(Group):
         """Wait until this process is ended by the failure of another one, which is certain."""
         failure = self.watch.find_failure(SETTLE_SECONDS * 4)
         raise peer_error(failure) if failure is not None else RunError("Another process failed without a message.")
+
+
+# -- Checks that all processes have the same versions, settings and data, before they compute ------------------------
+
+
+def check_same(group: Group, what: str, facts: dict[str, Any]) -> None:
+    """Raise ConfigError in the first process whose facts differ from those of process 0; end the others.
+
+    what: the facts in words, for the message.
+    """
+    if not isinstance(group, ProcessGroup):
+        return
+    found = group.exchange(facts)
+    differing = [rank for rank, other in enumerate(found) if other != found[0]]
+    if not differing:
+        return
+    if group.rank != differing[0]:
+        group.await_failure()
+    changes = "; ".join(differences(found[0], json.loads(json.dumps(facts))))
+    raise ConfigError(
+        f"The {what} differ from those of process 0: {changes}. Start all processes with the same command, files and "
+        "versions."
+    )
+
+
+# -- Gives all processes the weights and the optimizer state of the first one ----------------------------------------
+
+
+def share_weights(group: Group, model: nn.Module) -> None:
+    """Overwrite weights and buffers by those of the first process, which has read the checkpoint."""
+    if group.world > 1:
+        group.broadcast([*model.parameters(), *model.buffers()])
+
+
+def share_moments(group: Group, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Overwrite the optimizer state by that of the first process."""
+    if group.world == 1:
+        return
+    named = {name: one for name, one in model.named_parameters() if one.requires_grad}
+
+    def describe() -> list[tuple[str, str, list[int]]]:
+        return [
+            (name, moment, list(value.shape))
+            for name, parameter in named.items()
+            for moment, value in optimizer.state.get(parameter, {}).items()
+        ]
+
+    tensors = []
+    found: list[Any] = group.from_main(describe)
+    for name, moment, shape in found:
+        state = optimizer.state[named[name]]
+        if moment not in state:
+            device = torch.device("cpu") if moment == "step" else named[name].device
+            state[moment] = torch.zeros(shape, dtype=torch.float32, device=device)
+        tensors.append(state[moment])
+    group.broadcast(tensors)

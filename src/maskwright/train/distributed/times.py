@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ...core.memory import peak_memory
-from ...core.plural import plural
+from ...core.util import plural
 from .group import Group
 
 KINDS = ("data", "compute", "communication")

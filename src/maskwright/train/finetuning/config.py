@@ -7,9 +7,23 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ...core import registry
-from ...core.config import check, check_above_zero, check_at_least, check_name, check_not_negative, fit_types
+from ...core.config import (
+    LONG_TEXTS,
+    NETWORK,
+    OPTIMIZATION,
+    TASK,
+    check,
+    check_above_zero,
+    check_at_least,
+    check_name,
+    check_not_negative,
+    fill_defaults,
+    fit_types,
+    misplaced,
+    option,
+    settings_of,
+)
 from ...core.errors import ConfigError
-from ...core.options import LONG_TEXTS, NETWORK, OPTIMIZATION, TASK, fill_defaults, misplaced, option, settings_of
 from ...hub.published import ENGLISH, absolute_name
 from ...hub.recommended import recommended_lr
 from ...models.lora_config import LoraConfig

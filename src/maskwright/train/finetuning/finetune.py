@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,16 +11,18 @@ import torch
 
 from ...core import registry
 from ...core.errors import InputError, RowErrors
-from ...core.plural import plural
 from ...core.progress import note, warn
+from ...core.util import plural
 from ...hub.adapters import attach_adapter
 from ...hub.download import find_folder
 from ...hub.folders import LoadReport, load_model, merged, save_model
 from ...inference.ready import compute_in
 from ...models.build import build
+from ...models.config import ModelConfig
 from ...models.device import DTYPES, resolve_device, resolve_precision
 from ...models.encoder_decoder import EncoderDecoder
 from ...models.model import Model, SentenceSettings, tokenizer_of
+from ...models.presets import preset, special_token_settings
 from ...tasks.base import Evaluation, Task
 from ...tasks.rows.examples import Examples
 from ...tasks.spec import spec_of
@@ -33,12 +35,44 @@ from ..loop import LoopSettings, train
 from ..run import RunFolder, RunResult, is_recorded_without, open_run_of
 from ..schedules import Schedule
 from .config import DEFAULT_EPOCHS, DEFAULT_LR, FinetuneConfig, epochs_for
-from .from_scratch import network_from_scratch
-from .held_out_examples import held_out_examples
 from .job import DiskBestModelSaver, FinetuneJob, MemoryBestModelSaver, WeightAverager
 from .report import write_finetune_report
-from .run_data import LabeledData, RunData, read_data
+from .run_data import LabeledData, RunData, held_out_examples, read_data
 from .seeds import SeedResult, SeedRunner, best_weights, statistics
+
+# -- The model configuration of a task trained from scratch: a preset with the vocabularies of its tokenizers --------
+
+
+def network_from_scratch(
+    name: str, changes: Mapping[str, Any], tokenizer: Tokenizer, target: Tokenizer | None
+) -> ModelConfig:
+    """Preset `name` with these vocabularies and the changes of a recipe.
+
+    target: the tokenizer of the target side, None if both sides share one. Decoders get the ids that start and end a
+    text; character-level networks the id of the space. Raises InputError for unsuitable tokenizers.
+    """
+    published = preset(name)
+    own: dict[str, Any] = {"vocab_size": tokenizer.vocab_size, "pad_token_id": tokenizer.pad_id or 0}
+    if published.num_decoder_layers:
+        written = target or tokenizer
+        own["decoder_vocab_size"] = None if target is None else target.vocab_size
+        own |= special_token_settings(published, written)
+    elif target is not None:
+        raise InputError(f"Preset {name} has no decoder: remove --target-tokenizer.")
+    if published.character_width or changes.get("character_width"):
+        own["space_token_id"] = _space_of(tokenizer, name)
+    return preset(name, **{**own, **changes})
+
+
+def _space_of(tokenizer: Tokenizer, name: str) -> int:
+    """The id of the space; the ids of characters follow it."""
+    space = tokenizer.token_to_id(" ")
+    if tokenizer.word_markers.words != "space" or space is None:
+        raise InputError(
+            f"Preset {name} has character-level embeddings and needs a character tokenizer: train one with "
+            "maskwright tokenizer train --kind char."
+        )
+    return space
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...core.errors import InputError
-from ...core.sealed import is_model_folder
+from ...core.storage import is_model_folder
 from ...hub.folders import load_model
 from ...models.adapters import load_trained_state, trained_state
 from ...models.model import Model

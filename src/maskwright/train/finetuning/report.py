@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.options import command_line
+from ...core.config import command_line
 from ...report import (
     Block,
     Chart,
@@ -30,7 +30,7 @@ from ...report import (
 from ...report.layer_mix import mixture_bars
 from ...report.numbers import percent, plus_minus
 from ...tasks.base import Evaluation
-from ...tasks.evaluation.trust_report import trust_blocks
+from ...tasks.evaluation.report import trust_blocks
 from ...tasks.report import report_of
 from ...tasks.rows.contents import readers_of
 from ..against_baseline import Compared

@@ -9,8 +9,8 @@ from typing import Any
 
 from ...core import registry
 from ...core.errors import InputError, RowError
-from ...core.plural import plural
 from ...core.progress import note, warn
+from ...core.util import plural
 from ...hub.folders import LoadReport
 from ...tasks.base import AnyTable, Task
 from ...tasks.data import TaskData
@@ -109,3 +109,29 @@ def _table(config: FinetuneConfig, path: Path, target: Path | None = None, like:
     if table.num_skipped:
         warn(f"{path}: {plural(table.num_skipped, 'bad row is', 'bad rows are')} skipped.")
     return table
+
+
+# -- A few held-out rows that a model folder carries, so that the studio opens on texts of the model's task ----------
+
+
+MAX_EXAMPLES = 3
+MAX_TEXT, MAX_PAIR = 200, 1_000  # characters
+
+
+def held_out_examples(rows: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return up to three short rows, one of each label first: {"text", "text_pair", "label"}, without empty entries.
+
+    rows: `AnyRow`s that the model was not trained on.
+    """
+    short = [row for row in rows if 0 < len(row.text) <= MAX_TEXT and len(row.text_pair or "") <= MAX_PAIR]
+    firsts: dict[str, Any] = {}
+    for row in short:
+        firsts.setdefault(str(row.label), row)
+    others = [row for row in short if firsts[str(row.label)] is not row]
+    return [_shown(row) for row in [*firsts.values(), *others][:MAX_EXAMPLES]]
+
+
+def _shown(row: Any) -> dict[str, Any]:
+    label = row.label if isinstance(row.label, (str, int, float)) else None
+    facts = {"text": row.text, "text_pair": row.text_pair, "label": label}
+    return {name: value for name, value in facts.items() if value is not None}

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...core.plural import plural
 from ...core.progress import note
+from ...core.util import plural
 from ..loop import LoopSettings, train
 from ..optimizer import ADAM
 from ..run import RunFolder

@@ -8,6 +8,12 @@ from typing import Any, ClassVar, Literal
 
 from ...core import registry
 from ...core.config import (
+    DATA,
+    HARDWARE,
+    OBJECTIVE,
+    OPTIMIZATION,
+    RUN,
+    Setting,
     check,
     check_above_zero,
     check_at_least,
@@ -15,10 +21,10 @@ from ...core.config import (
     check_name,
     check_not_negative,
     fit_types,
+    option,
 )
 from ...core.errors import ConfigError
 from ...core.object_store import is_remote
-from ...core.options import DATA, HARDWARE, OBJECTIVE, OPTIMIZATION, RUN, Setting, option
 from ...hub.published import absolute_name
 from ...models.lora_config import LoraConfig
 from ...objectives.fitting import GENERAL, usual_objective

@@ -21,7 +21,8 @@ from ...core.progress import note, warn
 from ...data.prepare import prepare
 from ...data.shards import TokenShards
 from ...data.streamed import StreamedShards
-from ...hub.folders import merged, save_model
+from ...hub.adapters import attach_adapter
+from ...hub.folders import load_model, merged, save_model
 from ...hub.recommended import inherited_settings
 from ...models.config import ModelConfig
 from ...models.device import DTYPES, resolve_device, resolve_precision
@@ -33,6 +34,8 @@ from ...objectives.fitting import check_fits
 from ...objectives.replaced_pair import GENERATOR_SHARE, RTD_WEIGHT
 from ...objectives.selection import make_recipe, objective_for
 from ...objectives.stream import split_documents
+from ...text.formats.files import expand
+from ...text.readers.corpus import FOLDER_FORMATS
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..callbacks import Callback
 from ..distributed.current import check_processes, joined
@@ -40,12 +43,50 @@ from ..loop import LoopSettings, train
 from ..run import RunFolder, RunResult, open_run_of
 from .compiled import choose_compiling, compile_layers
 from .config import PretrainConfig
-from .from_model import StartModel
-from .health import Baseline, RunHealth, baseline_of, judge, named_baseline
+from .health import Baseline, RunHealth, baseline_of, is_labeled, judge, linear_probe, named_baseline
 from .job import HeldOut, PretrainJob, Probe
-from .linear_probe import is_labeled, linear_probe
 from .piped_input import name_piped_sources, save_piped_input
 from .report import write_pretrain_report
+from .start_network import network_here
+
+# -- Continued pre-training: from a trained model, with its network and tokenizer, on the text of a domain -----------
+
+
+class StartModel:
+    """The model that a run starts from, with the head of its objective; a head that it lacks is new.
+
+    network: its configuration. Raises InputError for a network that does not fit the recipe.
+    """
+
+    def __init__(self, config: PretrainConfig) -> None:
+        self.config, self.name = config, str(config.start)
+        objective = registry.resolve("objective", config.objective)
+        network = network_here(self.name)
+        if network is not None:  # before its weights are read
+            check_fits(config.objective, network, self.name, is_trained=True)
+        self.model, self.report = load_model(self.name, objective.head, seed=config.seed)
+        self.report.log_weight_mismatch(self.name)
+        self.network = self.model.config
+        check_fits(config.objective, self.network, self.name, is_trained=True)
+        positions = self.network.max_position_embeddings
+        if config.max_length > positions:
+            raise InputError(f"Setting 'max_length' is {config.max_length}; {self.name} has {positions} positions.")
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Its tokenizer. Raises InputError if it has none."""
+        if self.model.tokenizer is None:
+            raise InputError(f"{self.name} has no tokenizer: copy its tokenizer.json or vocab.txt to the model folder.")
+        tokenizer: Tokenizer = self.model.tokenizer
+        return tokenizer
+
+    def fill(self, model: nn.Module) -> None:
+        """Give `model` the start model's weights and, if the recipe trains one, an adapter on them."""
+        assert isinstance(model, Model)
+        model.load_state_dict(self.model.state_dict())
+        if self.config.adapter is not None:
+            attach_adapter(model, self.name, self.config.lora, self.report.new, self.config.seed, {})
+
 
 GENERATOR = "generator"  # the generator's subfolder in the model folder of a discriminator
 MANY_UNKNOWN = 0.05  # fraction of the tokens; far above that of a tokenizer trained on similar text
@@ -382,3 +423,42 @@ def _result(run: RunFolder, result: dict[str, Any], already_finished: bool = Fal
     verdict = RunHealth(result["verdict"]["level"], tuple(result["verdict"]["reasons"]))
     baseline = Baseline(**result["baseline"])
     return PretrainResult(run.path, result["scores"], baseline, verdict, result["steps"], already_finished)
+
+
+# -- The dry run of a pre-training: its plan, without training or writing --------------------------------------------
+
+
+def pretraining_plan(config: PretrainConfig) -> dict[str, Any]:
+    """Network, exact parameter count, steps, tokens and corpus size of a recipe; reads no text and writes nothing."""
+    device = resolve_device(config.device)
+    check_preset(config)
+    start = None if config.start is None else StartModel(config)
+    if start is not None:
+        vocab_size = start.tokenizer.vocab_size
+    elif config.tokenizer is not None:
+        from ...text.tokenizers.tokenizer import Tokenizer
+
+        vocab_size = Tokenizer.load(config.tokenizer).vocab_size
+    else:
+        vocab_size = config.vocab_size
+    objective = registry.resolve("objective", config.objective)
+    changes = {**objective.network_settings, **config.model}
+    network = preset(str(config.preset), vocab_size=vocab_size, **changes) if start is None else start.network
+    with torch.device("meta"):
+        trained = objective.make(network, config.generator_share or GENERATOR_SHARE)
+    local = [name for name in config.corpus if not is_remote(name)]
+    files = [Path(name) for name in expand(local, FOLDER_FORMATS)] if local else []
+    return {
+        "preset": config.start or config.preset,
+        "parameters": trained.num_parameters,
+        "vocab_size": vocab_size,
+        "objective": config.objective,
+        "device": str(device),
+        "precision": resolve_precision(config.precision, device, training=True),
+        "steps": config.steps,
+        "sequences_per_step": config.sequences * config.accumulation,
+        "tokens_at_most": config.steps * config.sequences * config.accumulation * config.max_length,
+        "corpus_files": len(files),
+        "corpus_bytes": sum(path.stat().st_size for path in files if path.is_file()),
+        "output": str(config.output),
+    }

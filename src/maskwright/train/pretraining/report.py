@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core.options import command_line
-from ...models.attention_rules import pattern_of, rule_of
+from ...core.config import command_line
 from ...models.config import ModelConfig
+from ...models.transformer import pattern_of, rule_of
 from ...report import (
     Chart,
     Curves,
@@ -28,9 +28,8 @@ from ...report import (
 from ...report.numbers import percent
 from ..run import RunFolder
 from .config import PretrainConfig
-from .health import PAIRS, WORDS, Baseline, RunHealth, words_part
+from .health import PAIRS, WORDS, Baseline, RunHealth, next_steps, words_part
 from .job import PretrainJob
-from .next_steps import next_steps
 
 MAPS = 4
 

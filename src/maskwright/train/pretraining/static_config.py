@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from ...core.config import check
-from ...core.options import option
+from ...core.config import check, option
 from ..settings import SEED, SKIP_BAD_ROWS
 
 MOST_SIZE, MOST_WINDOW = 10_000, 1_000

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from maskwright.core.config import check
-from maskwright.core.options import TASK, option
+from maskwright.core.config import TASK, check, option
 from maskwright.tasks.spec import ModelKind, TaskSpec
 
 

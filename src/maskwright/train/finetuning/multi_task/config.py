@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from ....core import registry
-from ....core.config import check, fit_types
-from ....core.options import DATA, default_of, option, settings_of
-from ....core.plural import plural
+from ....core.config import DATA, check, default_of, fit_types, option, settings_of
+from ....core.util import plural
 from ....tasks.spec import spec_of
 from ... import settings
 from ...schedules import Schedule

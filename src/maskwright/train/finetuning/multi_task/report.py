@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ....core.options import command_line
+from ....core.config import command_line
 from ....report import (
     Block,
     Chart,

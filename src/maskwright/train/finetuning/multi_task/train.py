@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from ....core.plural import plural
 from ....core.progress import note
+from ....core.util import plural
 from ....hub.folders import save_model
 from ....models.device import resolve_device, resolve_precision
 from ....tasks.base import Evaluation
