@@ -188,4 +188,5 @@ def test_tags_of_parquet_files_are_read_by_their_names(tmp_path):
     metadata = {"huggingface": json.dumps({"info": {"features": {"ner_tags": names}}})}
     table = pa.table({"tokens": [["Mara", "left"]], "ner_tags": [[1, 0]]})
     pq.write_table(table.replace_schema_metadata(metadata), tmp_path / "a.parquet")
+    assert is_tagged(tmp_path / "a.parquet")
     assert read_tagged(tmp_path / "a.parquet").rows[0].tags == ("B-PER", "O")

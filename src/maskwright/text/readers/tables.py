@@ -137,11 +137,11 @@ def read_table(
         rows, form = _settled(rows, column, found.names.get("label"), faults)
     for remark in found.remarks:
         note(remark)
-    if faults and not skip_bad_rows:
+    if faults and not (skip_bad_rows and rows):
         raise RowErrors(faults, len(rows))
     if not rows:
         chosen = "".join(f" with {name} = {value}" for name, value in where.items())
-        raise InputError(f"{path} contains no {'valid ' if faults else ''}rows{chosen}.")
+        raise InputError(f"{path} contains no rows{chosen}.")
     guess = HeaderDetector(found)
     for row in rows:
         guess.see(row)

@@ -22,7 +22,7 @@ from ..formats.cells import read_text
 from ..formats.class_names import named_value
 from ..formats.columns import classes_in
 from ..formats.files import Line, file_format, read_lines
-from ..formats.records import Record, json_kind, read_records
+from ..formats.records import Record, json_kind, parquet_columns, read_records
 from .conllu import ENDINGS, ConlluReader, conllu_columns
 from .reader import Reader
 from .sentence import MISSING, Sentence, as_sentences
@@ -124,10 +124,10 @@ def _table(
     path: Path | str, rows: list[Sentence], faults: list[RowError], num_bad: int, skip_bad_rows: bool
 ) -> TaggedTable:
     """Returns the sentences of a file. Raises RowErrors unless errors are skipped, InputError without a sentence."""
-    if faults and not skip_bad_rows:
+    if faults and not (skip_bad_rows and rows):
         raise RowErrors(faults, len(rows))
     if not rows:
-        raise InputError(f"{path} contains no {'valid ' if faults else ''}sentences.")
+        raise InputError(f"{path} contains no sentences.")
     return TaggedTable(rows, faults, num_bad)
 
 
@@ -146,6 +146,9 @@ def is_tagged(path: Path | str, columns: Mapping[str, str] | None = None) -> boo
     kind = file_format(path, default="txt")
     if kind == "tsv":
         return _counts_words(path)
+    if kind == "parquet":
+        names = parquet_columns(path)
+        return "tokens" in names and "text" not in names
     if kind != "jsonl":
         return False
     first = next(read_records(path, "jsonl"), None)
