@@ -146,13 +146,13 @@ def is_tagged(path: Path | str, columns: Mapping[str, str] | None = None) -> boo
     kind = file_format(path, default="txt")
     if kind == "tsv":
         return _counts_words(path)
+    names: Collection[str] = ()
     if kind == "parquet":
         names = parquet_columns(path)
-        return "tokens" in names and "text" not in names
-    if kind != "jsonl":
-        return False
-    first = next(read_records(path, "jsonl"), None)
-    return first is not None and "tokens" in first.named and "text" not in first.named
+    elif kind == "jsonl":
+        first = next(read_records(path, "jsonl"), None)
+        names = () if first is None else first.named.keys()
+    return "tokens" in names and "text" not in names
 
 
 Parsed = Sentence | list[RowError]
