@@ -16,8 +16,7 @@ from inference.samples import tiny
 from looked_at import SWITCHES, TEXT, network, translator
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.inference.engine.engine import Engine
-from maskwright.inspect import attention, look, read
-from maskwright.inspect import steps as query_key
+from maskwright.inspect import attention, look, query_key, read
 from maskwright.inspect.attention import attends
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
