@@ -1,18 +1,16 @@
 """Model inspection: attention, hidden states, predictions and attributions of a text, as arrays and as an HTML page.
 
     reading.py      tokenized text and forward pass   tokens.py       tokens
-    attention.py    attention patterns                query_key.py    queries, keys and values
-    flow.py         attention rollout and flow        heads.py        attention head patterns
-    states.py       hidden states                     predictions.py  token predictions, logit lens
-    attribution.py  feature attribution               compare.py      comparison of two models
-    outputs.py      outputs that are explained        reasons.py      words that an answer depends on
-    one_word.py     near changes of the answer        differences.py  differences of two answers
-    steps.py        one attention layer step by step  view.py         all content of a page
-    page/           self-contained HTML page          results.py      results of `inspect` queries
-    moves.py        attention changes between texts   capture.py      module inputs and outputs
-    gradients.py    gradient decay by distance        cells.py, rules.py, text.py   units of recurrent networks
-    lengths.py      translation scores by length      probe.py, probe_rows.py       layer-wise probing
-    structure.py    blocks, shapes and FLOPs          weights.py      weights and their differences
+    attention.py    attention patterns                heads.py        attention head patterns
+    flow.py         attention rollout and flow        predictions.py  token predictions, logit lens
+    states.py       hidden states                     compare.py      comparison of models and of answers
+    attribution.py  feature attribution               reasons.py      words that an answer depends on
+    outputs.py      outputs that are explained        steps.py        one attention layer step by step
+    moves.py        attention changes between texts   view.py         all content of a page
+    gradients.py    gradient decay by distance        page/           self-contained HTML page
+    lengths.py      translation scores by length      cells.py, text.py   units of recurrent networks
+    structure.py    blocks, shapes, FLOPs, weights    probe.py        layer-wise probing
+    reports.py      reports of units, gradients, lengths and probes
 
 Functions take a model from `maskwright.load` and a text or text pair. Arrays are numpy, on the CPU.
 """

@@ -229,7 +229,7 @@ class _Unpad(Function):
 
 # Larger score matrices are computed in parts that fit the CPU cache: 1.7 to 2.5 times as fast at 512 tokens.
 CACHED_SCORES = 1 << 21
-# If one sequence has more scores than this, training processes its queries in blocks (query_blocks.py).
+# If one sequence has more scores than this, training processes its queries in blocks.
 LONG_SCORES = 1 << 22
 
 # On a CPU the explicit product is faster below these lengths, forward and backward: float32, and half precision. The

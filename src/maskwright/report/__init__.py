@@ -1,9 +1,8 @@
 """HTML reports: typed blocks in, one self-contained HTML file out.
 
-    content.py    report and general blocks         charts/     SVG charts
-    findings.py   blocks for results                views/      block -> HTML
-    drawings.py   blocks for single examples        page.py     report -> HTML, a pure function
-    numbers.py    number formatting                 style.css   light, dark, narrow, wide, print
+    content.py    the report and its blocks         charts/     SVG charts
+    numbers.py    number formatting, HTML elements  page.py     report -> HTML, a pure function
+    pictures.py   charts as image files             style.css   light, dark, narrow, wide, print
 
 Reports load no external resources, contain no scripts, and escape all data.
 """

@@ -6,11 +6,8 @@
     pages.py           the pages and the models that each supports
     requests.py        request models, JSON responses, error responses
     model_registry.py  loaded models
-    jobs.py            training runs, each in a separate process
-    run_folders.py     run directories: settings, metrics, results
-    uploads.py         uploaded data files
-    labeled_files.py   rows of labeled files with their predictions
-    text_files.py      texts of files with their embeddings
+    run_folders.py     training runs, each in a separate process, and their settings, metrics, results
+    files.py           uploaded files and samples: labeled rows with predictions, texts with embeddings
     views/             JSON endpoints of each page
     samples/           small labeled files that pages open on
     static/            HTML, CSS, ES modules

@@ -1,9 +1,6 @@
 """Text classification, single-label (softmax) and multi-label (sigmoid) (Devlin et al. 2019, section 4.1).
 
-task.py      the task: labels, loss, class weights, focal loss, resampling
-answers.py   logits to predictions: probabilities, thresholds, metrics
-labels.py    label parsing, order and weights
-rating.py    main metric by row
+task.py      the task: labels, class weights, loss, predictions, thresholds, metrics
 report.py    report blocks
 spec.py      settings
 """

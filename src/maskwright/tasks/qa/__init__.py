@@ -1,12 +1,9 @@
 """Extractive question answering (SQuAD; Devlin et al. 2019, sections 4.2 and 4.3).
 
-task.py        the task: span loss, predictions, metrics
-windows.py     question and context as overlapping windows
-spans.py       start and end logits to answer spans
+task.py        the task: span loss, predictions, no-answer threshold
+windows.py     question and context as overlapping windows; start and end logits to answer spans
 scores.py      exact match and F1
-threshold.py   no-answer threshold
 trace.py       an answer span shown token by token
-rating.py      main metric by row
 report.py      report blocks
 spec.py        the files that it reads
 """
