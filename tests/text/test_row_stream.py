@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError, MissingFileError, RowErrors
@@ -51,6 +51,7 @@ def test_a_stream_repeats_the_rows_of_the_file_as_requested(tmp_path: Path, endi
     assert [row.text for row in rows] == WORDS
 
 
+@example(lines=['{"text": 3}'])
 @given(st.lists(st.sampled_from(['{"text": "a"}', '{"text": 3}', "nonsense", '{"text": "b"}', ""]), min_size=1))
 def test_bad_rows_are_those_of_a_whole_reading(tmp_path_factory: pytest.TempPathFactory, lines: list[str]):
     path = tmp_path_factory.mktemp("rows") / "in.jsonl"

@@ -96,6 +96,29 @@ def held(path: Path) -> Iterator[bool]:
 
 
 @contextmanager
+def created(path: Path) -> Iterator[bool]:
+    """Locks a file or folder that this process has just created; yields False if another process removed it first.
+
+    `remove_stale` of another process or thread may see it before it is locked, and take it for one of a killed
+    process. On file systems without locks, and on Windows, nothing is locked.
+    """
+    if fcntl is None:
+        yield True
+        return
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        yield False
+        return
+    try:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield _is_at(descriptor, path)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
 def waited(path: Path) -> Iterator[None]:
     """Locks the file `path`, which is created if necessary, and waits while another process has the lock.
 

@@ -110,7 +110,10 @@ def open_new(path: Path | str, *, private: bool = False) -> Iterator[IO[bytes]]:
                 handle = fs.open(temporary, "xb")
             except FileExistsError:  # another running process is writing it
                 continue
-            with locking.held(temporary):
+            with locking.created(temporary) as is_ours:
+                if not is_ours:
+                    handle.close()
+                    continue
                 try:
                     with handle:
                         if private:
@@ -160,8 +163,7 @@ def new_folder(path: Path | str, *, replace: bool = False) -> Iterator[Path]:
     refuse_existing(path, replace=replace)
     retired = next(name for name in locking.temporaries(path, "old") if not name.exists())
     with _disk_errors(path):
-        temporary = _make_temporary(path)
-        with locking.held(temporary), locking.held(path):
+        with _temporary_folder(path) as temporary, locking.held(path):
             try:
                 yield temporary
                 seal_folder(temporary)
@@ -177,7 +179,9 @@ def new_folder(path: Path | str, *, replace: bool = False) -> Iterator[Path]:
             shutil.rmtree(retired, ignore_errors=True)
 
 
-def _make_temporary(path: Path) -> Path:
+@contextmanager
+def _temporary_folder(path: Path) -> Iterator[Path]:
+    """Creates a locked folder next to `path`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     locking.remove_stale(path)
     for temporary in locking.temporaries(path):
@@ -185,8 +189,10 @@ def _make_temporary(path: Path) -> Path:
             temporary.mkdir()
         except FileExistsError:
             continue
-        return temporary
-    raise AssertionError("unreachable: the names are unlimited")
+        with locking.created(temporary) as is_ours:
+            if is_ours:
+                yield temporary
+                return
 
 
 def recover_folder(path: Path | str) -> None:

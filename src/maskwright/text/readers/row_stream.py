@@ -63,11 +63,11 @@ class RowStream:
             count += 1
             if not faults or self.skip_bad_rows:
                 yield row
-        if faults and not self.skip_bad_rows:
+        if faults and not (self.skip_bad_rows and count):
             raise RowErrors(faults, count)
         self.num_skipped = len({(fault.file, fault.line) for fault in faults})
         if not count:
-            raise InputError(f"{shown(self.path)} contains no {'valid ' if faults else ''}text.")
+            raise InputError(f"{shown(self.path)} contains no text.")
         guess.reject_header(self.path)
         for remark in found.remarks if is_first else ():
             note(remark)

@@ -197,7 +197,7 @@ def read_texts(
         )
     faults: list[RowError] = []
     rows = list(_good_lines(path, faults))
-    if faults and not skip_bad_rows:
+    if faults and not (skip_bad_rows and rows):
         raise RowErrors(faults, len(rows))
     if not rows:
         raise InputError(f"{shown(path)} contains no text.")
