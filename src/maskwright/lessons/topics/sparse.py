@@ -21,7 +21,7 @@ def _big_bird(record: LessonRecorder, random: int, window: int, ends: int, block
     from ...models.presets import preset
     from ...models.sizes import keys_seen
     from ...nn.sparse import big_bird, global_only, random_only, window_only
-    from ...report import Chart, Curves, SeenBlocks, Series
+    from ...report import Chart, Curves, Grid, Series
 
     drawn = {
         "(a) random": random_only(1, random).pattern(blocks, 1).draw(),
@@ -31,7 +31,7 @@ def _big_bird(record: LessonRecorder, random: int, window: int, ends: int, block
         .pattern(blocks, 1)
         .draw(),
     }
-    record.show(SeenBlocks(drawn, title=""))
+    record.show(*(Grid.of_pattern(name, pattern) for name, pattern in drawn.items()))
     record.equal("(b) row 6 of the window", "....###.....", drawn["(b) window"].split("\n")[5])
     record.equal("(c) the first row attends to all", "#" * blocks, drawn["(c) global"].split("\n")[0], law=True)
     record.equal("(c) row 6 attends to both ends", "#..........#", drawn["(c) global"].split("\n")[5])

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...models.model import Model
-from ...report import AlignmentMap, Block, Command, Section
+from ...report import Block, Command, Grid, Section
 from ..rows.targets import TargetReport
 from .alignments import Aligned, alignments, attends
 from .task import Translation
@@ -42,8 +42,8 @@ class TranslationReport(TargetReport[Translation]):
         ]
 
 
-def alignment_map(one: Aligned, title: str = "", note: str = "") -> AlignmentMap:
+def alignment_map(one: Aligned, title: str = "", note: str = "") -> Grid:
     """Returns the alignment heatmap of a translation, with the mean largest weight as its caption."""
     strongest = one.weights.max(axis=1).mean()
     caption = f"A target word gives {strongest:.0%} of its attention to one source word, on average."
-    return AlignmentMap(one.source, one.target, one.weights.tolist(), caption, title, note)
+    return Grid(one.target, one.source, one.weights.tolist(), caption, None, title, note)
