@@ -106,8 +106,8 @@ def train(options: argparse.Namespace, preset: str, world: int, tokens: int, thr
     jobs, micro_batches = (1, 2) if threads == 2 else (3 - world, world)
     outputs = [options.output / f"{preset}-{tokens}-{world}-{threads}-{number}" for number in range(jobs)]
     command = ["-m", "maskwright", "pretrain", "--preset", preset, "--steps", str(options.steps), "--batch-tokens"]
-    command += [str(tokens * micro_batches), "--accumulation", str(micro_batches), "--log-every", str(LOGGED)]
-    command += ["--precision", "fp32", "--compile", "off", "--holdout", "0", "--restart", "--quiet"]
+    command += [str(tokens * micro_batches), "--accumulation", str(micro_batches), "--set", f"log_every={LOGGED}"]
+    command += ["--precision", "fp32", "--set", "compile=off", "--holdout", "0", "--restart", "--quiet"]
     prepared = options.output / "prepared"
     if not prepared.exists():
         launch([1], [*command, "--vocab-size", "8000", "-o", str(prepared), str(options.corpus)])
