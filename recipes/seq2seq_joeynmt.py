@@ -23,7 +23,7 @@ from running import run_main
 from maskwright.core import storage
 from maskwright.core.config import read_toml
 from maskwright.core.errors import InputError
-from maskwright.tasks.translation.scores import corpus_scores
+from maskwright.tasks.translation import corpus_scores
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.train.run import RunFolder
 

@@ -28,9 +28,9 @@ from .inference.zero_shot import TEMPLATE, EmbeddingZeroShot, EntailmentZeroShot
 from .models.build import build
 from .models.model import Model, tokenizer_of
 from .models.presets import preset
-from .tasks.of_model import task_of_model
-from .tasks.rows.examples import rows_of
-from .tasks.rows.long_examples import LongTexts
+from .tasks.base import task_of_model
+from .tasks.examples import rows_of
+from .tasks.windows import LongTexts
 from .text.readers.corpus import Source
 from .text.readers.inputs import Text
 
@@ -373,7 +373,7 @@ def open_model(
 ) -> Model:
     """Opens a model with its tokenizer on a device.
 
-    abilities: names as in `tasks.spec.ModelKind`, of which the model needs one; () for any model; untrained: accept a
+    abilities: names as in `tasks.specs.ModelKind`, of which the model needs one; () for any model; untrained: accept a
     head without stored weights, whose answers are random. Raises ModelFolderError if it has none of the abilities, or
     lacks weights of its head.
     """

@@ -146,7 +146,7 @@ class _Texts:
     def __iter__(self) -> Iterator[Text]:
         if self.rows is None:
             return iter(self.texts)
-        from ..tasks.rows.examples import content_of
+        from ..tasks.examples import content_of
 
         return (content_of(row) for row in self.rows)
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..inference.predict import Predictor
     from ..models.model import Model
     from ..tasks.base import Evaluation
-    from ..tasks.rows.examples import Examples
+    from ..tasks.examples import Examples
     from ..text.readers.inputs import Text
 
 ANSWERS = ("label", "labels", "tags", "answer", "is_rare", "score")  # under which a task words what it found

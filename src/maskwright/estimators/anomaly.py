@@ -13,9 +13,9 @@ from ..core.config import check
 from ..core.errors import InputError
 from ..hub.published import ENGLISH
 from ..inference.prepared import as_texts
-from ..tasks.anomaly.task import QUANTILE, Anomaly
+from ..tasks.anomaly import QUANTILE, Anomaly
 from ..tasks.evaluation.rare import Threshold
-from ..tasks.rows.long_examples import MAX_WINDOWS
+from ..tasks.windows import MAX_WINDOWS
 from ..text.readers.inputs import Column
 from ..train.schedules import Schedule
 from .fine_tuned import ModelSource, own_facts

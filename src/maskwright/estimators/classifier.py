@@ -17,10 +17,10 @@ from ..hub.published import ENGLISH
 from ..inference.predict import Predictor
 from ..inference.prepared import as_texts
 from ..models.model import tokenizer_of
-from ..tasks.classification.task import Classification, balanced_weights
-from ..tasks.regression.task import Regression
-from ..tasks.rows.long_examples import MAX_WINDOWS
+from ..tasks.classification import Classification, balanced_weights
+from ..tasks.regression import Regression
 from ..tasks.tagging.task import Tagging
+from ..tasks.windows import MAX_WINDOWS
 from ..text.readers.inputs import Column, is_frame
 from ..text.readers.sentence import Segment, Sentence
 from ..text.words import split_words

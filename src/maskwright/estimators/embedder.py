@@ -15,7 +15,7 @@ from ..inference.embed import TextEncoder, TokenVectors
 from ..inference.prepared import as_texts
 from ..inference.ready import keep_private, place
 from ..models.model import Model
-from ..tasks.rows.long_examples import LongTexts
+from ..tasks.windows import LongTexts
 from ..text.readers.inputs import Column, check_columns
 from .fine_tuned import ModelSource
 

@@ -27,9 +27,8 @@ from ..models.build import build
 from ..models.device import resolve_precision
 from ..models.lora_config import LoraConfig
 from ..models.model import Model, tokenizer_of
-from ..tasks.base import Task
-from ..tasks.of_model import task_of_model
-from ..tasks.rows.examples import Examples
+from ..tasks.base import Task, task_of_model
+from ..tasks.examples import Examples
 from ..train.finetuning.config import DEFAULT_EPOCHS, DEFAULT_LR, MIN_STEPS
 from ..train.finetuning.finetune import fit, has_new_head
 from ..train.schedules import Schedule

@@ -26,13 +26,12 @@ from ..inference.translate import TextTranslator, Translated, TranslationSetting
 from ..models.decoding.rules import Rules
 from ..models.model import Model, tokenizer_of
 from ..tasks.base import Task
-from ..tasks.choice.task import Choice
-from ..tasks.qa.scores import score_answer
-from ..tasks.qa.task import QuestionAnswering
-from ..tasks.rows.examples import Examples, rows_of
-from ..tasks.rows.long_examples import MAX_WINDOWS, LongTexts
-from ..tasks.rows.sequence import SequenceTask
-from ..tasks.translation.scores import corpus_scores
+from ..tasks.choice import Choice
+from ..tasks.examples import Examples, rows_of
+from ..tasks.qa.task import QuestionAnswering, score_answer
+from ..tasks.sequence import SequenceTask
+from ..tasks.translation import corpus_scores
+from ..tasks.windows import MAX_WINDOWS, LongTexts
 from ..text.readers.choices import ChoiceRow, choices_of
 from ..text.readers.inputs import PAIR_COLUMNS, Column, check_columns, column_names, is_frame, is_table, texts_of_table
 from ..text.readers.squad import Question, ReferenceAnswer, find_answer

@@ -10,10 +10,9 @@ from ..core.config import check
 from ..core.errors import InputError
 from ..models.decoding.beam import Beams
 from ..models.model import Model, tokenizer_of
-from ..tasks.base import AnyRow
-from ..tasks.of_model import task_of_model
-from ..tasks.rows.examples import blocks, rows_of
-from ..tasks.translation.task import BEAMS, Translation
+from ..tasks.base import AnyRow, task_of_model
+from ..tasks.examples import blocks, rows_of
+from ..tasks.translation import BEAMS, Translation
 from ..text.formats.brackets import bracket_error
 from ..text.formats.language_tags import with_language_tag
 from ..text.readers.tables import Row

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ...core import registry
-from ...core.errors import InputError
-from ...text.readers.reader import Reader, find_reader
-from ..spec import spec_of, task_for
+from ..core import registry
+from ..core.errors import InputError
+from ..text.readers.reader import Reader, find_reader
+from .specs import spec_of, task_for
 
 
 def readers_of(task: str) -> list[Reader]:

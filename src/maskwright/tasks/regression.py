@@ -11,18 +11,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...core.errors import ConfigError, InputError, ModelFolderError, RowErrors
-from ...models.heads import SequenceClassificationHead
-from ...models.model import Model
-from ...text.formats.cells import number_error
-from ...text.readers.tables import Row, Table, read_table
-from ..evaluation import metrics as scores
-from ..evaluation.rating import ScoredPredictions
-from ..evaluation.unscored import Unscored
-from ..rows.examples import Examples
-from ..rows.long_examples import LongTexts
-from ..rows.sequence import SequenceTask, labeled
-from ..rows.settings import as_range
+from ..core.errors import ConfigError, InputError, ModelFolderError, RowErrors
+from ..models.heads import SequenceClassificationHead
+from ..models.model import Model
+from ..text.formats.cells import number_error
+from ..text.readers.tables import Row, Table, read_table
+from .evaluation import metrics as scores
+from .evaluation.rating import ScoredPredictions
+from .evaluation.unscored import Unscored
+from .examples import Examples
+from .sequence import SequenceTask, labeled
+from .specs import as_range
+from .windows import LongTexts
 
 
 class Regression(SequenceTask):
@@ -33,8 +33,8 @@ class Regression(SequenceTask):
     """
 
     name: ClassVar[str] = "regression"
-    report: ClassVar[str] = "maskwright.tasks.regression.report:RegressionReport"
-    rating: ClassVar[str] = "maskwright.tasks.regression.task:rate"
+    report: ClassVar[str] = "maskwright.tasks.report:RegressionReport"
+    rating: ClassVar[str] = "maskwright.tasks.regression:rate"
     head = "regression"
     main_metric = "pearson"
 

@@ -16,16 +16,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...core.errors import InputError
-from ...core.memory import return_free_memory
-from ...data.batch import Batch, chunks_by_tokens, order_by_length
-from ...text.readers.inputs import Text, split_pairs
-from ...text.readers.tables import Row
-from ...text.tokenizers.encoding import TextCounts
+from ..core.errors import InputError
+from ..core.memory import return_free_memory
+from ..data.batch import Batch, chunks_by_tokens, order_by_length
+from ..text.readers.inputs import Text, split_pairs
+from ..text.readers.tables import Row
+from ..text.tokenizers.encoding import TextCounts
 
 if TYPE_CHECKING:
-    from ...models.model import Model
-    from ...text.tokenizers.tokenizer import Tokenizer
+    from ..models.model import Model
+    from ..text.tokenizers.tokenizer import Tokenizer
 
 BATCH_TOKENS_CPU = 2048  # activations of about this many tokens fit in the CPU cache
 BATCH_TOKENS_GPU = 65536

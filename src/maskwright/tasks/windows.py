@@ -16,18 +16,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...core.config import check
-from ...core.errors import ConfigError, InputError, ModelFolderError
-from ...core.registry import unknown_name
-from ...core.util import plural
-from ...data.batch import Batch, chunks_by_tokens, order_by_length
-from ...text.readers.tables import Row
-from ...text.tokenizers.encoding import Encoding, TextCounts, Truncation, all_windows
-from ..qa.windows import default_stride
+from ..core.config import check
+from ..core.errors import ConfigError, InputError, ModelFolderError
+from ..core.registry import unknown_name
+from ..core.util import plural
+from ..data.batch import Batch, chunks_by_tokens, order_by_length
+from ..text.readers.tables import Row
+from ..text.tokenizers.encoding import Encoding, TextCounts, Truncation, all_windows
 from .examples import TOKENIZE_CHARACTERS, TOKENIZE_ROWS, Examples, blocks, content_of
+from .qa.windows import default_stride
 
 if TYPE_CHECKING:
-    from ...text.tokenizers.tokenizer import Tokenizer
+    from ..text.tokenizers.tokenizer import Tokenizer
 
 # -- Settings for texts longer than the maximum sequence length: truncation, or overlapping windows with pooled logits
 #

@@ -6,41 +6,84 @@ Its logits are sums per row: float32 [rows, 3], loss in nats, correct tokens, an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ...core.errors import InputError, MissingExtraError, ModelFolderError
-from ...core.progress import track, warn
-from ...data.batch import Batch
-from ...models.build import with_tokenizer
-from ...models.decoding.beam import Beams
-from ...models.decoding.search import GeneratedText
-from ...models.decoding.translation import translate_ids
-from ...models.encoder_decoder import EncoderDecoder
-from ...models.model import tokenizer_of
-from ...objectives.outcome import LossSums
-from ...text.formats.brackets import BracketConstraint
-from ...text.formats.files import file_format
-from ...text.formats.language_tags import check_languages, language_of, languages_of, tag
-from ...text.readers.parallel import read_pairs, read_parallel
-from ...text.readers.tables import Row, Table
-from ...text.tokenizers.encoding import TextCounts
-from ...text.tokenizers.tokenizer import Tokenizer
-from ..base import Evaluation
-from ..data import Baseline, TaskData
-from ..rows.examples import TOKENIZE_ROWS, Examples
-from ..rows.targets import TargetTask, require_rows, with_targets
-from .scores import corpus_scores
+from ..core.errors import InputError, MissingExtraError, ModelFolderError
+from ..core.progress import track, warn
+from ..data.batch import Batch
+from ..models.build import with_tokenizer
+from ..models.decoding.beam import Beams
+from ..models.decoding.search import GeneratedText
+from ..models.decoding.translation import translate_ids
+from ..models.encoder_decoder import EncoderDecoder
+from ..models.model import Model, tokenizer_of
+from ..objectives.outcome import LossSums
+from ..text.formats.brackets import BracketConstraint
+from ..text.formats.files import file_format
+from ..text.formats.language_tags import check_languages, language_of, languages_of, tag
+from ..text.readers.parallel import read_pairs, read_parallel
+from ..text.readers.tables import Row, Table
+from ..text.tokenizers.encoding import TextCounts
+from ..text.tokenizers.tokenizer import Tokenizer
+from ..text.word_boundaries import has_no_spaces
+from .base import Baseline, Evaluation, TaskData
+from .examples import TOKENIZE_ROWS, Examples
+from .generation import TargetTask, require_rows, with_targets
 
-if TYPE_CHECKING:
-    from ...models.model import Model
+# -- Corpus BLEU and chrF by sacrebleu, with its signatures (Post 2018) ---------------------------------------------
+
+# Kana, Thai, Lao, Burmese, Khmer.
+_NOT_CHINESE = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\uff66-\uff9f]")
+
+
+def corpus_scores(translations: Sequence[str], references: Sequence[str]) -> tuple[dict[str, float], dict[str, str]]:
+    """Returns {"bleu", "chrf"}, 0 to 100, and {"bleu": signature, "chrf": signature}.
+
+    Texts are detokenized; sacrebleu tokenizes them: by 13a, Chinese by zh, and other scripts without spaces by
+    character. If no reference has four tokens, BLEU counts the n-grams that exist (effective order). Both are warnings
+    and in the signature. Raises MissingExtraError if sacrebleu is not installed.
+    """
+    try:
+        from sacrebleu.metrics import BLEU, CHRF
+    except ImportError:
+        raise MissingExtraError("BLEU and chrF", "translation") from None
+    tokenizer = _tokenizer(references)
+    bleu = BLEU(tokenize=tokenizer)
+    longest = max((len(bleu.tokenizer(one).split()) for one in references), default=bleu.max_ngram_order)
+    if 0 < longest < bleu.max_ngram_order:
+        bleu = BLEU(tokenize=tokenizer, effective_order=True)
+        warn(
+            f"No reference has {bleu.max_ngram_order} words: BLEU counts phrases of up to {longest} (effective order, "
+            "eff:yes in the signature). Do not compare it with other BLEU scores; chrF is meant for short texts."
+        )
+    if tokenizer != "13a":
+        warn(f"The references have no spaces between words: BLEU counts characters (tok:{tokenizer} in the signature).")
+    scores, signatures = {}, {}
+    for name, metric in (("bleu", bleu), ("chrf", CHRF())):
+        scores[name] = float(metric.corpus_score(list(translations), [list(references)]).score)
+        signatures[name] = str(metric.get_signature())
+    return scores, signatures
+
+
+def _tokenizer(references: Sequence[str]) -> str:
+    """The name of sacrebleu's tokenizer for the script of these texts."""
+    whole = " ".join(references)
+    if not has_no_spaces(whole):
+        return "13a"
+    return "char" if _NOT_CHINESE.search(whole) else "zh"
+
+
+# -- Translation with an encoder-decoder (Vaswani et al. 2017) ------------------------------------------------------
 
 # -- Tokenized sources and targets, packed for teacher forcing -------------------------------------------------------
 
@@ -152,7 +195,7 @@ class Translation(TargetTask):
     """
 
     name: ClassVar[str] = "translation"
-    report: ClassVar[str] = "maskwright.tasks.translation.report:TranslationReport"
+    report: ClassVar[str] = "maskwright.tasks.report:TranslationReport"
     head = "seq2seq"
     target_label = "words"
     written = "translation"
@@ -409,3 +452,118 @@ class Translation(TargetTask):
 
 def _knows(tokenizer: Tokenizer, token: str) -> bool:
     return tokenizer.token_to_id(token) is not None
+
+
+# -- Word alignments from cross-attention weights (Bahdanau et al. 2015, figure 3) ----------------------------------
+#
+# Recurrent models have one attention; for Transformers the weights are the mean over the heads of the second-to-last
+# layer, which aligns best (Garg et al. 2019). Weights are summed over the subword tokens of a source word and averaged
+# over those of a target word, so each row sums to 1.
+
+Group = tuple[str, list[int]]  # a word and the positions of its subword tokens
+NO_ATTENTION = (
+    "This network has no attention, so there are no alignments: train one with attention with maskwright finetune "
+    "translation --preset seq2seq-small."
+)
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """Alignment of a text and its translation. Special tokens are included.
+
+    source, target: words; weights: float64 [target words, source words], rows summing to 1.
+    """
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    weights: np.ndarray
+
+
+def alignments(
+    model: Model, task: Translation, pairs: Sequence[tuple[str, str]], max_length: int | None = None
+) -> list[Aligned]:
+    """Aligns each source with its translation. Leaves the model in evaluation mode.
+
+    max_length: maximum tokens of each side. Raises InputError for a model without cross-attention.
+    """
+    check_attends(model)
+    assert isinstance(model, EncoderDecoder) and model.tokenizer is not None
+    task.bind(model)
+    model.eval()
+    own = model.target_tokenizer or model.tokenizer
+    start = task.start_id if task.start_id is not None else own.bos_id
+    if start is None:
+        raise InputError("Neither the model nor the tokenizer has a start token.")
+    found = []
+    for source, target in pairs:
+        (ids,) = source_ids([source], model.tokenizer, max_length, TextCounts())
+        (targets,) = target_ids([target], own, start, max_length, TextCounts())
+        weights = _weights(model, ids, targets[:-1])  # [target tokens, source tokens]
+        across, down = words_of(source, model.tokenizer, ids), words_of(target, own, targets[1:])
+        summed = np.stack([weights[:, places].sum(axis=1) for _, places in across], axis=1)
+        averaged = np.stack([summed[places].mean(axis=0) for _, places in down])
+        found.append(Aligned(tuple(word for word, _ in across), tuple(word for word, _ in down), averaged))
+    return found
+
+
+def attends(model: Model) -> bool:
+    """Whether the model has cross-attention."""
+    config = model.config
+    return isinstance(model, EncoderDecoder) and (config.recurrent is None or config.attention_score != "none")
+
+
+def check_attends(model: Model) -> None:
+    """Raises InputError for a model without cross-attention."""
+    if not isinstance(model, EncoderDecoder) or model.tokenizer is None:
+        raise InputError("Only an encoder-decoder with a tokenizer aligns texts.")
+    if not attends(model):
+        raise InputError(NO_ATTENTION)
+
+
+def shown_attention(model: Model) -> str:
+    """A sentence about the attention that the weights are from."""
+    layers = model.config.num_decoder_layers
+    if model.config.recurrent is not None:
+        return "The weights are those of the decoder's attention to the source."
+    return f"The weights are the mean over the heads of the decoder's layer {_last_but_one(layers) + 1} of {layers}."
+
+
+def words_of(text: str, tokenizer: Tokenizer, ids: np.ndarray) -> list[Group]:
+    """Groups `ids`, int [tokens], with or without special tokens, by the words of a text; special tokens are separate
+    groups.
+    """
+    encoding = tokenizer.encode_batch([text])[0]
+    tokens = list(zip(encoding.ids, encoding.sequence_ids, encoding.word_ids, encoding.offsets, strict=True))
+    if tokens and tokens[0][1] is None and (not len(ids) or tokens[0][0] != ids[0]):
+        tokens = tokens[1:]  # the start token is not among the ids
+    keys: list[tuple[int, str | None, tuple[int, int]]] = []  # word number, text of a special token, character range
+    for place, index in enumerate(ids.tolist()):
+        owner = tokens[place] if place < len(tokens) and tokens[place][0] == index else None
+        if owner is None or owner[1] is None or owner[2] is None:
+            keys.append((-1 - place, tokenizer.id_to_token(index) or "", (0, 0)))
+        else:
+            keys.append((owner[2], None, owner[3]))
+    found: list[Group] = []
+    for _, group in groupby(enumerate(keys), key=lambda one: one[1][0]):
+        places = list(group)
+        special, begin, end = places[0][1][1], places[0][1][2][0], places[-1][1][2][1]
+        found.append((text[begin:end].strip() if special is None else special, [place for place, _ in places]))
+    return found
+
+
+@torch.inference_mode()
+def _weights(model: EncoderDecoder, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """float64 [target tokens, source tokens]. source, target: int [tokens], the target with its start token."""
+    device = model.word_embeddings.device
+    encoder_batch, decoder_batch = (Batch.from_sequences([side]).to(device) for side in (source, target))
+    hidden = model.encode(encoder_batch).hidden
+    decoded = model.decode(decoder_batch, hidden, encoder_batch, attentions=True)
+    assert decoded.cross_attentions is not None
+    layers = [layer[0].double().cpu().numpy() for layer in decoded.cross_attentions]  # each [heads, target, source]
+    chosen: np.ndarray = layers[_last_but_one(len(layers))].mean(axis=0)
+    return chosen
+
+
+def _last_but_one(num_layers: int) -> int:
+    """Index of the second-to-last layer, or of the only one."""
+    return max(num_layers - 2, 0)

@@ -18,25 +18,38 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, from_numpy, tensor
 
-from ...core.errors import InputError, RowError, RowErrors
-from ...core.util import plural
-from ...data.batch import Batch, order_by_length
-from ...objectives.outcome import LossSums
-from ...text.readers.choices import ChoiceRow, ChoiceTable, read_choices
-from ...text.readers.tables import Row
-from ...text.tokenizers.encoding import TextCounts
-from ..base import Evaluation, Task
-from ..data import Baseline, TaskData
-from ..evaluation import metrics as scores
-from ..evaluation.ensemble import mean_probabilities
-from ..evaluation.rating import ScoredPredictions, mean
-from ..rows.examples import TOKENIZE_ROWS, Examples, as_logits, stacked
-from ..rows.long_examples import FIRST, LongExamples, LongTexts, portions_by_tokens, window_rows
-from ..rows.sequence import labeled
+from ..core.errors import InputError, RowError, RowErrors
+from ..core.util import plural, shorten
+from ..data.batch import Batch, order_by_length
+from ..objectives.outcome import LossSums
+from ..text.readers.choices import ChoiceRow, ChoiceTable, read_choices
+from ..text.readers.tables import Row
+from ..text.tokenizers.encoding import TextCounts
+from .base import Baseline, Evaluation, TableRow, Task, TaskData
+from .base import window_rows as top_rows
+from .evaluation import metrics as scores
+from .evaluation.ensemble import mean_probabilities
+from .evaluation.rating import ScoredPredictions, mean
+from .examples import TOKENIZE_ROWS, Examples, as_logits, stacked
+from .sequence import labeled
+from .windows import FIRST, LongExamples, LongTexts, portions_by_tokens, window_rows
 
 if TYPE_CHECKING:
-    from ...models.model import Model
-    from ...text.tokenizers.tokenizer import Tokenizer
+    from ..models.model import Model
+    from ..text.tokenizers.tokenizer import Tokenizer
+
+# -- Predictions of multiple choice as rows of a table --------------------------------------------------------------
+
+
+def choice_rows(answer: Mapping[str, Any], written: str = "") -> list[TableRow]:
+    """Returns the number and the text of the choice, and the top-scoring window of a long context."""
+    return [
+        TableRow("", f"{answer['label']} {shorten(answer['choice'])}", answer["score"]),
+        *top_rows(answer),
+    ]
+
+
+# -- Multiple choice: select the text that fits a context (SWAG, CODAH, CosmosQA, ARC) ------------------------------
 
 # -- Multiple-choice rows as packed sequences (context, choice), one per choice (Devlin et al. 2019, section 4.4)
 #
@@ -189,9 +202,9 @@ class Choice(Task):
     """
 
     name: ClassVar[str] = "choice"
-    table = "maskwright.tasks.choice.table:choice_rows"
-    report: ClassVar[str] = "maskwright.tasks.choice.report:ChoiceReport"
-    rating: ClassVar[str] = "maskwright.tasks.choice.task:rate"
+    table = "maskwright.tasks.choice:choice_rows"
+    report: ClassVar[str] = "maskwright.tasks.report:ChoiceReport"
+    rating: ClassVar[str] = "maskwright.tasks.choice:rate"
     head = "choice"
     usage = ("predict", {"texts": ("your text",), "choice": ("one ending", "another ending")})
     main_metric = "accuracy"

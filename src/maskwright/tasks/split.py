@@ -14,9 +14,9 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from ...core.errors import InputError
-from ...core.randomness import generator
-from ...text.fingerprints import NEAR, RowFingerprints, equal_rows, near_pairs, overlap, words_of
+from ..core.errors import InputError
+from ..core.randomness import generator
+from ..text.fingerprints import NEAR, RowFingerprints, equal_rows, near_pairs, overlap, words_of
 
 Texts = tuple[str, str | None]
 

@@ -7,6 +7,8 @@ and tokens.
 
 from __future__ import annotations
 
+import math
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,29 +16,158 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from ...core.errors import InputError, MissingExtraError, ModelFolderError
-from ...core.progress import warn
-from ...data.batch import Batch
-from ...models.build import with_tokenizer
-from ...models.decoding.causal import decoder_of
-from ...models.decoding.rules import Rules
-from ...models.decoding.search import grow
-from ...models.model import tokenizer_of
-from ...objectives.outcome import LossSums
-from ...text.readers.parallel import read_pairs
-from ...text.readers.tables import Row, Table
-from ...text.tokenizers.encoding import TextCounts
-from ..base import Evaluation
-from ..data import Baseline, TaskData
-from ..rows.examples import Examples
-from ..rows.targets import TargetTask, require_rows, with_targets
-from .scores import rouge_scores
+from ..core.errors import InputError, MissingExtraError, ModelFolderError
+from ..core.progress import warn
+from ..core.util import plural
+from ..data.batch import Batch
+from ..models.build import with_tokenizer
+from ..models.decoding.causal import decoder_of
+from ..models.decoding.rules import Rules
+from ..models.decoding.search import grow
+from ..models.model import Model, tokenizer_of
+from ..objectives.outcome import LossSums
+from ..text.readers.parallel import read_pairs
+from ..text.readers.tables import Row, Table
+from ..text.tokenizers.encoding import TextCounts
+from ..text.word_boundaries import words_and_numbers
+from .base import Baseline, Evaluation, Task, TaskData
+from .examples import Examples, map_batches
 
 if TYPE_CHECKING:
-    from ...models.model import Model
-    from ...text.tokenizers.tokenizer import Tokenizer
+    from ..text.tokenizers.tokenizer import Tokenizer
+
+# -- ROUGE (Lin 2004) by rouge-score: word overlap of generated and reference texts ---------------------------------
+
+NAMES = ("rouge1", "rouge2", "rougeL")  # unigrams, bigrams, longest common subsequence
+
+
+class _Words:
+    """The tokenizer that rouge-score asks: its own knows only a to z and 0 to 9."""
+
+    def tokenize(self, text: str) -> list[str]:
+        return words_and_numbers(text.lower())
+
+
+def rouge_scores(generated: Sequence[str], references: Sequence[str]) -> tuple[dict[str, float], dict[str, str]]:
+    """Returns {"rouge1", "rouge2", "rougeL"}, mean F1 as fractions, and {"rouge": signature}.
+
+    Words are lowercase, of any script (see `words_and_numbers`); for ASCII the scores are rouge-score's own. Warns of
+    references without words, and of those of one word, which have no pair. Raises MissingExtraError if rouge-score is
+    not installed.
+    """
+    try:
+        from rouge_score.rouge_scorer import RougeScorer
+    except ImportError:
+        raise MissingExtraError("ROUGE", "translation") from None
+    scorer = RougeScorer(list(NAMES), use_stemmer=False, tokenizer=_Words())
+    found = [scorer.score(reference, own) for own, reference in zip(generated, references, strict=True)]
+    scores = {name: sum(one[name].fmeasure for one in found) / max(len(found), 1) for name in NAMES}
+    sizes = [len(words_and_numbers(reference)) for reference in references]
+    if empty := sizes.count(0):
+        warn(f"{empty} of {plural(len(sizes), 'reference')} without a letter or digit: ROUGE counts 0 for each.")
+    if single := sizes.count(1):
+        warn(f"{single} of {plural(len(sizes), 'reference')} of one word: rouge2 counts 0 for each, right or wrong.")
+    return scores, {"rouge": f"rouge_score {_version()}|F1|case:lower|stemmer:no|tok:words of any script"}
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("rouge-score")
+    except PackageNotFoundError:  # not installed by a package manager
+        return "of unknown version"
+
+
+# -- Base class of text generation tasks: loss and scores over the tokens of a target text --------------------------
+
+LARGEST_LOSS = 700.0  # its exponential still fits in a float64
+
+
+class TargetTask(Task):
+    """Predicts each token of a target given the previous ones; the main metric is token accuracy.
+
+    target_label: batch label with the target tokens, [target tokens]; the label "owner" has the row of each.
+    """
+
+    target_label: ClassVar[str]
+    num_labels = 0
+    problem_type = None
+
+    @abstractmethod
+    def target_states(self, model: Model, batch: Batch) -> Tensor:
+        """Hidden states that predict each target token: float [target tokens, hidden]."""
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Number of target tokens in a batch."""
+        return {self.name: len(batch.labels[self.target_label])}
+
+    def forward(self, model: Model) -> None:
+        """None: answers are decoded token by token."""
+        return None
+
+    def outputs(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
+        """float32 [rows, 3]: summed loss, correct tokens and tokens of the target of each row."""
+
+        def sums(batch: Batch) -> Tensor:
+            logits, target = model.mlm_logits(self.target_states(model, batch)).float(), batch.labels[self.target_label]
+            losses = F.cross_entropy(logits, target, reduction="none")  # [target tokens]
+            each = torch.stack([losses, (logits.argmax(dim=-1) == target).float(), torch.ones_like(losses)], dim=1)
+            return torch.zeros(len(batch), 3, device=each.device).index_add(0, batch.labels["owner"], each)
+
+        return map_batches(examples, sums, device=model.word_embeddings.device, batch_tokens=batch_tokens)
+
+    def answers(self, logits: Tensor, examples: Examples) -> list[dict[str, Any]]:
+        """{"score", "perplexity"} of the target of each row; score is its token accuracy."""
+        return [
+            {"score": correct / tokens, "perplexity": _perplexity(loss / tokens)}
+            for loss, correct, tokens in logits.tolist()
+        ]
+
+    def losses(self, logits: Tensor, examples: Examples) -> Tensor:
+        """Mean loss over the tokens of each target: float32 [rows]."""
+        return logits[:, 0] / logits[:, 2]
+
+    def score(self, logits: Tensor, examples: Examples) -> Evaluation:
+        """Token accuracy and perplexity over all target tokens; the loss is the mean per token."""
+        loss, correct, tokens = logits.double().sum(dim=0).tolist()
+        found = {self.main_metric: correct / tokens, "perplexity": _perplexity(loss / tokens)}
+        return Evaluation(found, logits, loss / tokens)
+
+    def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
+        """Whether every token of the target is predicted correctly."""
+        return bool(answer["score"] == 1.0)
+
+
+def with_targets(rows: Sequence[Any], file: str | None, skip_bad_rows: bool) -> list[Any]:
+    """Returns the rows with a target. Raises InputError for rows without one, unless skipped, and if no row is left."""
+    good = [row for row in rows if row.label]
+    where = file or "The data"
+    if len(good) < len(rows) and not skip_bad_rows:
+        first = next(row for row in rows if not row.label)
+        raise InputError(
+            f"{where} has rows without a target, the first at line {first.line:,}: each needs a source and a target "
+            "(--skip-bad-rows skips such rows)."
+        )
+    if not good:
+        raise InputError(f"{where} has no row with a target: each needs a source and a target.")
+    return good
+
+
+def require_rows(rows: Sequence[Any], file: str | None) -> None:
+    """Raises InputError for training data without rows."""
+    if not rows:
+        raise InputError(f"{file or 'The training data'} has no rows: pass sources with targets.")
+
+
+def _perplexity(loss: float) -> float:
+    return math.exp(min(loss, LARGEST_LOSS))
+
+
+# -- Text-to-text generation with a causal language model, such as summarization (Radford et al. 2018 and 2019) -----
 
 ROWS = 16  # generation batch size
 LONGEST = 64  # default maximum of new tokens
@@ -71,7 +202,7 @@ class Generation(TargetTask):
 
     name: ClassVar[str] = "generation"
     written = "generated"
-    report: ClassVar[str] = "maskwright.tasks.generation.report:GenerationReport"
+    report: ClassVar[str] = "maskwright.tasks.report:GenerationReport"
     head = "clm"
     target_label = "clm"
     main_metric = "clm_accuracy"

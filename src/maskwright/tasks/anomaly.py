@@ -20,23 +20,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...core.errors import InputError, ModelFolderError, RowError, RowErrors
-from ...core.registry import unknown_name
-from ...data.batch import Batch
-from ...models.probes import AutoencoderHead
-from ...objectives.outcome import LossSums
-from ...text.readers.tables import Row, Table, read_texts
-from ..base import Evaluation, Task
-from ..data import Baseline, TaskData
-from ..evaluation.rare import RareClass, Threshold, choose_threshold, rare_metrics, row_key
-from ..evaluation.rating import ScoredPredictions, mean, pr_auc
-from ..evaluation.unscored import Unscored
-from ..rows.examples import Examples, Forward, compute, stacked
-from ..rows.long_examples import LongExamples, LongTexts
-from ..rows.sequence import SequenceTask, labeled
+from ..core.errors import InputError, ModelFolderError, RowError, RowErrors
+from ..core.registry import unknown_name
+from ..data.batch import Batch
+from ..models.probes import AutoencoderHead
+from ..objectives.outcome import LossSums
+from ..text.readers.tables import Row, Table, read_texts
+from .base import Baseline, Evaluation, Task, TaskData
+from .evaluation.rare import RareClass, Threshold, choose_threshold, rare_metrics, row_key
+from .evaluation.rating import ScoredPredictions, mean, pr_auc
+from .evaluation.unscored import Unscored
+from .examples import Examples, Forward, compute, stacked
+from .sequence import SequenceTask, labeled
+from .windows import LongExamples, LongTexts
 
 if TYPE_CHECKING:
-    from ...models.model import Model
+    from ..models.model import Model
 
 QUANTILE = 0.95
 FEATURES = "features"  # batch label with precomputed features
@@ -81,8 +80,8 @@ class Anomaly(SequenceTask):
     """
 
     name: ClassVar[str] = "anomaly"
-    report: ClassVar[str] = "maskwright.tasks.anomaly.report:AnomalyReport"
-    rating: ClassVar[str] = "maskwright.tasks.anomaly.task:rate"
+    report: ClassVar[str] = "maskwright.tasks.report:AnomalyReport"
+    rating: ClassVar[str] = "maskwright.tasks.anomaly:rate"
     head = "anomaly"
     num_labels = 0  # the single output has no label
     problem_type = None

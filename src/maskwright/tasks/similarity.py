@@ -18,30 +18,28 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...core.errors import InputError, ModelFolderError, RowError, RowErrors
-from ...core.util import plural
-from ...data.batch import Batch, order_by_length
-from ...models.model import Model
-from ...models.pooling import join_windows, pool
-from ...objectives.losses import cosine_loss, in_batch_logits, in_batch_loss
-from ...objectives.outcome import LossSums
-from ...text.formats.cells import number_error
-from ...text.readers.tables import Row, Table, read_texts
-from ...text.tokenizers.encoding import TextCounts
-from ..base import Evaluation, Task
-from ..data import Baseline, TaskData
-from ..evaluation import metrics as scores
-from ..evaluation.rating import ScoredPredictions
-from ..evaluation.unscored import Unscored
-from ..regression.task import stored_range
-from ..rows.examples import Examples, Forward, stacked, tokenize_rows
-from ..rows.long_examples import LongExamples, LongTexts, portions_by_tokens, window_notes, window_rows
-from ..rows.relevant import APART, TOGETHER, plain_name
-from ..rows.sequence import labeled
-from ..rows.settings import as_range
+from ..core.errors import InputError, ModelFolderError, RowError, RowErrors
+from ..core.util import plural
+from ..data.batch import Batch, order_by_length
+from ..models.model import Model
+from ..models.pooling import join_windows, pool
+from ..objectives.losses import cosine_loss, in_batch_logits, in_batch_loss
+from ..objectives.outcome import LossSums
+from ..text.formats.cells import number_error
+from ..text.readers.tables import Row, Table, read_texts
+from ..text.tokenizers.encoding import TextCounts
+from .base import Baseline, Evaluation, Task, TaskData
+from .evaluation import metrics as scores
+from .evaluation.rating import ScoredPredictions
+from .evaluation.unscored import Unscored
+from .examples import Examples, Forward, stacked, tokenize_rows
+from .regression import stored_range
+from .sequence import APART, TOGETHER, labeled, plain_name
+from .specs import as_range
+from .windows import LongExamples, LongTexts, portions_by_tokens, window_notes, window_rows
 
 if TYPE_CHECKING:
-    from ...text.tokenizers.tokenizer import Tokenizer
+    from ..text.tokenizers.tokenizer import Tokenizer
 
 # -- Sentence embeddings by pooling, which similarity compares -------------------------------------------------------
 
@@ -293,8 +291,8 @@ class Similarity(Task):
     """
 
     name: ClassVar[str] = "similarity"
-    report: ClassVar[str] = "maskwright.tasks.similarity.report:SimilarityReport"
-    rating: ClassVar[str] = "maskwright.tasks.similarity.task:rate"
+    report: ClassVar[str] = "maskwright.tasks.report:SimilarityReport"
+    rating: ClassVar[str] = "maskwright.tasks.similarity:rate"
     head = None
 
     def __init__(
