@@ -25,6 +25,7 @@ from .settings import (
     print_next,
     takes_settings,
     tell_if_finished,
+    with_rare,
 )
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class FinetuneCommand(SettingsCommand, SeveralValues):
         settings, own.params = settings_of(FinetuneConfig), []
         defaults = {one.name: default_of(one) for one in fields(FinetuneConfig)}
         hints = get_type_hints(FinetuneConfig)
+        rare = [name for name, one in settings.items() if one.recipe_only and one.is_for(self.task)]
+        settings["network"] = with_rare(settings["network"], rare)
         for param in self.params:
             setting = settings.get(param.name)
             if setting is None:
