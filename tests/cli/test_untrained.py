@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from maskwright.estimators.finetuned import TextClassifier
 
 from hub.folder_tools import CONFIG, foreign, make
 from maskwright import api
 from maskwright.core.errors import ModelFolderError
+from maskwright.estimators.finetuned import TextClassifier
 from maskwright.hub.folders import load_model
 from maskwright.serve.models import load_served
 from maskwright.serve.settings import ServeSettings
