@@ -24,8 +24,8 @@ from ..report import (
 )
 from ..report.numbers import Value, fraction, percent
 from ..report.pictures import write_picture
-from ..tasks.translation.alignments import Aligned
-from ..tasks.translation.report import ALIGNMENT_NOTE, alignment_map
+from ..tasks.report import ALIGNMENT_NOTE, alignment_map
+from ..tasks.translation import Aligned
 from .cluster import Clustering
 from .similarity import Similarities
 
