@@ -11,8 +11,8 @@ from maskwright.tasks.classification.task import Classification
 from maskwright.tasks.evaluation.scoring import read_to_score
 from maskwright.tasks.rows.contents import check_content, reader_for
 from maskwright.tasks.tagging.task import Tagging
-from maskwright.text.annotations.formats import FORMATS, annotation_format
-from maskwright.text.readers.reader import find_reader
+from maskwright.text.annotations.reader import FORMATS, annotation_format
+from maskwright.text.readers.tables import find_reader
 
 TEXT = "Ada Byron met Ann in Graz."
 WORDS = ["Ada", "Byron", "met", "Ann", "in", "Graz", "."]

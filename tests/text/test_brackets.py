@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError
-from maskwright.text.formats.brackets import bracket_error, linearized, may_become_tree
+from maskwright.text.formats.targets import bracket_error, linearized, may_become_tree
 
 LABELS = st.sampled_from(["S", "NP", "VP", "PP"])
 WORDS = st.sampled_from(["dogs", "chase", "cats", "an", "elephant"])

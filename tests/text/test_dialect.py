@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from maskwright.core.errors import InputError, RowErrors
-from maskwright.text.formats.dialect import Dialect
-from maskwright.text.formats.records import read_records
-from maskwright.text.readers.row_stream import RowStream
-from maskwright.text.readers.tables import read_table
+from maskwright.text.formats.records import Dialect, read_records
+from maskwright.text.readers.tables import RowStream, read_table
 
 
 def rows_of(folder: Path, name: str, content: str) -> tuple[list[list[str]], Dialect]:

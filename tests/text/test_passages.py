@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.samples import TEXTS, tokenizer
-from maskwright.text.readers.passages import MAX_PARAGRAPH, bad_rows_of, cut, read_passages
+from maskwright.text.readers.corpus import MAX_PARAGRAPH, bad_rows_of, cut, read_passages
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 
 WORST = (

@@ -17,8 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError, MissingFileError, RowErrors
-from maskwright.text.readers.row_stream import RowStream
-from maskwright.text.readers.tables import read_texts
+from maskwright.text.readers.tables import RowStream, read_texts
 
 WORDS = ["one text", "another, longer text", "third"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from maskwright.core.errors import InputError, MissingExtraError
 from maskwright.text import segmenters
-from maskwright.text.readers.sentence import Sentence
+from maskwright.text.readers.tagged import Sentence
 from maskwright.text.segmenters import find_segmenter, segment
 
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError, MissingFileError, RowError, RowErrors
-from maskwright.text.formats.json_array import read_array
+from maskwright.text.formats.files import read_array
 from maskwright.text.readers.squad import Question, ReferenceAnswer, find_answer, read_questions, scan_questions
 
 CONTEXT = "Shanghai is the fashion capital of China, and Beijing is its political capital."

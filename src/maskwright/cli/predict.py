@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..inference.zero_shot import ZeroShot
     from ..tasks.base import AnyRow, Task
     from ..tasks.table import TableRow
-    from ..text.readers.row_stream import RowStream
+    from ..text.readers.tables import RowStream
 
 TEMPLATE = "This text is about {}."
 TABLE_ROWS = 10_000  # answers shown as one table; more come as several, so that they need not all be held

@@ -22,7 +22,7 @@ from ..tasks.regression.task import Regression
 from ..tasks.rows.long_examples import MAX_WINDOWS
 from ..tasks.tagging.task import Tagging
 from ..text.readers.inputs import Column, is_frame
-from ..text.readers.sentence import Segment, Sentence
+from ..text.readers.tagged import Segment, Sentence
 from ..text.words import split_words
 from ..train.schedules import Schedule
 from .fine_tuned import AdapterSettings, FineTuned, ModelSource, check_lengths, check_targets, is_missing, own_facts

@@ -11,7 +11,7 @@ from ..lesson import APPLICATIONS, Lesson
 if TYPE_CHECKING:
     from ...report import Table
     from ...text.tokenizers.explain import Explanation
-    from ...text.tokenizers.trainers.bpe import TieBreak
+    from ...text.tokenizers.trainers import TieBreak
     from ..recorder import LessonRecorder
 
 PART = "Words and subword tokens"

@@ -50,11 +50,11 @@ def _notations(record: LessonRecorder) -> None:
 
 def _longest_match(record: LessonRecorder, words: str, entries: str) -> None:
     from ...report import Token, Tokens
+    from ...text.tokenizers import trainers
     from ...text.tokenizers.tokenizer import Tokenizer
-    from ...text.tokenizers.trainers import pipelines
 
-    vocabulary = list(dict.fromkeys([*pipelines.SPECIAL_TOKENS, *entries.split()]))
-    trained = pipelines.wordpiece(vocabulary, "wordpiece", True, {})
+    vocabulary = list(dict.fromkeys([*trainers.SPECIAL_TOKENS, *entries.split()]))
+    trained = trainers.wordpiece(vocabulary, "wordpiece", True, {})
     tokenizer = Tokenizer(trained.backend, trained.config)
     rows = []
     for word in words.split():
@@ -76,10 +76,10 @@ def _longest_match(record: LessonRecorder, words: str, entries: str) -> None:
 
 def _bytes(record: LessonRecorder, text: str) -> None:
     from ...report import Table
+    from ...text.tokenizers import trainers
     from ...text.tokenizers.tokenizer import Tokenizer
-    from ...text.tokenizers.trainers import pipelines
 
-    if any(token in text for token in pipelines.SPECIAL_TOKENS):
+    if any(token in text for token in trainers.SPECIAL_TOKENS):
         raise InputError("text: a special token such as [MASK] is not text; pass another text.")
     texts = ("Transformerify", "naïve façade", text, "🙂 ok", "a\tb  c")
     tokenizer = Tokenizer.train_from_iterator(["plain English text, and no other letters"], "byte-bpe", 280)
@@ -119,7 +119,7 @@ LESSONS = (
         "WordPiece: longest match first",
         "WordPiece tokenizes a word from the left, with the longest vocabulary entry that matches at each position. "
         "If no entry matches, the whole word is one [UNK].",
-        ("text.tokenizers.trainers.pipelines:wordpiece",),
+        ("text.tokenizers.trainers:wordpiece",),
         "Does the longest match find a segmentation whenever one exists?",
         _longest_match,
         (text("words", "Words to tokenize", " ".join(SEGMENTED)), text("entries", "Vocabulary", ENTRIES)),
@@ -132,7 +132,7 @@ LESSONS = (
         "A byte-level vocabulary has no unknown text",
         "With the 256 bytes as the alphabet, no text is unknown, in any script. Merges are learned on bytes as on "
         "letters.",
-        ("text.tokenizers.trainers.bpe:train_byte_bpe",),
+        ("text.tokenizers.trainers:train_byte_bpe",),
         "What is the cost?",
         _bytes,
         (text("text", "Text in any script", "深度学习"),),

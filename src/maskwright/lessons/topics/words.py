@@ -49,7 +49,7 @@ def _vocabulary(record: LessonRecorder, known: str, words: str) -> None:
 
 def _issues(record: LessonRecorder) -> None:
     from ...report import Table
-    from ...text.tokenizers.compare import measure
+    from ...text.tokenizers.explain import measure
     from ...text.tokenizers.tokenizer import Tokenizer
 
     learned = ["old older oldest", "fast faster fastest", "smart kind kinder", "tall taller tallest old fast"] * 8
@@ -107,7 +107,7 @@ LESSONS = (
         "A word vocabulary contains no new words",
         "A word-level tokenizer maps each known word to its ID, and all others to the same one, UNK. A misspelling, a "
         "playful spelling and a new word are identical for the network.",
-        ("text.tokenizers.trainers.words:train_word", "text.tokenizers.trainers.words:train_char"),
+        ("text.tokenizers.trainers:train_word", "text.tokenizers.trainers:train_char"),
         "Would single characters solve the problem?",
         _vocabulary,
         (text("known", "Text of the vocabulary", KNOWN), text("words", "Words to tokenize", WORDS)),

@@ -124,7 +124,7 @@ def _probability(first: float, text: str) -> float:
 def _zero_shot(record: LessonRecorder) -> None:
     from ...core.errors import InputError
     from ...report import Arrow, Box, Flow
-    from ...text.formats.language_tags import check_languages, language_of, languages_of, with_language_tag
+    from ...text.formats.targets import check_languages, language_of, languages_of, with_language_tag
     from ...text.readers.tables import Row
 
     def row(source: str, target: str, line: int = 1) -> Row:

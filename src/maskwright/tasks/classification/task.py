@@ -22,8 +22,7 @@ from ...core.errors import InputError, ModelFolderError, RowError, RowErrors
 from ...core.registry import unknown_name
 from ...objectives.losses import focal_binary, focal_cross_entropy
 from ...text.formats.cells import LABEL_SEPARATOR
-from ...text.readers.reader import find_classes_reader
-from ...text.readers.tables import Row, Table, read_table
+from ...text.readers.tables import Row, Table, find_classes_reader, read_table
 from ..base import Evaluation, Task
 from ..data import Baseline, TaskData
 from ..evaluation import metrics as scores
