@@ -83,7 +83,7 @@ def _label_column(path: Path, columns: Mapping[str, str]) -> tuple[str, int]:
     name = found.names.get("label")
     if name is None:
         raise InputError("The file has no column for the label.")
-    return name, found.positions.get(name, -1)
+    return name, found.header.index(name) if name in found.header else -1
 
 
 def _tag_replaced(text: str, place: int, tag: str) -> str:

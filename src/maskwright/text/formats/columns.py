@@ -28,7 +28,8 @@ class Columns:
 
     names: role ("text", "text_pair", "label") -> column name ("column 2" without a header); is_inferred: the roles were
     inferred only from the number of columns; flags: columns of 0 and 1 that are the labels; group: column whose values
-    keep rows together; classes: names for indicators and class numbers; remarks: sentences about what was detected.
+    keep rows together; classes: names for indicators and class numbers; remarks: sentences about what was detected;
+    header: names of all columns in order.
     """
 
     names: dict[str, str]
@@ -37,6 +38,7 @@ class Columns:
     group: str | None = None
     classes: tuple[str, ...] = ()
     remarks: list[str] = field(default_factory=list)
+    header: Sequence[str] = ()
 
     @property
     def used(self) -> list[str]:
@@ -114,7 +116,7 @@ def with_names(
         if _find(header, name, where) != name:
             raise InputError(f"{where} has no column '{name}' to filter rows by.")
     group = None if group is None else _find(header, group, where)
-    return Columns(names, flags=given, group=group, classes=classes, remarks=remarks)
+    return Columns(names, flags=given, group=group, classes=classes, remarks=remarks, header=header)
 
 
 def classes_in(mapping: dict[str, str]) -> tuple[str, ...]:
@@ -190,7 +192,7 @@ def without_header(
         texts = " and ".join(name for role, name in names.items() if role != "label")
         remarks.append(f"{where} has no header: column 1 is read as the label, {texts} as the text.")
     group = None if group is None else every[_position(group, width, where)]
-    return Columns(names, not mapping, group=group, classes=classes, remarks=remarks)
+    return Columns(names, not mapping, group=group, classes=classes, remarks=remarks, header=every)
 
 
 def numbered(width: int) -> list[str]:

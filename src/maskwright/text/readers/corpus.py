@@ -242,16 +242,17 @@ def hub_rows(name: str, text_field: str) -> Iterator[Any]:
     parts = name.removeprefix(HUB).split("/")
     if not all(parts) or len(parts) > 3:
         raise InputError(f"'{name}' is not a data set name: use hub:NAME[/CONFIG] or hub:OWNER/NAME[/CONFIG].")
-    candidates = [("/".join(parts[:2]), *parts[2:]), *([tuple(parts)] if len(parts) == 2 else [])]
+    candidates = [("/".join(parts[:2]), parts[2] if parts[2:] else None)]
+    candidates += [(parts[0], parts[1])] if len(parts) == 2 else []
     # Before version 4 the library could run a data set's own code.
     settings = {"trust_remote_code": False} if int(datasets.__version__.split(".")[0]) < 4 else {}
     try:
-        for index, candidate in enumerate(candidates):
+        for repository, config in candidates:
             try:
-                rows = iter(datasets.load_dataset(*candidate, split="train", streaming=True, **settings))
+                rows = datasets.load_dataset(repository, config, split="train", streaming=True, **settings)
                 break
             except FileNotFoundError:  # also DatasetNotFoundError
-                if index + 1 == len(candidates):
+                if (repository, config) == candidates[-1]:
                     raise
         for row in rows:
             if text_field not in row:
