@@ -25,6 +25,7 @@ from .settings import (
     print_next,
     takes_settings,
     tell_if_finished,
+    with_rare,
 )
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class FinetuneCommand(SettingsCommand, SeveralValues):
         settings, own.params = settings_of(FinetuneConfig), []
         defaults = {one.name: default_of(one) for one in fields(FinetuneConfig)}
         hints = get_type_hints(FinetuneConfig)
+        rare = [name for name, one in settings.items() if one.recipe_only and one.is_for(self.task)]
+        settings["network"] = with_rare(settings["network"], rare)
         for param in self.params:
             setting = settings.get(param.name)
             if setting is None:
@@ -134,7 +137,7 @@ def finetune(recipe: FinetuneConfig | MultiTaskConfig, restart: RestartFlag = Fa
 
         _show_tasks(finetune_tasks(recipe, restart=restart), json)
         return
-    from ..tasks.rows.contents import readers_of
+    from ..tasks.contents import readers_of
     from ..train.finetuning.finetune import finetune as run_finetuning
 
     test = {"file": readers_of(recipe.task)[0].example_file}

@@ -17,8 +17,10 @@ from typer.core import TyperCommand
 
 from ..core import config as configuration
 from ..core.config import (
+    NETWORK,
     PANELS,
     RUN,
+    SET,
     Setting,
     command_line,
     default_of,
@@ -31,6 +33,7 @@ from ..core.config import (
     typed_name,
 )
 from ..core.errors import ConfigError
+from ..core.progress import warn
 from ..core.util import THREADS
 from .common import DebugFlag, QuietFlag, print_json, print_text, set_threads, with_default
 
@@ -51,6 +54,10 @@ DryRunFlag = Annotated[
     bool, typer.Option("--dry-run", help="Print the plan and stop; nothing is written.", rich_help_panel=RUN)
 ]
 
+RARE = Setting(  # of a command that sets no part of a network
+    "A setting that has no option of its own. Repeatable.", flag=SET, metavar="NAME=VALUE", panel=NETWORK
+)
+
 Given = Mapping[str, Any]
 REQUIRED = r"\[required]"  # of a setting that the command line or the recipe file must give
 
@@ -66,6 +73,7 @@ def takes_settings(
     The options of the function itself are added, and those that all such commands share. several: settings whose option
     takes several values, for `read`; read: recipe file and given settings -> configuration, else the first class is
     loaded; has_recipe: whether the command has --config and --print-config.
+    Settings that are `recipe_only` are set by --set; their own options are hidden.
     """
     table: dict[str, tuple[Setting, Any, Any]] = {}
     for cls in classes:
@@ -74,11 +82,21 @@ def takes_settings(
             kind = list[Path] if one.name in several else kind_of(hints[one.name])
             table.setdefault(one.name, (one.metadata["setting"], kind, default_of(one)))
     load = read or functools.partial(load_recipe, classes[0])
+    rare = {name: one[0] for name, one in table.items() if one[0].recipe_only}
+    set_by = next((name for name, one in table.items() if one[0].flag == SET), "set")
+    if rare:
+        setting, *rest = table.get(set_by, (RARE, dict[str, Any], {}))
+        table[set_by] = (with_rare(setting, rare), *rest)
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         def command(**values: Any) -> None:
             read_values = {name: _read(name, one[0], one[1], values.pop(name)) for name, one in table.items()}
             given = {name: value for name, value in read_values.items() if value is not None}
+            for name in rare.keys() & given.keys():
+                warn(f"'{flag_of(name, rare[name])}' is deprecated. Use '{SET} {name}=VALUE', or {name} in a recipe.")
+            assigned = given.pop(set_by, {}) if rare else {}
+            given |= {name: assigned.pop(name) for name in rare.keys() & assigned.keys()}
+            given |= {set_by: assigned} if assigned else {}
             shared = {name: values.pop(name, None) for name in ("config", "print_config", "threads", "quiet", "debug")}
             settings = load(shared["config"], given)
             if shared["print_config"]:
@@ -135,6 +153,11 @@ def help_of(setting: Setting, kind: Any, default: Any, task: str | None = None) 
     return with_default(text, default_text(setting, default, task))
 
 
+def with_rare(setting: Setting, rare: Iterable[str]) -> Setting:
+    """Returns the setting of --set, whose help also names the settings that have no option of their own."""
+    return dataclasses.replace(setting, help=f"{setting.help} Also takes {', '.join(sorted(rare))}.")
+
+
 def load_recipe(cls: type, path: Path | None, given: Given) -> Any:
     """The configuration of a recipe file and of the settings given as options, which win.
 
@@ -185,7 +208,9 @@ def _as_typed(message: str, settings: Mapping[str, Setting], given: Given, in_fi
             return f"'{name}'"
         if name in in_file and name not in given:
             return f"'{name}' in {path}"
-        return name.upper() if settings[name].is_argument else flag_of(name, settings[name])
+        if settings[name].is_argument or settings[name].recipe_only:
+            return typed_name(name, settings[name])
+        return flag_of(name, settings[name])
 
     return re.sub(r"Setting '([\w, ]+)'", lambda found: ", ".join(map(name_of, found[1].split(", "))), message)
 
@@ -235,7 +260,8 @@ def _annotation(name: str, setting: Setting, kind: Any, default: Any, is_require
     names = [flag_of(name, setting), *filter(None, (setting.short, setting.old_flag))]
     if kind is bool and not names[0].startswith("--no-"):
         names[0] += "/--no-" + names[0].removeprefix("--")
-    return Annotated[taken, typer.Option(*names, **details, rich_help_panel=setting.panel or None)]
+    panel = setting.panel or None
+    return Annotated[taken, typer.Option(*names, **details, rich_help_panel=panel, hidden=setting.recipe_only)]
 
 
 def _taken(setting: Setting, kind: Any) -> Any:

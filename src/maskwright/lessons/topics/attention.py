@@ -183,9 +183,7 @@ def _why(record: LessonRecorder, head_dim: int) -> None:
         scaled = moments(scores / math.sqrt(size))
         rows.append((size, round(found.mean, 3), round(found.variance, 2), round(scaled.variance, 3)))
     record.near(f"Var(z / √d), d = {head_dim}", 1.0, rows[-1][3], 0.05 if record.is_own else 0.02, digits=2, law=True)
-    for rule, by_hand in zip(
-        () if record.is_own else identities(), () if record.is_own else MEANS_BY_HAND, strict=True
-    ):
+    for rule, by_hand in zip(*(((), ()) if record.is_own else (identities(), MEANS_BY_HAND)), strict=True):
         record.near(rule.rule, by_hand, rule.sampled, 0.03 * max(abs(by_hand), 1.0), digits=2)
         record.near("by the formula", by_hand, rule.formula, digits=2)
     columns = ["d", "mean of z", "variance of z", "variance of z / √d"]

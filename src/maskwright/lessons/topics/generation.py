@@ -67,7 +67,7 @@ def _top_k(record: LessonRecorder, k: int, temperature: float, shares: Matrix) -
 
 
 def _formats(record: LessonRecorder) -> None:
-    from ...tasks.rows.special_tokens import DELIM, EXTRACT, START
+    from ...tasks.base import DELIM, EXTRACT, START
     from ...text.formats.targets import language_of, tag
     from ...text.tokenizers.tokenizer import Tokenizer
 
@@ -293,7 +293,7 @@ def _zero_shot(record: LessonRecorder) -> None:
 
 
 def _leads(record: LessonRecorder) -> None:
-    from ...tasks.generation.task import Generation
+    from ...tasks.generation import Generation
     from ...text.readers.corpus import Document
     from ...text.readers.parallel import lead_pairs
     from ...text.tokenizers.tokenizer import Tokenizer
@@ -352,7 +352,7 @@ LENGTHS = ("one word", "two consecutive words", "three", "four")
 
 def _bleu(record: LessonRecorder, written: str, wanted: str) -> None:
     from ...core.errors import MissingExtraError
-    from ...tasks.translation.scores import corpus_scores
+    from ...tasks.translation import corpus_scores
     from ..parts import explain_bleu
 
     lines, references = ([" ".join(one.split()) for one in own.split("|")] for own in (written, wanted))
@@ -482,7 +482,7 @@ LESSONS = (
         "Summaries from an encyclopedia",
         "The first line of an article summarizes it: article and lead are a text and its summary, and a dump of "
         "articles becomes labeled data by a rule.",
-        ("text.readers.parallel:lead_pairs", "tasks.generation.task:Generation.examples"),
+        ("text.readers.parallel:lead_pairs", "tasks.generation:Generation.examples"),
         "Which part is truncated if a row is too long?",
         _leads,
     ),
@@ -493,7 +493,7 @@ LESSONS = (
         "BLEU by hand",
         "BLEU is the precision of n-grams of one to four words, with a penalty for short translations. Two lines are "
         "counted by hand and compared with sacrebleu, which computes published scores.",
-        ("lessons.parts:explain_bleu", "tasks.translation.scores:corpus_scores"),
+        ("lessons.parts:explain_bleu", "tasks.translation:corpus_scores"),
         "Is the BLEU of a file the mean of its lines?",
         _bleu,
         (

@@ -24,8 +24,8 @@ from ...models.encoder_decoder import EncoderDecoder
 from ...models.model import Model, SentenceSettings, tokenizer_of
 from ...models.presets import preset, special_token_settings
 from ...tasks.base import Evaluation, Task
-from ...tasks.rows.examples import Examples
-from ...tasks.spec import spec_of
+from ...tasks.examples import Examples
+from ...tasks.specs import spec_of
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..against_baseline import Compared
 from ..callbacks import Callback
@@ -58,7 +58,7 @@ def network_from_scratch(
         own["decoder_vocab_size"] = None if target is None else target.vocab_size
         own |= special_token_settings(published, written)
     elif target is not None:
-        raise InputError(f"Preset {name} has no decoder: remove --target-tokenizer.")
+        raise InputError(f"Preset {name} has no decoder: remove target_tokenizer.")
     if published.character_width or changes.get("character_width"):
         own["space_token_id"] = _space_of(tokenizer, name)
     return preset(name, **{**own, **changes})
