@@ -429,7 +429,7 @@ LESSONS = (
         "Task formats",
         "A causal language model can be fine-tuned for other tasks with one sequence: a start token, a delimiter "
         "between two texts, and a last token for the prediction.",
-        ("text.tokenizers.tokenizer:Tokenizer.with_template", "text.formats.language_tags:tag"),
+        ("text.tokenizers.tokenizer:Tokenizer.with_template", "text.formats.targets:tag"),
         "Why is [EXTRACT] the last token, when [CLS] is the first?",
         _formats,
     ),
@@ -471,7 +471,7 @@ LESSONS = (
         "Zero-shot translation: A to B, B to C, then A to C",
         "One network learns several directions; a tag in the source selects the target language. The same tag "
         "requests a direction without training examples.",
-        ("text.formats.language_tags:with_language_tag", "text.formats.language_tags:languages_of"),
+        ("text.formats.targets:with_language_tag", "text.formats.targets:languages_of"),
         "How does the network know that German should become French, without such training examples?",
         _zero_shot,
     ),

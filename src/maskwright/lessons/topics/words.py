@@ -334,7 +334,7 @@ LESSONS = (
         "Four problems of word vocabularies, measured",
         "Unknown words, rare words with little training, affixes that related words do not share, and too many tokens "
         "with characters: the lesson measures each on held-out words.",
-        ("text.tokenizers.compare:measure",),
+        ("text.tokenizers.explain:measure",),
         "Are smarter and smartest new words if old, older, oldest and smart were in the text?",
         _issues,
     ),

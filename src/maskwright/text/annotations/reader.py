@@ -80,7 +80,7 @@ ROLES = ("text", "label", "tag", "annotator", "overlap")
 OVERLAPS = ("longest", "error")
 SPANS, CLASSES = "spans", "classes"
 OUTSIDE = "O"
-UNKNOWN = ""  # `readers.sentence.MISSING`
+UNKNOWN = ""  # `readers.tagged.MISSING`
 UNITS = ("characters", "UTF-16 units", "bytes")
 _QUOTED = 40  # characters of a text in a message
 
