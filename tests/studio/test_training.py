@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from maskwright.core.config import read_toml, settings_of
+from maskwright.report.page import bundle, digest
 from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.run import RunFolder
 from studio.models import write_masked
@@ -243,7 +244,8 @@ def test_a_training_runs_in_its_own_process_and_its_model_is_opened(served, tmp_
     report = served.get("/report/first")
     assert report.status == 200 and b"first" in report.body
     policy = report.headers["content-security-policy"]
-    assert "sandbox" in policy and "script-src" not in policy and "default-src 'none'" in policy
+    assert "sandbox allow-scripts" in policy and "default-src 'none'" in policy
+    assert digest(bundle("report.js")) in policy and policy.count("sha256-") == 1
     assert served.get("/classify").status == 404
     assert served.post("/api/train/open", {"name": "first"}).json() == {"model": "first"}
     assert served.get("/classify").status == 200

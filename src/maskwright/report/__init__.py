@@ -896,7 +896,7 @@ def render(report: Report) -> str:
     footer = element("footer", element("p", f"Written by Maskwright {report.version or __version__}."))
     whole = element("div", _header(report), nav, element("main", blocks), class_="page")
     style = static("style.css") + static("charts.css")
-    return page(" ".join(report.title.split()), style, element("body", whole, footer), bundle("report.js"))
+    return page(" ".join(report.title.split()), style, [whole, footer], bundle("report.js"))
 
 
 def _header(report: Report) -> Markup:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import posixpath
 import re
+from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 
@@ -18,7 +19,7 @@ ICON = (
 )
 
 
-def page(title: str, style: str, body: Markup, script: str, styles: str = "'unsafe-inline'") -> str:
+def page(title: str, style: str, parts: Sequence[Markup], script: str, styles: str = "'unsafe-inline'") -> str:
     """A self-contained HTML document whose policy allows no other script than `script`, which runs at its end."""
     policy = (
         f"default-src 'none'; style-src {styles}; script-src '{digest(script)}'; img-src data: blob:; "
@@ -35,7 +36,7 @@ def page(title: str, style: str, body: Markup, script: str, styles: str = "'unsa
         element("link", rel="icon", href=ICON),
         element("style", Markup(style)),
     )
-    whole = element("html", head, body, element("script", Markup(script)), lang="en")
+    whole = element("html", head, element("body", parts, element("script", Markup(script))), lang="en")
     return f"<!doctype html>\n{whole}\n"
 
 

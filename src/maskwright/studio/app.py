@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from html import escape
-from importlib import import_module, resources
+from importlib import resources
 from importlib.resources.abc import Traversable
 
 from fastapi import FastAPI
@@ -13,10 +13,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from ..core.errors import MissingFileError
 from ..inspect import page as inspect_page
 from .model_registry import Studio
-from .pages import PAGES, models_of, offered
+from .pages import MOVED, PAGES, models_of, offered
 from .requests import Here, Json, register_error_handlers
+from .views import answers, files, inside, lessons, runs
 
-PARTS = ("why",)  # modules of `views` that several pages use
 TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
@@ -24,8 +24,8 @@ def make_app(studio: Studio) -> FastAPI:
     """Builds the application with all routes. The server wraps it in `Guard`."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, default_response_class=Json)
     app.state.studio = studio
-    for routes in dict.fromkeys([*(page.routes for page in PAGES), *PARTS]):
-        app.include_router(import_module(f".views.{routes}", __package__).router)
+    for views in (answers, files, inside, lessons, runs):
+        app.include_router(views.router)
     app.get("/")(home)
     app.get("/api/studio")(about)
     app.get("/static/{path:path}")(static)
@@ -60,6 +60,8 @@ def static(path: str) -> Response:
 
 def page(name: str, studio: Here) -> Response:
     """Returns the HTML shell of a page: head, menu, and an empty main element that the page's module fills."""
+    if name in MOVED:
+        return RedirectResponse(f"/{MOVED[name]}")  # a browser keeps the state behind #
     shown = offered(studio)
     found = next((one for one in shown if one.name == name), None)
     if found is None:

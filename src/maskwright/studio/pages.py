@@ -24,7 +24,6 @@ class Page:
         needs_model: Whether it requires a loaded model.
         of_attention: Whether it requires a model with attention weights.
         of_weights: Whether it requires a model with weights, not an exported graph.
-        shared_routes: Module of `views` with its routes if it shares one; "" for the module of its name.
     """
 
     name: str
@@ -35,12 +34,6 @@ class Page:
     needs_model: bool = True
     of_attention: bool = False
     of_weights: bool = False
-    shared_routes: str = ""
-
-    @property
-    def routes(self) -> str:
-        """Module of `views` with its routes."""
-        return self.shared_routes or self.name.replace("-", "_")
 
     def fits(self, model: LoadedModel) -> bool:
         """Returns whether the page supports this model."""
@@ -50,113 +43,41 @@ class Page:
 
 
 PAGES = (
-    Page(
-        "tokens",
-        "Tokens",
-        "Text",
-        "How a text is tokenized into subwords, step by step, and how a vocabulary is learned.",
-        needs_model=False,
-    ),
-    Page(
-        "fill-mask",
-        "Fill mask",
-        "Answers",
-        "Predictions of a masked language model. Click any word to mask it.",
-        "fill-mask",
-    ),
-    Page(
-        "classify",
-        "Classify",
-        "Answers",
-        "The predicted class or value of a text, with all probabilities.",
-        "classify",
-        shared_routes="answers",
-    ),
-    Page(
-        "tag",
-        "Tag",
-        "Answers",
-        "Named entities and other spans, highlighted in your text.",
-        "tag",
-        shared_routes="answers",
-    ),
-    Page(
-        "choose",
-        "Choose",
-        "Answers",
-        "Multiple choice: the most probable continuation.",
-        "choose",
-        shared_routes="answers",
-    ),
-    Page(
-        "answer",
-        "Answer",
-        "Answers",
-        "The answer span of a question, highlighted in the text.",
-        "answer",
-        shared_routes="answers",
-    ),
-    Page(
-        "generate", "Generate", "Answers", "Next-token suggestions as you type, and longer continuations.", "generate"
-    ),
-    Page(
-        "translate",
-        "Translate",
-        "Answers",
-        "Translations of each line, with their cross-attention weights.",
-        "translate",
-    ),
-    Page(
-        "data",
-        "Data set",
-        "Data",
-        "A labeled file with predictions: errors, slices, confusions; wrong labels fixed and saved.",
-        "classify tag",
-    ),
-    Page(
-        "projector",
-        "Projector",
-        "Data",
-        "A map of the texts of a file by their embeddings: labels, clusters, neighbors.",
-    ),
+    Page("tokens", "Tokens", "Text",
+         "How a text is tokenized into subwords, step by step, and how a vocabulary is learned.", needs_model=False),
+    Page("fill-mask", "Fill mask", "Answers", "Predictions of a masked language model. Click any word to mask it.",
+         "fill-mask"),
+    Page("classify", "Classify", "Answers", "The predicted class or value of a text, with all probabilities.",
+         "classify"),
+    Page("tag", "Tag", "Answers", "Named entities and other spans, highlighted in your text.", "tag"),
+    Page("choose", "Choose", "Answers", "Multiple choice: the most probable continuation.", "choose"),
+    Page("answer", "Answer", "Answers", "The answer span of a question, highlighted in the text.", "answer"),
+    Page("generate", "Generate", "Answers", "Next-token suggestions as you type, and longer continuations.",
+         "generate"),
+    Page("translate", "Translate", "Answers", "Translations of each line, with their cross-attention weights.",
+         "translate"),
+    Page("data", "Data set", "Data",
+         "A labeled file with predictions: errors, slices, confusions; wrong labels fixed and saved.", "classify tag"),
+    Page("projector", "Projector", "Data",
+         "A map of the texts of a file by their embeddings: labels, clusters, neighbors."),
     Page("meaning", "Meaning", "Inside", "Semantic similarity of texts, or of one word in several contexts."),
-    Page("layers", "Layers", "Inside", "Token representations layer by layer."),
-    Page(
-        "attention",
-        "Attention",
-        "Inside",
-        "The attention pattern of every head, and what produces each weight.",
-        of_attention=True,
-    ),
-    Page(
-        "inspect",
-        "Inspect",
-        "Inside",
-        "Everything at once: heads, steps, flow, layers, predictions; two texts or two models; saved as one HTML file.",
-        of_attention=True,
-    ),
-    Page(
-        "model",
-        "Model",
-        "Inside",
-        "The blocks of a model: shapes, parameters, FLOPs, every weight, and what training changed.",
-        of_weights=True,
-    ),
+    Page("inspect", "Inspect", "Inside",
+         "Attention of every head, layers, predictions; two texts or two models; saved as one HTML file.",
+         of_attention=True),
+    Page("model", "Model", "Inside",
+         "The blocks of a model: shapes, parameters, FLOPs, every weight, and what training changed.", of_weights=True),
     Page("runs", "Runs", "Training", "Runs side by side: curves, settings, results, reports.", needs_model=False),
     Page("train", "Train", "Training", "Fine-tune a model on your data and follow its training curves."),
     Page("lessons", "Lessons", "Learning", "The numbers of the lectures, recomputed.", needs_model=False),
-)
+)  # fmt: skip
+MOVED = {"attention": "inspect", "layers": "inspect"}  # pages of earlier versions: their addresses lead to the new one
 
 
 def offered(studio: Studio) -> list[Page]:
     """Returns the pages that are available with the loaded models, in menu order."""
-    return [page for page in PAGES if _has_use(page, studio)]
+    return [page for page in PAGES if not page.needs_model or models_of(page, studio)]
 
 
 def models_of(page: Page, studio: Studio) -> list[LoadedModel]:
     """Returns the loaded models that a page supports."""
     return [model for model in studio.models.values() if page.fits(model)]
-
-
-def _has_use(page: Page, studio: Studio) -> bool:
-    return not page.needs_model or bool(models_of(page, studio))

@@ -1,15 +1,14 @@
-"""Report blocks of a task: the base class. A task that shows more has a subclass in its `report.py`."""
+"""Report blocks of a task: the base class, and a subclass for each task that shows more."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from ..core.registry import load
 from ..models.model import Model, tokenizer_of
@@ -48,30 +47,34 @@ from .tagging.task import Tagging
 from .translation import Aligned, Translation, alignments, attends
 from .windows import LongExamples
 
-# -- Report blocks of a task: the base class. A task that shows more has a subclass in its `report.py` --------------
-
 WORST = 12  # wrong predictions shown
 MOST_LABELS = 30  # labels in the chart of the training rows
+MOST_TAGS = 24  # of a confusion matrix of tags
+MOST_NAMED = 12  # rare classes named below their table
+BINS = 30  # of a histogram of reconstruction errors
+AROUND = 160  # characters of a context shown before and after an answer
+DRAWN = 3  # translations with a cross-attention map
+ALIGNMENT_NOTE = "Rows are target words, columns are source words; each row sums to 1, and dark is 1."
 AnyTask = TypeVar("AnyTask", bound=Task)
+Written = Callable[[Any], str]
 
 
 class TaskReport(Generic[AnyTask]):
-    """Blocks of the report of a fine-tuning run that depend on the task.
+    """Blocks of the report of a fine-tuning run that depend on the task. A task that shows more has a subclass.
 
-    sequences: plural noun for what the model reads as one sequence, for the chart of lengths.
+    sequences: plural noun for what the model reads as one sequence, for the chart of lengths; rows: for what is scored.
     """
 
     sequences: ClassVar[str] = "rows"
+    rows: ClassVar[str] = "rows"
 
     def __init__(self, task: AnyTask, data: TaskData) -> None:
         self.task, self.data = task, data
 
     def facts(self) -> dict[str, Any]:
-        """Returns dataset statistics in addition to the numbers of rows and tokens."""
-        return self.length_facts()
-
-    def length_facts(self) -> dict[str, Any]:
-        """Returns how many rows were truncated, or how many windows they make."""
+        """Dataset statistics in addition to the numbers of rows and tokens: how many rows were truncated, or how many
+        windows they make.
+        """
         train, dev, length = self.data.train, self.data.dev, self.data.max_length
         windows = self.windows(train)
         if windows is None:
@@ -87,68 +90,90 @@ class TaskReport(Generic[AnyTask]):
         }
 
     def windows(self, examples: Examples) -> LongExamples | None:
-        """Returns the windows of long texts; None if the examples are truncated."""
+        """The windows of long texts; None if the examples are truncated."""
         long = getattr(self.task, "long", None)
         is_split = long is not None and not long.both_orders
         return examples if is_split and isinstance(examples, LongExamples) else None
 
-    def threshold_facts(self, name: str, value: float) -> dict[str, Any]:
-        """Returns the decision threshold that was tuned on the dev examples, and how they are scored."""
-        return {
-            name: f"{value:.4f}, chosen on the dev examples",
-            "dev scores": "cross-fitted: each half of the dev examples with the threshold of the other half",
-        }
-
     def labels(self) -> list[Block]:
-        """Returns charts of the labels of the training rows; none if the task has no labels."""
-        if not self.task.labels:
-            return []
-        counts = Counter(str(row.label) for row in self.data.train_rows)
+        """Charts of the labels of the training rows; none if the task has no labels."""
+        counts = Counter(str(row.label) for row in self.data.train_rows) if self.task.labels else Counter[str]()
         return [counts_chart(counts, "Classes in the training rows")]
 
     def lengths(self) -> np.ndarray:
-        """Returns the lengths of the training sequences in tokens: int64 [sequences]."""
+        """Lengths of the training sequences in tokens: int64 [sequences]."""
         return self.data.train.lengths
 
     def mistakes(self, evaluation: Evaluation) -> list[Block]:
-        """Returns the wrong dev predictions with the largest loss. evaluation: of the dev examples."""
+        """The wrong dev predictions with the largest loss. evaluation: of the dev examples."""
         if self.data.dev.targets is None:
             return []
-        errors = [
-            WorstError(
-                error["text"],
-                str(error["gold"]),
-                str(error.get("label", error.get("score", ""))),
-                loss=error["loss"],
-                text_pair=error["text_pair"],
-                line=error["line"],
-            )
-            for error in worst_errors(self.task, self.data.dev, evaluation.logits, WORST)
-        ]
-        return [WorstErrors(errors)]
+        return [self.worst(evaluation, lambda own: str(own.get("label", own.get("score", ""))))]
+
+    def worst(
+        self, evaluation: Evaluation, predicted: Written, gold: Written | None = None, **options: Any
+    ) -> WorstErrors:
+        """The wrong dev predictions with the largest loss. predicted, gold: what is shown of a prediction."""
+        found = worst_errors(self.task, self.data.dev, evaluation.logits, WORST)
+        return wrong_predictions(found, predicted, gold, **options)
+
+    def of_rows(self, chosen: Sequence[int], gold: Written, predicted: Written, **numbers: Any) -> list[WorstError]:
+        """Errors of some dev rows. gold, predicted: text for the index of a row; numbers: of all rows, by field."""
+        errors = []
+        for i in chosen:
+            row = self.data.dev.rows[i]
+            shown = {name: float(values[i]) for name, values in numbers.items()}
+            pair = getattr(row, "text_pair", None)
+            errors.append(WorstError(row.text, gold(i), predicted(i), text_pair=pair, line=row.line, **shown))
+        return errors
 
     def next_steps(self, model: Path, test: str) -> list[Command]:
-        """Returns commands that use the trained model. test: name of a test file."""
+        """Commands that use the trained model. test: name of a test file."""
         return [
-            Command.suggest("score it on unseen test rows", "evaluate", model=model, file=test),
+            Command.suggest(f"score it on unseen test {self.rows}", "evaluate", model=model, file=test),
             self.use(model),
             Command.suggest("use it on a file", "predict", model=model, input="texts.txt", output="answers.jsonl"),
         ]
 
     def use(self, model: Path, about: str = "use it") -> Command:
-        """Returns the command that uses the trained model on one example."""
+        """The command that uses the trained model on one example."""
         command, values = self.task.usage
         return Command.suggest(about, command, model=model, **values)
 
 
 def report_of(data: TaskData) -> TaskReport[Any]:
-    """Returns the report blocks of the task of a run."""
+    """The report blocks of the task of a run."""
     blocks: TaskReport[Any] = load(data.task.report)(data.task, data)
     return blocks
 
 
+def wrong_predictions(
+    found: Sequence[Mapping[str, Any]],
+    predicted: Written,
+    gold: Written | None = None,
+    *,
+    pair: Callable[[Any], str | None] | None = None,
+    probability: str = "",
+    **options: Any,
+) -> WorstErrors:
+    """The errors that `worst_errors` lists. pair: the second text; probability: its field; options: title and note."""
+    rows = [
+        WorstError(
+            own["text"],
+            str(own["gold"]) if gold is None else gold(own),
+            predicted(own),
+            own.get(probability),
+            own["loss"],
+            own["text_pair"] if pair is None else pair(own),
+            own["line"],
+        )
+        for own in found
+    ]
+    return WorstErrors(rows, **options)
+
+
 def counts_chart(counts: Counter[str], title: str) -> Bars:
-    """Returns a bar chart of the most common labels, with their fractions."""
+    """A bar chart of the most common labels, with their fractions."""
     total = max(sum(counts.values()), 1)
     bars = [
         Bar(label, count, f"{count:,} ({percent(count / total)})") for label, count in counts.most_common(MOST_LABELS)
@@ -156,28 +181,29 @@ def counts_chart(counts: Counter[str], title: str) -> Bars:
     return Bars(bars, title=title)
 
 
-# -- Report blocks for classification: class imbalance, confusion matrix, worst errors ------------------------------
-
-MOST_NAMED = 12  # rare classes named below the table
+def threshold_facts(name: str, value: float) -> dict[str, Any]:
+    """The decision threshold that was tuned on the dev examples, and how they are scored."""
+    return {
+        name: f"{value:.4f}, chosen on the dev examples",
+        "dev scores": "cross-fitted: each half of the dev examples with the threshold of the other half",
+    }
 
 
 class ClassificationReport(TaskReport[Classification]):
-    """Blocks of a text classifier."""
+    """Adds class imbalance and a confusion matrix."""
 
     def facts(self) -> dict[str, Any]:
-        """Adds the tuned threshold of the rare class."""
         rare = self.task.rare
         if rare is None or rare.threshold is None:
             return super().facts()
-        return self.threshold_facts(f"threshold of '{rare.label}'", rare.threshold.value) | super().facts()
+        return threshold_facts(f"threshold of '{rare.label}'", rare.threshold.value) | super().facts()
 
     def labels(self) -> list[Block]:
-        """Adds a table of the class imbalance if a class is rare."""
         return [*super().labels(), *imbalance_table(self.task, self.data.train)]
 
     def mistakes(self, evaluation: Evaluation) -> list[Block]:
-        """Returns the confusion matrix and the wrong predictions with the highest confidence; none if multi-label."""
-        task, rows = self.task, self.data.dev_rows
+        """The confusion matrix and the wrong predictions with the highest confidence; none if multi-label."""
+        task, names = self.task, self.task.labels
         if task.multi_label:
             return []
         targets, logits = labeled(self.data.dev), evaluation.logits
@@ -185,16 +211,11 @@ class ClassificationReport(TaskReport[Classification]):
         guess = torch.from_numpy(task.decide(logits, task.out_of_fold_thresholds(logits, self.data.dev)))
         wrong = (guess != targets).nonzero().flatten()
         order = wrong[shares[wrong, guess[wrong]].argsort(descending=True)][:WORST].tolist()
-        errors = [
-            WorstError(
-                rows[i].text, task.labels[int(targets[i])], task.labels[int(guess[i])], float(shares[i, guess[i]]),
-                text_pair=rows[i].text_pair, line=rows[i].line,
-            )
-            for i in order
-        ]  # fmt: skip
+        sure = shares[torch.arange(len(guess)), guess]
+        errors = self.of_rows(order, lambda i: names[int(targets[i])], lambda i: names[int(guess[i])], probability=sure)
         counts = torch.zeros(task.num_labels, task.num_labels, dtype=torch.int64)
         counts.index_put_((targets, guess), torch.ones_like(targets), accumulate=True)
-        return [Confusion(task.labels, counts.tolist()), WorstErrors(errors)]
+        return [Confusion(names, counts.tolist()), WorstErrors(errors)]
 
 
 def imbalance_table(task: Classification, train: Examples) -> list[Block]:
@@ -202,10 +223,10 @@ def imbalance_table(task: Classification, train: Examples) -> list[Block]:
     found = task.imbalance(train)
     if not found.rare:
         return []
-    numbers, shares = found.effective_numbers, found.shares
     order = sorted(range(len(found.labels)), key=lambda place: (found.counts[place], found.labels[place]))
     rows = [
-        (found.labels[place], found.counts[place], percent(shares[place]), f"{numbers[place]:,.0f}") for place in order
+        (found.labels[i], found.counts[i], percent(found.shares[i]), f"{found.effective_numbers[i]:,.0f}")
+        for i in order
     ]
     note = (
         f"Rare: {', '.join(found.rare[:MOST_NAMED])}. The majority-class baseline is correct for "
@@ -215,63 +236,42 @@ def imbalance_table(task: Classification, train: Examples) -> list[Block]:
     return [Table(["class", "rows", "share", "effective number"], rows, title="Rare classes", note=note)]
 
 
-# -- Report blocks for regression: the largest errors ---------------------------------------------------------------
-
-
 class RegressionReport(TaskReport[Regression]):
-    """Blocks of a regression model."""
+    """The dev examples with the largest errors."""
 
     def mistakes(self, evaluation: Evaluation) -> list[Block]:
-        """Returns the dev examples with the largest errors."""
         targets, predicted = labeled(self.data.dev), evaluation.logits.squeeze(-1)
-        distance = (predicted - targets).abs()
-        rows = self.data.dev_rows
-        errors = [
-            WorstError(
-                rows[i].text, f"{targets[i]:.2f}", f"{predicted[i]:.2f}", loss=float(distance[i] ** 2),
-                text_pair=rows[i].text_pair, line=rows[i].line,
+        squares = (predicted - targets) ** 2
+        order = squares.argsort(descending=True)[:WORST].tolist()
+        return [
+            WorstErrors(
+                self.of_rows(order, lambda i: f"{targets[i]:.2f}", lambda i: f"{predicted[i]:.2f}", loss=squares)
             )
-            for i in distance.argsort(descending=True)[:WORST].tolist()
-        ]  # fmt: skip
-        return [WorstErrors(errors)]
-
-
-# -- Report blocks for anomaly detection: reconstruction errors, worst wrong predictions ----------------------------
-
-BINS = 30
+        ]
 
 
 class AnomalyReport(TaskReport[Anomaly]):
-    """Blocks of an anomaly detector."""
+    """Adds the reconstruction errors of the dev examples by class."""
 
     def facts(self) -> dict[str, Any]:
-        """Adds the tuned threshold."""
         threshold = self.task.threshold
-        tuned = {} if threshold is None else self.threshold_facts("threshold on the error", threshold.value)
-        return tuned | super().facts()
+        return (
+            {} if threshold is None else threshold_facts("threshold on the error", threshold.value)
+        ) | super().facts()
 
     def mistakes(self, evaluation: Evaluation) -> list[Block]:
-        """Returns the reconstruction errors of the dev examples by class, and the worst wrong predictions."""
-        task, dev = self.task, self.data.dev
         values = evaluation.logits.squeeze(-1).double().numpy()
-        names = np.array([row.label if row.label is not None else "normal" for row in dev.rows], dtype=object)
-        normal = task.normal if task.normal is not None else "normal"
+        names = np.array([row.label or "normal" for row in self.data.dev.rows], dtype=object)
+        normal = self.task.normal or "normal"
         order = sorted(set(names), key=lambda name: (name != normal, name))
-        errors = {str(name): values[names == name] for name in order}
-        threshold = None if task.threshold is None else task.threshold.value
-        wrong = [
-            WorstError(
-                error["text"],
-                str(error["gold"] if error["gold"] is not None else "normal"),
-                "rare" if error["is_rare"] else "normal",
-                loss=error["score"],
-                text_pair=error["text_pair"],
-                line=error["line"],
-            )
-            for error in worst_errors(task, dev, evaluation.logits, WORST)
-        ]
-        note = "With the threshold tuned on these rows; the loss is the reconstruction error."
-        return [*error_histograms(errors, threshold), WorstErrors(wrong, note=note)]
+        threshold = None if self.task.threshold is None else self.task.threshold.value
+        wrong = self.worst(
+            evaluation,
+            lambda own: "rare" if own["is_rare"] else "normal",
+            lambda own: str(own["gold"] if own["gold"] is not None else "normal"),
+            note="With the threshold tuned on these rows; the loss is the reconstruction error.",
+        )
+        return [*error_histograms({str(name): values[names == name] for name in order}, threshold), wrong]
 
 
 def error_histograms(
@@ -283,80 +283,54 @@ def error_histograms(
     every = np.concatenate(list(errors.values())) if errors else np.zeros(0)
     if not len(every):
         return []
-    high = max(float(np.quantile(every, 0.99)), 0.0 if threshold is None else threshold)
-    low = float(every.min())
+    low, high = float(every.min()), max(float(np.quantile(every, 0.99)), 0.0 if threshold is None else threshold)
     edges = np.linspace(low, high if high > low else low + 1.0, BINS + 1)
-    marks = {} if threshold is None else {"threshold": threshold}
-    return [
-        Histogram(
-            edges.tolist(),
-            np.histogram(np.clip(values, edges[0], edges[-1]), bins=edges)[0].tolist(),
-            title=f"{title}: {name}",
-            x_label="mean squared error",
-            y_label="rows",
-            marks=marks,
-        )
-        for name, values in errors.items()
-        if len(values)
-    ]
-
-
-# -- Report blocks for sentence embeddings: the pairs with the largest errors ---------------------------------------
+    blocks: list[Block] = []
+    for name, values in errors.items():
+        counts = np.histogram(np.clip(values, edges[0], edges[-1]), bins=edges)[0].tolist()
+        marks = {} if threshold is None else {"threshold": threshold}
+        blocks.append(Histogram(edges.tolist(), counts, f"{title}: {name}", "mean squared error", "rows", marks))
+    return blocks
 
 
 class SimilarityReport(TaskReport[Similarity]):
-    """Blocks of a sentence encoder."""
+    """The pairs whose cosine similarities are farthest from their gold scores."""
+
+    rows = "pairs"
 
     def windows(self, examples: Examples) -> LongExamples | None:
-        """Returns the windows of both texts of the pairs."""
         return super().windows(examples.texts if isinstance(examples, PairExamples) else examples)
 
     def mistakes(self, evaluation: Evaluation) -> list[Block]:
-        """Returns the pairs whose cosine similarities are farthest from their gold scores."""
         dev = self.data.dev
         if dev.targets is None:
             return []
         losses, cosines = self.task.losses(evaluation.logits, dev), self.task.cosines(evaluation.logits)
-        errors = [
-            WorstError(
-                dev.rows[i].text, str(dev.rows[i].label or "together"), f"{cosines[i]:.3f}", loss=float(losses[i]),
-                text_pair=dev.rows[i].text_pair, line=dev.rows[i].line,
-            )
-            for i in losses.argsort(descending=True)[:WORST].tolist()
-        ]  # fmt: skip
+        order = losses.argsort(descending=True)[:WORST].tolist()
         note = "Predicted is the cosine similarity; it is compared with the gold score scaled to 0 to 1."
+        errors = self.of_rows(
+            order, lambda i: str(dev.rows[i].label or "together"), lambda i: f"{cosines[i]:.3f}", loss=losses
+        )
         return [WorstErrors(errors, title="Pairs with the largest error", note=note)]
 
     def next_steps(self, model: Path, test: str) -> list[Command]:
-        """Returns commands that use the trained model."""
+        search, embed = "semantic search in a folder of texts", "save sentence embeddings"
         return [
-            Command.suggest("score it on unseen test pairs", "evaluate", model=model, file=test),
-            Command.suggest(
-                "semantic search in a folder of texts", "search", model=model, folder="texts/", queries="your question"
-            ),
-            Command.suggest(
-                "save sentence embeddings", "embed", model=model, input="texts.txt", output="embeddings.npy"
-            ),
+            super().next_steps(model, test)[0],
+            Command.suggest(search, "search", model=model, folder="texts/", queries="your question"),
+            Command.suggest(embed, "embed", model=model, input="texts.txt", output="embeddings.npy"),
         ]
 
 
-# -- Report blocks for multiple choice: wrong and correct predictions -----------------------------------------------
-
-RIGHT = 8  # correct predictions shown
-LONGEST = 160  # characters of a context in the table
-
-
 class ChoiceReport(TaskReport[Choice]):
-    """Blocks of a multiple-choice model."""
+    """Wrong rows, and correct rows with the lowest and highest confidence."""
 
     sequences = "choices"
 
     def windows(self, examples: Examples) -> None:
-        """Returns None: `facts` counts the windows of choices."""
-        return None
+        return None  # `facts` counts the windows of choices
 
     def facts(self) -> dict[str, Any]:
-        """Adds the number of choices per row, the tokens of the longest choice, and windows."""
         facts = super().facts()
         for name, examples in (("training", self.data.train), ("dev", self.data.dev)):
             assert isinstance(examples, ChoiceExamples)
@@ -368,67 +342,41 @@ class ChoiceReport(TaskReport[Choice]):
         return facts
 
     def lengths(self) -> np.ndarray:
-        """Returns the lengths of the training choices with their contexts: int64 [sequences]."""
         assert isinstance(self.data.train, ChoiceExamples)
         return self.data.train.sequence_lengths
 
     def mistakes(self, evaluation: Evaluation) -> list[Block]:
-        """Returns the wrong rows with the largest loss, and correct rows with the lowest and highest confidence."""
-        wrong = [
-            WorstError(
-                error["text"],
-                error["choices"][error["gold"]],
-                error["choice"],
-                error["score"],
-                text_pair=error["text_pair"],
-                line=error["line"],
-            )
-            for error in worst_errors(self.task, self.data.dev, evaluation.logits, WORST)
+        dev, answers = self.data.dev, self.task.answers(evaluation.logits, self.data.dev)
+        right = [row for row in range(len(dev)) if self.task.is_right(dev, row, answers[row])]
+        order = sorted(right, key=lambda row: answers[row]["score"])
+        rows = []
+        for row in order[:4] + order[4:][-4:]:
+            text = " ".join(filter(None, (dev.rows[row].text, dev.rows[row].text_pair)))
+            shown = text if len(text) <= AROUND else "… " + text[-AROUND:]
+            rows.append((shown, answers[row]["choice"], percent(answers[row]["score"])))
+        note = "The correct predictions with the lowest and the highest confidence, half of each."
+        return [
+            self.worst(
+                evaluation, lambda own: own["choice"], lambda own: own["choices"][own["gold"]], probability="score"
+            ),
+            Table(("Context", "Chosen", "Probability"), rows, title="Correct predictions", note=note),
         ]
-        return [WorstErrors(wrong), _right(self.task, self.data.dev, evaluation.logits)]
 
     def next_steps(self, model: Path, test: str) -> list[Command]:
-        """Returns commands that use the trained model."""
-        return [
-            *super().next_steps(model, test)[:2],
-            Command.suggest("use it on a file", "predict", model=model, input="rows.jsonl", output="answers.jsonl"),
-        ]
-
-
-def _right(task: Choice, dev: Examples, logits: Tensor) -> Table:
-    answers = task.answers(logits, dev)
-    right = [row for row in range(len(dev)) if task.is_right(dev, row, answers[row])]
-    order = sorted(right, key=lambda row: answers[row]["score"])
-    shown = order[: RIGHT // 2] + order[RIGHT // 2 :][-(RIGHT // 2) :]
-    rows = [
-        (
-            _short(" ".join(filter(None, (dev.rows[row].text, dev.rows[row].text_pair)))),
-            answers[row]["choice"],
-            percent(answers[row]["score"]),
-        )
-        for row in shown
-    ]
-    note = "The correct predictions with the lowest and the highest confidence, half of each."
-    return Table(("Context", "Chosen", "Probability"), rows, title="Correct predictions", note=note)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else "… " + text[-LONGEST:]
-
-
-# -- Report blocks for tagging: tag counts, scores by entity type, confusions, worst errors -------------------------
-
-MOST_TAGS = 24  # largest confusion matrix
+        last = Command.suggest("use it on a file", "predict", model=model, input="rows.jsonl", output="answers.jsonl")
+        return [*super().next_steps(model, test)[:2], last]
 
 
 class TaggingReport(TaskReport[Tagging]):
-    """Blocks of a token classifier."""
+    """Tag counts, scores by entity type, confusions, worst sentences."""
 
     sequences = "windows"
 
     def facts(self) -> dict[str, Any]:
-        """Returns the tagging scheme, and words, windows and repaired tags of both splits."""
-        facts: dict[str, Any] = {"how tags are spelled": _written(self.task)}
+        notation = self.task.notation
+        facts: dict[str, Any] = {
+            "how tags are spelled": "each is a name by itself" if notation is None else notation.description
+        }
         for name, examples in (("training", self.data.train), ("dev", self.data.dev)):
             assert isinstance(examples, TaggedExamples)
             facts |= {f"words in {name} rows": examples.num_words, f"windows of {name} rows": len(examples)}
@@ -439,44 +387,34 @@ class TaggingReport(TaskReport[Tagging]):
         return facts
 
     def labels(self) -> list[Block]:
-        """Returns a chart of the tags, or of the entity types, of the training rows."""
         assert isinstance(self.data.train, TaggedExamples)
         gold = self.task.gold_of(self.data.train)
         if self.task.scheme is None:
-            return [
-                counts_chart(
-                    Counter(tag for tags in gold for tag in tags if tag != MISSING), "Tags in the training rows"
-                )
-            ]
+            tags = Counter(tag for own in gold for tag in own if tag != MISSING)
+            return [counts_chart(tags, "Tags in the training rows")]
         types = Counter(entity.type for tags in gold for entity in spans(tags))
         return [counts_chart(types, "Entities in the training rows")]
 
     def mistakes(self, evaluation: Evaluation) -> list[Block]:
-        """Returns scores by entity type, a confusion matrix over words, and the worst sentences."""
         task, dev, logits = self.task, self.data.dev, evaluation.logits
         assert isinstance(dev, TaggedExamples)
         gold, found = task.gold_of(dev), task.tags_of(logits, dev)
-        blocks: list[Block] = [_by_type(gold, found)] if task.scheme is not None else []
-        confusion = _confusion(task, gold, found)
-        return [*blocks, *([] if confusion is None else [confusion]), _worst(task, dev, logits, gold, found)]
+        by_type = {
+            type: f"F1 {score.f1:.3f}, precision {score.precision:.3f}, recall {score.recall:.3f}; {score.both:,} of "
+            f"{score.gold:,} found, {score.found - score.both:,} wrong ones"
+            for type, score in sorted(agreement(gold, found, spans).items() if task.scheme is not None else [])
+            if type
+        }
+        losses = task.losses(logits, dev)
+        rows = as_sentences(dev.rows)
+        differences = [_differences(row.words, *tags) for row, *tags in zip(rows, gold, found, strict=True)]
+        wrong = [row for row in losses.argsort(descending=True).tolist() if differences[row][0]][:WORST]
+        errors = self.of_rows(wrong, lambda i: differences[i][0], lambda i: differences[i][1], loss=losses)
+        facts = Facts(by_type, title="Scores by type of entity")
+        return [facts, *_confusion(task, gold, found), WorstErrors(errors)]
 
 
-def _written(task: Tagging) -> str:
-    return "each is a name by itself" if task.notation is None else task.notation.description
-
-
-def _by_type(gold: list[list[str]], found: list[list[str]]) -> Facts:
-    by_type = agreement(gold, found, spans)
-    rows = {
-        type: f"F1 {score.f1:.3f}, precision {score.precision:.3f}, recall {score.recall:.3f}; {score.both:,} of "
-        f"{score.gold:,} found, {score.found - score.both:,} wrong ones"
-        for type, score in sorted(by_type.items())
-        if type
-    }
-    return Facts(rows, title="Scores by type of entity")
-
-
-def _confusion(task: Tagging, gold: list[list[str]], found: list[list[str]]) -> Confusion | None:
+def _confusion(task: Tagging, gold: list[list[str]], found: list[list[str]]) -> list[Block]:
     """Confusion matrix over words; prefixes such as B- and I- are ignored."""
 
     def name(tag: str) -> str:
@@ -485,165 +423,100 @@ def _confusion(task: Tagging, gold: list[list[str]], found: list[list[str]]) -> 
 
     labels = list(dict.fromkeys(map(name, task.tags)))
     if len(labels) > MOST_TAGS:
-        return None
-    place = {label: number for number, label in enumerate(labels)}
-    counts = torch.zeros(len(labels), len(labels), dtype=torch.int64)
-    for truth, guess in zip(gold, found, strict=True):
-        for one, other in zip(truth, guess, strict=True):
-            if one == MISSING:
-                continue
-            counts[place[name(one)], place[name(other)]] += 1
-    return Confusion(labels, counts.tolist(), title="Where it confuses words")
-
-
-def _worst(
-    task: Tagging, dev: TaggedExamples, logits: Tensor, gold: list[list[str]], found: list[list[str]]
-) -> WorstErrors:
-    """The wrong sentences with the largest mean loss, with gold and predicted tags where they differ."""
-    rows, losses = as_sentences(dev.rows), task.losses(logits, dev)
-    order = losses.argsort(descending=True).tolist()
-    wrong = [row for row in order if _differences(rows[row].words, gold[row], found[row])[0]][:WORST]
-    return WorstErrors(
-        [
-            WorstError(
-                rows[row].text, *_differences(rows[row].words, gold[row], found[row]), loss=float(losses[row]),
-                line=rows[row].line,
-            )
-            for row in wrong
-        ]
-    )  # fmt: skip
+        return []
+    pairs = Counter(
+        (name(one), name(other))
+        for truth, guess in zip(gold, found, strict=True)
+        for one, other in zip(truth, guess, strict=True)
+        if one != MISSING
+    )
+    counts = [[pairs[one, other] for other in labels] for one in labels]
+    return [Confusion(labels, counts, title="Where it confuses words")]
 
 
 def _differences(words: Sequence[str], gold: Sequence[str], found: Sequence[str]) -> tuple[str, str]:
     """The words with wrong tags, with the gold tags and with the predicted ones."""
     triples = zip(words, gold, found, strict=True)
-    differ = [(word, one, other) for word, one, other in triples if one not in (MISSING, other)]
-    return ", ".join(f"{word}/{one}" for word, one, _ in differ), ", ".join(
-        f"{word}/{other}" for word, _, other in differ
-    )
-
-
-# -- Report blocks for question answering: statistics and worst errors ----------------------------------------------
-
-AROUND = 160  # characters of context shown before and after an answer
+    differ = [(word, tags) for word, *tags in triples if tags[0] not in (MISSING, tags[1])]
+    first, second = (", ".join(f"{word}/{tags[side]}" for word, tags in differ) for side in (0, 1))
+    return first, second
 
 
 class QaReport(TaskReport[QuestionAnswering]):
-    """Blocks of a question-answering model."""
+    """Statistics of windows and answers, worst errors with the context of the answer."""
 
-    sequences = "windows"
+    sequences, rows = "windows", "questions"
 
     def facts(self) -> dict[str, Any]:
-        """Returns the number of windows, unanswerable questions and unreachable answers, and the threshold."""
         facts: dict[str, Any] = {}
         for name, examples in (("training", self.data.train), ("dev", self.data.dev)):
             assert isinstance(examples, Windows)
             facts[f"{name} windows"] = len(examples)
             facts[f"{name} questions without an answer"] = sum(row.label == [] for row in examples.rows)
             facts[f"{name} answers whole in no window"] = len(examples.unreachable)
-        if self.task.threshold is not None:
-            facts["no-answer threshold"] = f"{self.task.threshold.value:.4f}, tuned on the dev examples"
-            facts["dev scores"] = "each half of the dev examples with the threshold of the other half"
-        return facts
+        threshold = self.task.threshold
+        return facts | ({} if threshold is None else threshold_facts("no-answer threshold", threshold.value))
 
     def mistakes(self, evaluation: Evaluation) -> list[Block]:
-        """Returns the wrong dev predictions with the largest loss."""
-        errors = [
-            WorstError(
-                error["text"],
-                " | ".join(dict.fromkeys(error["gold"])) or "no answer",
-                error["answer"] or "no answer",
-                error["score"],
-                text_pair=_around(error["text_pair"], error["start"]),
-                line=error["line"],
-            )
-            for error in worst_errors(self.task, self.data.dev, evaluation.logits, WORST)
+        def gold(own: Any) -> str:
+            return " | ".join(dict.fromkeys(own["gold"])) or "no answer"
+
+        def around(own: Any) -> str:
+            place = own["start"] or 0
+            start, end = max(place - AROUND, 0), place + AROUND
+            return "…" * bool(start) + own["text_pair"][start:end] + "…" * (end < len(own["text_pair"]))
+
+        return [
+            self.worst(evaluation, lambda own: own["answer"] or "no answer", gold, pair=around, probability="score")
         ]
-        return [WorstErrors(errors)]
 
     def next_steps(self, model: Path, test: str) -> list[Command]:
-        """Returns commands that use the trained model."""
-        return [
-            Command.suggest("score it on unseen test questions", "evaluate", model=model, file=test),
-            self.use(model),
-        ]
-
-
-def _around(context: str, place: int | None) -> str:
-    """The part of a context around a position, or its beginning."""
-    start, end = max((place or 0) - AROUND, 0), (place or 0) + AROUND
-    return ("…" if start else "") + context[start:end] + ("…" if end < len(context) else "")
-
-
-# -- Report blocks of tasks that generate a target text: generated texts of the first dev examples -------------------
-
-
-SHOWN = 12  # dev examples with their generated texts
+        return super().next_steps(model, test)[:2]
 
 
 class TargetReport(TaskReport[AnyTask]):
-    """Blocks of a text generation task.
+    """The first dev examples with the text that the saved model generates; none for a run without one model.
 
-    output: key of the generated text in a prediction; note: how it is generated, for the table.
+    output: key of the generated text in a prediction; how: the decoding, as in the loss.
     """
 
     output: ClassVar[str]
-    note: ClassVar[str]
+    how: ClassVar[str]
 
     def mistakes(self, evaluation: Evaluation) -> list[Block]:
-        """Returns the first dev examples with the output of the saved model; none for a run without one model."""
         model = self.data.saved_model()
         if model is None:
             return []
-        rows = self.data.dev.rows[:SHOWN]
-        length = self.data.max_length
+        rows, length = self.data.dev.rows[:WORST], self.data.max_length
         answers = self.task.predict(model, self.task.unlabeled(rows, tokenizer_of(model), length, counts=TextCounts()))
         errors = [
             WorstError(row.text, str(row.label), answer[self.output], loss=-answer["score"], line=row.line)
             for row, answer in zip(rows, answers, strict=True)
         ]
-        return [WorstErrors(errors, title="Generated texts", note=self.note), *self.more(model, rows, answers)]
+        note = f"The first dev examples. Predicted is the model's output ({self.how}."
+        return [WorstErrors(errors, title="Generated texts", note=note), *self.more(model, rows, answers)]
 
     def more(self, model: Model, rows: Sequence[Any], answers: Sequence[dict[str, Any]]) -> list[Block]:
-        """Returns further blocks about the generated texts. answers: one prediction for each of the rows."""
+        """Further blocks about the generated texts. answers: one prediction for each of the rows."""
         return []
-
-
-# -- Report blocks for text-to-text generation ----------------------------------------------------------------------
 
 
 class GenerationReport(TargetReport[Generation]):
     """Blocks of a text-to-text model."""
 
-    output = "generated"
-    note = (
-        "The first dev examples. Predicted is the model's output (greedy decoding); the loss is its negative log "
-        "probability."
-    )
+    output, how = "generated", "greedy decoding); the loss is its negative log probability"
 
-    def next_steps(self, model: Path, test: str) -> list[Command]:
-        """Returns commands that use the trained model."""
-        evaluate, _, use_on_file = super().next_steps(model, test)
-        return [evaluate, self.use(model, "generate text"), use_on_file]
-
-
-# -- Report blocks for translation: translations of dev examples, cross-attention -----------------------------------
-
-DRAWN = 3  # examples with a cross-attention map
-ALIGNMENT_NOTE = "Rows are target words, columns are source words; each row sums to 1, and dark is 1."
+    def use(self, model: Path, about: str = "generate text") -> Command:
+        return super().use(model, about)
 
 
 class TranslationReport(TargetReport[Translation]):
-    """Blocks of a translation model."""
+    """Adds the cross-attention of the first translations."""
 
-    output = "translation"
-    note = (
-        "The first dev examples. Predicted is the model's output (beam search); the loss is its negative log "
-        "probability, divided by its length."
-    )
+    output, rows = "translation", "pairs"
+    how = "beam search); the loss is its negative log probability, divided by its length"
 
     def more(self, model: Model, rows: Sequence[Any], answers: Sequence[dict[str, Any]]) -> list[Block]:
-        """Returns the cross-attention of the first translations."""
         if not attends(model):
             return []
         pairs = [(row.text, answer["translation"]) for row, answer in zip(rows[:DRAWN], answers, strict=False)]
@@ -651,16 +524,16 @@ class TranslationReport(TargetReport[Translation]):
         return [Section("Cross-attention of the generated tokens", maps, ALIGNMENT_NOTE)]
 
     def next_steps(self, model: Path, test: str) -> list[Command]:
-        """Returns commands that use the trained model."""
+        file = {"input": "texts.txt", "output": "translations.txt"}
         return [
-            Command.suggest("score it on unseen test pairs", "evaluate", model=model, file=test),
+            super().next_steps(model, test)[0],
             self.use(model, "translate a text"),
-            Command.suggest("use it on a file", "translate", model=model, input="texts.txt", output="translations.txt"),
+            Command.suggest("use it on a file", "translate", model=model, **file),
         ]
 
 
 def alignment_map(one: Aligned, title: str = "", note: str = "") -> Grid:
-    """Returns the alignment heatmap of a translation, with the mean largest weight as its caption."""
+    """The alignment of a translation, with the mean largest weight as its caption."""
     strongest = one.weights.max(axis=1).mean()
     caption = f"A target word gives {strongest:.0%} of its attention to one source word, on average."
     return Grid(one.target, one.source, one.weights.tolist(), caption, None, title, note)

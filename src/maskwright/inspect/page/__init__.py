@@ -63,15 +63,14 @@ def render(
     shown = title or looks[0].attention.maps[0].keys.text
     tokens = plural(len(looks[0].attention.main.queries), "token")
     without = f"This page draws the attention of {looks[0].name} over {tokens}. It needs the script that is inside it."
-    body = element(
-        "body",
+    parts = [
         element("noscript", element("p", without)),
         element("div", id="app"),
         element("script", Markup(page_data(list(looks), moves, comparison)), type="application/json", id="data"),
-    )
+    ]
     head = f"{' '.join(shown.split())[:80]} · {names} · attention"
     return document(
-        head, style(), body, f'"use strict";\n(() => {{\n{_joined("file")}\n}})();\n', f"'{digest(style())}'"
+        head, style(), parts, f'"use strict";\n(() => {{\n{_joined("file")}\n}})();\n', f"'{digest(style())}'"
     )
 
 

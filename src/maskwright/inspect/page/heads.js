@@ -45,13 +45,17 @@ function headButton(map, row, column, text, view = "lines") {
 }
 
 function wordToWord(map) {
-  const from = focus(map);
+  const from = at(map).token;
   const to = at(map).key >= 0 ? at(map).key : Math.min(2, map.keys.labels.length - 1);
-  const scores = map.layers.map((_, row) => map.heads.map((_, column) => map.weights.get(row, column, from, to)));
-  const even = 1 / (map.causal ? from + 1 : map.keys.labels.length);
+  const isSelf = map.kind !== "cross";
+  const others = [...map.queries.labels.keys()].filter((query) => !(isSelf && query === to) && !(map.causal && query < to));
+  const queries = from >= 0 || !others.length ? [Math.max(from, 0)] : others;
+  const mean = (valueOf) => queries.reduce((sum, query) => sum + valueOf(query), 0) / queries.length;
+  const scores = map.layers.map((_, row) => map.heads.map((_, column) => mean((query) => map.weights.get(row, column, query, to))));
+  const even = mean((query) => 1 / (map.causal ? query + 1 : map.keys.labels.length));
   return h("section", {}, h("h3", {}, "From token to token"),
     h("div", { class: "fields" },
-      tokenSelect(map.queries, "from", from, (index) => change({ token: index })),
+      tokenSelect(map.queries, "from", from, (index) => change({ token: index }), "all other tokens"),
       tokenSelect(map.keys, "to", to, (index) => change({ key: index }))),
     ranked(map, scores),
     headGrid(map, scores, Math.max(even, ...scores.flat())),

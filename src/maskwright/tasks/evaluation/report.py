@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from ...report import (
     Block,
@@ -26,14 +25,13 @@ from ...report import (
     Section,
     Series,
     Table,
-    WorstError,
-    WorstErrors,
     write_report,
 )
 from ...report.numbers import percent
 from ..base import Evaluation, Task
 from ..contents import readers_of
 from ..examples import Examples
+from ..report import WORST, wrong_predictions
 from .calibration import (
     Decisions,
     RiskCoverage,
@@ -141,9 +139,6 @@ def _risk_table(curve: RiskCoverage, abstains: bool) -> Table:
     )
 
 
-WORST = 12
-
-
 def write_evaluation(
     path: Path,
     task: Task,
@@ -173,7 +168,9 @@ def write_evaluation(
     confusion = None if examples.targets is None else task.confusion(evaluation.logits, examples.targets)
     if confusion is not None:
         blocks.append(Confusion(task.labels, confusion))
-    blocks += [_worst(task, examples, evaluation.logits), NextSteps(_next(task, model))]
+    errors = worst_errors(task, examples, evaluation.logits, WORST)
+    worst = wrong_predictions(errors, _answer, lambda own: _words(own["gold"]), probability="score")
+    blocks += [worst, NextSteps(_next(task, model))]
     write_report(path, Report(f"{task.name} on {file}", headline, blocks=blocks))
 
 
@@ -185,19 +182,6 @@ def _against(found: Mapping[str, Any] | None) -> list[Block]:
         Table(("metric", "A, this model", f"B, {found['model']}"), rows, title="Comparison with another model"),
         Paragraph(found["comparison"]["sentence"]),
     ]
-
-
-def _worst(task: Task, examples: Examples, logits: Tensor) -> WorstErrors:
-    errors = worst_errors(task, examples, logits, WORST)
-    return WorstErrors(
-        [
-            WorstError(
-                error["text"], _words(error["gold"]), _answer(error), error.get("score"), loss=error["loss"],
-                text_pair=error["text_pair"], line=error["line"],
-            )
-            for error in errors
-        ]
-    )  # fmt: skip
 
 
 def _answer(error: Mapping[str, Any]) -> str:

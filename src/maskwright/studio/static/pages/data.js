@@ -232,7 +232,7 @@ page(({ root, models, studio }) => {
   /** The other pages with the text of a row. */
   function links(row) {
     const state = new URLSearchParams({ model: form.state.model, text: row.text, ...(row.pair ? { pair: row.pair } : {}), why: "yes" });
-    const targets = [["classify", "Why"], ["tag", "Why"], ["attention", "Attention"]].filter(([name]) => studio.pages[name]?.includes(form.state.model));
+    const targets = [["classify", "Why"], ["tag", "Why"], ["inspect", "Inspect"]].filter(([name]) => studio.pages[name]?.includes(form.state.model));
     return make("span", {}, targets.flatMap(([name, text], index) => [index ? " " : "", make("a", { href: `/${name}#${state}`, text, "aria-label": `${text}: line ${row.line}` })]));
   }
 

@@ -21,10 +21,10 @@ from ...distributed import check_processes, joined
 from ...run import RunFolder, RunResult, open_run_of
 from ..finetune import FinetuningSetup
 from ..job import DiskBestModelSaver
+from ..report import write_multi_task_report
 from ..seeds import SeedResult, SeedRunner, best_weights, statistics
 from .config import MultiTaskConfig
 from .job import MEAN, MultiTaskJob, Part, SharedEncoder
-from .report import write_multi_task_report
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from browser.reading import barriers, in_looks, settled, unfold
+from browser.reading import barriers, cells, in_looks, saved, settled, unfold
 from browser.test_report_page import CONTRASTS, ENOUGH
 from maskwright.studio.pages import PAGES, offered
 from maskwright.studio.server import redirect_file
@@ -32,6 +32,7 @@ WRITERS = {
     "writer": write_writer,
     "translator": write_translator,
 }
+FIELDS = {"classify": "Text", "translate": "Texts, one per line", "meaning": "Sentences, one per line"}
 NAMES = [page.name for page in PAGES if page.name != "lessons"]
 HOSTILE = (
     "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
@@ -125,8 +126,8 @@ def test_the_state_is_in_the_address_and_comes_back(served, visit):
     assert "#" in address and "text=" in address
     again = visit(served, address.removeprefix(served.origin)).page
     assert again.get_by_label("Text", exact=True).input_value() == text
-    again.locator(".side nav a", has_text="Layers").click()
-    again.wait_for_url("**/layers#*")
+    again.locator(".side nav a", has_text="Inspect").click()
+    again.wait_for_url("**/inspect#*")
     again.wait_for_selector("body[data-ready]")
     assert again.get_by_label("Text", exact=True).input_value() == text
 
@@ -210,3 +211,89 @@ def test_another_page_cannot_read_the_studio(served, browser):
         assert seen == "hidden"
     finally:
         context.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    FIELDS.items(),
+)
+def test_without_a_text_no_answer_to_an_earlier_one_is_left(served, visit, name, label):
+    page = visit(served, f"/{name}#word=").page
+    settled(page)
+    answer = page.locator("section").nth(1).locator(".result").first
+    assert answer.is_visible()
+    field = page.get_by_label(label, exact=True)
+    field.fill("   ")
+    settled(page)
+    assert not answer.is_visible()
+    assert "as soon as" in page.locator("section").nth(1).inner_text()
+    field.fill("the cat sat")
+    settled(page)
+    assert answer.is_visible()
+    assert "as soon as" not in page.locator("section").nth(1).inner_text()
+
+
+def test_what_a_refusal_leaves_is_dimmed(served, visit):
+    page = visit(served, "/meaning").page
+    settled(page)
+    shown = page.locator("section").nth(1).locator(".result").first
+    sentences = page.get_by_label("Sentences, one per line", exact=True)
+    usual = sentences.input_value()
+    sentences.fill("a bank\n" * 61)
+    settled(page)
+    assert "At most sixty sentences" in page.locator("#status").text_content()
+    assert "stale" in shown.get_attribute("class")
+    sentences.fill(usual)
+    settled(page)
+    assert page.locator("#status").text_content() == "" and "stale" not in shown.get_attribute("class")
+
+
+def test_twenty_thousand_letters_are_shown_in_part_and_saved_in_whole(served, visit):
+    opened = visit(served, f"/tokens#text={quote('cat ' * 5000)}")
+    page = opened.page
+    settled(page)
+    assert page.locator(".pieces button").count() == 1000
+    assert len(cells(page, "Every token")) == 1000
+    assert "The first 1,000 of 5,002 rows" in page.locator("section").first.inner_text()
+    assert saved(page, "Save the table Every token as CSV").count(b"\n") == 5003
+    assert opened.complaints == []
+
+
+def test_continuations_come_back_with_the_address(served, visit):
+    page = visit(served, "/generate#text=the%20cat&tokens=5").page
+    page.get_by_role("button", name="Generate").click()
+    page.wait_for_selector(".continuation")
+    written = page.locator(".continuation").all_text_contents()
+    page.reload()
+    page.wait_for_selector(".continuation")
+    assert page.locator(".continuation").all_text_contents() == written
+    page.get_by_label("Seed").fill("7")
+    assert "written" not in page.evaluate("location.hash")
+    assert "stale" in page.locator(".result:has(> .continuation)").get_attribute("class")
+
+
+def test_a_studio_that_ended_or_restarted_is_reported(visit, tmp_path):
+    with serving(tmp_path / "runs", write_classifier(tmp_path / "classes")) as ended:
+        page = visit(ended, "/classify").page
+        settled(page)
+        page.context.clear_cookies()  # as those of an earlier studio at the same port
+        page.get_by_label("Text", exact=True).fill("the dog")
+        settled(page)
+        assert page.locator("#status").text_content() == (
+            "Open the newest address that maskwright studio printed: it carries a key."
+        )
+        again = page.context.new_page()
+        again.goto(ended.first_address)
+        page.get_by_label("Text", exact=True).fill("the dog ran")
+        settled(page)
+        assert page.locator("#status").text_content() == ""
+    page.get_by_label("Text", exact=True).fill("the dog ran home")
+    settled(page)
+    assert page.locator("#status").text_content() == "The studio does not answer: is it still running?"
+
+
+def test_addresses_of_retired_pages_lead_to_inspect(served, visit):
+    page = visit(served, "/attention#text=the%20cat%20sat&view=matrix&layer=2").page
+    settled(page)
+    assert "/inspect#" in page.url and page.get_by_role("tab", selected=True).inner_text() == "Matrix"
+    assert page.get_by_label("Text", exact=True).input_value() == "the cat sat"
