@@ -130,7 +130,7 @@ def blocks(text: str = "") -> list[Block]:
             [Bar(f"Software{text}", 224, f"224 (46.7 %){text}"), Bar("Billing", 95)], title=f"Classes{text}", note=text
         ),
         Histogram(
-            edges.tolist(), counts.tolist(), f"Lengths{text}", f"tokens{text}", f"rows{text}", {f"max{text}": 128}
+            edges.tolist(), counts.tolist(), f"tokens{text}", f"rows{text}", {f"max{text}": 128}, title=f"Lengths{text}"
         ),
         Weights(names, [f"classifier.bias{text}"], []),
         Section(

@@ -284,8 +284,13 @@ def test_an_unknown_request_method_is_rejected(served):
 def test_the_files_of_the_pages_hold_no_markup_from_text_and_no_foreign_address():
     import maskwright
 
-    folder = Path(maskwright.__file__).parent / "studio" / "static"
-    files = [path for path in folder.rglob("*") if path.suffix in (".js", ".html", ".css", ".svg")]
+    folder = Path(maskwright.__file__).parent
+    files = [
+        path
+        for own in ("studio/static", "report/static")
+        for path in (folder / own).rglob("*")
+        if path.suffix in (".js", ".html", ".css", ".svg")
+    ]
     assert len(files) > 8
     for path in files:
         text = path.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")

@@ -56,24 +56,6 @@ def test_a_tagger_reads_all_of_a_long_text(served):
     assert found["note"] == ""
 
 
-@pytest.mark.parametrize("path", ["/api/layers", "/api/attention"])
-def test_pictures_state_how_many_tokens_are_read(served, path):
-    short, long = (served.post(path, {"model": "masked", "text": text}).json() for text in ("the cat", LONG))
-    count = len(served.studio.models["masked"].tokenizer("the cat"))
-    assert short["read"] == f"{count} tokens are read, none truncated."
-    total = len(served.studio.models["masked"].tokenizer(LONG))
-    assert long["read"] == (
-        f"{ROOM} of {total} tokens are read, {total - ROOM} truncated: the model reads at most {ROOM}."
-    )
-
-
-def test_attention_of_a_translation_states_both_sides(served):
-    found = served.post("/api/attention", {"model": "translator", "text": LONG, "pair": "the cat"}).json()
-    source, target = found["read"].split(" Target: ")
-    assert source.startswith(f"Source: {len(found['keys'])} of ") and "the model reads at most" in source
-    assert target == f"{len(found['queries'])} tokens are read, none truncated."
-
-
 def test_a_word_that_is_not_everywhere_compares_whole_sentences(served):
     texts = ["the cat sat", "a dog ran", "the cat ran"]
     by_word = served.post("/api/meaning", {"model": "masked", "texts": texts, "word": "cat"}).json()

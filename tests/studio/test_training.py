@@ -103,7 +103,7 @@ def test_other_endings_are_refused(served, ending):
 
 
 def test_an_upload_beyond_the_cap_is_refused_and_nothing_is_kept(served, monkeypatch):
-    import maskwright.studio.views.train as view
+    import maskwright.studio.views.runs as view
 
     monkeypatch.setattr(view, "FILE_BYTES", 1000)
     before = set((served.studio.runs / ".studio").rglob("*"))

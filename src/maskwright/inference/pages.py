@@ -59,7 +59,7 @@ def _map(found: Clustering, texts: Sequence[str]) -> Scatter:
         note += f" {len(chosen):,} of the texts are shown."
     places = [(float(found.places[index, 0]), float(found.places[index, 1])) for index in chosen]
     groups = [int(found.groups[index]) for index in chosen]
-    return Scatter(places, groups, [texts[index] for index in chosen], names, "Text embeddings", "Map", note)
+    return Scatter(places, groups, [texts[index] for index in chosen], names, "Text embeddings", title="Map", note=note)
 
 
 def _page(found: Clustering, texts: Sequence[str], model: str, source: str) -> Report:

@@ -90,7 +90,7 @@ def _colored(readings: UnitActivations, layer: int, unit: int, about: str) -> Co
         for start, end, value in zip(edges[:-1], edges[1:], values.tolist(), strict=True)
     ]
     title = f"Layer {layer}, unit {unit}"
-    return ColoredText(pieces, title, f"{about}.", f"{-most:.2f}", f"{most:.2f}")
+    return ColoredText(pieces, f"{-most:.2f}", f"{most:.2f}", title=title, note=f"{about}.")
 
 
 def write_gradients(path: Path, found: Sequence[GradientDecay]) -> None:

@@ -41,10 +41,11 @@ COLORS = 6
 EMPTY = Markup("")
 
 
+@dataclass(frozen=True, kw_only=True)
 class Block:
     """A part of a report. title: its heading, "" for none; note: a remark below it."""
 
-    title: str
+    title: str = ""
     note: str = ""
 
     def html(self, level: int = 2) -> Markup:
@@ -93,7 +94,7 @@ class Report:
 class Section(Block):
     """Several blocks under one heading; `lead` is an introductory sentence."""
 
-    title: str
+    title: str = field()
     blocks: Sequence[Block]
     lead: str = ""
 
@@ -109,7 +110,6 @@ class Collapsible(Block):
     lead: str
     summary: str
     blocks: Sequence[Block]
-    title: str = ""
 
     def html(self, level: int = 2) -> Markup:
         inside = [_shown(block, level + 1) for block in self.blocks]
@@ -122,7 +122,6 @@ class Paragraph(Block):
     """Running text."""
 
     text: str
-    title: str = ""
 
     def html(self, level: int = 2) -> Markup:
         return data_text(numbers.keep_together(self.text), "p") if self.text else EMPTY
@@ -138,8 +137,6 @@ class Table(Block):
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Value]]
-    title: str = ""
-    note: str = ""
     right: Sequence[str] | None = None
     strong: Sequence[int] = ()
     groups: Mapping[int, str] = field(default_factory=dict)
@@ -201,7 +198,6 @@ class KeyFigures(Block):
     """The three to six most important numbers."""
 
     figures: Sequence[Figure]
-    title: str = ""
 
     def html(self, level: int = 2) -> Markup:
         shown = []
@@ -220,8 +216,6 @@ class Facts(Block):
     """Names and values ("Documents: 1,204"). A value can have a remark: `(value, "remark")`."""
 
     facts: Mapping[str, Value | tuple[Value, str]]
-    title: str = ""
-    note: str = ""
 
     def html(self, level: int = 2) -> Markup:
         rows = []
@@ -240,7 +234,7 @@ class RunMetadata(Block):
     command: str = ""
     settings: Mapping[str, Value] = field(default_factory=dict)
     environment: Mapping[str, Value] = field(default_factory=dict)
-    title: str = "What was run"
+    title: str = field(default="What was run", kw_only=True)
 
     def html(self, level: int = 2) -> Markup:
         lists = [
@@ -269,7 +263,7 @@ class NextSteps(Block):
     """Suggested next commands."""
 
     commands: Sequence[Command]
-    title: str = "What to do next"
+    title: str = field(default="What to do next", kw_only=True)
 
     def html(self, level: int = 2) -> Markup:
         steps = [
@@ -293,7 +287,6 @@ class SourceCode(Block):
     """Collapsible source code: (name, text) of each function."""
 
     functions: Sequence[tuple[str, str]]
-    title: str = ""
 
     def html(self, level: int = 2) -> Markup:
         code = ((element("code", name), element("pre", element("code", text))) for name, text in self.functions)
@@ -307,7 +300,7 @@ class Weights(Block):
     loaded: Sequence[str] = ()
     new: Sequence[str] = ()
     unused: Sequence[str] = ()
-    title: str = "Weights"
+    title: str = field(default="Weights", kw_only=True)
 
     def html(self, level: int = 2) -> Markup:
         kinds = {
@@ -337,8 +330,6 @@ class Tokens(Block):
     """Rows of tokens, each with a label ("" for none)."""
 
     rows: Sequence[tuple[str, Sequence[Token]]]
-    title: str = ""
-    note: str = ""
 
     def html(self, level: int = 2) -> Markup:
         lines = []
@@ -357,8 +348,7 @@ class ColoredText(Block):
     """A text colored by a number per part. parts: (text, number from -1 to 1); low, high: meaning of -1 and 1."""
 
     parts: Sequence[tuple[str, float]]
-    title: str = "Text"
-    note: str = ""
+    title: str = field(default="Text", kw_only=True)
     low: str = "-1"
     high: str = "1"
 
@@ -391,8 +381,6 @@ class Bars(Block):
     """Horizontal bars from zero, such as class counts. Values must be finite and not negative."""
 
     bars: Sequence[Bar]
-    title: str = ""
-    note: str = ""
 
     def html(self, level: int = 2) -> Markup:
         longest = max((bar.value for bar in self.bars), default=0.0) or 1.0
@@ -425,8 +413,7 @@ class MaskExamples(Block):
     """Mask predictions of the model: each sentence with its token, the predictions, the right one with a check mark."""
 
     examples: Sequence[MaskExample]
-    title: str = "Filled masks"
-    note: str = ""
+    title: str = field(default="Filled masks", kw_only=True)
 
     def html(self, level: int = 2) -> Markup:
         rows = []
@@ -457,8 +444,6 @@ class Grid(Block):
     values: Sequence[Sequence[float | None]]
     caption: str
     digits: int | None = 2
-    title: str = ""
-    note: str = ""
     low: float = 0.0
 
     @cached_property
@@ -518,8 +503,7 @@ class Confusion(Block):
 
     labels: Sequence[str]
     counts: Sequence[Sequence[int]]
-    title: str = "Confusion matrix"
-    note: str = ""
+    title: str = field(default="Confusion matrix", kw_only=True)
 
     def html(self, level: int = 2) -> Markup:
         """A matrix with fractions of rows, recall and precision; for too many labels the most confused pairs."""
@@ -581,8 +565,7 @@ class WorstErrors(Block):
     """The wrong predictions, worst first."""
 
     errors: Sequence[WorstError]
-    title: str = "Worst errors"
-    note: str = ""
+    title: str = field(default="Worst errors", kw_only=True)
 
     def html(self, level: int = 2) -> Markup:
         """A table, with line, probability or loss if any row has one."""
@@ -641,8 +624,7 @@ class Comparison(Block):
 
     systems: Sequence[System]
     metrics: Sequence[str] = ()
-    title: str = "Comparison"
-    note: str = ""
+    title: str = field(default="Comparison", kw_only=True)
     unit: Unit = "number"
     higher_is_better: bool = True
 
@@ -779,8 +761,7 @@ class Curves(Block):
     """Charts side by side, two per row on wide pages; those without a measured point are omitted."""
 
     charts: Sequence[Chart]
-    title: str = "Curves"
-    note: str = ""
+    title: str = field(default="Curves", kw_only=True)
 
     def html(self, level: int = 2) -> Markup:
         charts = [shown for one in self.charts if (shown := one.html())]
@@ -796,11 +777,9 @@ class Histogram(Block):
 
     edges: Sequence[float]
     counts: Sequence[int]
-    title: str = ""
     x_label: str = ""
     y_label: str = ""
     marks: Mapping[str, float] = field(default_factory=dict)
-    note: str = ""
 
     def html(self, level: int = 2) -> Markup:
         summary = f"{self.title or 'Histogram'}: {numbers.count(sum(self.counts))} in {len(self.counts)} bins."
@@ -821,8 +800,6 @@ class Scatter(Block):
     texts: Sequence[str]
     names: Sequence[str]
     caption: str
-    title: str = ""
-    note: str = ""
 
     def html(self, level: int = 2) -> Markup:
         points = [
@@ -864,8 +841,6 @@ class Flow(Block):
     boxes: Sequence[Box]
     arrows: Sequence[Arrow]
     caption: str
-    title: str = ""
-    note: str = ""
 
     def html(self, level: int = 2) -> Markup:
         summary = f"{self.caption}: {', '.join(one.text for one in self.boxes)}."

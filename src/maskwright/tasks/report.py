@@ -289,7 +289,7 @@ def error_histograms(
     for name, values in errors.items():
         counts = np.histogram(np.clip(values, edges[0], edges[-1]), bins=edges)[0].tolist()
         marks = {} if threshold is None else {"threshold": threshold}
-        blocks.append(Histogram(edges.tolist(), counts, f"{title}: {name}", "mean squared error", "rows", marks))
+        blocks.append(Histogram(edges.tolist(), counts, "mean squared error", "rows", marks, title=f"{title}: {name}"))
     return blocks
 
 
@@ -536,4 +536,4 @@ def alignment_map(one: Aligned, title: str = "", note: str = "") -> Grid:
     """The alignment of a translation, with the mean largest weight as its caption."""
     strongest = one.weights.max(axis=1).mean()
     caption = f"A target word gives {strongest:.0%} of its attention to one source word, on average."
-    return Grid(one.target, one.source, one.weights.tolist(), caption, None, title, note)
+    return Grid(one.target, one.source, one.weights.tolist(), caption, None, title=title, note=note)

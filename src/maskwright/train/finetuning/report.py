@@ -188,7 +188,7 @@ def data_blocks(data: RunData) -> list[Block]:
     lengths, sequences = of_task.lengths(), of_task.sequences
     counts, edges = np.histogram(lengths, bins=min(30, max(int(lengths.max()), 2)))
     title, marks = f"Length of the training {sequences}", {"max_length": data.max_length}
-    chart = Histogram(edges.tolist(), counts.tolist(), title, "tokens", sequences, marks)
+    chart = Histogram(edges.tolist(), counts.tolist(), "tokens", sequences, marks, title=title)
     return [Facts(facts, title="The data"), *of_task.labels(), chart]
 
 

@@ -78,7 +78,7 @@ def _predictions(job: PretrainJob, where: str) -> MaskExamples:
     objective = job.objective
     batch = job.held_out.batches[-1].to(job.device) if job.held_out is not None else job.micro_batches(0)[0]
     examples = objective.word_examples(job.model, batch, job.tokenizer)
-    return MaskExamples(examples, objective.examples_title, objective.examples_note.format(where=where))
+    return MaskExamples(examples, title=objective.examples_title, note=objective.examples_note.format(where=where))
 
 
 def _key_figures(job: PretrainJob, baseline: Baseline, scores: dict[str, float], run: RunFolder) -> KeyFigures:
