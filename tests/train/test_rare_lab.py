@@ -18,8 +18,8 @@ from maskwright.experiments.rare import run as lab_module
 from maskwright.experiments.rare.config import RareLabConfig
 from maskwright.experiments.rare.run import METHODS, errors_by_length, length_sentence, rare_lab
 from maskwright.hub.folders import read_facts
+from maskwright.tasks.classification import resample_rows
 from maskwright.tasks.evaluation.rare import METRICS, row_key
-from maskwright.tasks.rows.imbalance import resample_rows
 from maskwright.text.readers.tables import read_table
 from maskwright.train.distillation.config import DistillConfig
 from maskwright.train.distillation.distill import distill

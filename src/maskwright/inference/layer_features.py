@@ -22,7 +22,7 @@ from ..data.batch import chunks_by_tokens, order_by_length
 from ..models.device import DTYPES
 from ..models.model import Model
 from ..report.numbers import file_size
-from ..tasks.rows.examples import BATCH_TOKENS_CPU, BATCH_TOKENS_GPU
+from ..tasks.examples import BATCH_TOKENS_CPU, BATCH_TOKENS_GPU
 from ..tasks.tagging.examples import TaggedExamples
 from .layers import LayerChoice
 

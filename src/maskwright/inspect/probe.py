@@ -24,8 +24,8 @@ from ..inference.layer_features import feature_blocks
 from ..inference.layers import check_pooling
 from ..inference.ready import room_of
 from ..models.model import Model, tokenizer_of
-from ..tasks.classification.task import Classification
-from ..tasks.rows.split import hold_out
+from ..tasks.classification import Classification
+from ..tasks.split import hold_out
 from ..tasks.tagging.examples import window_sentences
 from ..text.readers.tables import Row
 from ..text.readers.tagged import Sentence, is_tagged, read_tagged
@@ -65,7 +65,7 @@ def read_labeled(
 
 
 def split_rows(rows: Sequence[Labeled], seed: int = 0) -> tuple[list[Labeled], list[Labeled]]:
-    """Split rows into three quarters for training and one for evaluation (`tasks.rows.split`), both in order."""
+    """Split rows into three quarters for training and one for evaluation (`tasks.split`), both in order."""
     if len(rows) < 2:
         raise InputError("A probe requires at least two rows, one for training and one for evaluation.")
     labels = [set(row.label or ()) if isinstance(row, Sentence) else (str(row.label),) for row in rows]

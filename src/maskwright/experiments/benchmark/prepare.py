@@ -18,7 +18,7 @@ from ...core.progress import note, warn
 from ...core.randomness import generator
 from ...core.registry import unknown_name
 from ...core.util import plural
-from ...tasks.spec import spec_of
+from ...tasks.specs import spec_of
 from ...tasks.tagging.schemes import find_notation, repair
 from ...text.formats.files import PACKINGS
 from ...text.readers.choices import read_choices

@@ -22,10 +22,10 @@ from ...hub.folders import load_model, read_facts
 from ...inference.predict import Predictor
 from ...inference.ready import place
 from ...models.device import resolve_device, resolve_precision
+from ...tasks.base import task_of_model
 from ...tasks.evaluation.submission import GLUE_PARTS, write_submission
-from ...tasks.of_model import task_of_model
 from ...tasks.qa.windows import make_windows
-from ...tasks.spec import spec_of
+from ...tasks.specs import spec_of
 from ...tasks.tagging.examples import window_sentences
 from ...text.readers.glue import glue_files, read_glue
 from ...text.readers.squad import Question, ReferenceAnswer

@@ -65,7 +65,7 @@ def _main(folder: str, texts: str, device: str, precision: str, threads: str) ->
     from ...hub.folders import load_model, read_facts
     from ...inference.predict import Predictor
     from ...inference.ready import place
-    from ...tasks.of_model import task_of_model
+    from ...tasks.base import task_of_model
 
     set_quiet(True)
     torch.set_num_threads(int(threads))

@@ -24,7 +24,7 @@ from ...hub.published import short_names
 from ...models.device import resolve_device, resolve_precision
 from ...report import Bar, Bars, Block, Command, Facts, NextSteps, Report, RunMetadata, Scatter, Table, write_report
 from ...report.numbers import plus_minus
-from ...tasks.classification.task import Classification
+from ...tasks.classification import Classification
 from ...text.readers.tables import Row
 from ...text.tokenizers.tokenizer import Tokenizer
 from ...train.finetuning.config import FinetuneConfig

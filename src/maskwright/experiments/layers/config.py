@@ -17,7 +17,7 @@ from ...core.config import (
     fit_types,
     option,
 )
-from ...tasks.spec import task_for
+from ...tasks.specs import task_for
 from ...train import settings
 from ...train.finetuning.config import FinetuneConfig
 from ...train.schedules import Schedule

@@ -41,9 +41,8 @@ from ...report import (
     write_report,
 )
 from ...report.numbers import percent
-from ...tasks.anomaly.report import error_histograms
-from ...tasks.anomaly.task import Anomaly
-from ...tasks.classification.task import Classification, balanced_weights
+from ...tasks.anomaly import Anomaly
+from ...tasks.classification import Classification, balanced_weights
 from ...tasks.evaluation.rare import (
     METRICS,
     RARE,
@@ -60,8 +59,9 @@ from ...tasks.evaluation.rare import (
     method_scores,
     row_key,
 )
-from ...tasks.rows.examples import Examples
-from ...tasks.rows.sequence import SequenceTask
+from ...tasks.examples import Examples
+from ...tasks.report import error_histograms
+from ...tasks.sequence import SequenceTask
 from ...text.readers.tables import Row, read_table
 from ...train.finetuning.config import FinetuneConfig
 from ...train.finetuning.finetune import fit
