@@ -10,8 +10,7 @@ from ...core.errors import InputError
 from ...core.progress import warn
 from ...text.annotations.reader import CLASSES, has_annotations
 from ...text.formats.files import file_format
-from ...text.readers.reader import find_reader, label_column
-from ...text.readers.tables import Row, read_texts
+from ...text.readers.tables import Row, find_reader, label_column, read_texts
 from ..base import AnyTable, Task
 from ..contents import fits, readers_of
 from ..specs import task_for
