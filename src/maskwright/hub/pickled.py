@@ -10,7 +10,6 @@ import codecs
 import io
 import json
 import os
-import pickle
 import re
 import stat
 import struct
@@ -149,19 +148,18 @@ def _load(data: memoryview, file: BinaryIO) -> dict[str, Tensor]:
     file.seek(0)
     try:
         table: Any = torch.load(file, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        named = _REFUSED.search(str(error))
-        if named:
-            what = f"refers to '{named[1]}', which no weights file needs"
-        elif "Unsupported operand" in str(error):  # for example of pickle protocol 4
-            what = "was not saved with pickle protocol 2: save it again with torch.save(..., pickle_protocol=2)"
-        else:
-            what = "is truncated or damaged"
-        raise BadFile(what) from None
     except MemoryError:
         raise
-    except Exception as error:  # torch reports damage by many kinds of error
-        raise BadFile(f"is truncated or damaged ({str(error).partition(chr(10))[0][:120]})") from None
+    except Exception as error:  # torch reports damage by many kinds of error, and a refused name by its text alone
+        text = str(error)
+        named = _REFUSED.search(text)
+        if named and "Weights only" in text:
+            what = f"refers to '{named[1]}', which no weights file needs"
+        elif "Unsupported operand" in text:  # for example of pickle protocol 4
+            what = "was not saved with pickle protocol 2: save it again with torch.save(..., pickle_protocol=2)"
+        else:
+            what = f"is truncated or damaged ({text.partition(chr(10))[0][:120]})"
+        raise BadFile(what) from None
     _check_table(table)
     return dict(table)
 
