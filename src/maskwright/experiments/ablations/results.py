@@ -11,7 +11,6 @@ from statistics import fmean, stdev
 from typing import Any, Protocol
 
 from ...core.storage import read_bytes, read_json, write_json, write_text
-from ...report.charts.scales import data_scale, labels
 from ...report.numbers import Markup, element, join
 
 # Without any context, a masked language model can still copy the 10% of the target tokens that are unchanged.
@@ -247,21 +246,20 @@ def panel(results: Results, title: str, names: Sequence[str]) -> Markup:
     steps = shared_steps(results, names, seeds)
     curves = {name: [(s, v) for s, v in results.curve(name, seeds) if s in steps] for name in names}
     edges = [100 * (v.mean + side * v.deviation) for curve in curves.values() for _, v in curve for side in (-1, 1)]
-    x, y = data_scale([0, steps[-1]]), data_scale(edges)
-    ticks = y.ticks(5)
+    room = 0.04 * (max(edges) - min(edges)) or 1.0
+    low, high = min(edges) - room, max(edges) + room
     parts = [text(0, -16, f"By {title}: accuracy in %, {len(seeds)} seeds", anchor="start", weight="bold")]
-    for tick, name in zip(ticks, labels(ticks), strict=True):
-        height = HEIGHT * (1 - y.place(tick))
+    for tick in ticks(low, high, 5):
+        height = HEIGHT * (high - tick) / (high - low)
         parts += [element("line", x1=0, x2=WIDTH, y1=height, y2=height, stroke="#dddddd")]
-        parts += [text(-8, height + 4, name, anchor="end")]
-    ticks = [tick for tick in x.ticks(4) if tick >= 0]
-    parts += [text(WIDTH * x.place(tick), HEIGHT + 18, name) for tick, name in zip(ticks, labels(ticks), strict=True)]
+        parts += [text(-8, height + 4, f"{tick:g}", anchor="end")]
+    parts += [text(WIDTH * tick / steps[-1], HEIGHT + 18, f"{tick:,g}") for tick in ticks(0, steps[-1], 4)]
     parts.append(text(WIDTH / 2, HEIGHT + 36, "steps of pre-training"))
     for number, (name, curve) in enumerate(curves.items()):
         color = COLOURS[number]
 
         def place(step: int, value: float) -> str:
-            return f"{WIDTH * x.place(step):.1f},{HEIGHT * (1 - y.place(100 * value)):.1f}"
+            return f"{WIDTH * step / steps[-1]:.1f},{HEIGHT * (high - 100 * value) / (high - low):.1f}"
 
         upper = [place(step, v.mean + v.deviation) for step, v in curve]
         lower = [place(step, v.mean - v.deviation) for step, v in reversed(curve)]
@@ -273,6 +271,13 @@ def panel(results: Results, title: str, names: Sequence[str]) -> Markup:
         parts.append(element("line", x1=0, x2=22, y1=height - 4, y2=height - 4, stroke=color, stroke_width=2))
         parts.append(text(28, height, label, anchor="start"))
     return join(parts)
+
+
+def ticks(low: float, high: float, wanted: int) -> list[float]:
+    """Round values inside a range."""
+    power = 10.0 ** math.floor(math.log10((high - low) / wanted))
+    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= (high - low) / wanted)
+    return [step * number for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def text(x: float, y: float, words: str, *, anchor: str = "middle", weight: str = "normal") -> Markup:

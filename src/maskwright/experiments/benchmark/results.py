@@ -16,7 +16,6 @@ from ...report import (
     Block,
     Command,
     Comparison,
-    Dots,
     Facts,
     Figure,
     KeyFigures,
@@ -357,7 +356,6 @@ def write_page(run: RunFolder, results: Results) -> None:
     blocks = [
         KeyFigures(_figures(results)),
         Table(OWN_COLUMNS, [list(row) for row in own_rows(results)], title="Measured here", note=dev_note(results)),
-        Dots({name: _score(number) for name, number in results.numbers.items()}, title="Every seed", unit="percent"),
         *_beside(results),
         Section("Published, not measured here", _published(results), "From papers and leaderboards, as published."),
         RunMetadata(

@@ -42,6 +42,7 @@ from ...report import (
     Figure,
     Health,
     KeyFigures,
+    Level,
     NextSteps,
     Report,
     RunMetadata,
@@ -51,14 +52,13 @@ from ...report import (
     Table,
     write_report,
 )
-from ...report.content import Level
-from ...report.layer_mix import mixture_bars
 from ...report.numbers import duration, file_size, percent, plus_minus
 from ...tasks.evaluation.published import published_table
 from ...tasks.tagging.examples import TaggedExamples
 from ...tasks.tagging.task import Tagging
 from ...train.finetuning.finetune import FinetuningSetup, finetune
 from ...train.finetuning.job import FinetuneJob, MemoryBestModelSaver
+from ...train.finetuning.report import mixture_bars
 from ...train.finetuning.seeds import epoch_settings
 from ...train.loop import train
 from ...train.run import RunFolder, open_run_of

@@ -14,8 +14,7 @@ from ...core import registry
 from ...core.randomness import generator
 from ...data.batch import Batch
 from ...models.model import Model
-from ...report import Command
-from ...report.content import Level
+from ...report import Command, Level
 from ...tasks.classification import Classification
 from ...tasks.contents import readers_of
 from ...tasks.examples import map_batches

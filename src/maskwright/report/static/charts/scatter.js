@@ -5,7 +5,7 @@ import { measure, shorten } from "./text.js";
 
 const SIDE = 20; // left of the axis
 
-/** points: [{ x, y, label, hint, color }]; axes: the names of both directions. */
+/** points: [{ x, y, label, hint, color }], without labels with the number of its color in the middle of each; axes: the names of both directions. */
 export const scatter = (points, { name = "Map", axes = ["", ""] } = {}) => (width) => {
   const height = Math.round(Math.min(Math.max(0.62 * width, 280), 520));
   const [side, top, foot] = [SIDE, 14, 34];
@@ -21,15 +21,20 @@ export const scatter = (points, { name = "Map", axes = ["", ""] } = {}) => (widt
     draw("text", { x: width - side, y: height - 10, "text-anchor": "end", class: "dim", text: axes[0] }),
     draw("text", { transform: `translate(${side - 6} ${top}) rotate(-90)`, "text-anchor": "end", class: "dim", text: axes[1] }),
   );
+  const isNamed = points.some((point) => point.label);
   const boxes = [];
   for (const point of points) {
     const [px, py] = [x(point.x), y(point.y)];
-    const dot = draw("circle", { cx: px, cy: py, r: 5, class: `dot c${point.color ?? 0}` });
+    const dot = draw("circle", { cx: px, cy: py, r: isNamed ? 5 : points.length < 1000 ? 3.5 : 2, class: `dot ${isNamed ? "" : "small "}c${(point.color ?? 0) % 6}` });
     dot.append(draw("title", { text: point.hint ?? point.label }));
     svg.append(dot);
     boxes.push({ x1: px - 6, x2: px + 6, y1: py - 6, y2: py + 6 });
   }
-  for (const point of points) svg.append(...labeled(point, x(point.x), y(point.y), width, boxes));
+  if (isNamed) for (const point of points) svg.append(...labeled(point, x(point.x), y(point.y), width, boxes));
+  else for (const [color, own] of Object.entries(Object.groupBy(points, (point) => point.color))) {
+    const [px, py] = ["x", "y"].map((key) => own.reduce((sum, point) => sum + point[key], 0) / own.length);
+    svg.append(draw("text", { x: x(px), y: y(py) + 6, "text-anchor": "middle", class: `center c${color % 6}`, text: Number(color) + 1 }));
+  }
   return svg;
 };
 

@@ -77,13 +77,6 @@ def test_a_mean_and_its_deviation_share_their_digits():
     assert numbers.plus_minus(0.8941, None) == "0.894"
 
 
-@pytest.mark.parametrize(
-    ("number", "text"), [(950, "950"), (1500, "1,500"), (20_000, "20k"), (3.3e6, "3.3M"), (-2e9, "−2B")]
-)
-def test_short_numbers_for_axes(number: float, text: str):
-    assert numbers.short(number) == text
-
-
 def test_floats_below_each_other_align():
     assert numbers.column([0.7, 0.0793, None, float("nan"), 1.02]) == ["0.700", "0.079", "–", "–", "1.020"]
     assert numbers.column([5e-4, 2e-5]) == ["5e-4", "2e-5"]
