@@ -20,7 +20,7 @@ _WHERE = {
     "FinetuneConfig": "train.finetuning.config",
     "MultiTaskConfig": "train.finetuning.multi_task.config",
     "DistillConfig": "train.distillation.config",
-    "LayerLabConfig": "experiments.layers.config",
+    "LayerLabConfig": "experiments.config",
     "load": "api",
     "build": "api",
     "preset": "api",
@@ -97,7 +97,7 @@ if TYPE_CHECKING:
         TokenTagger,
         Translator,
     )
-    from .experiments.layers.config import LayerLabConfig
+    from .experiments.config import LayerLabConfig
     from .models.config import ModelConfig
     from .text.tokenizers.tokenizer import Tokenizer
     from .train.callbacks import Callback

@@ -11,6 +11,7 @@ import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -133,11 +134,8 @@ def ablate(settings: dict[str, Any], output: Path, seeds: int) -> ExperimentResu
     runs = plan(settings, output, seeds)
     _check_same(settings, output)
     task = _Task(settings, output)
-    parts = [
-        Part(_key(run), f"seed {run.seed}, {run.name}", lambda run=run: _run(run, task), _cost(run))  # type: ignore[misc]  # bound now
-        for run in runs
-    ]
-    Keeper(output / "parts").run(parts, lambda: collect(settings, output, seeds) and None)
+    parts = [Part(_key(run), f"seed {run.seed}, {run.name}", partial(_run, run, task), _cost(run)) for run in runs]
+    Keeper(output / "parts").run(parts, after=partial(collect, settings, output, seeds))
     return collect(settings, output, seeds)
 
 
@@ -241,7 +239,8 @@ def _fine_tuned_accuracy(run: Run, step: int, task: _Task) -> float:
 
 def _network_at(run: Run, step: int, tagging: Tagging) -> Model:
     """The network of the checkpoint of `step`, with a new head initialized from the run's seed."""
-    folder, head = run.config.output, {"labels": tagging.labels, "seed": run.seed}
+    folder = run.config.output
+    head: dict[str, Any] = {"labels": tagging.labels, "seed": run.seed}
     model, _ = load_model(folder / "model", tagging.head, **head, top=run.top)
     if step == 0:
         return build(model.config, tagging.head, **head)
@@ -304,7 +303,8 @@ def show(facts: dict[str, Any]) -> Shown:
     compared, settings, rows, said = Compared.of(facts), facts["settings"], [], []
     for one in compared:
         for name in one.names:
-            last, total = _percent(one.accuracy(name, one.steps[-1])), {**settings["pretraining"], **settings["runs"][name]}["steps"]  # fmt: skip
+            last = _percent(one.accuracy(name, one.steps[-1]))
+            total = {**settings["pretraining"], **settings["runs"][name]}["steps"]
             kept = one.found[name][0]
             rows.append((
                 one.title, name, f"{kept['parameters']:,}", f"{kept['rate']:g}",

@@ -210,9 +210,9 @@ def _files(folder: Path, source: Source) -> tuple[dict[str, Path], str]:
         return files | ({"dev": files["dev_matched"]} if "dev_matched" in files else {}), ""
     top = _plain(folder.resolve().name)
     is_own = top in source.folders or (source.anywhere and top not in _FOLDERS)
-    named = [place for place in sorted(folder.iterdir()) if place.is_dir() and _plain(place.name) in source.folders]
-    for place in named + [folder] * is_own:
-        files = _in_folder(place, source.own) or _in_folder(place, source.plain)
+    named = [one for one in sorted(folder.iterdir()) if one.is_dir() and _plain(one.name) in source.folders]
+    for one in named + [folder] * is_own:
+        files = _in_folder(one, source.own) or _in_folder(one, source.plain)
         if files:
             return files, ""
     return _in_folder(folder, source.own), ""
@@ -232,7 +232,7 @@ def _in_folder(folder: Path, names: Mapping[str, tuple[str, ...]]) -> dict[str, 
 
 @dataclass(frozen=True)
 class Split:
-    """One file. records: its rows as written; skipped: number of bad rows; without_gold: of rows without a gold label."""
+    """One file. records: its rows as written; skipped: number of bad rows; without_gold: of rows without a gold one."""
 
     rows: Sequence[Any]
     records: list[dict[str, Any]]
@@ -337,7 +337,7 @@ def prepare(run: Path, files: Mapping[str, Mapping[str, Path]], config: Benchmar
     return {name: storage.read_json(folders[name] / "facts.json") for name in files}
 
 
-# -- the dry run: rows, runs, steps and disk space; nothing is written --------------------------------------------------
+# -- the dry run: rows, runs, steps and disk space; nothing is written -------------------------------------------------
 
 
 def plan_benchmark(config: BenchmarkConfig) -> dict[str, Any]:
@@ -349,11 +349,12 @@ def plan_benchmark(config: BenchmarkConfig) -> dict[str, Any]:
     files, missing = find_files(config)
     model = load_model(config.model)[0]
     tokenizer = tokenizer_of(model)
-    parts = []
+    parts: list[dict[str, Any]] = []
+    read = read_all(files, config)
     for source in chosen_sources(config.benchmark, config.tasks):
-        if source.name not in files:
+        if source.name not in read:
             continue
-        splits = read_all({source.name: files[source.name]}, config)[source.name]
+        splits = read[source.name]
         train, points = splits["train"].capped(config, source.name), config.points
         sequences = _sequences(source.task, train.rows, tokenizer, config.max_length or source.max_length)
         steps = [one.epochs * -(-sequences // one.batch_size) for one in points]
@@ -554,12 +555,15 @@ class Benchmark(Experiment):
     def show(cls, recipe: Mapping[str, Any], facts: dict[str, Any]) -> Shown:
         parts, benchmark, average = facts["parts"], facts["benchmark"], facts["average"]
         numbers = {name: number for part in parts for name, number in part["numbers"].items()}
-        said = [f"Average of the nine scores: {plus_minus(average)}; of the best seeds: {_percent(average['best'])}."] if average else [
-            ", ".join(f"{name} {plus_minus(number[number['metric']])}" for name, number in numbers.items()) + "."
-        ]  # fmt: skip
+        said = [", ".join(f"{name} {plus_minus(number[number['metric']])}" for name, number in numbers.items()) + "."]
+        if average:
+            best = _percent(average["best"])
+            said = [f"Average of the nine scores: {plus_minus(average)}; of the best seeds: {best}."]
         if benchmark == "glue" and not average:
             lacks = ", ".join(facts["average_lacks"])
             said.append(f"Average: not available, because some of the nine scores are missing ({lacks}).")
+        said += [f"{name} is not measured: {reason}." for name, reason in facts["missing"].items()]
+        said += [f"Not finished yet: {', '.join(facts['waiting'])}."] * bool(facts["waiting"])
         rows = [
             (name, metric.replace("_", " "), plus_minus(found), _percent(found["best"]), len(part["seeds"]),
              _train_rows(part), f"{number['rows']:,} {number['split'].replace('_', ' ')}")
@@ -578,13 +582,10 @@ class Benchmark(Experiment):
             for name, number in numbers.items()
             for found in [number[number["metric"]]]
         }
-        left_out = {name: reason for name, reason in facts["missing"].items()}
-        left_out |= dict.fromkeys(facts["waiting"], "not finished yet")
         blocks: list[Block] = [
             Dots(scores, title="Every seed", unit="percent"),
             Facts({part["name"]: _setting(part) for part in parts}, title="Settings and seeds"),
             Facts(_rows(parts), title="Rows"),
-            Facts(left_out, title="Not measured"),
         ]
         own = Table(columns, rows, "Measured here", note_text, columns[2:6])
         steps = [_next(part) for part in parts]

@@ -134,7 +134,11 @@ class LayerLabConfig(ExperimentConfig):
     @property
     def finetuning(self) -> FinetuneConfig:
         """The fine-tuning that is compared with the probes: the same rows and seeds, in a subfolder of the run."""
-        own = {"output": self.output / "finetuned", "epochs": self.finetune_epochs, "lr": self.finetune_lr}
+        own: dict[str, Any] = {
+            "output": self.output / "finetuned",
+            "epochs": self.finetune_epochs,
+            "lr": self.finetune_lr,
+        }
         return replace(self.probing, **own)
 
 

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -145,12 +146,12 @@ class Ladder(Experiment):
             self.corpus = (str(path),)
         if not self.tokenizer.exists():
             note(f"Training the shared WordPiece tokenizer, at most {config.vocab_size:,} tokens.")
-            how = {"vocab_size": config.vocab_size, "skip_bad_rows": config.skip_bad_rows}
+            how: dict[str, Any] = {"vocab_size": config.vocab_size, "skip_bad_rows": config.skip_bad_rows}
             Tokenizer.train(list(self.corpus), **how).save(self.tokenizer)
 
     def measure(self) -> dict[str, Any]:
         models = ladder_models(self.config)
-        parts = [Part(one.name, f"{one.title} ({one.about})", lambda one=one: self._run(one)) for one in models]  # type: ignore[misc]  # bound now
+        parts = [Part(one.name, f"{one.title} ({one.about})", partial(self._run, one)) for one in models]
         rows = list(self.run_parts(parts).values())
         return {"metric": self.metric, "rows": rows, "left_out": self.left_out, "dev_rows": len(self.dev)}
 

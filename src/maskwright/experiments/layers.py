@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import pairwise
 from typing import Any, cast
 
@@ -195,10 +195,10 @@ class LayerLab(Experiment):
         config, seeds = self.config, self.config.all_seeds
         scale_of = cache(lambda choice: feature_scale(self.features, choice, self.train.num_words))
         parts = [
-            Part(f"{row.name}-seed-{seed}", f"{row.name}, seed {seed}", lambda r=row, s=seed: self._probe(r, s, scale_of))  # type: ignore[misc]  # bound now
+            Part(f"{row.name}-seed-{seed}", f"{row.name}, seed {seed}", partial(self._probe, row, seed, scale_of))
             for row in self.combinations
             for seed in seeds
-        ]  # fmt: skip
+        ]
         found = self.run_parts(parts)
         probes = {row.name: [found[f"{row.name}-seed-{seed}"] for seed in seeds] for row in self.combinations}
         rows = [self._row(row, probes[row.name]) for row in self.combinations]
@@ -329,7 +329,8 @@ class LayerLab(Experiment):
             _curves(facts),
             Facts({**facts["data"], "steps of each probe": facts["steps"]}, title="The data"),
         ]
-        return Shown(f"layers of {recipe['model']}", said, [table, steps_table], blocks, _next(recipe, rows, tuned, metric))  # fmt: skip
+        next_steps = _next(recipe, rows, tuned, metric)
+        return Shown(f"layers of {recipe['model']}", said, [table, steps_table], blocks, next_steps)
 
 
 def published_scores() -> dict[str, float]:
@@ -372,7 +373,8 @@ def _next(recipe: Mapping[str, Any], rows: Sequence[Any], tuned: Any, metric: st
         own = {"task": TASK, "model": model, "output": "runs/tagger", **labeled}
         return [*steps, Command.suggest("train the whole model instead", "finetune", **own)]
     tagger = f"{recipe['output']}/finetuned/model"
-    return [*steps, Command.suggest("score the fine-tuned model on test rows", "evaluate", model=tagger, file="test.conll")]  # fmt: skip
+    about = "score the fine-tuned model on test rows"
+    return [*steps, Command.suggest(about, "evaluate", model=tagger, file="test.conll")]
 
 
 def _score(row: Mapping[str, Any], metric: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core import storage
 from ..core.config import settings_of
 from ..core.errors import InputError, RowError, RowErrors
 from ..core.progress import note, warn
@@ -393,9 +394,7 @@ class RareLab(Experiment):
 
     def _judge(self, method: str, seed: int) -> dict[str, Any]:
         def plain() -> Predictions:
-            from ..core.storage import read_json
-
-            return _predictions(read_json(self.keeper.folder / f"plain-{seed}.json"))
+            return _predictions(storage.read_json(self.keeper.folder / f"plain-{seed}.json"))
 
         found = MethodRunner(self.config, self.pool.splits(seed), seed, plain).judge(method)
         return {name: values.tolist() for name, values in vars(found).items()}
@@ -437,6 +436,7 @@ class RareLab(Experiment):
         ]
         recalls = [f"recall {percent(recall)}" for recall in RECALLS]
         quantiles = ["10% quantile", "median", "90% quantile"]
+        by_length = length_sentence(facts["errors_by_length"])
         tables = [
             Table(["method", *names, "what it does"], cells, "The methods", note_text, names, [best]),
             Table(["method", *names], differences, "Minus plain fine-tuning",
@@ -444,7 +444,7 @@ class RareLab(Experiment):
             Table(["method", *recalls], at_recall, "Precision by recall", "The highest at this recall or beyond.",
                   recalls),
             Table(["class", "test rows", *quantiles], errors, "Errors of the autoencoder by class",
-                  f"It is trained without rows of '{recipe['rare_class']}'. {length_sentence(facts['errors_by_length'])}",
+                  f"It is trained without rows of '{recipe['rare_class']}'. {by_length}",
                   ["test rows", *quantiles]),
         ]  # fmt: skip
         chart = Chart("Precision at each recall", lines, x_label="recall", baselines={"random order": share})
@@ -480,8 +480,8 @@ def _row(method: str, scores: dict[str, MethodScores]) -> dict[str, Any]:
 def errors_by_length(errors: np.ndarray, words: np.ndarray, rare: np.ndarray) -> dict[str, Any]:
     """Whether the error of the autoencoder follows the length of a text instead of its class.
 
-    errors: float [rows]; words: int [rows]; rare: bool [rows]. Returns {"correlation": Spearman correlation of error and
-    number of words in the rest, None where undefined, "rare_words", "rest_words": median number of words}.
+    errors: float [rows]; words: int [rows]; rare: bool [rows]. Returns {"correlation": Spearman correlation of error
+    and number of words in the rest, None where undefined, "rare_words", "rest_words": median number of words}.
     """
     from scipy.stats import spearmanr
 

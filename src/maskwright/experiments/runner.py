@@ -17,7 +17,7 @@ from ..core import storage
 from ..core.config import command_line
 from ..core.progress import note
 from ..models.device import resolve_device, resolve_precision
-from ..report import Block, Command, NextSteps, Report, RunMetadata, Table, write_report
+from ..report import Block, Command, NextSteps, Paragraph, Report, RunMetadata, Table, write_report
 from ..report.numbers import duration
 from ..train.inputs import Finder
 from ..train.run import RunFolder, open_run_of
@@ -79,7 +79,7 @@ class Keeper:
         self.num_parts += len(parts)
         self.cost += sum(part.cost for part in parts)
 
-    def run(self, parts: Sequence[Part], after: Callable[[], None] = lambda: None) -> dict[str, Facts]:
+    def run(self, parts: Sequence[Part], after: Callable[[], object] = lambda: None) -> dict[str, Facts]:
         """The results of parts by name; unfinished ones are computed. after: called after each new one."""
         if not self.num_parts:
             self.expect(parts)
@@ -125,7 +125,7 @@ class Experiment:
         """Results in words."""
         raise NotImplementedError
 
-    def run_parts(self, parts: Sequence[Part], after: Callable[[], None] = lambda: None) -> dict[str, Facts]:
+    def run_parts(self, parts: Sequence[Part], after: Callable[[], object] = lambda: None) -> dict[str, Facts]:
         """As `Keeper.run`; the files that parts read are checked after each."""
 
         def checked() -> None:
@@ -149,9 +149,10 @@ def metadata_of(config: type, run: RunFolder) -> RunMetadata:
 def write_results(folder: Path, shown: Shown, metadata: RunMetadata | None, made: str = "") -> None:
     """Write table.md and report.html."""
     storage.write_text(folder / "table.md", markdown(shown))
-    blocks = [*shown.tables, *shown.blocks, *([metadata] if metadata else []), NextSteps(shown.next_steps)]
-    headline = " ".join(shown.sentences)
-    write_report(folder / "report.html", Report(shown.title, headline, None, blocks, made))
+    headline, *rest = shown.sentences
+    blocks = [Paragraph(" ".join(rest)), *shown.tables, *shown.blocks, *([metadata] if metadata else [])]
+    report = Report(shown.title, headline, None, [*blocks, NextSteps(shown.next_steps)], made)
+    write_report(folder / "report.html", report)
 
 
 def markdown(shown: Shown) -> str:

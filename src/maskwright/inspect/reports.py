@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
+from ..inference.probing import ProbeResult
 from ..report import Block, Chart, ColoredText, Curves, Paragraph, Report, Series, Table, write_report
 from ..report.content import Unit, Value
 from .cells import RULES, FoundUnit, UnitActivations
 from .gradients import GradientDecay
 from .lengths import ByLength
-from .probe import ProbeResult
 
 # -- HTML report of interpretable units: units by rule, and text colored by their activations ------------------------
 
