@@ -128,7 +128,7 @@ def a_benchmark(folder: Path) -> Case:
     benchmark_data.glue(folder / "data")
     model = saved_encoder(folder)
     own = {**QUICK, "max_length": 16, "lr": 1e-3, "tasks": ("rte",)}
-    config = BenchmarkConfig("glue", folder / "data", str(model), folder / "run", **own)
+    config = BenchmarkConfig(benchmark="glue", data=folder / "data", model=str(model), output=folder / "run", **own)
     return run_benchmark, config, [folder / "data/RTE/train.tsv", folder / "data/RTE/test.tsv", model / "vocab.txt"]
 
 
