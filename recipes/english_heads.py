@@ -37,7 +37,7 @@ from maskwright.core import storage
 from maskwright.core.randomness import generator
 from maskwright.hub.folders import load_model, read_facts, save_model
 from maskwright.inference.predict import Predictor
-from maskwright.tasks.data import TaskData
+from maskwright.tasks.base import TaskData
 from maskwright.tasks.evaluation.compare import rate
 from maskwright.tasks.evaluation.rating import ScoredPredictions
 from maskwright.train.finetuning.config import FinetuneConfig

@@ -21,7 +21,7 @@ from running import run_main
 
 from maskwright.core.errors import InputError
 from maskwright.core.storage import write_json, write_text
-from maskwright.tasks.qa.scores import score_answer
+from maskwright.tasks.qa.task import score_answer
 
 REPOSITORY = Path(__file__).parents[1]
 # Only SQuAD 2.0 has unanswerable questions: four copies, so that they are a sixth of the rows.

@@ -39,9 +39,8 @@ from maskwright.inference.ready import place
 from maskwright.models.decoding.beam import Beams, search_beams
 from maskwright.models.decoding.translation import longest_translation, translate_ids
 from maskwright.models.device import resolve_device, resolve_precision
-from maskwright.tasks.rows.examples import rows_of
-from maskwright.tasks.translation.scores import corpus_scores
-from maskwright.tasks.translation.task import BEAMS, Translation
+from maskwright.tasks.examples import rows_of
+from maskwright.tasks.translation import BEAMS, Translation, corpus_scores
 from maskwright.text.tokenizers.encoding import TextCounts
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.train.finetuning.config import FinetuneConfig

@@ -59,7 +59,7 @@ from maskwright.export.config import ExportConfig
 from maskwright.models.config import ModelConfig
 from maskwright.serve.settings import ServeSettings
 from maskwright.speed.plan_config import PlanConfig
-from maskwright.tasks.spec import spec_of
+from maskwright.tasks.specs import spec_of
 from maskwright.train.distillation.config import DistillConfig
 from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.finetuning.multi_task.config import MultiTaskConfig

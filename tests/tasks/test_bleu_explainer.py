@@ -9,7 +9,7 @@ import pytest
 
 from maskwright.core.errors import InputError
 from maskwright.lessons.parts.explainers import explain_bleu
-from maskwright.tasks.translation.scores import corpus_scores
+from maskwright.tasks.translation import corpus_scores
 
 
 def test_a_text_by_hand():

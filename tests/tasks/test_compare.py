@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from maskwright.core.errors import InputError
-from maskwright.tasks.choice.task import Choice
-from maskwright.tasks.classification.task import Classification
+from maskwright.tasks.choice import Choice
+from maskwright.tasks.classification import Classification
 from maskwright.tasks.evaluation.compare import bootstrap_scores, compare, mcnemar, permutation_test, rate
-from maskwright.tasks.regression.task import Regression
-from maskwright.tasks.rows.examples import Examples
-from maskwright.tasks.similarity.task import Similarity
+from maskwright.tasks.examples import Examples
+from maskwright.tasks.regression import Regression
+from maskwright.tasks.similarity import Similarity
 from maskwright.tasks.tagging.task import Tagging
 from tasks.standins import row
 
@@ -100,7 +100,7 @@ def test_the_permutation_test_rejects_true_hypotheses_as_often_as_it_says():
 
 def test_choices_are_compared_by_accuracy():
     from inference.samples import tokenizer
-    from maskwright.tasks.choice.task import tokenize_choices
+    from maskwright.tasks.choice import tokenize_choices
     from maskwright.text.readers.choices import ChoiceRow
 
     rows = [ChoiceRow("she", "", ("a", "cats", "fell"), place % 3, place, "rows.jsonl") for place in range(9)]

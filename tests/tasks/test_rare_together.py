@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 
 from inference.samples import tokenizer
 from maskwright.core.errors import ConfigError, InputError
-from maskwright.tasks.anomaly.task import Anomaly
-from maskwright.tasks.classification.task import Classification
+from maskwright.tasks.anomaly import Anomaly
+from maskwright.tasks.classification import Classification, resample_rows
 from maskwright.tasks.evaluation.calibration import Temperature
 from maskwright.tasks.evaluation.compare import compare, on_equal_terms, rate
 from maskwright.tasks.evaluation.rare import RareClass, Threshold
 from maskwright.tasks.evaluation.report import curve_of
-from maskwright.tasks.rows.examples import Examples
-from maskwright.tasks.rows.imbalance import resample_rows
-from maskwright.tasks.rows.long_examples import LongTexts
+from maskwright.tasks.examples import Examples
+from maskwright.tasks.windows import LongTexts
 from maskwright.text.readers.tables import Row
 from maskwright.train.finetuning.config import FinetuneConfig
 from tasks.standins import Words

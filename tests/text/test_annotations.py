@@ -7,9 +7,9 @@ import json
 import pytest
 
 from maskwright.core.errors import InputError, MissingExtraError, RowErrors
-from maskwright.tasks.classification.task import Classification
+from maskwright.tasks.classification import Classification
+from maskwright.tasks.contents import check_content, reader_for
 from maskwright.tasks.evaluation.scoring import read_to_score
-from maskwright.tasks.rows.contents import check_content, reader_for
 from maskwright.tasks.tagging.task import Tagging
 from maskwright.text.annotations.formats import FORMATS, annotation_format
 from maskwright.text.readers.reader import find_reader

@@ -6,7 +6,7 @@ import pytest
 
 from maskwright.core.errors import RowErrors
 from maskwright.doctor.fix import relabel
-from maskwright.tasks.classification.task import Classification
+from maskwright.tasks.classification import Classification
 from maskwright.text.formats.fasttext import is_fasttext, split_line
 from maskwright.text.readers.reader import find_reader
 from maskwright.text.readers.row_stream import RowStream

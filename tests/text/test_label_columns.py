@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from maskwright.core.errors import InputError, RowErrors
-from maskwright.tasks.classification.task import Classification
+from maskwright.tasks.classification import Classification
 from maskwright.text.readers.tables import Table, read_table, read_texts
 
 

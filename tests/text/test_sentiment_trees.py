@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError, InputError, RowErrors
-from maskwright.tasks.classification.task import Classification
+from maskwright.tasks.classification import Classification
 from maskwright.text.readers.sentiment_trees import (
     is_treebank,
     phrase_rows,

@@ -11,8 +11,8 @@ import torch
 from cli.conftest import maskwright
 from maskwright.core.randomness import generator
 from maskwright.hub.folders import read_facts
+from maskwright.tasks.classification import resample_rows
 from maskwright.tasks.evaluation.rare import row_key
-from maskwright.tasks.rows.imbalance import resample_rows
 from maskwright.text.readers.tables import read_table
 from maskwright.train.distillation.config import DistillConfig
 from maskwright.train.distillation.distill import distill

@@ -171,7 +171,7 @@ def calibration_texts(
     from itertools import islice
 
     from ..inference.calibration import CALIBRATION_TEXTS
-    from ..tasks.rows.examples import content_of
+    from ..tasks.examples import content_of
 
     source = rows if settings.calibrate_on is None else read_any_rows(settings.calibrate_on)
     if source is None or getattr(source, "num_rows", 0) is None:

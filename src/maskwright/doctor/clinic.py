@@ -32,8 +32,8 @@ from ..report import (
 )
 from ..report.content import Level
 from ..report.numbers import percent
-from ..tasks.rows.contents import reader_for
-from ..tasks.spec import spec_of, task_for
+from ..tasks.contents import reader_for
+from ..tasks.specs import spec_of, task_for
 from ..text.annotations.reader import find_annotations
 from ..text.fingerprints import RowFingerprints, near_pairs
 from ..text.formats.files import bare_suffix

@@ -27,7 +27,7 @@ from ..models.model import Model
 from ..models.presets import preset
 from ..models.sizes import parameter_count
 from ..report import Chart, Curves, Series, Table
-from ..tasks.rows.examples import Examples
+from ..tasks.examples import Examples
 from ..tasks.tagging.task import Tagging
 from ..text.tokenizers.tokenizer import Tokenizer
 from ..train.checkpoint import read_weights

@@ -31,9 +31,9 @@ from ..inference.predict import Predictor
 from ..inference.ready import place
 from ..models.model import tokenizer_of
 from ..report import Block, Command, Dots, Facts, Score, Table
+from ..tasks.base import task_of_model
 from ..tasks.evaluation.published import GLUE_NINE, PublishedTable, glue_average, published
 from ..tasks.evaluation.submission import GLUE_PARTS, write_submission
-from ..tasks.of_model import task_of_model
 from ..tasks.qa.windows import make_windows
 from ..tasks.tagging.examples import window_sentences
 from ..tasks.tagging.schemes import find_notation, repair

@@ -23,7 +23,7 @@ from ..core.config import (
 )
 from ..core.util import THREADS
 from ..hub.published import absolute_name
-from ..tasks.spec import task_for
+from ..tasks.specs import task_for
 from ..train import settings
 from ..train.finetuning.config import FinetuneConfig
 from ..train.schedules import Schedule

@@ -29,8 +29,8 @@ from ..inference.predict import Predictor
 from ..inference.ready import place
 from ..report import Bar, Bars, Block, Command, Facts, Scatter, Table
 from ..report.numbers import duration, plus_minus
-from ..tasks.classification.task import Classification
-from ..tasks.of_model import task_of_model
+from ..tasks.base import task_of_model
+from ..tasks.classification import Classification
 from ..text.readers.tables import Row
 from ..text.tokenizers.tokenizer import Tokenizer
 from ..train.finetuning.config import FinetuneConfig

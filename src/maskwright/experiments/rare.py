@@ -21,11 +21,11 @@ from ..inference.ready import compute_in
 from ..models.model import Model, tokenizer_of
 from ..report import Chart, Command, Curves, Facts, Series, Table
 from ..report.numbers import percent
-from ..tasks.anomaly.task import Anomaly
-from ..tasks.classification.task import Classification, balanced_weights
+from ..tasks.anomaly import Anomaly
+from ..tasks.classification import Classification, balanced_weights
 from ..tasks.evaluation.rare import PRECISION, RareClass, choose_threshold, row_key
-from ..tasks.rows.examples import Examples
-from ..tasks.rows.sequence import SequenceTask
+from ..tasks.examples import Examples
+from ..tasks.sequence import SequenceTask
 from ..text.readers.tables import Row, read_table
 from ..train.finetuning.config import FinetuneConfig
 from ..train.finetuning.finetune import fit

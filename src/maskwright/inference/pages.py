@@ -27,8 +27,8 @@ from ..report.charts.grids import alignment_sheet, heat_map
 from ..report.charts.scatter import scatter
 from ..report.numbers import percent
 from ..report.pictures import write_picture
-from ..tasks.translation.alignments import Aligned
-from ..tasks.translation.report import ALIGNMENT_NOTE, alignment_map
+from ..tasks.report import ALIGNMENT_NOTE, alignment_map
+from ..tasks.translation import Aligned
 from .cluster import Clustering
 from .similarity import Similarities
 

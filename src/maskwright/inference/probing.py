@@ -30,9 +30,9 @@ from ..data.batch import chunks_by_tokens, order_by_length
 from ..models.device import DTYPES
 from ..models.model import Model, tokenizer_of
 from ..report.numbers import file_size
-from ..tasks.classification.task import Classification
-from ..tasks.rows.examples import BATCH_TOKENS_CPU, BATCH_TOKENS_GPU
-from ..tasks.rows.split import hold_out
+from ..tasks.classification import Classification
+from ..tasks.examples import BATCH_TOKENS_CPU, BATCH_TOKENS_GPU
+from ..tasks.split import hold_out
 from ..tasks.tagging.examples import TaggedExamples, window_sentences
 from ..text.readers.tables import Row
 from ..text.readers.tagged import Sentence, is_tagged, read_tagged
@@ -171,7 +171,7 @@ def read_labeled(
 
 
 def split_rows(rows: Sequence[Labeled], seed: int = 0) -> tuple[list[Labeled], list[Labeled]]:
-    """Three quarters of the rows for training and one for evaluation, both in order (see `tasks.rows.split`)."""
+    """Three quarters of the rows for training and one for evaluation, both in order (see `tasks.split`)."""
     if len(rows) < 2:
         raise InputError("A probe requires at least two rows, one for training and one for evaluation.")
     labels = [set(row.label or ()) if isinstance(row, Sentence) else (str(row.label),) for row in rows]

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..report.content import Level
-from ..tasks.data import TaskData
+from ..tasks.base import TaskData
 
 MARGIN = 0.01  # minimum difference from the baseline
 

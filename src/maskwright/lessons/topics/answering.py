@@ -100,7 +100,7 @@ def _spans(record: LessonRecorder, longest: int, threshold: float, scores: Matri
 
 def _scoring(record: LessonRecorder, answer: str, golds: str) -> None:
     from ...report import Table
-    from ...tasks.qa.scores import score_answer
+    from ...tasks.qa.task import score_answer
 
     tried = {
         "the Denver Broncos!": (1.0, 1.0),
@@ -162,7 +162,7 @@ LESSONS = (
         "Which team represented the AFC?",
         "Case, punctuation and articles do not count. Exact match compares the rest, F1 the words; with several gold "
         "answers, the best match counts.",
-        ("tasks.qa.scores:score_answer",),
+        ("tasks.qa.task:score_answer",),
         "What is the score with a single annotator?",
         _scoring,
         (

@@ -21,7 +21,7 @@ LENGTHS = ("one word", "two consecutive words", "three", "four")
 def _bleu(record: LessonRecorder, written: str, wanted: str) -> None:
     from ...core.errors import MissingExtraError
     from ...report import Bar, Bars, Table
-    from ...tasks.translation.scores import corpus_scores
+    from ...tasks.translation import corpus_scores
     from ..parts.explainers import explain_bleu
 
     lines, references = ([" ".join(one.split()) for one in own.split("|")] for own in (written, wanted))
@@ -83,7 +83,7 @@ LESSONS = (
         "BLEU by hand",
         "BLEU is the precision of n-grams of one to four words, with a penalty for short translations. Two lines are "
         "counted by hand and compared with sacrebleu, which computes published scores.",
-        ("lessons.parts.explainers:explain_bleu", "tasks.translation.scores:corpus_scores"),
+        ("lessons.parts.explainers:explain_bleu", "tasks.translation:corpus_scores"),
         "Is the BLEU of a file the mean of its lines?",
         _bleu,
         (

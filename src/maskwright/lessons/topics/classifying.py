@@ -20,7 +20,7 @@ def _shapes(record: LessonRecorder, text: str) -> None:
     from ...inference.predict import Predictor
     from ...inference.trace import trace
     from ...report import Arrow, Box, Flow, Table
-    from ...tasks.classification.task import Classification
+    from ...tasks.classification import Classification
     from ..small import small_network, word_tokenizer
 
     tokenizer = word_tokenizer(text)

@@ -27,7 +27,7 @@ def _entailment(record: LessonRecorder) -> None:
 
     from ...core import storage
     from ...report import Kind, Table, Token, Tokens
-    from ...tasks.classification.task import Classification
+    from ...tasks.classification import Classification
     from ...text.readers.glue import glue_files, read_glue
     from ..small import word_tokenizer
 
@@ -93,7 +93,7 @@ def _shared(record: LessonRecorder) -> None:
     from ...core.randomness import generator
     from ...data.batch import Batch
     from ...report import Bar, Bars, Token, Tokens
-    from ...tasks.classification.task import Classification
+    from ...tasks.classification import Classification
     from ...text.readers.tables import Row
     from ...train.finetuning.job import MemoryBestModelSaver
     from ...train.finetuning.multi_task.job import MultiTaskJob, Part, SharedEncoder
@@ -169,7 +169,7 @@ LESSONS = (
         "A pair of sentences belongs to one of three classes. MNLI has two dev splits, with the genres of the "
         "training data and with others, and each has its own score. The lesson uses three pairs of our own, in MNLI's "
         "format.",
-        ("text.readers.glue:read_glue", "tasks.classification.task:Classification.metrics"),
+        ("text.readers.glue:read_glue", "tasks.classification:Classification.metrics"),
         "Does the order of the two sentences matter?",
         _entailment,
     ),

@@ -61,7 +61,7 @@ def _top_k(record: LessonRecorder, k: int, temperature: float, shares: Matrix) -
 
 def _formats(record: LessonRecorder) -> None:
     from ...report import Token, Tokens
-    from ...tasks.rows.special_tokens import DELIM, EXTRACT, START
+    from ...tasks.base import DELIM, EXTRACT, START
     from ...text.formats.language_tags import language_of, tag
     from ...text.tokenizers.tokenizer import Tokenizer
 

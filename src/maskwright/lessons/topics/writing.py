@@ -174,7 +174,7 @@ def _zero_shot(record: LessonRecorder) -> None:
 
 def _leads(record: LessonRecorder) -> None:
     from ...report import Token, Tokens
-    from ...tasks.generation.task import Generation
+    from ...tasks.generation import Generation
     from ...text.readers.corpus import Document
     from ...text.readers.parallel import lead_pairs
     from ...text.tokenizers.tokenizer import Tokenizer
@@ -264,7 +264,7 @@ LESSONS = (
         "Summaries from an encyclopedia",
         "The first line of an article summarizes it: article and lead are a text and its summary, and a dump of "
         "articles becomes labeled data by a rule.",
-        ("text.readers.parallel:lead_pairs", "tasks.generation.task:Generation.examples"),
+        ("text.readers.parallel:lead_pairs", "tasks.generation:Generation.examples"),
         "Which part is truncated if a row is too long?",
         _leads,
     ),

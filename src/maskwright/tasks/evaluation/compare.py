@@ -18,7 +18,7 @@ from ...core.errors import InputError
 from ...core.randomness import generator
 from ...core.registry import load
 from ..base import Task
-from ..rows.examples import Examples
+from ..examples import Examples
 from .rating import ScoredPredictions, mean
 
 # -- Significance tests for the difference between two models on the same rows ---------------------------------------

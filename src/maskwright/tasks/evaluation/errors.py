@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ...core.errors import InputError
 from ..base import Task
-from ..rows.examples import Examples
+from ..examples import Examples
 
 
 def worst_errors(task: Task, examples: Examples, logits: Tensor, limit: int = 20) -> list[dict[str, Any]]:

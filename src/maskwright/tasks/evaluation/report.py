@@ -32,8 +32,8 @@ from ...report import (
 )
 from ...report.numbers import percent
 from ..base import Evaluation, Task
-from ..rows.contents import readers_of
-from ..rows.examples import Examples
+from ..contents import readers_of
+from ..examples import Examples
 from .calibration import (
     Decisions,
     RiskCoverage,

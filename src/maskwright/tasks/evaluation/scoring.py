@@ -13,8 +13,8 @@ from ...text.formats.files import file_format
 from ...text.readers.reader import find_reader, label_column
 from ...text.readers.tables import Row, read_texts
 from ..base import AnyTable, Task
-from ..rows.contents import fits, readers_of
-from ..spec import task_for
+from ..contents import fits, readers_of
+from ..specs import task_for
 
 TEXTS = task_for("texts")  # suggested for labeled texts
 

@@ -31,15 +31,13 @@ from ...text.readers.tagged import MISSING, Sentence, TaggedTable, as_sentences,
 from ...text.segmenters import DEFAULT_SEGMENTER, SEGMENTERS, find_segmenter, segment
 from ...text.tokenizers.encoding import TextCounts
 from ...text.words import Span
-from ..base import Evaluation, Task
-from ..data import Baseline, TaskData
+from ..base import Baseline, Evaluation, TableRow, Task, TaskData
 from ..evaluation import metrics as scores
 from ..evaluation.calibration import Decisions, Temperature, calibration_errors, out_of_fold_probabilities, row_keys
 from ..evaluation.ensemble import mean_probabilities
 from ..evaluation.rating import ScoredPredictions, f1, share
 from ..evaluation.unscored import Unscored, named
-from ..rows.examples import Examples, Forward, TokenLogits, as_logits
-from ..table import TableRow
+from ..examples import Examples, Forward, TokenLogits, as_logits
 from .examples import IGNORED, GoldTags, TaggedExamples, entities_of, window_sentences
 from .schemes import (
     OUTSIDE,
@@ -104,7 +102,7 @@ class Tagging(Task):
 
     name: ClassVar[str] = "tagging"
     table = "maskwright.tasks.tagging.task:word_rows"
-    report: ClassVar[str] = "maskwright.tasks.tagging.report:TaggingReport"
+    report: ClassVar[str] = "maskwright.tasks.report:TaggingReport"
     rating: ClassVar[str] = "maskwright.tasks.tagging.task:rate"
     problem_type = None
 

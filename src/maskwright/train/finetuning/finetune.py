@@ -24,8 +24,8 @@ from ...models.encoder_decoder import EncoderDecoder
 from ...models.model import Model, SentenceSettings, tokenizer_of
 from ...models.presets import preset, special_token_settings
 from ...tasks.base import Evaluation, Task
-from ...tasks.rows.examples import Examples
-from ...tasks.spec import spec_of
+from ...tasks.examples import Examples
+from ...tasks.specs import spec_of
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..against_baseline import Compared
 from ..callbacks import Callback

@@ -30,9 +30,9 @@ from ...report import (
 from ...report.layer_mix import mixture_bars
 from ...report.numbers import percent, plus_minus
 from ...tasks.base import Evaluation
+from ...tasks.contents import readers_of
 from ...tasks.evaluation.report import trust_blocks
 from ...tasks.report import report_of
-from ...tasks.rows.contents import readers_of
 from ..against_baseline import Compared
 from ..run import RunFolder
 from .config import FinetuneConfig
