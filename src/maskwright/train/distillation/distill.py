@@ -38,7 +38,7 @@ from ...report.content import Level
 from ...report.numbers import percent
 from ..against_baseline import Compared
 from ..callbacks import Callback
-from ..distributed.current import check_processes, joined
+from ..distributed import check_processes, joined
 from ..loop import train
 from ..run import RunFolder, RunResult, open_run_of
 from .config import DistillConfig

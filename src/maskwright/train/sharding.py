@@ -8,7 +8,7 @@ network that the job evaluates and saves stays an ordinary one, whose weights ex
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,11 +18,10 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import Shard, distribute_tensor
 
-from ...core.errors import InputError
-from ...data.batch import Batch
-from ...models.transformer import Layer, Transformer
-from ...objectives.outcome import LossSums
-from .group import ProcessGroup
+from ..core.errors import InputError
+from ..models.transformer import Layer, Transformer
+from .distributed import ProcessGroup
+from .steps import JobModule
 
 
 class ShardedNetwork:
@@ -32,28 +31,18 @@ class ShardedNetwork:
     """
 
     def __init__(self, job: Any, group: ProcessGroup, reduced: torch.dtype | None) -> None:
-        self.job, self.group = job, group
+        self.group = group
         self.plain: nn.Module = job.model
-        _check(self.plain)
+        if not any(isinstance(part, Transformer) for part in self.plain.modules()):
+            raise InputError("--shard is for Transformers: remove it to train this network.")
         tokenizers = {id(one): one for part in self.plain.modules() if (one := getattr(part, "tokenizer", None))}
-        self.sharded: nn.Module = _moved(self.plain, tokenizers)
-        self._root = _Root(self)
-        mesh = init_device_mesh(next(self.plain.parameters()).device.type, (group.world,))
+        self.sharded = _moved(self.plain, tokenizers)
+        self.module = JobModule(job, self.sharded)
+        self.mesh = init_device_mesh(next(self.plain.parameters()).device.type, (group.world,))
         policy = MixedPrecisionPolicy(reduce_dtype=reduced)
-        with group.watch.blocked():
-            for layer in _layers(self.sharded):
-                fully_shard(layer, mesh=mesh, mp_policy=policy)
-            fully_shard(self._root, mesh=mesh, mp_policy=policy)
-        self.mesh = mesh
-
-    def outcome(self, batch: Batch) -> LossSums:
-        """What the job computes for a batch."""
-        with self.group.watch.blocked():
-            losses: dict[str, Tensor] = self._root(batch)
-        found = self._root.last
-        assert found is not None
-        found.losses, self._root.last = losses, None
-        return found
+        with group.talking():
+            for part in (*_layers(self.sharded), self.module):
+                fully_shard(part, mesh=self.mesh, mp_policy=policy)
 
     @contextmanager
     def whole(self) -> Iterator[None]:
@@ -62,12 +51,13 @@ class ShardedNetwork:
         try:
             yield
         finally:
-            self._empty()
+            for parameter in self.plain.parameters():
+                parameter.data = parameter.data.new_empty(0)
 
     def gather(self, keep: bool = True) -> None:
         """Give the job's network its weights. keep: in this process."""
         sharded = dict(self.sharded.named_parameters())
-        with torch.no_grad(), self.group.watch.blocked():
+        with torch.no_grad(), self.group.talking():
             for name, parameter in self.plain.named_parameters():
                 full = _full(sharded[name])
                 if keep:
@@ -76,7 +66,7 @@ class ShardedNetwork:
     def moments(self, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
         """The optimizer state as `checkpoint.moments_of` returns it; empty except in the first process."""
         found = {}
-        with torch.no_grad(), self.group.watch.blocked():
+        with torch.no_grad(), self.group.talking():
             for name, parameter in self.sharded.named_parameters():
                 for moment, value in optimizer.state.get(parameter, {}).items():
                     full = _full(value)
@@ -84,43 +74,15 @@ class ShardedNetwork:
                         found[f"{moment}/{name}"] = full.cpu().contiguous()
         return found
 
-    def restore(self, optimizer: torch.optim.Optimizer, moments: Mapping[str, Tensor]) -> None:
-        """Set the optimizer state. moments: of the first process, which has read them; ignored in others."""
+    def restore(self, optimizer: torch.optim.Optimizer, moments: Iterable[tuple[str, Tensor]]) -> None:
+        """Set the optimizer state to that of `Group.shared`."""
         named = dict(self.sharded.named_parameters())
-        shapes: list[Any] = self.group.from_main(lambda: [[key, list(value.shape)] for key, value in moments.items()])
-        for key, shape in shapes:
+        for key, value in moments:
             moment, _, name = key.partition("/")
-            device = torch.device("cpu") if moment == "step" else named[name].device
-            full = moments[key].to(device) if self.group.is_main else torch.empty(shape, device=device)
-            with self.group.watch.blocked():
-                if moment == "step":
-                    self.group.broadcast([full])
-                    optimizer.state[named[name]][moment] = full
-                else:
-                    optimizer.state[named[name]][moment] = distribute_tensor(full, self.mesh, [Shard(0)])
-
-    def _empty(self) -> None:
-        for parameter in self.plain.parameters():
-            parameter.data = parameter.data.new_empty(0)
-
-
-class _Root(nn.Module):
-    """Computes a batch of the job with the sharded network. Its weights are gathered around `forward`."""
-
-    def __init__(self, owner: ShardedNetwork) -> None:
-        super().__init__()
-        self.network = owner.sharded
-        self.job, self.plain = owner.job, (owner.plain,)  # in a tuple: not a part of this module
-        self.last: LossSums | None = None
-
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """The losses by part; a dict, in which FSDP finds the tensors."""
-        self.job.model = self.network
-        try:
-            self.last = self.job.outcome(batch)
-        finally:
-            self.job.model = self.plain[0]
-        return dict(self.last.losses)
+            if moment != "step":
+                with self.group.talking():
+                    value = distribute_tensor(value.to(named[name].device), self.mesh, [Shard(0)])  # noqa: PLW2901
+            optimizer.state[named[name]][moment] = value
 
 
 def _moved(network: nn.Module, shared: dict[int, Any]) -> nn.Module:
@@ -141,12 +103,6 @@ def _layers(network: nn.Module) -> list[Layer]:
         if isinstance(part, Transformer) and len(set(part.layer_groups)) == len(part.layer_groups):
             found += [one for one in part.layers if isinstance(one, Layer) and one.relative is None]
     return found
-
-
-def _check(network: nn.Module) -> None:
-    """Raise InputError for a network that cannot be sharded."""
-    if not any(isinstance(part, Transformer) for part in network.modules()):
-        raise InputError("--shard is for Transformers: remove it to train this network.")
 
 
 def _full(tensor: Tensor) -> Tensor:
