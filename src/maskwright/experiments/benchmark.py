@@ -30,7 +30,7 @@ from ..hub.folders import load_model, read_facts
 from ..inference.predict import Predictor
 from ..inference.ready import place
 from ..models.model import tokenizer_of
-from ..report import Block, Command, Dots, Facts, Score, Table
+from ..report import Block, Command, Facts, Table
 from ..tasks.base import task_of_model
 from ..tasks.evaluation.published import GLUE_NINE, PublishedTable, glue_average, published
 from ..tasks.evaluation.submission import GLUE_PARTS, write_submission
@@ -577,13 +577,9 @@ class Benchmark(Experiment):
         note_text += " are optimistic." + " The published numbers of GLUE are of its test sets." * (benchmark == "glue")
         names = [source.published for source in SOURCES[benchmark] if source.name in {part["name"] for part in parts}]
         tables = [table for name in dict.fromkeys(filter(None, names)) for table in published(name)]
-        scores = {
-            name: Score(found["mean"], found["deviation"] if len(found["seeds"]) > 1 else None, found["seeds"])
-            for name, number in numbers.items()
-            for found in [number[number["metric"]]]
-        }
+        seeds = {name: ", ".join(map(_percent, number[number["metric"]]["seeds"])) for name, number in numbers.items()}
         blocks: list[Block] = [
-            Dots(scores, title="Every seed", unit="percent"),
+            Facts(seeds, title="Every seed"),
             Facts({part["name"]: _setting(part) for part in parts}, title="Settings and seeds"),
             Facts(_rows(parts), title="Rows"),
         ]

@@ -34,6 +34,7 @@ from ..tasks.tagging.examples import TaggedExamples
 from ..tasks.tagging.task import Tagging
 from ..train.finetuning.finetune import FinetuningSetup, finetune
 from ..train.finetuning.job import FinetuneJob, MemoryBestModelSaver
+from ..train.finetuning.report import mixture_bars
 from ..train.finetuning.seeds import epoch_settings
 from ..train.loop import train
 from ..train.run import RunFolder
@@ -393,15 +394,12 @@ def _gap(step: Mapping[str, Any]) -> str:
 def _mix(rows: Sequence[Any]) -> Bars:
     """The layer weights of the scalar mix."""
     mix = next(row["mix"] for row in rows if row["name"] == MIX)
-    bars = []
-    for number, (share, *seeds) in enumerate(zip(mix["shares"], *mix["each"], strict=True)):
-        text = f"{percent(share)} ({percent(min(seeds))} to {percent(max(seeds))})"
-        bars.append(Bar(f"layer {number}" if number else "embeddings", share, text))
-    note_text = (
-        f"softmax(w) of Peters et al. 2018, equation 1: mean and range over seeds; the scale gamma is "
-        f"{mix['scale']:.3f}. Untrained weight of each layer: {percent(1 / len(bars))}."
-    )
-    return Bars(bars, title="Scalar mix weights by layer", note=note_text)
+    labels = ["embeddings", *(f"layer {number}" for number in range(1, len(mix["shares"])))]
+    texts = [
+        f"{percent(share)} ({percent(min(seeds))} to {percent(max(seeds))})"
+        for share, *seeds in zip(mix["shares"], *mix["each"], strict=True)
+    ]
+    return mixture_bars(labels, mix["shares"], texts, mix["scale"], "mean and range over seeds; ")
 
 
 def _curves(facts: Mapping[str, Any]) -> Curves:

@@ -23,8 +23,7 @@ from ..core.registry import unknown_name
 from ..core.util import plural
 from ..objectives.losses import focal_binary, focal_cross_entropy
 from ..text.formats.cells import LABEL_SEPARATOR
-from ..text.readers.reader import find_classes_reader
-from ..text.readers.tables import Row, Table, read_table
+from ..text.readers.tables import Row, Table, find_classes_reader, read_table
 from .base import Baseline, Evaluation, Task, TaskData
 from .evaluation import metrics as scores
 from .evaluation.calibration import Decisions, Temperature, calibration_errors, out_of_fold_probabilities, row_keys

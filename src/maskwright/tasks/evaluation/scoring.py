@@ -15,8 +15,7 @@ from ...core.progress import warn
 from ...text.annotations.reader import CLASSES, has_annotations
 from ...text.formats.cells import number_error
 from ...text.formats.files import file_format
-from ...text.readers.reader import find_reader, label_column
-from ...text.readers.tables import Row, read_texts
+from ...text.readers.tables import Row, find_reader, label_column, read_texts
 from ..contents import fits, readers_of
 from ..specs import task_for
 

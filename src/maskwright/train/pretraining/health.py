@@ -15,8 +15,7 @@ from ...core.randomness import generator
 from ...data.batch import Batch
 from ...inference.probing import TEST_SHARE, fit_and_score
 from ...models.model import Model
-from ...report import Command
-from ...report.content import Level
+from ...report import Command, Level
 from ...tasks.classification import Classification
 from ...tasks.contents import readers_of
 from ...tasks.examples import map_batches
