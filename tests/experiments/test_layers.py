@@ -1,4 +1,4 @@
-"""A layer lab as a user meets it: features that are the layers, probes that leave the encoder alone, one table."""
+"""`experiment layers`: features that are the layers, probes that leave the encoder alone, one table."""
 
 from __future__ import annotations
 
@@ -11,32 +11,33 @@ import pytest
 import torch
 
 import maskwright as mw
+from cli.conftest import maskwright
 from maskwright.core import storage
 from maskwright.core.errors import ConfigError, InputError, RowErrors, RunError
-from maskwright.experiments.layers import run as lab_module
-from maskwright.experiments.layers.config import LayerLabConfig
-from maskwright.experiments.layers.run import (
+from maskwright.experiments import layers as module
+from maskwright.experiments.config import LayerLabConfig
+from maskwright.experiments.layers import (
     MIX,
     FeatureProbe,
-    LabRow,
-    LayerLabResult,
     combinations,
     feature_scale,
     layer_lab,
     published_order,
+    published_scores,
     word_examples,
 )
 from maskwright.hub.folders import load_model
-from maskwright.inference.layer_features import Features, feature_blocks, feature_bytes, make_features
 from maskwright.inference.layers import NAMED_LAYERS, choose_layers
+from maskwright.inference.probing import Features, feature_blocks, make_features
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 from maskwright.models.model import Model
 from maskwright.models.probes import TokenProbe
-from maskwright.tasks.evaluation.published import published_table
 from maskwright.tasks.tagging.task import Tagging
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from train.test_tagging import tagged
+
+__all__ = ["maskwright"]
 
 
 @pytest.fixture(scope="module")
@@ -48,35 +49,17 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def save(folder: Path, **sizes: int) -> Path:
     texts = ["Anna Bob Karl is in Rome New York Paris now and then here ."] * 3
     tokenizer = Tokenizer.train_from_iterator(iter(texts), kind="wordpiece", vocab_size=90)
-    config = ModelConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=32,
-        initializer_range=0.1,
-        **sizes,
-    )
-    encoder = build(config, "mlm", seed=3)
+    own = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64, "max_position_embeddings": 32}
+    encoder = build(ModelConfig(vocab_size=len(tokenizer), initializer_range=0.1, **own, **sizes), "mlm", seed=3)
     encoder.tokenizer = tokenizer
     encoder.save(folder)
     return folder
 
 
 def lab(folder: Path, model: Path, **changes: Any) -> LayerLabConfig:
-    settings: dict[str, Any] = {
-        "model": str(model),
-        "train": tagged(folder / "train.conll", 32, 1),
-        "dev": tagged(folder / "dev.conll", 12, 2),
-        "output": folder / "layers",
-        "seeds": 2,
-        "epochs": 3,
-        "lr": 0.02,
-        "probe_size": 8,
-        "batch_size": 8,
-        "max_length": 16,
-        "precision": "fp32",
-    }
+    rows = {"train": tagged(folder / "train.conll", 32, 1), "dev": tagged(folder / "dev.conll", 12, 2)}
+    fast = {"seeds": 2, "epochs": 3, "lr": 0.02, "probe_size": 8, "batch_size": 8, "max_length": 16}
+    settings = {"model": str(model), **rows, "output": folder / "layers", **fast, "precision": "fp32"}
     return LayerLabConfig(**{**settings, **changes})
 
 
@@ -95,58 +78,31 @@ def test_features_are_the_layers_at_the_first_piece_of_each_word(tmp_path: Path,
     features = make_features(encoder, [examples], tmp_path / "none", "fp32", 1e9)
     rows = torch.arange(examples.num_words)
     for layers in (*NAMED_LAYERS, 1):
-        words = mw.Embedder(encoder, layers=layers, precision="fp32").word_vectors(
-            [row.text for row in examples.rows], subwords="first"
-        )
-        # The tokenizer's words are finer than those of the file nowhere in these sentences.
-        expected = np.concatenate([found.vectors for found in words])
+        embedder = mw.Embedder(encoder, layers=layers, precision="fp32")
+        words = embedder.word_vectors([row.text for row in examples.rows], subwords="first")
         found = features.chosen(rows, choose_layers(layers, 4))
-        np.testing.assert_allclose(found.numpy(), expected, atol=1e-5)
+        np.testing.assert_allclose(found.numpy(), np.concatenate([one.vectors for one in words]), atol=1e-5)
 
 
-def test_features_do_not_depend_on_blocks_or_windows_beside_each_other(tmp_path: Path, model: Path):
-    encoder, examples = opened(tmp_path, model)
-    whole = torch.cat(list(feature_blocks(encoder, [examples])), dim=1)
-    pieces = torch.cat(list(feature_blocks(encoder, [examples], block_words=3)), dim=1)
-    torch.testing.assert_close(whole, pieces)
-
-
-def test_a_sentence_of_several_windows_has_each_word_once(tmp_path: Path, model: Path):
+def test_a_sentence_of_several_windows_has_each_word_once_whatever_the_blocks(tmp_path: Path, model: Path):
     encoder, examples = opened(tmp_path, model, max_length=6)
     assert len(examples) > examples.num_rows
-    blocks = list(feature_blocks(encoder, [examples, examples], block_words=4))
-    assert sum(block.shape[1] for block in blocks) == 2 * examples.num_words
-    found = torch.cat(blocks, dim=1)
-    torch.testing.assert_close(found[:, : examples.num_words], found[:, examples.num_words :])
-    # Word by word from the windows themselves.
-    for window, (ids, places, words) in enumerate(
-        zip(examples.input_ids, examples.places, examples.words, strict=True)
-    ):
+    found, again = torch.cat(list(feature_blocks(encoder, [examples] * 2, block_words=4)), 1).chunk(2, dim=1)
+    assert found.shape[1] == examples.num_words and torch.equal(found, again)
+    for window, (places, words) in enumerate(zip(examples.places, examples.words, strict=True)):
         states = encoder.encode(examples.batch([window]), hidden_states=True).hidden_states
-        assert len(states[0]) == len(ids)
         for number, state in enumerate(states):
             torch.testing.assert_close(found[number, words], state[places].detach(), atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])
-def test_mapped_features_are_those_in_memory(tmp_path: Path, model: Path, dtype: str, monkeypatch, capsys):
+def test_mapped_features_are_those_in_memory(tmp_path: Path, model: Path, dtype: str):
     encoder, examples = opened(tmp_path, model)
     memory = make_features(encoder, [examples], tmp_path / "features", dtype, 1e9)
     assert not (tmp_path / "features").exists()
     mapped = make_features(encoder, [examples], tmp_path / "features", dtype, 100)
-    for one, other in zip(memory.layers, mapped.layers, strict=True):
-        assert torch.equal(one, other)
-    files = sorted((tmp_path / "features").glob("*.bin"))
-    size = feature_bytes(encoder, examples.num_words, memory.layers[0].dtype)
-    assert sum(file.stat().st_size for file in files) == size
-    assert f"{examples.num_words} words, 5 layers, 32 dimensions ({dtype})" in capsys.readouterr().err
-
-    def fail(*_: Any) -> None:
-        raise AssertionError("whole features are not computed again")
-
-    monkeypatch.setattr("maskwright.inference.layer_features.feature_blocks", fail)
-    again = make_features(encoder, [examples], tmp_path / "features", dtype, 100)
-    assert torch.equal(again.layers[-1], memory.layers[-1])
+    assert len(list((tmp_path / "features").glob("*.bin"))) == 5
+    assert all(torch.equal(one, other) for one, other in zip(memory.layers, mapped.layers, strict=True))
 
 
 def test_the_scale_makes_the_mean_square_one_for_every_choice():
@@ -170,32 +126,26 @@ def test_rows_of_words_keep_their_sentences_and_tags(tmp_path: Path, model: Path
 # -- rows ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_rows_are_the_published_ones_and_the_learned_mix():
+def test_the_rows_are_the_published_ones_and_the_learned_mix_as_far_as_layers_go():
     rows, left_out = combinations(12)
     assert [row.name for row in rows] == [*NAMED_LAYERS, MIX] and left_out == []
-    assert {row.name for row in rows} - {MIX} == {row.name for row in published_table("conll2003-layers", "paper").rows}
+    assert {row.name for row in rows} - {MIX} == set(published_scores())
     each, _ = combinations(12, each_layer=True)
     singles = {row.choice.numbers for row in each if row.choice is not None and len(row.choice.numbers) == 1}
     assert singles == {(number,) for number in range(13)} and len(each) == len(rows) + 10
-
-
-def test_a_shallow_model_leaves_out_what_it_has_not():
     rows, left_out = combinations(2)
     assert left_out == ["sum-last-4", "concat-last-4"]
     assert [row.name for row in rows] == ["embeddings", "last", "second-to-last", "sum-all", MIX]
 
 
-def lab_row(name: str, *runs: float) -> LabRow:
-    return LabRow(name, 1, 1, {}, {}, list(runs), [])
-
-
 def test_the_order_is_said_to_hold_or_not():
-    rows = [
-        lab_row("embeddings", 0.5, 0.6),
-        lab_row("second-to-last", 0.7, 0.9),
-        lab_row("sum-last-4", 0.8, 0.7),
-        lab_row("concat-last-4", 0.9, 0.9),
-    ]
+    runs = {
+        "embeddings": [0.5, 0.6],
+        "second-to-last": [0.7, 0.9],
+        "sum-last-4": [0.8, 0.7],
+        "concat-last-4": [0.9] * 2,
+    }
+    rows = [{"name": name, "runs": own} for name, own in runs.items()]
     order = published_order(rows)
     assert [step["holds"] for step in order["steps"]] == [True, False, True] and order["holds"] is False
     middle = order["steps"][1]
@@ -203,7 +153,6 @@ def test_the_order_is_said_to_hold_or_not():
     assert middle["difference"] == pytest.approx(-0.05) and middle["deviation"] == pytest.approx(0.2121, abs=1e-3)
     assert published_order(rows[:2])["holds"] is True
     assert published_order(rows[:1]) == {"holds": None, "steps": []}
-    assert published_order([lab_row("embeddings", 0.5), lab_row("second-to-last", 0.5)])["holds"] is True
 
 
 # -- runs ----------------------------------------------------------------------------------------------------------
@@ -213,95 +162,59 @@ def test_the_order_is_said_to_hold_or_not():
 def test_it_compares_all_choices_and_leaves_the_encoder_as_it_was(tmp_path: Path, model: Path, capsys, probe, crf):
     before = storage.sha256(model / "model.safetensors")
     result = layer_lab(lab(tmp_path, model, probe=probe, crf=crf, each_layer=not crf))
-    told = capsys.readouterr().err
     names = [*NAMED_LAYERS, MIX, *(["layer-1", "layer-2"] if not crf else [])]
-    assert [row.name for row in result.rows] == names
-    assert result.main_metric == "entity_f1"
-    for row in result.rows:
-        assert row.mean["entity_f1"] == pytest.approx(np.mean(row.runs)) and len(row.runs) == 2
-        assert row.deviation["entity_f1"] == pytest.approx(np.std(row.runs, ddof=1))
-    assert max(row.mean["entity_f1"] for row in result.rows) > 0.8
-    assert next(row for row in result.rows if row.name == "concat-last-4").size == 128
-    mix = next(row.mix for row in result.rows if row.name == MIX)
-    assert len(mix["shares"]) == 5 and sum(mix["shares"]) == pytest.approx(1.0, abs=1e-5)
-    assert max(mix["shares"]) > 0.21, "the mix learns"
-    assert result.published["concat-last-4"] == pytest.approx(0.961)
-    assert "Features: " in told and "kB, in memory" in told
+    rows = {row["name"]: row for row in result.rows}
+    assert list(rows) == names and result.facts["main_metric"] == "entity_f1"
+    for row in rows.values():
+        assert row["mean"]["entity_f1"] == pytest.approx(np.mean(row["runs"])) and len(row["runs"]) == 2
+        assert row["deviation"]["entity_f1"] == pytest.approx(np.std(row["runs"], ddof=1))
+    assert max(row["mean"]["entity_f1"] for row in rows.values()) > 0.8 and rows["concat-last-4"]["size"] == 128
+    shares = rows[MIX]["mix"]["shares"]
+    assert len(shares) == 5 and sum(shares) == pytest.approx(1.0, abs=1e-5) and max(shares) > 0.21, "the mix learns"
+    assert result.facts["published"]["concat-last-4"] == pytest.approx(0.961)
+    assert "in memory" in capsys.readouterr().err
     assert storage.sha256(model / "model.safetensors") == before
     page = result.report.read_text(encoding="utf-8")
-    for part in (
-        "Frozen and fine-tuned",
-        "Scalar mix weights by layer",
-        "Does the published order hold?",
-        "Published: Devlin et al. 2019",
-    ):
+    for part in ("Scalar mix weights by layer", "published order", "Devlin et al. 2019"):
         assert part in page, part
-
-
-def test_the_features_of_a_probe_are_not_trained(tmp_path: Path, model: Path):
-    encoder, examples = opened(tmp_path, model)
-    before = {name: value.clone() for name, value in encoder.state_dict().items()}
-    features = make_features(encoder, [examples], tmp_path / "none", "fp32", 1e9)
-    kept = [layer.clone() for layer in features.layers]
-    probe = FeatureProbe(features, None, TokenProbe(32, 9))
-    optimizer = torch.optim.AdamW(probe.parameters(), lr=0.1)
-    for _ in range(3):
-        probe.logits(word_examples(examples, 0).batch([0, 1])).square().sum().backward()
-        optimizer.step()
-    assert not any("encoder" in name for name, _ in probe.named_parameters())
-    assert all(torch.equal(value, before[name]) for name, value in encoder.state_dict().items())
-    assert all(torch.equal(one, other) for one, other in zip(features.layers, kept, strict=True))
 
 
 class Stopped(Exception):
     """The test's own interruption."""
 
 
-def table(result: LayerLabResult) -> str:
-    return json.dumps([vars(row) for row in result.rows], sort_keys=True)
-
-
 @pytest.mark.parametrize("memory", [1.0, 0.0])
-def test_an_interrupted_lab_goes_on_and_ends_with_the_same_table(tmp_path: Path, model: Path, monkeypatch, memory):
+def test_an_interrupted_run_goes_on_and_ends_with_the_same_table(tmp_path: Path, model: Path, monkeypatch, memory):
     first = lab(tmp_path, model, epochs=1, feature_memory=memory)
     whole = layer_lab(first)
     other = lab(tmp_path, model, epochs=1, feature_memory=memory, output=tmp_path / "cut")
-    train, trained = lab_module.train, []
+    train, trained = module.train, []
 
     def stop_at_the_sixth(job, settings, **names):
         if len(trained) == 5:
+            trained.append("stopped")
             raise Stopped
         trained.append(names["name"])
         return train(job, settings, **names)
 
-    monkeypatch.setattr(lab_module, "train", stop_at_the_sixth)
+    monkeypatch.setattr(module, "train", stop_at_the_sixth)
     with pytest.raises(Stopped):
         layer_lab(other)
-    assert len(list((tmp_path / "cut" / "probes").glob("*.json"))) == 5
+    assert len(list((tmp_path / "cut" / "parts").glob("*.json"))) == 5
     assert (tmp_path / "cut" / "features").exists() == (memory == 0.0)
-
-    def count(job, settings, **names):
-        trained.append(names["name"])
-        return train(job, settings, **names)
-
-    monkeypatch.setattr(lab_module, "train", count)
     again = layer_lab(other)
-    assert len(trained) == 14, "every probe is trained once"
-    assert table(again) == table(whole) and again.order == whole.order
-    assert not (tmp_path / "cut" / "features").exists(), "features go when the lab is finished"
-    assert not again.already_finished
+    assert len(trained) == 15, "every probe is trained once"
+    assert again.rows == whole.rows and not again.already_finished
+    assert not (tmp_path / "cut" / "features").exists(), "features go when the run is finished"
     once_more = layer_lab(other)
-    assert once_more.already_finished and table(once_more) == table(whole)
+    assert once_more.already_finished and once_more.rows == whole.rows
 
 
 def test_the_fine_tuned_model_stands_beside_the_frozen_one(tmp_path: Path, model: Path):
     result = layer_lab(lab(tmp_path, model, seeds=1, epochs=1, also_finetune=True, finetune_epochs=4, finetune_lr=3e-3))
-    assert result.finetuned is not None and result.finetuned.name == "fine-tuned"
-    assert result.finetuned.parameters > 10 * result.rows[0].parameters
+    assert result.facts["finetuned"]["parameters"] > 10 * result.rows[0]["parameters"]
     assert (tmp_path / "layers" / "finetuned" / "model" / "model.safetensors").is_file()
-    page = result.report.read_text(encoding="utf-8")
-    for part in ("the whole model", "not frozen", "finetuned/model"):
-        assert part in page, part
+    assert "fine-tuned" in result.report.read_text(encoding="utf-8")
 
 
 def test_tags_that_are_no_entities_are_scored_by_accuracy_without_published_rows(tmp_path: Path):
@@ -311,14 +224,39 @@ def test_tags_that_are_no_entities_are_scored_by_accuracy_without_published_rows
         (tmp_path / f"{name}.pos").write_text(lines * rows, encoding="utf-8")
     files = {"train": tmp_path / "train.pos", "dev": tmp_path / "dev.pos"}
     result = layer_lab(lab(tmp_path, shallow, seeds=1, epochs=4, lr=0.05, **files))
-    assert result.main_metric == "accuracy" and result.published == {}
-    assert result.left_out == ("sum-last-4", "concat-last-4")
-    assert result.rows[0].mean["accuracy"] > 0.9
-    page = result.report.read_text(encoding="utf-8")
-    assert "Published: Devlin" not in page and "Skipped, because the model has too few layers" in page
+    assert result.facts["main_metric"] == "accuracy" and result.facts["published"] == {}
+    assert result.facts["left_out"] == ["sum-last-4", "concat-last-4"]
+    assert result.rows[0]["mean"]["accuracy"] > 0.9
 
 
-# -- rejected input ----------------------------------------------------------------------------------------------------
+# -- the command, and rejected input -----------------------------------------------------------------------------------
+
+
+def test_the_command_prints_the_table_and_what_is_next_or_json_alone(maskwright, tmp_path: Path, model: Path):
+    train, dev = tagged(tmp_path / "train.conll", 16, 1), tagged(tmp_path / "dev.conll", 8, 2)
+    fast = ("--epochs", 1, "--max-length", 16, "--precision", "fp32", "--columns", "token=0,tag=2", "--seeds", 2)
+    words = ("experiment", "layers", model, "--train", train, "--dev", dev, *fast, "-o", tmp_path / "layers")
+    code, out, err = maskwright(*words)
+    assert code == 0, err
+    for part in (
+        "concat-last-4",
+        "learned-mix",
+        "published",
+        "0.961",
+        "The published order",
+        "maskwright embed",
+        " ± ",
+    ):
+        assert part in out, part
+    assert "Part 14 of 14: learned-mix, seed 1" in err
+    code, out, _ = maskwright(*words)
+    assert code == 0 and out.startswith("This run is finished")
+    code, out, _ = maskwright(*words, "--json")
+    assert code == 0 and len(out.splitlines()) == 1 and len(json.loads(out)["rows"]) == 7
+    code, out, err = maskwright(*words, "--columns", "token=0,tag=9")
+    assert (code, out) == (2, "") and "Traceback" not in err
+    code, _, err = maskwright("experiment", "layers", model, "-o", tmp_path / "x")
+    assert code == 2 and "train" in err
 
 
 def test_bad_input_is_refused_and_leaves_no_folder(tmp_path: Path, model: Path):
@@ -326,12 +264,9 @@ def test_bad_input_is_refused_and_leaves_no_folder(tmp_path: Path, model: Path):
     strange.write_text("Anna\tB-PER\nin\tO\nRome\tB-RIVER\n", encoding="utf-8")
     with pytest.raises(RowErrors, match=r"strange.conll:3: column 'tag'.*B-RIVER"):
         layer_lab(lab(tmp_path, model, dev=strange))
-    with pytest.raises(InputError, match="3 columns, so there is no column 7"):
-        layer_lab(lab(tmp_path, model, columns={"tag": "7"}))
-    with pytest.raises(InputError, match="role 'label'"):
-        layer_lab(lab(tmp_path, model, columns={"label": "1"}))
-    with pytest.raises(InputError, match="max_length"):
-        layer_lab(lab(tmp_path, model, max_length=99))
+    for changes, word in (({"columns": {"tag": "7"}}, "column 7"), ({"max_length": 99}, "max_length")):
+        with pytest.raises(InputError, match=word):
+            layer_lab(lab(tmp_path, model, **changes))
     assert not (tmp_path / "layers").exists()
 
 
