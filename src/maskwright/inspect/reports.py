@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
+from ..inference.probing import ProbeResult
 from ..report import Block, Chart, ColoredText, Curves, Report, Series, Table, Unit, write_report
 from ..report.numbers import Value
 from .cells import RULES, FoundUnit, UnitActivations
 from .gradients import GradientDecay
 from .lengths import ByLength
-from .probe import ProbeResult
 
 EXCERPT_TOKENS = 1_200
 

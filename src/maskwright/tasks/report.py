@@ -33,7 +33,7 @@ from .anomaly import Anomaly
 from .base import Evaluation, Task, TaskData
 from .choice import Choice, ChoiceExamples
 from .classification import Classification
-from .evaluation.errors import worst_errors
+from .evaluation.scoring import worst_errors
 from .examples import Examples
 from .generation import Generation
 from .qa.task import QuestionAnswering
