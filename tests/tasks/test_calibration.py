@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError, ModelFolderError
-from maskwright.tasks.classification.task import Classification
+from maskwright.tasks.base import task_from_json
+from maskwright.tasks.classification import Classification
 from maskwright.tasks.evaluation.calibration import (
     LEAST,
     MOST,
@@ -24,8 +25,7 @@ from maskwright.tasks.evaluation.calibration import (
     probabilities,
 )
 from maskwright.tasks.evaluation.metrics import ece, ece_equal_mass
-from maskwright.tasks.of_model import task_from_json
-from maskwright.tasks.rows.examples import Examples
+from maskwright.tasks.examples import Examples
 from maskwright.tasks.tagging.task import Tagging
 from tasks.standins import row
 
@@ -96,20 +96,6 @@ def test_a_temperature_changes_no_answer(seed, value):
     assert all(one["labels"] == other["labels"] for one, other in answers)
 
 
-def test_probabilities_of_a_task_are_those_at_its_temperature():
-    task = Classification(["no", "yes"])
-    task.temperature = Temperature(2.0)
-    assert task.decode(torch.tensor([[0.0, 2 * math.log(3)]]))[0]["score"] == pytest.approx(0.75)
-
-
-def test_a_perfectly_calibrated_model_has_no_error():
-    """Ten rows at 0.8, of which eight are right; ten at 0.6, of which six are."""
-    shares = np.array([[0.2, 0.8]] * 10 + [[0.4, 0.6]] * 10)
-    gold = np.array([1] * 8 + [0] * 2 + [1] * 6 + [0] * 4)
-    assert ece(gold, shares) == pytest.approx(0, abs=1e-12)
-    assert ece_equal_mass(gold, shares) == pytest.approx(0, abs=1e-12)
-
-
 def test_calibration_errors_by_hand():
     """Confidences 0.9, 0.9 (one right) and 0.6, 0.6 (both right): gaps 0.4 and 0.4, whatever the bins."""
     shares, gold = np.array([[0.1, 0.9], [0.1, 0.9], [0.4, 0.6], [0.4, 0.6]]), np.array([1, 0, 1, 1])
@@ -169,7 +155,7 @@ def test_a_task_keeps_its_temperature_and_reports_less_error():
 
 
 def test_a_model_without_classes_is_not_calibrated():
-    from maskwright.tasks.regression.task import Regression
+    from maskwright.tasks.regression import Regression
 
     with pytest.raises(InputError, match="no class probabilities"):
         Regression().calibrate(torch.zeros(1, 1), examples_of(overconfident(num=1)))

@@ -11,12 +11,11 @@ from sklearn.metrics import average_precision_score, f1_score
 
 from maskwright.core.errors import InputError, ModelFolderError
 from maskwright.core.randomness import generator
-from maskwright.tasks.classification.task import Classification
+from maskwright.tasks.base import task_from_json
+from maskwright.tasks.classification import Classification, Imbalance, resample_rows, row_probabilities
 from maskwright.tasks.evaluation import metrics as scores
 from maskwright.tasks.evaluation.rare import RareClass, Threshold, choose_threshold, rare_metrics, row_key
-from maskwright.tasks.of_model import task_from_json
-from maskwright.tasks.rows.examples import Examples
-from maskwright.tasks.rows.imbalance import Imbalance, resample_rows, row_probabilities
+from maskwright.tasks.examples import Examples
 from tasks.standins import Words, row
 
 RANKED = st.lists(st.tuples(st.booleans(), st.integers(0, 6)), min_size=2, max_size=40).filter(
@@ -83,21 +82,10 @@ def test_the_shares_that_are_drawn(kind, shares):
     assert rows[drawn].mean(axis=0) == pytest.approx(shares, abs=0.0011)
 
 
-def test_a_row_comes_up_as_often_as_its_chance_says_to_within_one():
-    chances = np.array([0.05, 0.25, 0.1, 0.6])
-    counts = np.bincount(resample_rows(chances, generator(3, "test")), minlength=4)
-    assert (np.abs(counts - 4 * chances) < 1).all()
-
-
 def test_a_row_of_several_classes_is_drawn_for_its_rarest():
     rows = np.array([[1, 0], [1, 0], [1, 1], [0, 0]], dtype=bool)
     chances = row_probabilities(rows, "balanced")
     assert chances / chances[0] == pytest.approx([1, 1, 3, 3])
-
-
-def test_equal_rows_are_drawn_once_each():
-    drawn = resample_rows(np.full(50, 1 / 50), generator(0, "test"))
-    assert sorted(drawn.tolist()) == list(range(50)) and drawn.tolist() != list(range(50))
 
 
 # -- ranked --------------------------------------------------------------------------------------------------------

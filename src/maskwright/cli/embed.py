@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..core.progress import Track
     from ..inference.embed import TextEncoder, TokenVectors
     from ..text.readers.inputs import Text
-    from ..text.readers.row_stream import RowStream
+    from ..text.readers.tables import RowStream
 
 SHOWN = 6  # dimensions shown on a terminal
 
@@ -146,7 +146,7 @@ class _Texts:
     def __iter__(self) -> Iterator[Text]:
         if self.rows is None:
             return iter(self.texts)
-        from ..tasks.rows.examples import content_of
+        from ..tasks.examples import content_of
 
         return (content_of(row) for row in self.rows)
 

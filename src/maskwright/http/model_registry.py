@@ -25,8 +25,8 @@ from ..inference.ready import usual_length
 from ..inference.translate import TextTranslator
 from ..inference.zero_shot import EmbeddingZeroShot, EntailmentZeroShot, ZeroShot
 from ..models.model import Model, tokenizer_of
-from ..tasks.classification.task import ClassAnswers
-from ..tasks.rows.relevant import ENTAILMENT, class_named, relevant_class
+from ..tasks.classification import ClassAnswers
+from ..tasks.sequence import ENTAILMENT, class_named, relevant_class
 
 if TYPE_CHECKING:
     from ..text.tokenizers.tokenizer import Tokenizer

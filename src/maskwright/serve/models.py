@@ -11,7 +11,7 @@ from ..http.model_registry import LoadedModel
 from ..inference.calibration import is_int8
 from ..inference.ready import keep_private
 from ..inspect.attention import attends
-from ..tasks.rows.examples import content_of
+from ..tasks.examples import content_of
 from ..text.readers.tables import read_texts
 from .request_context import Refused
 from .settings import ServeSettings

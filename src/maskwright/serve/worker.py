@@ -23,7 +23,7 @@ from ..core.progress import warn
 from ..data.batch import Batch, order_by_length
 from ..inference.prepared import Prepared
 from ..models.model import Model
-from ..tasks.rows.examples import PACKS_PER_TRIM, Forward
+from ..tasks.examples import PACKS_PER_TRIM, Forward
 from .batcher import Batcher, Pack, Ticket
 
 # -- Work in many steps, such as generation: a generator that the inference thread advances ---------------------------

@@ -16,8 +16,8 @@ from ...http.model_registry import LoadedModel
 from ...inference.calibration import is_int8
 from ...inference.cluster import unit_vectors
 from ...inference.zero_shot import TEMPLATE
-from ...tasks.classification.task import ClassAnswers
-from ...tasks.rows.examples import rows_of
+from ...tasks.classification import ClassAnswers
+from ...tasks.examples import rows_of
 from ...text.readers.inputs import Text as TextOrPair
 from ..request_context import Refused, too_large, wrong_value
 from .routing import Body, Call, Text, Texts, Unsupported, add, as_list, json_response
