@@ -28,10 +28,9 @@ from maskwright.hub.folders import load_model
 from maskwright.inference.ready import place
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.models.decoding.beam import Beams
 from maskwright.models.decoding.causal import CausalDecoder
 from maskwright.models.decoding.rules import Rules
-from maskwright.models.decoding.search import grow
+from maskwright.models.decoding.search import Beams, grow
 from maskwright.models.decoding.translation import translate_ids
 from maskwright.models.presets import preset
 

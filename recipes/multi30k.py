@@ -36,7 +36,7 @@ from maskwright.core.progress import console, note, track
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
 from maskwright.inference.ready import place
-from maskwright.models.decoding.beam import Beams, search_beams
+from maskwright.models.decoding.search import Beams, search_beams
 from maskwright.models.decoding.translation import longest_translation, translate_ids
 from maskwright.models.device import resolve_device, resolve_precision
 from maskwright.tasks.rows.examples import rows_of

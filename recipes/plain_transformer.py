@@ -101,7 +101,7 @@ class PlainJob(FinetuneJob):
 
 
 class PlainDecoder:
-    """Decoder of the plain network for `models.decoding.beam.search_beams`."""
+    """Decoder of the plain network for `models.decoding.search.search_beams`."""
 
     def __init__(self, network: PlainTransformer, sources: list[Tensor], start_id: int) -> None:
         self.network, self.start_id = network, start_id

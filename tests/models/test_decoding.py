@@ -15,7 +15,6 @@ from maskwright.core.errors import ConfigError
 from maskwright.inference.engine.engine import Engine
 from maskwright.models.build import build
 from maskwright.models.config import CHOICES, ModelConfig
-from maskwright.models.decoding.beam import Beams, search_beams
 from maskwright.models.decoding.causal import CausalDecoder
 from maskwright.models.decoding.rules import (
     HEAD,
@@ -28,7 +27,7 @@ from maskwright.models.decoding.rules import (
     penalize,
     probabilities,
 )
-from maskwright.models.decoding.search import grow
+from maskwright.models.decoding.search import Beams, grow, search_beams
 from maskwright.models.model import Model
 
 TINY = ModelConfig(

@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from maskwright.inference.generate import Generation, TextGenerator
-from maskwright.models.decoding.causal import CausalDecoder
+from maskwright.models.decoding.causal import CausalDecoder, StepBatch
 from maskwright.models.decoding.rules import Rules
-from maskwright.models.decoding.shared import StepBatch
 from studio.models import write_writer
 
 GREEDY, DRAWN = Rules(greedy=True), Rules(temperature=0.9, top_k=20, repetition_penalty=1.2)
