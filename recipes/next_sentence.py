@@ -25,12 +25,12 @@ from running import run_main
 import maskwright as mw
 from maskwright.core.randomness import generator
 from maskwright.core.storage import write_text
-from maskwright.data.in_memory import TextsInMemory
+from maskwright.data.shards import TextsInMemory
 from maskwright.inference.next_sentence import NextSentence
 from maskwright.models.model import Model, tokenizer_of
+from maskwright.objectives.masked import MaskedLanguageModelingAndNextSentence as Pairs
 from maskwright.objectives.segments import Example, sentence_bounds
 from maskwright.objectives.selection import make_recipe
-from maskwright.objectives.sentence_pairs import MaskedLanguageModelingAndNextSentence as Pairs
 
 TEXTS = ("wikipedia", "novels", "textbooks", "reuters", "speeches")
 MAX_LENGTH = 64

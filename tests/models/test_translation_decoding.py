@@ -220,17 +220,18 @@ def test_an_engine_writes_the_same(config: ModelConfig, num_sources: int):
 @pytest.mark.parametrize("config", [CONFIG, *RECURRENT_SWITCHES])
 def test_beams_of_one_text_change_places_without_a_copy_of_what_they_share(config: ModelConfig):
     model = made(config)
-    cached, plain = (decoder(model, SOURCES[:2], 8, use) for use in (True, False))
-    for one in (cached, plain):
-        one.start()
-        one.keep(torch.tensor([0, 0, 0, 1, 1, 1]))
+    beams = decoder(model, SOURCES[:2], 8)
+    beams.start()
+    beams.keep(torch.tensor([0, 0, 0, 1, 1, 1]))
+    written = [(source, [START]) for source in SOURCES[:2] for _ in range(3)]
     draws = torch.Generator().manual_seed(0)
     for step in range(6):
         tokens = torch.randint(3, 9, (6,), generator=draws)
-        assert torch.allclose(cached.step(tokens), plain.step(tokens), atol=1e-5)
-        order = torch.tensor([[1, 0, 2, 3, 3, 5], [2, 2, 0, 4, 5, 3], [0, 1, 1, 5, 5, 5]][step % 3])
-        for one in (cached, plain):
-            one.keep(order, same_texts=True)
+        written = [(source, [*own, token]) for (source, own), token in zip(written, tokens.tolist(), strict=True)]
+        assert torch.allclose(beams.step(tokens), whole(model, written), atol=1e-5)
+        order = [[1, 0, 2, 3, 3, 5], [2, 2, 0, 4, 5, 3], [0, 1, 1, 5, 5, 5]][step % 3]
+        beams.keep(torch.tensor(order), same_texts=True)
+        written = [written[row] for row in order]
 
 
 def test_what_cannot_be_written_is_refused():

@@ -8,10 +8,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from maskwright.nn.dropout import dropout
 from maskwright.nn.embeddings import Embeddings
-from maskwright.nn.feed_forward import ACTIVATIONS, FeedForward
-from maskwright.nn.linear import LayerNorm, Linear
+from maskwright.nn.layers import ACTIVATIONS, FeedForward, LayerNorm, Linear, dropout
 
 
 def filled(module, seed=0):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from maskwright.nn.scalar_mix import ScalarMix
+from maskwright.nn.layers import ScalarMix
 from nn.packs import draw
 
 LAYERS = [draw(5, 3, seed=number) for number in range(4)]

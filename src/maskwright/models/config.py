@@ -532,7 +532,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _check_activation(field: str, name: object, may_be_none: bool) -> None:
-    from ..nn.feed_forward import ACTIVATIONS
+    from ..nn.layers import ACTIVATIONS
 
     check(
         (name is None and may_be_none) or (isinstance(name, str) and name in ACTIVATIONS),

@@ -19,9 +19,8 @@ from ..core.errors import InputError
 from ..data.batch import Batch
 from ..nn.attention import group_of, pad, unpad
 from ..nn.cross import Alignment, ScoreName, Sources, plan_pairs
-from ..nn.dropout import dropout
 from ..nn.embeddings import CharacterWords, Embeddings, words_of
-from ..nn.linear import Linear
+from ..nn.layers import Linear, dropout
 from ..nn.recurrent import CELLS, CellName, PackedRecurrence, RecurrentLayer, RecurrentStack, States, pack_whole_texts
 from .config import ModelConfig
 from .decoder import Decoded, decoder_config

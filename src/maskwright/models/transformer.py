@@ -21,10 +21,8 @@ from ..core.errors import ConfigError
 from ..data.batch import Batch
 from ..nn.attention import Executor, Run, SelfAttention, SequenceOffsets, attend, attend_varlen, missing
 from ..nn.cache import KeyValueCache, Where
-from ..nn.dropout import dropout
 from ..nn.embeddings import Embeddings
-from ..nn.feed_forward import FeedForward
-from ..nn.linear import LayerNorm, Linear
+from ..nn.layers import FeedForward, LayerNorm, Linear, dropout
 from ..nn.positions import (
     Angles,
     RelativeBias,

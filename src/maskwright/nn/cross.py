@@ -17,8 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .attention import CACHED_SCORES, RUN_COST, Group, group_of, mask_scores, pad, unpad
-from .dropout import dropout
-from .linear import Linear
+from .layers import Linear, dropout
 
 # -- Attention between two recurrent networks, from decoder states to encoder outputs --------------------------------
 #

@@ -19,8 +19,7 @@ from torch import Tensor
 from ..core.config import check
 from ..core.randomness import generator
 from .attention import CACHED_SCORES, Run, attend
-from .dropout import dropout
-from .linear import Function
+from .layers import Function, dropout
 from .positions import RelativePositions, attend_relative
 
 # -- Block patterns: the key blocks of each query block --------------------------------------------------------------

@@ -29,7 +29,7 @@ from ...inference.ready import place
 from ...models.device import DTYPES, resolve_device, resolve_precision
 from ...models.model import Model, tokenizer_of
 from ...models.probes import TokenProbe
-from ...nn.scalar_mix import ScalarMix
+from ...nn.layers import ScalarMix
 from ...report import (
     Bar,
     Bars,

@@ -144,7 +144,7 @@ def _answers(record: LessonRecorder, rate: float) -> None:
     import numpy as np
 
     from ...core.randomness import generator
-    from ...data.in_memory import TextsInMemory
+    from ...data.shards import TextsInMemory
     from ...objectives.causal import NextTokenPrediction
     from ...objectives.masked import MaskedLanguageModeling, MaskedRecipe, Masker
     from ...objectives.segments import Example

@@ -77,10 +77,10 @@ def _pairs(record: LessonRecorder, documents: int, tokens: int, seed: int) -> No
 def _written(record: LessonRecorder) -> list[tuple[str, list[Token]]]:
     """Return the slides' two pairs as in the batches of pre-training, with the masked words restored."""
     from ...core.randomness import generator
-    from ...data.in_memory import TextsInMemory
+    from ...data.shards import TextsInMemory
+    from ...objectives.masked import MaskedLanguageModelingAndNextSentence
     from ...objectives.segments import Example, sentence_bounds
     from ...objectives.selection import make_recipe
-    from ...objectives.sentence_pairs import MaskedLanguageModelingAndNextSentence
     from ...report import Kind, Token
     from ..small import word_tokenizer
 
@@ -120,9 +120,9 @@ def _written(record: LessonRecorder) -> list[tuple[str, list[Token]]]:
 def _total(record: LessonRecorder) -> None:
     import torch
 
-    from ...data.in_memory import TextsInMemory
+    from ...data.shards import TextsInMemory
+    from ...objectives.masked import MaskedLanguageModelingAndNextSentence
     from ...objectives.selection import make_recipe
-    from ...objectives.sentence_pairs import MaskedLanguageModelingAndNextSentence
     from ...report import Bar, Bars
     from ...train.loop import Window
     from ..small import small_network, word_tokenizer
@@ -204,7 +204,7 @@ LESSONS = (
         "BERT Pretraining Loss",
         "Two losses, one sum",
         "Pre-training minimizes the sum of the mean masked LM loss and the mean next sentence loss.",
-        ("train.loop:Window.means", "objectives.sentence_pairs:MaskedLanguageModelingOnPairs.sums"),
+        ("train.loop:Window.means", "objectives.masked:MaskedLanguageModelingOnPairs.sums"),
         "Do both tasks have equally large gradients?",
         _total,
     ),
