@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError
 from maskwright.models.build import build
-from maskwright.models.config import LIMITS, LOWEST, OPTIONAL_SIZES, ModelConfig
+from maskwright.models.config import RANGES, ModelConfig
 from maskwright.models.presets import PRESETS, preset
 from maskwright.models.sizes import parameter_count
 
@@ -132,7 +132,7 @@ def test_a_table_that_no_file_holds_is_bounded():
     assert ModelConfig(positions="rotary", max_position_embeddings=1_048_576).max_position_embeddings == 1_048_576
 
 
-@given(st.sampled_from(sorted(LIMITS)), st.one_of(st.integers(), st.floats(), st.text(max_size=3), st.none()))
+@given(st.sampled_from(sorted(RANGES)), st.one_of(st.integers(), st.floats(), st.text(max_size=3), st.none()))
 def test_a_configuration_exists_only_when_it_is_valid(name, value):
     try:
         config = ModelConfig(**{name: value})
@@ -140,4 +140,5 @@ def test_a_configuration_exists_only_when_it_is_valid(name, value):
         assert str(error).endswith(".")
     else:
         held = getattr(config, name)
-        assert (held is None and name in OPTIONAL_SIZES) or LOWEST.get(name, 1) <= held <= LIMITS[name]
+        least, most = RANGES[name]
+        assert (held is None and getattr(ModelConfig, name) is None) or least <= held <= most
