@@ -12,8 +12,8 @@ from cli.test_use import lines_of
 from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.core.errors import ConfigError
 from maskwright.inference.embed import TextEncoder
-from maskwright.tasks.rows.examples import compute
-from maskwright.tasks.rows.long_examples import LongTexts, window_rows
+from maskwright.tasks.examples import compute
+from maskwright.tasks.windows import LongTexts, window_rows
 from tasks.standins import row
 
 FILLER = "the cat sat on the mat . " * 12

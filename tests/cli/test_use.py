@@ -17,7 +17,7 @@ from maskwright.cli import main
 from maskwright.models.build import build
 from maskwright.models.model import SentenceSettings
 from maskwright.models.presets import preset
-from maskwright.tasks.classification.task import Classification
+from maskwright.tasks.classification import Classification
 
 LABELS = ["Billing", "Hardware", "Software"]
 SIXTEEN = "the cat sat on the mat . dogs chase cats in the unbelievably long garden today"

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskwright.lessons.parts.scaling import (
+from maskwright.lessons.parts import (
     identities,
     moments,
     sampled_scores,

@@ -114,7 +114,7 @@ def _embed(encoder: TextEncoder, texts: list[str], batch_tokens: int | None) -> 
 
     blocks, done = [], 0
     with track("embedding", len(texts), "texts") as progress:
-        for block in encoder.stream(texts, batch_tokens):
+        for _, block in encoder.stream_with_texts(texts, batch_tokens):
             blocks.append(block)
             done += len(block)
             progress.update(done)

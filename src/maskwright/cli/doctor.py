@@ -13,7 +13,7 @@ from ..core.config import check_name, command_line, option, to_dict
 from ..core.errors import ConfigError
 from ..core.progress import note
 from ..core.util import plural
-from ..tasks.spec import task_for
+from ..tasks.specs import task_for
 from ..train.settings import SEED
 from .common import DebugFlag, JsonFlag, QuietFlag, print_json, print_table, print_text
 from .settings import SettingsCommand, takes_settings
@@ -248,7 +248,7 @@ def _show_mislabeled(settings: DataSettings, json: bool) -> None:
     from ..api import open_embedder
     from ..doctor.mislabeled import suspect_rows
     from ..inference.output_files import check_output, write_answers
-    from ..tasks.rows.examples import content_of
+    from ..tasks.examples import content_of
     from ..text.readers.tables import read_table
 
     output = settings.output

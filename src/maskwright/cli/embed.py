@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..core.progress import Track
     from ..inference.embed import TextEncoder, TokenVectors
     from ..text.readers.inputs import Text
-    from ..text.readers.row_stream import RowStream
+    from ..text.readers.tables import RowStream
 
 SHOWN = 6  # dimensions shown on a terminal
 
@@ -146,7 +146,7 @@ class _Texts:
     def __iter__(self) -> Iterator[Text]:
         if self.rows is None:
             return iter(self.texts)
-        from ..tasks.rows.examples import content_of
+        from ..tasks.examples import content_of
 
         return (content_of(row) for row in self.rows)
 
@@ -186,7 +186,8 @@ def _write_npy(
             found = _watched(_tokens(encoder, texts, by_word, batch_tokens), lambda _: 1, progress)
             count = write_token_vectors(output, names, found, encoder.size)
         else:
-            count = write_npy(output, _watched(encoder.stream(texts, batch_tokens), len, progress), encoder.size)
+            found = (vectors for _, vectors in encoder.stream_with_texts(texts, batch_tokens))
+            count = write_npy(output, _watched(found, len, progress), encoder.size)
     note(f"{plural(count, 'vector')} of {encoder.size} in {output}")
     if encoder.pooling == "none":
         note(f"{names} names the token of each")

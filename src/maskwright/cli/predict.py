@@ -34,9 +34,8 @@ from .using import (
 if TYPE_CHECKING:
     from ..inference.predict import Predictor
     from ..inference.zero_shot import ZeroShot
-    from ..tasks.base import AnyRow, Task
-    from ..tasks.table import TableRow
-    from ..text.readers.row_stream import RowStream
+    from ..tasks.base import AnyRow, TableRow, Task
+    from ..text.readers.tables import RowStream
 
 TEMPLATE = "This text is about {}."
 TABLE_ROWS = 10_000  # answers shown as one table; more come as several, so that they need not all be held
@@ -153,7 +152,7 @@ def _rows(settings: PredictSettings) -> Sequence[AnyRow] | RowStream:
     """The rows of the file, or of the command line."""
     if settings.input is not None:
         return read_any_rows(settings.input, settings.roles, settings.skip_bad_rows)
-    from ..tasks.rows.examples import rows_of
+    from ..tasks.examples import rows_of
     from ..text.readers.choices import choices_of
 
     texts, pairs = settings.texts, settings.pair
@@ -212,7 +211,7 @@ def _show(answers: Iterator[dict[str, Any]], json: bool, task: Task | None) -> N
             print_json(answer)
         return
     from ..core import registry
-    from ..tasks.table import label_rows
+    from ..tasks.base import label_rows
 
     written = task.written if task is not None else ""
     rows_of_answer = label_rows if task is None else registry.load(task.table)
@@ -230,7 +229,7 @@ def _lines(answer: dict[str, Any], rows: list[TableRow]) -> Iterator[tuple[str, 
 
 def _show_trace(predictor: Predictor, row: AnyRow, json: bool) -> None:
     from ..inference.trace import trace
-    from ..tasks.rows.examples import content_of
+    from ..tasks.examples import content_of
 
     found = trace(predictor, content_of(row))
     if json:

@@ -78,7 +78,7 @@ def similarity(settings: SimilaritySettings, json: JsonFlag = False) -> None:
 
     if output is not None:
         check_picture(output)
-    from ..tasks.rows.examples import rows_of
+    from ..tasks.examples import rows_of
 
     texts = list(settings.texts)
     rows = rows_of(texts) if input is None else read_rows(input, settings.columns, settings.skip_bad_rows)

@@ -46,7 +46,7 @@ def lengths(settings: LengthsSettings, json: JsonFlag = False) -> None:
     from ...inspect.lengths import by_length
     from ...inspect.reports import lengths_headline as headline
     from ...inspect.reports import write_lengths
-    from ...tasks.translation.task import Translation
+    from ...tasks.translation import Translation
 
     path = settings.data[0] if len(settings.data) == 1 else (settings.data[0], settings.data[1])
     table = Translation.read(path, columns=settings.columns, skip_bad_rows=settings.skip_bad_rows)
