@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from maskwright.core.storage import read_facts
-from maskwright.train.finetuning.finetune import finetune
 from maskwright.train.finetuning.run_data import MAX_TEXT, held_out_examples
-from train.runs import finetuning
 
 
 def row(text, label="a", pair=None):
@@ -30,10 +27,3 @@ def test_long_and_empty_texts_are_left_out_and_other_labels_too():
         row("q", 1, "p"),
     ]
     assert held_out_examples(rows) == [{"text": "tags"}, {"text": "q", "text_pair": "p", "label": 1}]
-
-
-def test_the_folder_of_a_fine_tuned_model_has_them(tmp_path):
-    result = finetune(finetuning(tmp_path, preset="bag-small", epochs=1))
-    found = read_facts(result.model)["examples"]
-    assert 1 <= len(found) <= 3 and len({one["label"] for one in found}) == min(len(found), 2)
-    assert "examples" not in (result.model / "README.md").read_text().lower().replace("examples_per", "")

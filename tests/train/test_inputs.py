@@ -29,10 +29,9 @@ from maskwright.train.distillation.config import DistillConfig
 from maskwright.train.distillation.distill import distill
 from maskwright.train.finetuning import finetune as finetune_module
 from maskwright.train.finetuning import run_data
-from maskwright.train.finetuning.config import FinetuneConfig
+from maskwright.train.finetuning.config import FinetuneConfig, MultiTaskConfig
 from maskwright.train.finetuning.finetune import finetune
-from maskwright.train.finetuning.multi_task.config import MultiTaskConfig
-from maskwright.train.finetuning.multi_task.train import finetune_tasks
+from maskwright.train.finetuning.multi_task import finetune_tasks
 from maskwright.train.inputs import INPUTS, inputs_of
 from maskwright.train.pretraining.config import PretrainConfig
 from maskwright.train.pretraining.pretrain import pretrain
@@ -210,14 +209,6 @@ def test_the_same_content_under_another_name_is_the_same_and_another_format_is_n
     copy.write_bytes(gzip.compress(copy.read_bytes()))
     with pytest.raises(RunError, match="train"):
         finetune(replace(config, train=copy))
-
-
-def test_settings_that_do_not_change_the_result_may_change(tmp_path: Path):
-    config = finetuning(tmp_path, epochs=1)
-    finetune(config)
-    assert finetune(replace(config, log=("tensorboard",))).already_finished
-    with pytest.raises(RunError, match="seed"):
-        finetune(replace(config, seed=4))
 
 
 def test_a_run_of_an_older_version_resumes_and_says_so_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

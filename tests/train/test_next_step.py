@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from maskwright.train.prefetch import Prefetcher
+from maskwright.train.steps import Prefetcher
 
 
 @pytest.mark.parametrize("ahead", [False, True])
@@ -25,13 +25,6 @@ def test_the_next_one_is_made_while_this_one_is_used():
 
     Prefetcher(make, ahead=True).take(0)
     assert made.wait(10)
-
-
-def test_nothing_is_made_ahead_on_a_processor():
-    made: list[int] = []
-    steps = Prefetcher(made.append, ahead=False)
-    steps.take(0)
-    assert made == [0]
 
 
 def test_an_error_is_raised_when_its_step_is_requested():

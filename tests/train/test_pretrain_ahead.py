@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from contracts.objectives import make, model_for
-from maskwright.train.prefetch import Prefetcher
 from maskwright.train.pretraining.job import PretrainJob
+from maskwright.train.steps import Prefetcher
 
 
 class Shards:

@@ -12,8 +12,7 @@ from ..core import registry
 from ..core.config import default_of, flag_of, kind_of, read_toml, settings_of
 from ..core.errors import ConfigError
 from ..hub.published import ENGLISH
-from ..train.finetuning.config import DEFAULT_TASK, FinetuneConfig
-from ..train.finetuning.multi_task.config import MultiTaskConfig
+from ..train.finetuning.config import DEFAULT_TASK, FinetuneConfig, MultiTaskConfig
 from .common import JsonFlag, SeveralValues, print_json, print_metrics, print_text
 from .evaluate import EvaluateSettings
 from .pages import tell_default
@@ -30,7 +29,7 @@ from .settings import (
 
 if TYPE_CHECKING:
     from ..train.finetuning.finetune import FinetuneResult
-    from ..train.finetuning.multi_task.train import MultiTaskResult
+    from ..train.finetuning.multi_task import MultiTaskResult
 
 
 class FinetuneCommand(SettingsCommand, SeveralValues):
@@ -133,7 +132,7 @@ def finetune(recipe: FinetuneConfig | MultiTaskConfig, restart: RestartFlag = Fa
         maskwright finetune classification --preset bert-mini --tokenizer tok/ --train train.csv --seeds 5 -o runs/d
     """
     if isinstance(recipe, MultiTaskConfig):
-        from ..train.finetuning.multi_task.train import finetune_tasks
+        from ..train.finetuning.multi_task import finetune_tasks
 
         _show_tasks(finetune_tasks(recipe, restart=restart), json)
         return

@@ -31,7 +31,7 @@ from ..core.util import plural
 from .callbacks import Callback, Callbacks
 from .distributed import Group, check_same
 from .inputs import INPUTS, SHOWN, Finder, Inputs, inputs_of
-from .loggers.base import Logger, loggers_of
+from .loggers import loggers_of
 
 RESULT = "result.json"
 VISIBLE_SECONDS = 20.0  # for a folder to appear on other machines
@@ -94,7 +94,7 @@ class RunFolder:
         self._parts: list[RunFolder] = []
 
     @cached_property
-    def loggers(self) -> list[Logger]:
+    def loggers(self) -> list[Any]:
         """Those that write the log for other programs; in the first process only."""
         return loggers_of(self.path, self.recipe) if self.group.is_main else []
 

@@ -11,9 +11,10 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -33,10 +34,11 @@ from ..objectives.outcome import LossSums
 from .checkpoint import moments_of
 from .distributed import Group, ProcessGroup, dealt
 from .optimizer import RowGradients
-from .signals import StopRequest
 
 if TYPE_CHECKING:
+    from .loop import StopRequest
     from .sharding import ShardedNetwork
+
 
 Totals = tuple[Mapping[str, int], int]  # labels of each part, and tokens, of a whole step
 ADVICE = "training stopped; the last checkpoint is unchanged. Use a smaller --lr or more --warmup, then --restart."
@@ -466,3 +468,39 @@ def check_dealt(job: Any) -> None:
             "This training carries its state from batch to batch, which only one process can do: run it without "
             "torchrun, or add --set reset_state=true."
         )
+
+
+# -- Prefetches the batches of the next step in a thread while a GPU computes this one.
+
+
+Made = TypeVar("Made")
+
+
+class Prefetcher(Generic[Made]):
+    """Returns the result of `make(step)` for consecutive steps.
+
+    ahead: whether the following step is prefetched. At most one step is held in memory.
+    """
+
+    def __init__(self, make: Callable[[int], Made], ahead: bool) -> None:
+        self._make, self._ahead = make, ahead
+        self._pool: ThreadPoolExecutor | None = None
+        self._waiting: tuple[int, Future[Made]] | None = None
+
+    def take(self, step: int) -> Made:
+        """The result for `step`. Exceptions of the thread are raised here."""
+        if not self._ahead:
+            return self._make(step)
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None and waiting[0] != step:
+            waiting[1].exception()  # another step was prefetched: wait for it and discard it
+        made = waiting[1].result() if waiting is not None and waiting[0] == step else self._make(step)
+        self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="maskwright-next-step")
+        self._waiting = (step + 1, self._pool.submit(self._make, step + 1))
+        return made
+
+    def forget(self) -> None:
+        """Discard the prefetched step: the next one is not its successor."""
+        if self._waiting is not None:
+            self._waiting[1].exception()
+            self._waiting = None

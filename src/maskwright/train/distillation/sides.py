@@ -27,6 +27,7 @@ from ...tasks.sequence import SequenceTask
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..finetuning.job import DiskBestModelSaver
 from ..finetuning.run_data import read_data
+from ..finetuning.seeds import epoch_settings
 from ..loop import LoopSettings, Window
 from ..pretraining.job import HeldOut
 from ..pretraining.pretrain import PretrainingSetup
@@ -165,21 +166,8 @@ class RowsSide:
 
     def loop_settings(self) -> LoopSettings:
         """The settings of the training loop; dev is scored after each epoch."""
-        config, epoch = self.config, -(-len(self.train) // self.config.batch_size)
-        return LoopSettings(
-            steps=config.epochs * epoch,
-            lr=config.lr,
-            warmup=config.warmup,
-            schedule=config.schedule,
-            weight_decay=config.weight_decay,
-            clip_norm=config.clip_norm,
-            seed=config.seed,
-            log_every=config.log_every,
-            checkpoint_every=config.checkpoint_every or epoch,
-            evaluate_every=epoch,
-            keep=self.recipe.keep,
-            reduce_precision=config.reduce_precision,
-        )
+        steps = -(-len(self.train) // self.config.batch_size)
+        return replace(epoch_settings(self.config, steps, self.config.seed), keep=self.recipe.keep)
 
     def final(self, job: RowsDistillation) -> Model:
         """The student with its best weights, and its own threshold if the teacher has one."""

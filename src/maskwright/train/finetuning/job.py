@@ -27,7 +27,7 @@ from ...tasks.examples import Examples
 from ...tasks.specs import spec_of
 from ..checkpoint import list_checkpoints, mean_weights, read_weights, write_tensors
 from ..optimizer import ADAM
-from ..prefetch import Prefetcher
+from ..steps import Prefetcher
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -24,7 +24,7 @@ from ...models.presets import preset
 from ...text.readers.corpus import read_documents
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..against_baseline import Compared
-from .static_config import StaticConfig
+from .config import StaticConfig
 
 # -- How well static word embeddings predict the words of their corpus -----------------------------------------------
 
