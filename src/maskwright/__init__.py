@@ -17,8 +17,8 @@ _NAMES = {  # module -> names
     "estimators": "AnomalyDetector Embedder FillMask Generator MultipleChoice QuestionAnswerer TextClassifier "
     "TextRegressor TokenTagger Translator",
     "evaluation": "evaluate",
-    "experiments.layers.config": "LayerLabConfig",
-    "experiments.layers.run": "layer_lab",
+    "experiments.config": "LayerLabConfig",
+    "experiments.layers": "layer_lab",
     "inspect": "inspect",
     "models.config": "ModelConfig",
     "text.tokenizers.tokenizer": "Tokenizer",
@@ -87,8 +87,8 @@ if TYPE_CHECKING:
         Translator,
     )
     from .evaluation import evaluate
-    from .experiments.layers.config import LayerLabConfig
-    from .experiments.layers.run import layer_lab
+    from .experiments.config import LayerLabConfig
+    from .experiments.layers import layer_lab
     from .models.config import ModelConfig
     from .text.tokenizers.tokenizer import Tokenizer
     from .train.callbacks import Callback

@@ -18,7 +18,7 @@ from maskwright.train.distillation.config import DistillConfig
 from maskwright.train.distillation.distill import distill
 from maskwright.train.finetuning.finetune import finetune
 from maskwright.train.pretraining.pretrain import pretrain
-from train.runs import TIMES, TINY, continues_exactly, corpus, finetuning, labeled, pretraining
+from train.runs import TIMES, TINY, continues_exactly, corpus, finetuning, labeled, pretraining, stopped
 
 DEEP = TINY | {"num_hidden_layers": 2}
 

@@ -23,15 +23,13 @@ from ..core.registry import unknown_name
 from ..core.util import plural
 from ..objectives.losses import focal_binary, focal_cross_entropy
 from ..text.formats.cells import LABEL_SEPARATOR
-from ..text.readers.reader import find_classes_reader
-from ..text.readers.tables import Row, Table, read_table
+from ..text.readers.tables import Row, Table, find_classes_reader, read_table
 from .base import Baseline, Evaluation, Task, TaskData
 from .evaluation import metrics as scores
 from .evaluation.calibration import Decisions, Temperature, calibration_errors, out_of_fold_probabilities, row_keys
-from .evaluation.ensemble import mean_probabilities
+from .evaluation.compare import ScoredPredictions, f1, mean, pr_auc
 from .evaluation.rare import RareClass, joined_rare, rare_metrics
-from .evaluation.rating import ScoredPredictions, f1, mean, pr_auc
-from .evaluation.unscored import Unscored
+from .evaluation.scoring import Unscored, mean_probabilities
 from .examples import Examples, as_logits
 from .sequence import SequenceTask, labeled, relevant_class
 from .windows import LongTexts
@@ -448,7 +446,6 @@ class Classification(ClassAnswers):
 
     name: ClassVar[str] = "classification"
     report: ClassVar[str] = "maskwright.tasks.report:ClassificationReport"
-    rating: ClassVar[str] = "maskwright.tasks.classification:rate"
     head = "classification"
     can_abstain = True
 
@@ -729,20 +726,16 @@ class Classification(ClassAnswers):
             task.temperature = Temperature.from_json(facts["temperature"])
         return task
 
-
-# -- The main metric by row, to compare two models -------------------------------------------------------------------
-
-
-def rate(task: Classification, logits: Tensor, examples: Examples) -> ScoredPredictions:
-    """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
-    gold, predicted = labeled(examples).numpy(), task.decide(logits, task.out_of_fold_thresholds(logits, examples))
-    right = (predicted == (gold >= THRESHOLD)).all(axis=1) if task.multi_label else predicted == gold
-    if task.rare is not None:
-        shares, is_rare, _ = task.rare_rows(logits, examples)
-        parts = np.stack([is_rare, shares], axis=1).astype(np.float64)
-        return ScoredPredictions("pr_auc", parts, pr_auc, right)
-    if task.multi_label:
-        truth = gold >= THRESHOLD
-        counts = np.stack([truth.sum(1), predicted.sum(1), (truth & predicted).sum(1)], axis=1).astype(np.float64)
-        return ScoredPredictions("f1", counts, f1, right)
-    return ScoredPredictions("accuracy", right[:, None].astype(np.float64), mean, right)
+    def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
+        """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
+        gold, predicted = labeled(examples).numpy(), self.decide(logits, self.out_of_fold_thresholds(logits, examples))
+        right = (predicted == (gold >= THRESHOLD)).all(axis=1) if self.multi_label else predicted == gold
+        if self.rare is not None:
+            shares, is_rare, _ = self.rare_rows(logits, examples)
+            parts = np.stack([is_rare, shares], axis=1).astype(np.float64)
+            return ScoredPredictions("pr_auc", parts, pr_auc, right)
+        if self.multi_label:
+            truth = gold >= THRESHOLD
+            counts = np.stack([truth.sum(1), predicted.sum(1), (truth & predicted).sum(1)], axis=1).astype(np.float64)
+            return ScoredPredictions("f1", counts, f1, right)
+        return ScoredPredictions("accuracy", right[:, None].astype(np.float64), mean, right)

@@ -1,7 +1,7 @@
 """Fine-tuning as a job of the training loop: batches from tokenized rows, dev scores, best weights.
 
 `BestCheckpointJob` has what all fine-tunings share: the best weights and early stopping. `FinetuneJob` trains one task;
-`multi_task.job` several.
+`multi_task` several.
 """
 
 from __future__ import annotations
