@@ -54,7 +54,7 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def recipe(folder: Path, tokenizer: Path, turned: bool = False, **changes: object) -> FinetuneConfig:
     """A small run on a toy language."""
-    train, dev = write(folder, "train", sentences(400, 1), turned), write(folder, "dev", sentences(40, 2), turned)
+    train, dev = write(folder, "train", sentences(160, 1), turned), write(folder, "dev", sentences(40, 2), turned)
     settings: dict[str, object] = {
         "task": "translation",
         "preset": "transformer-mini",
@@ -99,7 +99,7 @@ def test_a_run_ends_with_a_model_a_report_and_scores(tmp_path: Path, tokenizer: 
     result = finetune(config)
     assert {"token_accuracy", "perplexity", "loss"} <= result.mean.keys()
     page = result.report.read_text(encoding="utf-8")
-    assert "Generated texts" in page and f"--train-target {config.train_target}" in page
+    assert "Generated texts" in page and "train_target=" in page
     model, report = load_model(result.model)
     assert isinstance(model, EncoderDecoder) and not report.new
     assert model.config.decoder_start_token_id == model.tokenizer.bos_id
@@ -130,8 +130,8 @@ def test_the_mean_of_the_last_epochs_is_the_model(tmp_path: Path, tokenizer: Pat
 def test_an_interrupted_run_ends_with_the_weights_of_one_that_was_not(
     tmp_path: Path, tokenizer: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    config = recipe(tmp_path, tokenizer, epochs=3, average_checkpoints=2, checkpoint_every=5)
-    continues_exactly(finetune, config, monkeypatch, step=17)
+    config = recipe(tmp_path, tokenizer, epochs=3, average_checkpoints=2, checkpoint_every=3)
+    continues_exactly(finetune, config, monkeypatch, step=8)
 
 
 def test_pairs_over_the_limit_are_left_out_of_training_and_counted(tmp_path: Path, tokenizer: Path, capsys):
@@ -160,7 +160,7 @@ def test_every_epoch_gives_every_row_once_in_batches_within_the_budget(lengths: 
         ({"label_smoothing": 1.0}, "label_smoothing"),
         ({"batch_tokens": 20}, "must fit a pair"),
         ({"average_checkpoints": 0}, "average_checkpoints"),
-        ({"average_checkpoints": 2, "patience": 1}, "cannot be combined with --patience or --average-seeds"),
+        ({"average_checkpoints": 2, "patience": 1}, "average_checkpoints.*patience"),
         ({"dev": None}, "translation of 'dev'"),
     ],
 )

@@ -101,7 +101,7 @@ def finetune(recipe: FinetuneConfig | MultiTaskConfig, restart: RestartFlag = Fa
 
         maskwright finetune classification --model runs/a/model --train train.tsv --dev dev.tsv -o runs/b
 
-        maskwright finetune classification --model runs/a/model --train train.tsv --seeds 3 --average-seeds -o runs/b
+        maskwright finetune classification --model runs/a/model --train train.tsv --seeds 3 -o runs/b
 
         maskwright finetune classification --model runs/a/model --adapter lora --train train.tsv -o runs/adapter
 
@@ -109,9 +109,9 @@ def finetune(recipe: FinetuneConfig | MultiTaskConfig, restart: RestartFlag = Fa
 
         maskwright finetune regression --model runs/a/model --train stsb.tsv --score-range 0 5 -o runs/sts
 
-        maskwright finetune regression --contrastive --model runs/a/model --train pairs.tsv --dev dev.tsv -o runs/s
+        maskwright finetune similarity --model runs/a/model --train pairs.tsv --dev dev.tsv -o runs/s
 
-        maskwright finetune classification --model runs/a/model --train docs.csv --long windows --pool max -o runs/l
+        maskwright finetune classification --model runs/a/model --train docs.csv --long windows --set pool=max -o runs/l
 
         maskwright finetune tagging --model runs/a/model --train train.conll --dev dev.conll --crf -o runs/n
 
@@ -123,7 +123,7 @@ def finetune(recipe: FinetuneConfig | MultiTaskConfig, restart: RestartFlag = Fa
 
         maskwright finetune classification --model runs/a/model --multi-task a.tsv regression:b.tsv -o runs/x
 
-        maskwright finetune generation --model runs/g/model --train pairs.tsv --delimiter "<to-fr>" -o runs/fr
+        maskwright finetune generation --model runs/g/model --train pairs.tsv --set delimiter="<to-fr>" -o runs/fr
 
         maskwright finetune translation --preset transformer-mini --tokenizer tok/ --train a.de b.en -o runs/t
 

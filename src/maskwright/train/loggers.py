@@ -169,12 +169,10 @@ class Tracker:
         self._is_broken = False
 
     def check(self) -> None:
-        """Raise MissingExtraError if the package is missing."""
         if find_spec(self.name) is None:
             raise MissingExtraError(f"--log {self.name}", self.name)
 
     def append(self, record: Record) -> None:
-        """Send a record, unless it was sent before the log was rolled back."""
         self._position += 1
         if self._position > self._sent:
             self._attempt(self._send, [record])
@@ -214,7 +212,6 @@ class WandbLogger(Tracker):
     _open: Any = None
 
     def begin(self, run: str | None) -> str:
-        """Open the run once; a resumed training continues the same one."""
         if self._open is None:
             import wandb
 
@@ -233,12 +230,10 @@ class WandbLogger(Tracker):
         return str(self._open.id)
 
     def send(self, records: Sequence[Record]) -> None:
-        """Log each record at its step."""
         for record in records:
             self._open.log(scalars(record), step=record["step"])
 
     def end(self, is_finished: bool) -> None:
-        """Write what is pending."""
         if self._open is not None:
             self._open.finish(exit_code=0 if is_finished else 1)
             self._open = None
@@ -252,7 +247,6 @@ class MlflowLogger(Tracker):
     _client: Any = None
 
     def begin(self, run: str | None) -> str:
-        """Open the run once; a resumed training continues the same one."""
         if self._client is None:
             from mlflow import MlflowClient
 
@@ -271,7 +265,6 @@ class MlflowLogger(Tracker):
         return str(self._id)
 
     def send(self, records: Sequence[Record]) -> None:
-        """Log the finite values of each record at its step."""
         from mlflow.entities import Metric
 
         metrics = [
@@ -284,7 +277,6 @@ class MlflowLogger(Tracker):
             self._client.log_batch(self._id, metrics=metrics[start : start + self.most])
 
     def end(self, is_finished: bool) -> None:
-        """Set the run's status."""
         if self._client is not None:
             self._client.set_terminated(self._id, "FINISHED" if is_finished else "KILLED")
             self._client = None

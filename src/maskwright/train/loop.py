@@ -14,7 +14,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -66,6 +66,12 @@ class LoopSettings:
     shard: bool = False
     reduce_precision: ReducePrecision | None = None
 
+    @classmethod
+    def of(cls, config: Any, **own: Any) -> LoopSettings:
+        """Those of a recipe that have the same names there, and others."""
+        names = [one.name for one in fields(cls) if one.name not in own and hasattr(config, one.name)]
+        return cls(**{name: getattr(config, name) for name in names}, **own)
+
 
 class Job(Protocol):
     """A model and its training data. `micro_batches` advances by one step; `state` and `restore` serve checkpoints.
@@ -109,7 +115,6 @@ class Window:
         self.sums: defaultdict[str, float] = defaultdict(float, sums or {})
 
     def add(self, outcome: LossSums, tokens: int = 0) -> None:
-        """Add the sums of a batch, and its tokens."""
         self.sums["tokens"] += tokens
         for part, count in outcome.counts.items():
             self.sums[f"{part}/count"] += count
@@ -125,7 +130,6 @@ class Window:
 
     @classmethod
     def merged(cls, parts: Sequence[Mapping[str, float]]) -> Window:
-        """The sums of several processes together."""
         merged = cls(dict(parts[0]))
         for part in parts[1:]:
             for name, value in part.items():
@@ -427,7 +431,6 @@ class StopRequest:
 
     @property
     def is_due(self) -> bool:
-        """Whether to stop after the current step."""
         return self.is_agreed if self.is_shared else self.requested
 
     def handle(self, number: int, frame: FrameType | None) -> None:

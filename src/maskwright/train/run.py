@@ -60,12 +60,10 @@ class RunResult:
 
     @property
     def model(self) -> Path:
-        """The final model folder."""
         return self.output / "model"
 
     @property
     def report(self) -> Path:
-        """The HTML report."""
         return self.output / "report.html"
 
 
@@ -100,7 +98,6 @@ class RunFolder:
 
     @property
     def result(self) -> dict[str, Any] | None:
-        """The result of a finished run; None while it is unfinished."""
         return storage.read_json(self.path / RESULT) if (self.path / RESULT).exists() else None
 
     def part(self, name: str) -> RunFolder:
@@ -157,7 +154,6 @@ class RunFolder:
             logger.rewrite(kept)
 
     def facts(self) -> dict[str, Any]:
-        """Versions and machine at the start of the run."""
         return storage.read_json(self.path / "run.json")
 
 

@@ -87,18 +87,15 @@ class Clock:
         self.tokens, self.seconds, self.since = 0, 0.0, time.monotonic()
 
     def add(self, tokens: int) -> None:
-        """Count a step's tokens and its time."""
         now = time.monotonic()
         self.tokens += tokens
         self.seconds += now - self.since
         self.since = now
 
     def skip(self) -> None:
-        """Exclude the time since the last step."""
         self.since = time.monotonic()
 
     def read(self) -> dict[str, float]:
-        """Tokens per second and seconds since the last call."""
         rate = self.tokens / max(self.seconds, 1e-9)
         result = {"tokens_per_second": round(rate, 1), "seconds": round(self.seconds, 3)}
         self.tokens, self.seconds = 0, 0.0
@@ -234,7 +231,6 @@ class LocalSteps:
         return partial(moments_of, job.model, optimizer)
 
     def clear(self) -> None:
-        """After the update."""
         self.rows.clear()
 
     def explain(self, step: int, repeat: Callable[[], float]) -> TrainingError:
@@ -245,7 +241,6 @@ class LocalSteps:
         return TrainingError(f"The gradient is not finite at step {step + 1}: {ADVICE}")
 
     def is_done(self, job: Any) -> bool:
-        """Whether training ends early."""
         return bool(job.should_stop())
 
     def after_evaluation(self, evaluate: Callable[[], bool]) -> None:
@@ -311,7 +306,6 @@ class SharedSteps(LocalSteps):
         return cls(group, stop, times, module, wrapped)
 
     def batches(self, job: Any, step: int) -> list[tuple[int, Batch]]:
-        """The micro-batches of this process."""
         self.group.step = step + 1
         self.times.lap()
         found: list[tuple[int, Batch]] = job.numbered(step)
@@ -319,7 +313,6 @@ class SharedSteps(LocalSteps):
         return found
 
     def add_up(self, counts: Mapping[str, int], tokens: int) -> Callable[[], Totals]:
-        """Returns a function that waits for the totals of the step, which are added up meanwhile."""
         wait = self._start(counts, tokens)
 
         @cache
@@ -342,11 +335,9 @@ class SharedSteps(LocalSteps):
         return self.group.start_sum([*labels, len(counts.keys() - self._parts), tokens, self.stop.requested])
 
     def passes(self, is_last: bool) -> AbstractContextManager[Any]:
-        """Around both passes of a micro-batch."""
         return nullcontext() if is_last else self.wrapped.no_sync()
 
     def outcome(self, job: Any, batch: Batch) -> LossSums:
-        """What the job computes for a batch."""
         with self.group.talking():
             losses: dict[str, Tensor] = self.wrapped(batch)
         found, self.module.last = self.module.last, None
@@ -355,16 +346,13 @@ class SharedSteps(LocalSteps):
         return found
 
     def backward(self, loss: Tensor, number: int) -> None:
-        """The backward pass of a micro-batch."""
         with self.group.talking():
             loss.backward()
 
     def finish(self) -> None:
-        """After the last backward pass, whose gradients are added up."""
         self.times.lap("communication")
 
     def clear(self) -> None:
-        """After the update."""
         self.times.lap("compute")
         self.times.steps += 1
 
@@ -380,7 +368,6 @@ class SharedSteps(LocalSteps):
         return self._is_done
 
     def after_evaluation(self, evaluate: Callable[[], bool]) -> None:
-        """Evaluate in the first process, and learn its decision."""
         self._is_done = bool(self.group.from_main(evaluate))
 
 
@@ -405,17 +392,14 @@ class ShardedSteps(SharedSteps):
         super().backward(loss * (self.group.world if number >= 0 else 0), number)
 
     def finish(self) -> None:
-        """After the last backward pass."""
         self.times.lap("compute")
 
     def clip(self, trained: Sequence[Tensor], most: float) -> float:
-        """Limit the norm of the whole gradient, of which each process has a part."""
         with self.group.talking():
             norm: Any = nn.utils.clip_grad_norm_(trained, most)
             return float(norm.full_tensor())
 
     def clear(self) -> None:
-        """After the update."""
         super().clear()
         self._losses.clear()
 
@@ -425,15 +409,12 @@ class ShardedSteps(SharedSteps):
         return super().explain(step, lambda: own)
 
     def whole(self) -> AbstractContextManager[None]:
-        """Inside the block, the job's network has its weights in the first process."""
         return self.network.whole()
 
     def end(self) -> None:
-        """After the last step: give the job's network its weights in all processes."""
         self.network.gather()
 
     def moments(self, job: Any, optimizer: torch.optim.Optimizer) -> Callable[[], Mapping[str, Tensor]]:
-        """Returns a function of the optimizer state, gathered in the first process."""
         found = self.network.moments(optimizer)
         return lambda: found
 

@@ -52,14 +52,12 @@ class TextSide(PretrainingSetup):
         super().__init__(config.on_text.resolved(config.device, config.precision), run, device)
 
     def job(self) -> TextDistillation:
-        """The training job."""
         job = super().job()
         assert isinstance(job, TextDistillation)
         job.teacher_digest = weights_digest(self.teacher)
         return job
 
     def final(self, job: TextDistillation) -> Model:
-        """The student to be saved."""
         model, _ = self._final_models(job.model)
         model.compute_dtype, model.engine = self.teacher.compute_dtype, Engine()
         return model.to(self.device).eval()
@@ -91,7 +89,6 @@ class TextSide(PretrainingSetup):
         return evaluation, evaluation
 
     def facts(self) -> dict[str, Any]:
-        """What maskwright.json says beyond the recipe and the result."""
         return {"task": "pretraining", "objective": "mlm"}
 
     def _tokenizer(self) -> Tokenizer:
@@ -148,7 +145,6 @@ class RowsSide:
         self.student: Student = make_student(teacher, network, seed=config.seed)
 
     def job(self) -> RowsDistillation:
-        """The training job."""
         return RowsDistillation(
             self.student.model,
             self.task,
@@ -176,7 +172,6 @@ class RowsSide:
         return job.model
 
     def evaluations(self, job: RowsDistillation) -> tuple[StudentEvaluation, StudentEvaluation]:
-        """The dev examples, for teacher and student."""
         task, dev = self.task, self.dev
 
         def score(model: Model) -> dict[str, float]:
@@ -198,5 +193,4 @@ class RowsSide:
         return evaluation, evaluation
 
     def facts(self) -> dict[str, Any]:
-        """What maskwright.json says beyond the recipe and the result."""
         return {**self.task.to_json(), "max_length": self.config.max_length}

@@ -185,11 +185,9 @@ class KnowsItsTeacher:
     teacher_digest = ""
 
     def state(self) -> dict[str, Any]:
-        """The state of the job, and the teacher's digest."""
         return {**super().state(), "teacher": self.teacher_digest}  # type: ignore[misc]  # of the job
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go to where a checkpoint was."""
         if state["teacher"] != self.teacher_digest:
             raise RunError(
                 "The teacher's weights have changed since this run began: restore them, or restart from scratch with "
@@ -214,13 +212,11 @@ class RowsDistillation(KnowsItsTeacher, FinetuneJob):
         self.teacher, self.teacher_digest, self.mix = teacher.eval().requires_grad_(False), teacher_digest, mix
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Number of rows of a batch, and of tokens for hidden states."""
         rows = self.task.counts(batch)
         counts = {**rows, "soft": rows[self.task.name]}
         return counts | {"hidden": batch.num_tokens} if self.mix.hidden_weight else counts
 
     def outcome(self, batch: Batch) -> LossSums:
-        """Losses and correct predictions of the student on labeled rows."""
         with torch.no_grad():
             wanted_hidden = self.teacher.encode(batch).hidden  # [tokens, hidden]
             wanted = self.task.pooled(answers(self.teacher, wanted_hidden, batch), batch)  # [rows, labels]

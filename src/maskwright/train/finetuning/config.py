@@ -47,17 +47,12 @@ DEFAULT_TASK = registry.names("task")[0]
 @dataclass(frozen=True)
 @with_task_settings
 class FinetuneConfig:
-    """Everything that decides a fine-tuning run. Validated on construction: ConfigError names the setting.
+    """Settings of a fine-tuning run. Raises ConfigError on construction for wrong ones.
 
-    model: what training starts from, by default the built-in `english`; with preset and tokenizer it starts from
-    scratch. Without dev a tenth of train is held out, by class.
-    train_target, dev_target: the translations of train and dev, line by line, where those are text files; network:
-    changes of the preset, by names of ModelConfig, or, of a model folder, the layers between its encoder and the new
-    head (TOP); contrastive: task regression without a head, the same as task similarity; average_checkpoints: None
-    keeps the best epoch; log and activation_checkpointing may change when a run is resumed. epochs, lr, warmup,
-    schedule, batch_tokens and label_smoothing: None becomes the task's own default; of lr, first the adapter's or the
-    one that the model recommends; min_steps: None becomes 0 with `epochs`. `maskwright finetune --help` has a line for
-    each setting.
+    epochs, lr, warmup, schedule, batch_tokens and label_smoothing: None becomes the task's own default; of lr, first
+    the adapter's or the one that the model recommends. network: changes of the preset, by names of ModelConfig, or, of
+    a model folder, the layers between its encoder and the new head (TOP). log and activation_checkpointing may change
+    when a run is resumed. `maskwright finetune --help` has a line for each setting.
     """
 
     COMMAND: ClassVar[str] = "finetune"
@@ -157,11 +152,14 @@ class FinetuneConfig:
     weight_decay: float = option(0.01, settings.WEIGHT_DECAY)
     clip_norm: float = option(1.0, settings.CLIP_NORM)
     patience: int = option(
-        0, "Stop after this many epochs without a better dev score; 0 to run all.", panel=OPTIMIZATION
+        0, "Stop after this many epochs without a better dev score; 0 to run all.", panel=OPTIMIZATION, recipe_only=True
     )
     seeds: int = option(1, settings.SEEDS)
     average_seeds: bool = option(
-        False, "Keep the average of the seeds' weights (model soup), not the best seed.", panel=OPTIMIZATION
+        False,
+        "Keep the average of the seeds' weights (model soup), not the best seed.",
+        panel=OPTIMIZATION,
+        recipe_only=True,
     )
     freeze_encoder: bool = option(False, "Train only the pooler and the head.", panel=NETWORK)
     adapter: settings.Adapter | None = option(None, settings.ADAPTER)
@@ -179,9 +177,7 @@ class FinetuneConfig:
         panel=TASK,
     )
     contrastive: bool = option(
-        False,
-        "Train sentence embeddings, compared by cosine similarity.",
-        panel=TASK,
+        False, "Train sentence embeddings, compared by cosine similarity.", panel=TASK, recipe_only=True
     )
     skip_bad_rows: bool = option(False, settings.SKIP_BAD_ROWS)
     checkpoint_every: int = option(0, settings.CHECKPOINT_EVERY, default_help="one epoch")
@@ -230,12 +226,11 @@ class FinetuneConfig:
         self._check_adapter()
         check(
             not self.average_seeds or (self.seeds > 1 and self.model is not None),
-            "--average-seeds needs --seeds 2 or more and --model: weights can only be averaged if all seeds "
+            "Setting 'average_seeds' needs --seeds 2 or more and --model: weights can only be averaged if all seeds "
             "start from the same ones.",
         )
 
     def _check_task(self) -> None:
-        """Check that the settings apply to the task."""
         for task in (self.task, self.task_name):
             wrong = misplaced(self, task)
             if wrong is not None:
@@ -272,7 +267,7 @@ class FinetuneConfig:
         )
         check(
             not (self.average_checkpoints and (self.average_seeds or self.patience)),
-            "Setting 'average_checkpoints' uses the last epochs; it excludes --patience and --average-seeds.",
+            "Setting 'average_checkpoints' uses the last epochs; it excludes patience and average_seeds.",
         )
 
     def _check_adapter(self) -> None:
@@ -283,7 +278,7 @@ class FinetuneConfig:
         check(not self.freeze_encoder, "--adapter and --freeze-encoder exclude each other.")
         check(
             not self.average_seeds,
-            "--average-seeds averages whole models; adapters of several seeds cannot be averaged.",
+            "Setting 'average_seeds' averages whole models; adapters of several seeds cannot be averaged.",
         )
         check(
             not spec_of(self.task_name).freezes_encoder,
@@ -308,7 +303,6 @@ class FinetuneConfig:
 
     @property
     def lora(self) -> LoraConfig:
-        """The settings of the adapter."""
         return settings.lora_of(self)
 
     @property
@@ -343,12 +337,11 @@ _SAME = settings_of(FinetuneConfig)
 
 @dataclass(frozen=True)
 class MultiTaskConfig:
-    """Everything that decides a multi-task fine-tuning. Validated on construction: ConfigError names the setting.
+    """Settings of a multi-task fine-tuning. Raises ConfigError on construction for wrong ones.
 
-    multi_task: labeled files, one per task: of the type `task`, or of the type in its prefix, as in
-    "regression:pairs.tsv"; dev: a dev file for each, in the same order; empty to hold out a tenth of each file. The
-    other settings are those of FinetuneConfig and apply to every task; class_weight and multi_label to classification,
-    crf to tagging.
+    multi_task: labeled files, one per task, of the type `task` or of the type in a prefix, as in "regression:a.tsv";
+    dev: a dev file for each, in the same order; empty to hold out a tenth of each file. The other settings are those of
+    FinetuneConfig and apply to every task; class_weight and multi_label to classification, crf to tagging.
     """
 
     COMMAND: ClassVar[str] = "finetune"
@@ -422,7 +415,6 @@ class MultiTaskConfig:
 
     @property
     def dependent_defaults(self) -> dict[str, Any]:
-        """The defaults that depend on the number of processes."""
         return settings.SINGLE_PROCESS
 
     def parts(self) -> dict[str, FinetuneConfig]:
@@ -438,7 +430,6 @@ class MultiTaskConfig:
         return found
 
     def resolved(self, device: str, precision: str) -> MultiTaskConfig:
-        """The recipe with every automatic setting resolved and every path absolute."""
         parts = [part.resolved(device, precision) for part in self.parts().values()]
         return replace(
             self,
@@ -454,7 +445,6 @@ class MultiTaskConfig:
         )
 
     def _split(self, entry: str) -> tuple[str, Path]:
-        """Task type and file of one entry."""
         kind, colon, path = entry.partition(":")
         if colon and path and kind in registry.names("task"):
             return kind, Path(path)
@@ -473,23 +463,16 @@ def names(paths: Sequence[Path]) -> list[str]:
 
     Names that differ only in case count as equal, because some file systems ignore case.
     """
-    own = [_plain(path.name.partition(".")[0]) for path in paths]
-    if not _are_apart(own):
-        folders = [_plain(_folder(path)) for path in paths]
-        own = folders if _are_apart(folders) else [f"{a}-{b}" for a, b in zip(folders, own, strict=True)]
-    if not _are_apart(own):
-        own = [f"{name}-{number}" for number, name in enumerate(own, start=1)]
-    return own
-
-
-def _folder(path: Path) -> str:
-    """The name of a file's folder, without resolving links except for "../a.tsv"."""
-    folder = path.absolute().parent
-    return folder.resolve().name if folder.name == ".." else folder.name
-
-
-def _are_apart(found: Sequence[str]) -> bool:
-    return len({name.casefold() for name in found}) == len(found)
+    stems = [_plain(path.name.partition(".")[0]) for path in paths]
+    folders = [
+        _plain((path.absolute().parent.resolve() if ".." in path.parts else path.absolute().parent).name)
+        for path in paths
+    ]
+    both = [f"{folder}-{stem}" for folder, stem in zip(folders, stems, strict=True)]
+    for found in (stems, folders, both):
+        if len({name.casefold() for name in found}) == len(found):
+            return found
+    return [f"{name}-{number}" for number, name in enumerate(both, start=1)]
 
 
 def _plain(name: str) -> str:

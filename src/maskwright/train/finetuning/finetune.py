@@ -319,7 +319,6 @@ class FinetuningSetup(SeedRunner):
         return model.to(self.device)
 
     def first_model(self) -> Model:
-        """The untrained network."""
         return self._model(self.config.seed)[0]
 
     def _examples(self, rows: list[Any], path: Path) -> Examples:
@@ -370,7 +369,6 @@ class FinetuningSetup(SeedRunner):
         return model, train, dev
 
     def job(self, seed: int, folder: RunFolder) -> FinetuneJob:
-        """The training job of a seed."""
         config = self.config
         model, train, dev = self.start(seed)
         return FinetuneJob(

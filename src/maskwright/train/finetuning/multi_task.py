@@ -58,7 +58,6 @@ class MultiTaskResult(RunResult):
 
     @property
     def models(self) -> dict[str, Path]:
-        """The model folder of each task, by name."""
         return {name: self.model / name for name in self.tasks}
 
 
@@ -93,7 +92,6 @@ class MultiTaskSetup(SeedRunner):
             note(f"{name}: {setup.task.name}, {rows}.")
 
     def job(self, seed: int, folder: RunFolder) -> MultiTaskJob:
-        """The training job of a seed."""
         config, models, parts = self.config, [], []
         for name, setup in self.setups.items():
             model, train, dev = setup.start(seed)
@@ -116,7 +114,6 @@ class MultiTaskSetup(SeedRunner):
         return sum(seed.metrics[metric] for seed in seeds) / len(seeds)
 
     def conclude(self, run: RunFolder, seeds: Sequence[SeedResult]) -> dict[str, Any]:
-        """Write a model folder for each task, and the report; returns the result of the run."""
         best = max(seeds, key=lambda seed: seed.metrics[MEAN])
         job = self.job(best.seed, RunFolder(best.folder, run.recipe))
         job.conclude()
@@ -189,7 +186,6 @@ class SharedEncoder(nn.Module):
                     setattr(model.encoder, name, part)
 
     def train(self, mode: bool = True) -> Self:
-        """Set all models to training or evaluation mode."""
         for model in self.models:
             model.train(mode)
         return super().train(mode)
@@ -234,24 +230,19 @@ class MultiTaskJob(BestCheckpointJob):
 
     @property
     def steps_by_part(self) -> list[int]:
-        """Optimizer steps per epoch of each task."""
         return [-(-len(part.train) // self.batch_size) for part in self.parts]
 
     @property
     def steps_per_epoch(self) -> int:
-        """Optimizer steps per epoch of all tasks."""
         return sum(self.steps_by_part)
 
     def micro_batches(self, step: int) -> list[Batch]:
-        """The batches of step `step`, all of one task, a function of the seed and the step only."""
         return [batch for _, batch in self.numbered(step)]
 
     def fingerprint(self) -> str:
-        """A digest of the training rows of all tasks."""
         return "; ".join(fingerprint_of(part.train) for part in self.parts)
 
     def numbered(self, step: int) -> list[tuple[int, Batch]]:
-        """The batches of this process, with their numbers in the step."""
         epoch, number = divmod(step, self.steps_per_epoch)
         if self._plan is None or self._plan[0] != epoch:
             self._plan = (epoch, self.plan(epoch))
@@ -270,7 +261,6 @@ class MultiTaskJob(BestCheckpointJob):
         return [(part, next(batches[part])) for part in drawn]
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Number of labels of a batch of the current task, under its name."""
         part = self.parts[self.current]
         return {part.name: part.task.counts(batch)[part.task.name]}
 

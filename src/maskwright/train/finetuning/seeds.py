@@ -86,22 +86,10 @@ def epoch_settings(
     config: FinetuneConfig | MultiTaskConfig, steps_per_epoch: int, seed: int, adam: tuple[float, float] = ADAM
 ) -> LoopSettings:
     """The settings of the training loop, with an evaluation after each epoch."""
-    return LoopSettings(
-        steps=_epochs(config, steps_per_epoch) * steps_per_epoch,
-        lr=config.lr,
-        warmup=config.warmup,
-        schedule=config.schedule,
-        weight_decay=config.weight_decay,
-        clip_norm=config.clip_norm,
-        seed=seed,
-        log_every=config.log_every,
-        checkpoint_every=config.checkpoint_every or steps_per_epoch,
-        evaluate_every=steps_per_epoch,
-        keep=1,
-        adam=adam,
-        shard=getattr(config, "shard", False),  # several tasks have no such settings
-        reduce_precision=getattr(config, "reduce_precision", None),
-    )
+    steps = _epochs(config, steps_per_epoch) * steps_per_epoch
+    every = config.checkpoint_every or steps_per_epoch
+    own = {"checkpoint_every": every, "evaluate_every": steps_per_epoch, "keep": 1, "adam": adam}
+    return LoopSettings.of(config, steps=steps, seed=seed, **own)
 
 
 def _epochs(config: FinetuneConfig | MultiTaskConfig, steps_per_epoch: int) -> int:

@@ -50,15 +50,11 @@ GENERATOR_SHARE = Setting(
 
 @dataclass(frozen=True)
 class PretrainConfig:
-    """Everything that decides a pre-training run. Validated on construction: ConfigError names the setting.
+    """Settings of a pre-training run. Raises ConfigError on construction for wrong ones.
 
-    start: a model with the network, vocabulary and weights to continue from; then objective is by default that of its
-    head, and lr 1e-4.
-    corpus: one folder prepared by an earlier run (its `data/`) is used as it is; model: changes of the preset, by names
-    of ModelConfig; reset_state: otherwise the hidden state of a recurrent network is carried from batch to batch
-    (truncated backpropagation, max_length tokens at a time); dropout: 0 learns more from a text that is seen about
-    once; eval: a labeled file scores a linear probe on frozen features. activation_checkpointing and log may
-    change when a run is resumed. `maskwright pretrain --help` has a line for each setting.
+    start: a model with the network, vocabulary and weights to continue from; model: changes of the preset, by names of
+    ModelConfig. activation_checkpointing and log may change when a run is resumed. `maskwright pretrain --help` has a
+    line for each setting.
     """
 
     COMMAND: ClassVar[str] = "pretrain"
@@ -193,7 +189,6 @@ class PretrainConfig:
 
     @property
     def dependent_defaults(self) -> dict[str, Any]:
-        """The defaults that depend on other settings."""
         return {**self._defaults_of_start, "objective": self._usual_objective, **settings.SINGLE_PROCESS}
 
     @property
@@ -228,12 +223,10 @@ class PretrainConfig:
 
     @property
     def lora(self) -> LoraConfig:
-        """The settings of the adapter."""
         return settings.lora_of(self)
 
     @property
     def sequences(self) -> int:
-        """Sequences of one micro-batch."""
         return self.batch_tokens // (self.max_length * self.accumulation)
 
     def resolved(self, device: str, precision: str) -> PretrainConfig:
@@ -284,12 +277,9 @@ MOST_SIZE, MOST_WINDOW = 10_000, 1_000
 
 @dataclass(frozen=True)
 class StaticConfig:
-    """Settings of static word embeddings.
+    """Settings of static word embeddings. Raises ConfigError for values out of range.
 
-    corpus: text files, folders or globs; output: the model folder; method: "skip-gram" predicts the neighbors of a
-    word, "cbow" the word from them; size: number of dimensions; window: maximum number of words on either side;
-    min_count: rarer words are unknown; vocab_size: maximum vocabulary size, special tokens included; epochs: number of
-    training epochs. Training uses one thread, so it is deterministic. Raises ConfigError for values out of range.
+    Training uses one thread, so it is deterministic.
     """
 
     COMMAND: ClassVar[str] = "vectors"

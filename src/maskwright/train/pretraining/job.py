@@ -120,12 +120,10 @@ class PretrainJob:
         return [batch for _, batch in self.numbered(step)]
 
     def numbered(self, step: int) -> list[tuple[int, Batch]]:
-        """The batches of this process, with their numbers in the step; advances the stream."""
         batches, self.position = self._next.take(step)
         return batches
 
     def fingerprint(self) -> str:
-        """A digest of the training documents."""
         chosen = hashlib.sha256(np.ascontiguousarray(self.documents).data).hexdigest()
         return f"{self.shards.num_documents} documents, {self.shards.num_tokens} tokens, {chosen[:16]}"
 
@@ -138,30 +136,24 @@ class PretrainJob:
         return [(number, batch.to(self.device)) for number, batch in found], self.stream.state()
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Number of labels of each part."""
         return self.objective.counts(batch)
 
     def outcome(self, batch: Batch) -> LossSums:
-        """Losses and correct predictions of a batch."""
         return self.objective.outcome(self.model, batch)
 
     def evaluate(self, step: int) -> dict[str, float]:
-        """Scores on held-out text and of each probe."""
         scores = self.held_out.score(self.model, self.device) if self.held_out is not None else {}
         for probe in self.probes:
             scores |= probe(self.objective.final_model(self.model))
         return scores
 
     def should_stop(self) -> bool:
-        """Always False: pre-training does not stop early."""
         return False
 
     def state(self) -> dict[str, Any]:
-        """The position of the stream."""
         return {"stream": self.position}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore the position of a checkpoint."""
         self._next.forget()
         self.stream.restore(state["stream"])
         self.position = self.stream.state()

@@ -188,7 +188,6 @@ class PretrainingSetup:
             self.training, self.held_out = self._split()
 
     def job(self) -> PretrainJob:
-        """The job of this run, at its first step."""
         config = self.config
         network = self.network
         if config.dropout is not None:
@@ -232,23 +231,7 @@ class PretrainingSetup:
             note("Layers are compiled." if failed is None else f"Layers are not compiled: {failed}")
 
     def loop_settings(self) -> LoopSettings:
-        """The settings of the training loop."""
-        config = self.config
-        return LoopSettings(
-            steps=config.steps,
-            lr=config.lr,
-            warmup=config.warmup,
-            schedule=config.schedule,
-            weight_decay=config.weight_decay,
-            clip_norm=config.clip_norm,
-            seed=config.seed,
-            log_every=config.log_every,
-            checkpoint_every=config.checkpoint_every,
-            evaluate_every=config.evaluate_every,
-            keep=config.keep,
-            shard=config.shard,
-            reduce_precision=config.reduce_precision,
-        )
+        return LoopSettings.of(self.config)
 
     def conclude(self, job: PretrainJob) -> dict[str, Any]:
         """Score the trained model and write its folder and the report; returns the result of the run."""
