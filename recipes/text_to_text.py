@@ -6,9 +6,9 @@
 
 Trains a decoder from random weights on the lines, with the loss on the target alone, as `maskwright finetune
 generation --set delimiter="<to-fr>"` does. french: the pairs of Tatoeba; BLEU and chrF of the official dev pairs,
-compared with copying the source. summary: encyclopedia articles, of which the first sentence is the target and the rest the
-source; ROUGE of held-out articles, compared with the first sentence of the rest. The epoch is selected on held-out rows
-of train.
+compared with copying the source. summary: encyclopedia articles, of which the first sentence is the target and the
+rest the source; ROUGE of held-out articles, compared with the first sentence of the rest. The epoch is selected on
+held-out rows of train.
 table.json has the numbers and the first texts. Rerun the same command to resume.
 """
 
