@@ -19,12 +19,11 @@ from ...core.config import check
 from ...core.errors import ConfigError, InputError
 from ...data.batch import Batch
 from ...data.deal import Deal, everything
-from ...data.in_memory import TextsInMemory
-from ...data.shards import TokenShards
+from ...data.shards import TextsInMemory, TokenShards
 from ...models.config import ModelConfig
 from ...models.model import Model
 from ...models.transformer import Layer
-from ...nn.dropout import preserve_generators, seed_generators
+from ...nn.layers import preserve_generators, seed_generators
 from ...objectives.base import Objective
 from ...objectives.masked import MASK_RATE
 from ...objectives.outcome import LossSums
