@@ -39,11 +39,9 @@ from ...tasks.evaluation.report import trust_blocks
 from ...tasks.report import report_of
 from ..against_baseline import Compared, worst_level
 from ..run import RunFolder
-from .config import FinetuneConfig
-from .multi_task.config import MultiTaskConfig
-from .multi_task.job import MEAN
+from .config import FinetuneConfig, MultiTaskConfig
 from .run_data import RunData
-from .seeds import SeedResult
+from .seeds import MEAN, SeedResult
 
 
 def write_finetune_report(
