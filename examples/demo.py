@@ -87,16 +87,23 @@ def main() -> None:
     chosen = parser.parse_args()
     output = chosen.output or Path("demo-from-scratch" if chosen.from_scratch else "demo")
     began, start = time.monotonic(), None if chosen.from_scratch else "english"
-    documents = [list(one.sentences) for one in read_documents(chosen.corpus)] if chosen.corpus else None
-    train, held_out = split_text(documents or read_python_text().documents, output)
+    python = None if chosen.corpus else read_python_text()
+    documents = python.documents if python else [list(one.sentences) for one in read_documents(chosen.corpus)]
+    train, held_out = split_text(documents, output)
     rows = read_rows(chosen.labels)
     blocks: list[Any] = []
     if start:
         note("Semantic search")
         lines = filter(None, held_out.read_text(encoding="utf-8").split("\n"))
-        questions = list(lines)[:3] if chosen.corpus else QUESTIONS
-        found = zip(questions, mw.search(start, str(train), questions, top_k=2), strict=True)
-        hits = [(question, hit.passage.text[:240], f"{hit.score:.2f}") for question, both in found for hit in both]
+        questions, text = (QUESTIONS, output / "topics.txt") if python else (list(lines)[:3], train)
+        if python:
+            write_text(text, "\n\n".join("\n".join(document) for document in documents[: python.num_topics]) + "\n")
+        found = zip(questions, mw.search(start, str(text), questions, top_k=2), strict=True)
+        hits = [
+            (question, " ".join(hit.passage.text.split())[:240], f"{hit.score:.2f}")
+            for question, both in found
+            for hit in both
+        ]
         blocks.append(Table(["question", "passage", "similarity"], hits, "Semantic search"))
 
     model, table = pretrain(start, train, held_out, output, chosen)

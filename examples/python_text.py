@@ -22,9 +22,10 @@ SKIPPED_FOLDERS = {"site-packages", "test", "tests", "idle_test", "__pycache__",
 
 @dataclass(frozen=True)
 class PythonText:
-    """documents: each a list of sentences; one per help topic and per module."""
+    """documents: each a list of sentences; one per help topic, of which there are num_topics, and per module."""
 
     documents: list[list[str]]
+    num_topics: int
 
 
 def read_python_text() -> PythonText:
@@ -38,8 +39,8 @@ def read_python_text() -> PythonText:
         topics = {}
     root = Path(sysconfig.get_path("stdlib"))
     files = [path for path in sorted(root.rglob("*.py")) if not SKIPPED_FOLDERS & set(path.relative_to(root).parts)]
-    found = [sentences(text) for text in topics.values()] + [_module_sentences(path) for path in files]
-    documents = [document for document in found if document]
+    own = [document for text in topics.values() if (document := sentences(text))]
+    documents = own + [document for path in files if (document := _module_sentences(path))]
     characters = sum(len(sentence) for document in documents for sentence in document)
     if characters < LEAST_CHARACTERS:
         raise InputError(
@@ -47,7 +48,7 @@ def read_python_text() -> PythonText:
             f"needs {LEAST_CHARACTERS:,}: use a full CPython, or give your own text: make demo CORPUS=path"
         )
     note(f"Text: the documentation of this Python, {len(documents):,} documents, {characters:,} characters.")
-    return PythonText(documents)
+    return PythonText(documents, len(own))
 
 
 def sentences(text: str) -> list[str]:

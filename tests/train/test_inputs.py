@@ -113,7 +113,7 @@ def rare_classes(folder: Path) -> Case:
     data = rare_file(folder / "rows.tsv", 30, 170)
     model = saved_encoder(folder)
     own = {**QUICK, "max_length": 16, "seeds": 1, "rate": 0.1, "max_train_rows": 40}
-    config = RareLabConfig(data, str(model), "spam", folder / "run", **own)
+    config = RareLabConfig(data, str(model), "spam", output=folder / "run", **own)
     return rare_lab, config, [data, model / "model.safetensors"]
 
 
