@@ -234,7 +234,9 @@ def test_from_a_block_to_a_weight_and_its_change(served, visit):
     opened = visit(served, "/model#model=english-spam&text=The%20cat%20sat.")
     page = opened.page
     settled(page)
-    assert page.locator(".flow .block .title").all_text_contents() == [block.title for block in structure.blocks]
+    uses = [f" (used {block.calls} times)" if block.calls > 1 else "" for block in structure.blocks]
+    titles = [block.title + used for block, used in zip(structure.blocks, uses, strict=True)]
+    assert page.locator(".flow .block .title").all_text_contents() == titles
     assert page.locator(".flow .block .shape").all_text_contents() == [
         " × ".join(map(str, block.output)) for block in structure.blocks
     ]
