@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 from functools import cache
 from itertools import islice
@@ -15,20 +14,17 @@ from maskwright.core import registry
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.text.tokenizers import trainers
 from maskwright.text.tokenizers.explain import (
-    MAX_CHARACTERS,
     SegmentationTracer,
     compare,
-    encode_steps,
     explain,
     format_subwords,
     join_subwords,
     measure,
     parse_words,
     render,
-    subwords_by_word,
 )
 from maskwright.text.tokenizers.tokenizer import Tokenizer
-from text.tokenizer_samples import CORPUS, LECTURE, trained
+from text.tokenizer_samples import CORPUS, LECTURE
 
 
 def test_the_first_table_has_the_lectures_twelve_counts_in_its_order():
@@ -74,14 +70,6 @@ def test_the_text_shows_the_subtractions_ties_and_final_words():
     assert "4 / (4 * 4) = 0.25" in render(explain(LECTURE, "wordpiece-score", num_merges=1))
 
 
-def test_encoding_is_shown_merge_by_merge():
-    merges = explain(LECTURE, num_merges=5).merges
-    states = encode_steps("oldest", merges)
-    assert states[0] == [*"oldest", "</w>"] and states[-1] == ["old", "est</w>"]
-    assert all(len(after) < len(before) for before, after in zip(states, states[1:], strict=False))
-    assert "est</w>" not in encode_steps("estimate", merges)[-1]
-
-
 @given(
     words=st.dictionaries(st.text(st.sampled_from("abc"), min_size=1, max_size=6), st.integers(1, 4), min_size=1),
     tie_break=st.sampled_from(["first", "last", "lexicographic"]),
@@ -117,14 +105,6 @@ def test_pieces_are_shown_with_marks_on_either_side():
     ids = tokenizer.encode_plain(["laern [MASK] Transformer"])[0]
     assert format_subwords(tokenizer, ids, "left").replace("## ", "").split() == ["laern", "[MASK]", "transformer"]
     assert format_subwords(tokenizer, ids).replace(" ##", "") == "laern [MASK] transformer"
-
-
-@pytest.mark.parametrize("kind", ["wordpiece", "bpe", "byte-bpe"])
-def test_every_kind_shows_its_pieces_without_marks(kind):
-    tokenizer = trained(kind)
-    words = subwords_by_word(tokenizer, tokenizer.encode_plain(["the oldest learners unlearned"])[0])
-    assert ["".join(pieces) for pieces in words] == ["the", "oldest", "learners", "unlearned"]
-    assert any(len(pieces) > 1 for pieces in words)
 
 
 # -- the steps of a word --------------------------------------------------------------------------------
@@ -186,13 +166,6 @@ def test_merges_apply_in_the_order_in_which_they_were_learned():
     assert [step.taken for step in word.steps] == [None, "es", "est", "est</w>", "ol", "old"]
     assert [step.rank for step in word.steps] == [None, 1, 2, 3, 4, 5]
     assert word.steps[-1].pieces == ["old", "est</w>"]
-
-
-def test_kinds_without_steps_say_so_and_long_text_is_bounded():
-    tokenizer = Tokenizer.train_from_iterator(iter(TEXTS), kind="char", vocab_size=60)
-    cut = SegmentationTracer(tokenizer).cut("the " * 1000)
-    assert cut.rule == "none" and len(cut.words) == MAX_CHARACTERS
-    json.dumps(cut.to_json())
 
 
 # -- comparison of kinds ---------------------------------------------------------------------------------

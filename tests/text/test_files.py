@@ -199,12 +199,6 @@ def test_a_pattern_gives_what_matches(tree):
         expand(f"{tree}/*.zip", ["txt"])
 
 
-def test_a_list_keeps_its_order_and_reads_a_file_once(tree):
-    names = expand([tree / "b.txt", "-", "hub:some/set", tree, f"{tree}/sub/../b.txt"], ["txt", "jsonl"])
-    assert names[1:3] == ["-", "hub:some/set"]
-    assert shown([names[0], *names[3:]], tree) == ["b.txt", "a.jsonl", "sub/c.txt.gz"]
-
-
 def test_nothing_to_read_is_refused(tmp_path):
     with pytest.raises(InputError, match="contains no readable file"):
         expand(tmp_path, ["txt"])
@@ -212,12 +206,6 @@ def test_nothing_to_read_is_refused(tmp_path):
         expand(tmp_path / "nowhere", ["txt"])
     with pytest.raises(InputError, match="No input file was specified"):
         expand([], ["txt"])
-
-
-@pytest.mark.parametrize("name", ["a.zip", "a.tar.gz", "a.xlsx", "a.pdf"])
-def test_endings_that_cannot_be_read_are_refused_with_advice(name):
-    with pytest.raises(InputError, match="cannot be read directly"):
-        file_format(name, default="txt")
 
 
 def test_the_ending_tells_the_format_whatever_its_case_and_packing():

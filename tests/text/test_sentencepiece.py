@@ -171,13 +171,6 @@ def test_a_model_folder_with_the_model_alone_has_its_tokenizer(tmp_path):
         load_model(tmp_path / "m")
 
 
-def test_a_file_alone_is_of_the_family_that_its_name_is_usual_for(tmp_path):
-    (tmp_path / "spiece.model").write_bytes(SPELT)
-    assert Tokenizer.load(tmp_path / "spiece.model")("the").tokens == ["[CLS]", "▁the", "[SEP]"]
-    (tmp_path / "sentencepiece.bpe.model").write_bytes(SPELT)
-    assert Tokenizer.load(tmp_path / "sentencepiece.bpe.model")("the").tokens == ["<s>", "▁the", "</s>"]
-
-
 @pytest.mark.parametrize("config", [{"tokenizer_class": "T5Tokenizer"}, None])
 def test_another_family_is_named(config, tmp_path):
     folder = folder_of("albert", tmp_path, SPELT, config)
