@@ -21,7 +21,6 @@ from maskwright.text.tokenizers.explain import (
     join_subwords,
     measure,
     parse_words,
-    render,
 )
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from text.tokenizer_samples import CORPUS, LECTURE
@@ -53,21 +52,6 @@ def test_wordpiece_shows_the_score_of_every_pair():
     scores = {(item.left, item.right): item.score for item in step.candidates}
     assert scores["##e", "##s"] == Fraction(13, 16 * 13) and scores["o", "##l"] == Fraction(10, 100)
     assert [item.score for item in step.candidates] == sorted(scores.values(), reverse=True)
-
-
-def test_the_text_shows_the_subtractions_ties_and_final_words():
-    text = render(explain(LECTURE, num_merges=5))
-    for line in (
-        "12 symbols: </w> 23, o 14, l 14, d 10, e 16, r 3, f 9, i 9, n 9, s 13, t 13, w 4",
-        "e                16 - 13 = 3",
-        "</w>             23 - 13 = 10",
-        "old              10 (new)",
-        "Tie with s t, t </w>: the pair seen first in the corpus wins.",
-        "Merges in order: es, est, est</w>, ol, old",
-        "finest       f i n est</w>",
-    ):
-        assert line in text
-    assert "4 / (4 * 4) = 0.25" in render(explain(LECTURE, "wordpiece-score", num_merges=1))
 
 
 @given(
@@ -204,13 +188,6 @@ def test_the_measures_of_a_worked_text():
     assert (found.unk_rate, found.unk_words) == (pytest.approx(1 / 8), pytest.approx(1 / 5))
     assert found.vocab_used == pytest.approx(5 / 8)  # ab b c ##a ##b
     assert (found.affix_pieces, found.affixes_shared) == (4, pytest.approx(1 / 4))  # only ##a serves two words
-
-
-def test_few_documents_are_split_by_sentences_and_training_never_sees_them(tmp_path):
-    sentences = [f"word{'abcdefghijklmnopqrst'[number]}" for number in range(20)]
-    comparison = compare(write_corpus(tmp_path, [sentences]), 100, ["word"])
-    assert (comparison.unit, comparison.train_texts, comparison.held_out_texts) == ("sentence", 18, 2)
-    assert comparison.measures[0].unk_words == 1
 
 
 def test_what_cannot_be_compared_is_said(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import gzip
 import io
 import lzma
@@ -16,7 +15,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskwright.core.errors import InputError, MissingExtraError, MissingFileError
+from maskwright.core.errors import InputError, MissingFileError
 from maskwright.text.formats.files import Line, expand, file_format, read_lines
 
 PACK = {
@@ -156,20 +155,6 @@ def test_standard_input_is_read_and_left_open(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream))
     assert [line.text for line in read_lines("-")] == ["one", "two"]
     assert not stream.closed
-
-
-def test_zst_without_its_library_names_the_extra(tmp_path, monkeypatch):
-    path = pack(tmp_path / "a.txt.zst", b"text")
-    real_import = builtins.__import__
-
-    def without(name: str, *rest: object, **more: object) -> object:
-        if name == "zstandard":
-            raise ImportError(name)
-        return real_import(name, *rest, **more)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingExtraError, match=r"maskwright\[data\]"):
-        list(read_lines(path))
 
 
 # -- names -------------------------------------------------------------------------------------------------------

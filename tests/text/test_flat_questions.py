@@ -78,15 +78,6 @@ def test_records_may_be_in_the_data_of_an_object(tmp_path):
         check_content(path, "qa")
 
 
-def test_several_and_no_answers(tmp_path):
-    rows = [
-        {"question": "Who?", "context": CONTEXT, "answers": '["Mara Lindt", "Mara"]', "is_impossible": "False"},
-        {"question": "When?", "context": CONTEXT, "answers": "", "is_impossible": "True"},
-    ]
-    found = read_questions(write(tmp_path, "a.csv", rows)).rows
-    assert [len(row.answers) for row in found] == [2, 0] and found[1].is_impossible
-
-
 def test_columns_are_mapped(tmp_path):
     path = write(tmp_path, "a.csv", [{"q": "Where to?", "passage": CONTEXT, "gold": "Lisbon", "at": "37"}])
     columns = {"question": "q", "context": "passage", "answer": "gold", "answer_start": "at"}

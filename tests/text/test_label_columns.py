@@ -224,12 +224,3 @@ def test_json_columns_of_parquet_files_are_decoded(tmp_path):
 
 
 # -- other tables --------------------------------------------------------------------------------------------
-
-
-def test_tables_of_label_studio_and_doccano_are_read(tmp_path, capsys):
-    path = tmp_path / "a.csv"
-    path.write_text("annotation_id,annotator,id,lead_time,mood,text\n1,1,1,2.5,good,one\n2,1,2,3.5,bad,two\n")
-    assert labels(read_table(path)) == ["good", "bad"]
-    assert "Label Studio" in capsys.readouterr().err
-    path.write_text("id,data,label\n1,one,good\n2,two,bad\n")
-    assert [(row.text, row.label) for row in read_table(path).rows] == [("one", "good"), ("two", "bad")]

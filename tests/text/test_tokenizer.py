@@ -9,11 +9,10 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maskwright.core.errors import (
-    CorruptFileError,
     InputError,
 )
 from maskwright.text.tokenizers.encoding import TextCounts
@@ -25,6 +24,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 @every_kind
 @given(text=any_text, pair=st.none() | any_text)
+@settings(max_examples=40)
 def test_any_text_is_encoded_and_every_token_points_into_it(kind, text, pair):
     encoding = trained(kind)(text, pair)
     lists = (encoding.tokens, encoding.offsets, encoding.type_ids, encoding.special_tokens_mask, encoding.word_ids)
@@ -58,6 +58,7 @@ def test_the_frame_is_cls_a_sep_b_sep_with_types_0_and_1(kind):
     texts=st.lists(st.one_of(any_text, st.tuples(any_text, any_text)), max_size=5),
     max_length=st.none() | st.integers(3, 20),
 )
+@settings(max_examples=40)
 def test_the_fast_path_gives_the_ids_of_the_full_one(kind, texts, max_length):
     tokenizer = trained(kind)
     encodings = tokenizer.encode_batch(texts, max_length)
@@ -187,16 +188,6 @@ def test_a_foreign_folder_gives_its_special_tokens_and_loses_what_would_run_code
     assert (tokenizer.cls_id, tokenizer.mask_id, tokenizer.kind) == (2, 4, "wordpiece")
     assert b"auto_map" not in b"".join(tokenizer.files().values())
     assert Tokenizer.load(tmp_path / "vocab.txt")("hellos").ids == tokenizer("hellos").ids
-
-
-def test_a_flipped_bit_in_a_saved_folder_is_found(tmp_path):
-    trained("wordpiece").save(tmp_path / "tok")
-    path = tmp_path / "tok" / "tokenizer.json"
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-    with pytest.raises(CorruptFileError, match=r"tokenizer\.json"):
-        Tokenizer.load(tmp_path / "tok")
 
 
 @pytest.mark.parametrize("kind", ["wordpiece", "byte-bpe", "bpe", "char"])

@@ -61,7 +61,7 @@ def plain_encode(word: str, merges: list[tuple[str, str]]) -> list[str]:
 
 
 @given(counted=counted_words, tie_break=st.sampled_from(["first", "last", "lexicographic"]))
-@settings(max_examples=120)
+@settings(max_examples=60)
 def test_bpe_learns_the_merges_of_the_plain_loop_under_every_tie_rule(counted, tie_break):
     learned = [(merge.left, merge.right) for merge in islice(trainers.learn_merges(counted, tie_break), 25)]
     assert learned == plain_bpe(counted, 25, tie_break)
@@ -114,6 +114,7 @@ def test_bpe_stops_exactly_at_either_limit():
 
 
 @given(counted=counted_words, text=st.lists(st.text(st.sampled_from("abc"), min_size=1, max_size=12), max_size=4))
+@settings(max_examples=40)
 def test_the_saved_tokenizer_encodes_as_the_plain_loop_and_decodes_to_the_same_text(counted, text):
     assume(set("".join(text)) <= set("".join(counted)))
     merges = [(merge.left, merge.right) for merge in islice(trainers.learn_merges(counted), 20)]
@@ -240,7 +241,7 @@ def test_a_word_vocabulary_knows_its_words_and_nothing_else():
 
 
 @given(text=any_text)
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_bytes_bring_every_text_back_without_an_unknown(text):
     tokenizer = trained("byte-bpe")
     ids = tokenizer.encode_plain([text])[0]
