@@ -54,7 +54,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "bench": "bench:app",
         "plan": "bench.plan:plan",
     },
-    "Experiment": {"experiment": "experiment:app"},
+    "Experiment": {"experiment": "experiments:app"},
     "Tools": {
         "doctor": "doctor:app",
         "convert": "convert:convert",

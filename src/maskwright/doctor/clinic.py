@@ -24,13 +24,13 @@ from ..report import (
     Facts,
     Health,
     Histogram,
+    Level,
     NextSteps,
     Report,
     RunMetadata,
     Table,
     write_report,
 )
-from ..report.content import Level
 from ..report.numbers import percent
 from ..tasks.contents import reader_for
 from ..tasks.specs import spec_of, task_for

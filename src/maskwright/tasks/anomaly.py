@@ -27,9 +27,9 @@ from ..models.probes import AutoencoderHead
 from ..objectives.outcome import LossSums
 from ..text.readers.tables import Row, Table, read_texts
 from .base import Baseline, Evaluation, Task, TaskData
+from .evaluation.compare import ScoredPredictions, mean, pr_auc
 from .evaluation.rare import RareClass, Threshold, choose_threshold, rare_metrics, row_key
-from .evaluation.rating import ScoredPredictions, mean, pr_auc
-from .evaluation.unscored import Unscored
+from .evaluation.scoring import Unscored
 from .examples import Examples, Forward, compute, stacked
 from .sequence import SequenceTask, labeled
 from .windows import LongExamples, LongTexts
@@ -81,7 +81,6 @@ class Anomaly(SequenceTask):
 
     name: ClassVar[str] = "anomaly"
     report: ClassVar[str] = "maskwright.tasks.report:AnomalyReport"
-    rating: ClassVar[str] = "maskwright.tasks.anomaly:rate"
     head = "anomaly"
     num_labels = 0  # the single output has no label
     problem_type = None
@@ -339,6 +338,14 @@ class Anomaly(SequenceTask):
         known = None if threshold is None else Threshold.from_json(threshold)
         return cls(normal, quantile, known, long=LongTexts.from_json(facts))
 
+    def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
+        """PR AUC if there are anomalies, otherwise explained variance."""
+        errors, is_rare, found = self.decide(logits, examples)
+        if not is_rare.any():
+            return ScoredPredictions("explained_variance", 1 - errors[:, None], mean)
+        parts = np.stack([is_rare, errors], axis=1).astype(np.float64)
+        return ScoredPredictions("pr_auc", parts, pr_auc, found == is_rare)
+
 
 @dataclass(frozen=True)
 class FirstVectors(Forward):
@@ -363,15 +370,3 @@ def _errors(model: Model, batch: Batch) -> Tensor:
     """float [sequences, 1]."""
     errors: Tensor = _head(model)(batch.labels[FEATURES]) if FEATURES in batch.labels else model.logits(batch)
     return errors
-
-
-# -- The main metric by row, to compare two models -------------------------------------------------------------------
-
-
-def rate(task: Anomaly, logits: Tensor, examples: Examples) -> ScoredPredictions:
-    """PR AUC if there are anomalies, otherwise explained variance."""
-    errors, is_rare, found = task.decide(logits, examples)
-    if not is_rare.any():
-        return ScoredPredictions("explained_variance", 1 - errors[:, None], mean)
-    parts = np.stack([is_rare, errors], axis=1).astype(np.float64)
-    return ScoredPredictions("pr_auc", parts, pr_auc, found == is_rare)

@@ -25,8 +25,8 @@ from ..models.model import Model
 from ..objectives.outcome import LossSums
 from ..text.tokenizers.encoding import TextCounts
 from .evaluation.calibration import Decisions, Temperature, fit_temperature
-from .evaluation.ensemble import mean_scores
-from .evaluation.unscored import Unscored, named
+from .evaluation.compare import ScoredPredictions
+from .evaluation.scoring import Unscored, mean_scores, named
 from .examples import Examples, Forward, SequenceLogits, compute, finite_only, stacked
 
 if TYPE_CHECKING:
@@ -156,7 +156,6 @@ class Task(ABC):
         usage: command that uses a model, and its settings in addition to `model`.
         written: key of the generated text in a prediction, "" if the task generates none.
         can_abstain: whether `predict --min-confidence` supports the task.
-        rating: `module:attribute` of the function that decomposes the main metric by row, "" if it cannot be.
         table: `module:attribute` of the function that shows a prediction as `tasks.table.TableRow`s.
         report: `module:attribute` of the TaskReport subclass, imported only to write a report.
     """
@@ -170,7 +169,6 @@ class Task(ABC):
     usage: ClassVar[tuple[str, Mapping[str, Any]]] = ("predict", {"texts": ("your text",)})
     written: ClassVar[str] = ""
     can_abstain: ClassVar[bool] = False
-    rating: ClassVar[str] = ""
     table: ClassVar[str] = "maskwright.tasks.base:label_rows"
     report: ClassVar[str] = "maskwright.tasks.report:TaskReport"
 
@@ -451,6 +449,13 @@ class Task(ABC):
     def joined(self, others: Sequence[Any]) -> Task:
         """Returns the task of an ensemble. others: tasks of the other models, with the same labels."""
         return self
+
+    def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
+        """Decomposes the main metric by row, to compare two models. Raises InputError for a task without such a metric.
+
+        logits: as from `Task.logits`.
+        """
+        raise InputError(f"Models for {self.name} cannot be compared row by row.")
 
     def on_equal_terms(self, other: Any) -> tuple[Task, Task]:
         """Returns this task and another one of its class with the same main metric. Raises InputError if they differ.

@@ -28,8 +28,8 @@ from ..text.tokenizers.encoding import TextCounts
 from .base import Baseline, Evaluation, TableRow, Task, TaskData
 from .base import window_rows as top_rows
 from .evaluation import metrics as scores
-from .evaluation.ensemble import mean_probabilities
-from .evaluation.rating import ScoredPredictions, mean
+from .evaluation.compare import ScoredPredictions, mean
+from .evaluation.scoring import mean_probabilities
 from .examples import TOKENIZE_ROWS, Examples, as_logits, stacked
 from .sequence import labeled
 from .windows import FIRST, LongExamples, LongTexts, portions_by_tokens, window_rows
@@ -204,7 +204,6 @@ class Choice(Task):
     name: ClassVar[str] = "choice"
     table = "maskwright.tasks.choice:choice_rows"
     report: ClassVar[str] = "maskwright.tasks.report:ChoiceReport"
-    rating: ClassVar[str] = "maskwright.tasks.choice:rate"
     head = "choice"
     usage = ("predict", {"texts": ("your text",), "choice": ("one ending", "another ending")})
     main_metric = "accuracy"
@@ -315,7 +314,7 @@ class Choice(Task):
                 f"{len(windows.input_ids) + windows.num_dropped_windows:,} windows of at most {max_length} tokens."
             )
             if windows.num_limited_rows:
-                found.append(f"{windows.num_dropped_windows:,} of them are skipped in training (--max-windows).")
+                found.append(f"{windows.num_dropped_windows:,} of them are skipped in training (max_windows).")
         if examples.num_truncated:
             how = "the longer of context and choice first" if windows is None else "together with its context"
             have = "has" if examples.num_truncated == 1 else "have"
@@ -429,6 +428,11 @@ class Choice(Task):
         """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
         return cls(LongTexts.from_json(facts))
 
+    def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
+        """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
+        right = logits.argmax(dim=-1).numpy() == labeled(examples).numpy()
+        return ScoredPredictions("accuracy", right[:, None].astype(np.float64), mean, right)
+
 
 def _windows(examples: Examples) -> LongExamples | None:
     """The windows of the choices; None if each choice is one sequence."""
@@ -440,12 +444,3 @@ def _targets(examples: Examples) -> Tensor:
     if examples.targets is None:
         raise InputError("Unlabeled rows cannot be scored: pass rows with their correct choices.")
     return examples.targets
-
-
-# -- The main metric by row, to compare two models -------------------------------------------------------------------
-
-
-def rate(task: Choice, logits: Tensor, examples: Examples) -> ScoredPredictions:
-    """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
-    right = logits.argmax(dim=-1).numpy() == labeled(examples).numpy()
-    return ScoredPredictions("accuracy", right[:, None].astype(np.float64), mean, right)

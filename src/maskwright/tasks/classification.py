@@ -27,10 +27,9 @@ from ..text.readers.tables import Row, Table, find_classes_reader, read_table
 from .base import Baseline, Evaluation, Task, TaskData
 from .evaluation import metrics as scores
 from .evaluation.calibration import Decisions, Temperature, calibration_errors, out_of_fold_probabilities, row_keys
-from .evaluation.ensemble import mean_probabilities
+from .evaluation.compare import ScoredPredictions, f1, mean, pr_auc
 from .evaluation.rare import RareClass, joined_rare, rare_metrics
-from .evaluation.rating import ScoredPredictions, f1, mean, pr_auc
-from .evaluation.unscored import Unscored
+from .evaluation.scoring import Unscored, mean_probabilities
 from .examples import Examples, as_logits
 from .sequence import SequenceTask, labeled, relevant_class
 from .windows import LongTexts
@@ -92,8 +91,8 @@ class Imbalance:
                 f"Rare classes in the training rows: {', '.join(self.rare[:SHOWN])}.",
                 *lines,
                 f"Always predicting '{majority}' has an accuracy of {self.constant_accuracy:.3f}: use macro_f1, and "
-                "pr_auc of the class of interest (--threshold-for CLASS). --class-weight balanced, --focal 2 and "
-                "--resample sqrt give rare rows more weight.",
+                "pr_auc of the class of interest (--threshold-for CLASS). --class-weight balanced, --set focal=2 and "
+                "--set resample=sqrt give rare rows more weight.",
             ]
         )
 
@@ -447,7 +446,6 @@ class Classification(ClassAnswers):
 
     name: ClassVar[str] = "classification"
     report: ClassVar[str] = "maskwright.tasks.report:ClassificationReport"
-    rating: ClassVar[str] = "maskwright.tasks.classification:rate"
     head = "classification"
     can_abstain = True
 
@@ -480,9 +478,7 @@ class Classification(ClassAnswers):
                 f"{len(self.labels)} labels need {len(self.labels)} class weights, not {len(self.class_weights)}."
             )
         if self.focal is not None and not (math.isfinite(self.focal) and self.focal >= 0):
-            raise InputError(
-                f"The gamma of the focal loss is {self.focal}; it must be 0 or more, for example --focal 2."
-            )
+            raise InputError(f"The gamma of the focal loss is {self.focal}; it must be 0 or more, for example 2.")
         if resample is not None and resample not in RESAMPLING:
             raise InputError(unknown_name("resampling", resample, RESAMPLING))
         if rare is not None and rare.label not in self._number:
@@ -728,20 +724,16 @@ class Classification(ClassAnswers):
             task.temperature = Temperature.from_json(facts["temperature"])
         return task
 
-
-# -- The main metric by row, to compare two models -------------------------------------------------------------------
-
-
-def rate(task: Classification, logits: Tensor, examples: Examples) -> ScoredPredictions:
-    """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
-    gold, predicted = labeled(examples).numpy(), task.decide(logits, task.out_of_fold_thresholds(logits, examples))
-    right = (predicted == (gold >= THRESHOLD)).all(axis=1) if task.multi_label else predicted == gold
-    if task.rare is not None:
-        shares, is_rare, _ = task.rare_rows(logits, examples)
-        parts = np.stack([is_rare, shares], axis=1).astype(np.float64)
-        return ScoredPredictions("pr_auc", parts, pr_auc, right)
-    if task.multi_label:
-        truth = gold >= THRESHOLD
-        counts = np.stack([truth.sum(1), predicted.sum(1), (truth & predicted).sum(1)], axis=1).astype(np.float64)
-        return ScoredPredictions("f1", counts, f1, right)
-    return ScoredPredictions("accuracy", right[:, None].astype(np.float64), mean, right)
+    def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
+        """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
+        gold, predicted = labeled(examples).numpy(), self.decide(logits, self.out_of_fold_thresholds(logits, examples))
+        right = (predicted == (gold >= THRESHOLD)).all(axis=1) if self.multi_label else predicted == gold
+        if self.rare is not None:
+            shares, is_rare, _ = self.rare_rows(logits, examples)
+            parts = np.stack([is_rare, shares], axis=1).astype(np.float64)
+            return ScoredPredictions("pr_auc", parts, pr_auc, right)
+        if self.multi_label:
+            truth = gold >= THRESHOLD
+            counts = np.stack([truth.sum(1), predicted.sum(1), (truth & predicted).sum(1)], axis=1).astype(np.float64)
+            return ScoredPredictions("f1", counts, f1, right)
+        return ScoredPredictions("accuracy", right[:, None].astype(np.float64), mean, right)

@@ -17,8 +17,8 @@ from ..models.model import Model
 from ..text.formats.cells import number_error
 from ..text.readers.tables import Row, Table, read_table
 from .evaluation import metrics as scores
-from .evaluation.rating import ScoredPredictions
-from .evaluation.unscored import Unscored
+from .evaluation.compare import ScoredPredictions
+from .evaluation.scoring import Unscored
 from .examples import Examples
 from .sequence import SequenceTask, labeled
 from .specs import as_range
@@ -34,7 +34,6 @@ class Regression(SequenceTask):
 
     name: ClassVar[str] = "regression"
     report: ClassVar[str] = "maskwright.tasks.report:RegressionReport"
-    rating: ClassVar[str] = "maskwright.tasks.regression:rate"
     head = "regression"
     main_metric = "pearson"
 
@@ -178,6 +177,11 @@ class Regression(SequenceTask):
         """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
         return cls(LongTexts.from_json(facts), stored_range(facts))
 
+    def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
+        """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
+        parts = np.stack([labeled(examples).numpy(), logits.squeeze(-1).numpy()], axis=1).astype(np.float64)
+        return ScoredPredictions("pearson", parts, lambda both: scores.pearson(both[:, 0], both[:, 1]))
+
 
 def stored_range(facts: Mapping[str, Any]) -> tuple[float, float] | None:
     """Reads `facts["score_range"]`. Raises ModelFolderError for an invalid range."""
@@ -185,12 +189,3 @@ def stored_range(facts: Mapping[str, Any]) -> tuple[float, float] | None:
         return as_range(facts.get("score_range"))
     except ConfigError as error:
         raise ModelFolderError(f"The model's maskwright.json has an invalid score range: {error}") from None
-
-
-# -- The main metric by row, to compare two models -------------------------------------------------------------------
-
-
-def rate(task: Regression, logits: Tensor, examples: Examples) -> ScoredPredictions:
-    """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
-    parts = np.stack([labeled(examples).numpy(), logits.squeeze(-1).numpy()], axis=1).astype(np.float64)
-    return ScoredPredictions("pearson", parts, lambda both: scores.pearson(both[:, 0], both[:, 1]))

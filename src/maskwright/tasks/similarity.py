@@ -30,8 +30,8 @@ from ..text.readers.tables import Row, Table, read_texts
 from ..text.tokenizers.encoding import TextCounts
 from .base import Baseline, Evaluation, Task, TaskData
 from .evaluation import metrics as scores
-from .evaluation.rating import ScoredPredictions
-from .evaluation.unscored import Unscored
+from .evaluation.compare import ScoredPredictions
+from .evaluation.scoring import Unscored
 from .examples import Examples, Forward, stacked, tokenize_rows
 from .regression import stored_range
 from .sequence import APART, TOGETHER, labeled, plain_name
@@ -292,7 +292,6 @@ class Similarity(Task):
 
     name: ClassVar[str] = "similarity"
     report: ClassVar[str] = "maskwright.tasks.report:SimilarityReport"
-    rating: ClassVar[str] = "maskwright.tasks.similarity:rate"
     head = None
 
     def __init__(
@@ -595,6 +594,15 @@ class Similarity(Task):
             raise ModelFolderError(f"maskwright.json has an invalid scale {scale!r}: it must be two numbers.")
         return cls(kind, metric, scale, LongTexts.from_json(facts), stored_range(facts))
 
+    def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
+        """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
+        if not isinstance(examples, PairExamples) or not examples.is_scored:
+            raise InputError("Sentence embeddings are compared on pairs with scores; these rows have none.")
+        parts = np.stack([labeled(examples).numpy(), self.cosines(logits).numpy().round(DIGITS)], axis=1)
+        return ScoredPredictions(
+            "spearman", parts.astype(np.float64), lambda both: scores.spearman(both[:, 0], both[:, 1])
+        )
+
 
 def _gold(examples: Examples) -> Tensor:
     if examples.targets is None:
@@ -609,14 +617,3 @@ def _duplicate_groups(examples: Examples) -> Tensor:
 
 def _is_scored(examples: Examples) -> bool:
     return isinstance(examples, PairExamples) and examples.is_scored
-
-
-# -- The main metric by row, to compare two models -------------------------------------------------------------------
-
-
-def rate(task: Similarity, logits: Tensor, examples: Examples) -> ScoredPredictions:
-    """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
-    if not isinstance(examples, PairExamples) or not examples.is_scored:
-        raise InputError("Sentence embeddings are compared on pairs with scores; these rows have none.")
-    parts = np.stack([labeled(examples).numpy(), task.cosines(logits).numpy().round(DIGITS)], axis=1)
-    return ScoredPredictions("spearman", parts.astype(np.float64), lambda both: scores.spearman(both[:, 0], both[:, 1]))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..report.content import Level
+from ..report import Level
 from ..tasks.base import TaskData
 
 MARGIN = 0.01  # minimum difference from the baseline
@@ -44,12 +44,10 @@ class Compared:
         return f"{self.metric} {self.score:.4f}, {says} {self.predictor}: {self.baseline:.4f}"
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields and "level"."""
         return {**asdict(self), "level": self.level}
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Compared:
-        """The inverse of `to_json`."""
         return cls(**{name: value for name, value in facts.items() if name != "level"})
 
 

@@ -205,7 +205,7 @@ def _shared(record: LessonRecorder) -> None:
     from ...data.batch import Batch
     from ...tasks.classification import Classification
     from ...train.finetuning.job import MemoryBestModelSaver
-    from ...train.finetuning.multi_task.job import MultiTaskJob, Part, SharedEncoder
+    from ...train.finetuning.multi_task import MultiTaskJob, Part, SharedEncoder
 
     tokenizer = word_tokenizer("good bad film happy sad")
     kinds = {
@@ -395,7 +395,7 @@ LESSONS = (
         "Assignment 2",
         "One BERT for several tasks",
         "Models with separate heads share one encoder, which learns from all tasks. Each step trains one task.",
-        ("train.finetuning.multi_task.job:SharedEncoder.__init__", "train.finetuning.multi_task.job:MultiTaskJob.plan"),
+        ("train.finetuning.multi_task:SharedEncoder.__init__", "train.finetuning.multi_task:MultiTaskJob.plan"),
         "How often is each task trained?",
         _shared,
     ),

@@ -8,7 +8,6 @@ import numpy as np
 
 from ...core.errors import InputError
 from ...core.randomness import generator
-from ...data.in_memory import TextsInMemory
 from ...objectives.segments import Example, plan_pairs, sentence_bounds
 from ...report import Bar, Bars, Chart, Curves, Grid, Kind, Series, Table, Token, Tokens
 from ...text.tokenizers.tokenizer import Tokenizer
@@ -77,8 +76,8 @@ def _pairs(record: LessonRecorder, documents: int, tokens: int, seed: int) -> No
 
 def _written(record: LessonRecorder) -> list[tuple[str, list[Token]]]:
     """Return the slides' two pairs as in the batches of pre-training, with the masked words restored."""
+    from ...objectives.masked import MaskedLanguageModelingAndNextSentence
     from ...objectives.selection import make_recipe
-    from ...objectives.sentence_pairs import MaskedLanguageModelingAndNextSentence
 
     tokenizer = word_tokenizer(*(sentence for document in STORY for sentence in document), lowercase=False)
     texts = TextsInMemory.encode(STORY, tokenizer)
@@ -116,8 +115,8 @@ def _written(record: LessonRecorder) -> list[tuple[str, list[Token]]]:
 def _total(record: LessonRecorder) -> None:
     import torch
 
+    from ...objectives.masked import MaskedLanguageModelingAndNextSentence
     from ...objectives.selection import make_recipe
-    from ...objectives.sentence_pairs import MaskedLanguageModelingAndNextSentence
     from ...train.loop import Window
 
     tokenizer = word_tokenizer(*(sentence for document in STORY for sentence in document))
@@ -351,7 +350,7 @@ LESSONS = (
         "BERT Pretraining Loss",
         "Two losses, one sum",
         "Pre-training minimizes the sum of the mean masked LM loss and the mean next sentence loss.",
-        ("train.loop:Window.means", "objectives.sentence_pairs:MaskedLanguageModelingOnPairs.sums"),
+        ("train.loop:Window.means", "objectives.masked:MaskedLanguageModelingOnPairs.sums"),
         "Do both tasks have equally large gradients?",
         _total,
     ),

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from ...core.util import plural
-from ...report import Bar, Bars, Chart, Curves, Grid, SeenBlocks, Series
+from ...report import Bar, Bars, Chart, Curves, Grid, Series
 from ..inputs import Matrix, integer, matrix, number
 from ..lesson import APPLICATIONS, FRONTIERS, SESSION, Lesson
 from ..recorder import LessonRecorder, tolerance
@@ -76,7 +76,7 @@ def _big_bird(record: LessonRecorder, random: int, window: int, ends: int, block
         .pattern(blocks, 1)
         .draw(),
     }
-    record.show(SeenBlocks(drawn, title=""))
+    record.show(*(Grid.of_pattern(name, pattern) for name, pattern in drawn.items()))
     record.equal("(b) row 6 of the window", "....###.....", drawn["(b) window"].split("\n")[5])
     record.equal("(c) the first row attends to all", "#" * blocks, drawn["(c) global"].split("\n")[0], law=True)
     record.equal("(c) row 6 attends to both ends", "#..........#", drawn["(c) global"].split("\n")[5])

@@ -30,8 +30,8 @@ from ...objectives.outcome import LossSums
 from ...text.readers.squad import Question, Questions, read_questions
 from ...text.tokenizers.encoding import TextCounts
 from ..base import Baseline, Evaluation, TableRow, Task, TaskData
+from ..evaluation.compare import ScoredPredictions, mean
 from ..evaluation.rare import Threshold, between, row_key, two_halves
-from ..evaluation.rating import ScoredPredictions, mean
 from ..examples import Examples, Forward, TokenLogits
 from .windows import BEST, MAX_LENGTH, AnswerCandidates, Windows, find_answers, make_windows
 
@@ -243,7 +243,6 @@ class QuestionAnswering(Task):
     name: ClassVar[str] = "qa"
     table = "maskwright.tasks.qa.task:answer_rows"
     report: ClassVar[str] = "maskwright.tasks.report:QaReport"
-    rating: ClassVar[str] = "maskwright.tasks.qa.task:rate"
     head = "qa"
     usage = ("answer", {"question": ("Who?",), "context": "your text"})
     main_metric = "f1"
@@ -483,6 +482,11 @@ class QuestionAnswering(Task):
             raise ModelFolderError("The model's maskwright.json has a 'threshold' that is not an object.")
         return cls(may_refuse, None if threshold is None else Threshold.from_json(threshold))
 
+    def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
+        """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
+        outcome = out_of_fold_outcome(self.scored(logits, examples), self.threshold, self.may_refuse)  # [rows, 2]
+        return ScoredPredictions("f1", outcome[:, 1:], mean, outcome[:, 0] == 1.0)
+
 
 def as_questions(rows: Sequence[Any]) -> list[Question]:
     """Converts rows with question (text) and context (text_pair). Raises InputError if a context is missing."""
@@ -512,12 +516,3 @@ def _window_losses(logits: Tensor, windows: Windows) -> Tensor:
         raise InputError("Unlabeled questions cannot be scored: pass questions with known answers.")
     parts = zip(logits.split(windows.lengths.tolist()), windows.targets, strict=True)
     return torch.stack([F.cross_entropy(part.T, target) for part, target in parts])
-
-
-# -- The main metric by row, to compare two models -------------------------------------------------------------------
-
-
-def rate(task: QuestionAnswering, logits: Tensor, examples: Examples) -> ScoredPredictions:
-    """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
-    outcome = out_of_fold_outcome(task.scored(logits, examples), task.threshold, task.may_refuse)  # [rows, 2]
-    return ScoredPredictions("f1", outcome[:, 1:], mean, outcome[:, 0] == 1.0)

@@ -13,9 +13,9 @@ from torch import Tensor
 from ...core import registry
 from ...core.randomness import generator
 from ...data.batch import Batch
+from ...inference.probing import TEST_SHARE, fit_and_score
 from ...models.model import Model
-from ...report import Command
-from ...report.content import Level
+from ...report import Command, Level
 from ...tasks.classification import Classification
 from ...tasks.contents import readers_of
 from ...tasks.examples import map_batches
@@ -29,7 +29,6 @@ from ..against_baseline import Compared
 
 
 MAX_ROWS = 2000
-TEST_SHARE = 0.25
 
 
 def is_labeled(source: str) -> bool:
@@ -44,10 +43,6 @@ def linear_probe(
 
     It uses at most 2,000 rows of `source`, sampled with `seed`; a quarter of them are test rows.
     """
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
     rows = read_table(source).rows
     order = generator(seed, "probe").permutation(len(rows))[:MAX_ROWS].tolist()
     chosen = [rows[index] for index in order]
@@ -67,9 +62,8 @@ def linear_probe(
             return sums / torch.bincount(owner, minlength=len(batch)).unsqueeze(1)  # [sequences, hidden]
 
         features = map_batches(examples, mean_vectors, device=device).numpy()
-        probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=200, C=0.1))
-        probe.fit(features[:cut], labels[:cut])
-        return {"probe_accuracy": float(probe.score(features[cut:], labels[cut:]))}
+        accuracy, _ = fit_and_score(features[:cut], labels[:cut].tolist(), features[cut:], labels[cut:].tolist())
+        return {"probe_accuracy": accuracy}
 
     return score
 
@@ -123,7 +117,7 @@ class RunHealth:
 
 
 def baseline_of(scores: dict[str, float]) -> Baseline:
-    """The baselines among the scores of an objective (`objectives.scores.mean_scores`, by part)."""
+    """The baselines among the scores of an objective (`objectives.outcome.mean_scores`, by part)."""
     part = words_part(scores)
     pairs = next((scores[f"{name}_baseline"] for name in ("nsp", "sop") if f"{name}_baseline" in scores), 0.5)
     return Baseline(scores[f"{part}_baseline"], scores[f"{part}_baseline_loss"], pairs)
