@@ -8,6 +8,7 @@ import numpy as np
 
 from ...core.errors import InputError
 from ...core.randomness import generator
+from ...data.shards import TextsInMemory
 from ...objectives.segments import Example, plan_pairs, sentence_bounds
 from ...report import Bar, Bars, Chart, Curves, Grid, Kind, Series, Table, Token, Tokens
 from ...text.tokenizers.tokenizer import Tokenizer
