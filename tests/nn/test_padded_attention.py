@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from maskwright.nn import attention
 from maskwright.nn import attention as padded_attention
-from maskwright.nn.attention import Group, Run, attend, plan
+from maskwright.nn.attention import Group, attend, plan
 
 from .packs import runs_of
 
@@ -41,17 +41,6 @@ def test_joined_runs_give_the_numbers_and_gradients_of_single_ones(causal, lengt
     monkey = pytest.MonkeyPatch()
     joined, apart = (attended(monkey, lengths, way, causal) for way in (True, False))
     torch.testing.assert_close(joined, apart, rtol=0, atol=1e-12)
-
-
-def test_runs_of_a_batch_of_short_texts_are_joined():
-    (group,) = plan(tuple(runs_of([3, 5, 5, 8])), HEADS, attention.CACHED_SCORES)
-    assert isinstance(group, Group) and (group.count, group.length, group.tokens) == (4, 8, 21)
-    assert group.is_padding.sum() == 4 * 8 - 21
-
-
-def test_lengths_far_apart_are_not_joined():
-    parts = plan(tuple(runs_of([4] * 20 + [400])), HEADS, attention.CACHED_SCORES)
-    assert parts == (Run(0, 20, 4), Run(80, 1, 400))
 
 
 @given(lengths=LENGTHS, cost=st.integers(0, 500), most=st.integers(50, 5000))

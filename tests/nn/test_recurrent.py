@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,11 +10,9 @@ from hypothesis import strategies as st
 from maskwright.nn.recurrent import (
     CELL_NAMES,
     CELLS,
-    CellWeights,
     PackedRecurrence,
     RecurrentLayer,
     RecurrentStack,
-    gru_step,
     unroll,
 )
 from nn.packs import draw
@@ -59,14 +55,6 @@ def test_the_unrolled_formula_reads_a_pack_as_the_kernel_does(cell: str, lengths
             expected, _ = unroll(cell, layer.weights(direction), own.unsqueeze(1), blank)
             expected = expected.flip(0) if direction else expected
             torch.testing.assert_close(outputs[:, 5 * direction : 5 * direction + 5], expected[:, 0])
-
-
-def test_a_gru_by_hand():
-    weights = CellWeights(*(torch.tensor(values) for values in ([[1.0], [0.0], [2.0]], [[0.0], [0.0], [1.0]])),
-                          torch.tensor([0.0, 0.0, 0.0]), torch.tensor([0.0, 0.0, 0.5]))  # fmt: skip
-    (h,) = gru_step(weights, torch.tensor([[1.0]]), (torch.tensor([[0.4]]),))
-    r, z = 1 / (1 + math.exp(-1.0)), 0.5
-    assert h.item() == pytest.approx((1 - z) * math.tanh(2.0 + r * (0.4 + 0.5)) + z * 0.4, abs=1e-6)
 
 
 # -- packs -------------------------------------------------------------------------------------------------------------
@@ -152,23 +140,9 @@ def test_stacked_layers_equal_torch_on_one_padded_sequence(cell: str):
     torch.testing.assert_close(network(vectors, [6]).layers[-1], expected.squeeze(1))
 
 
-def test_dropout_falls_between_layers_in_training_only():
-    network, vectors = filled(num_layers=2, dropout_rate=0.5).train(), draw(6, 4)
-    one, other = network(vectors, [6]), network(vectors, [6])
-    assert torch.equal(one.layers[0], other.layers[0])
-    assert not torch.equal(one.layers[1], other.layers[1])
-    network.eval()
-    assert torch.equal(network(vectors, [6]).layers[1], network(vectors, [6]).layers[1])
-
-
 def test_a_residual_layer_adds_to_what_it_reads():
     plain, residual = filled(num_layers=2), filled(num_layers=2, residual=True)
     vectors = draw(6, 4)
     one, other = plain(vectors, [6]), residual(vectors, [6])
     assert torch.equal(one.layers[0], other.layers[0])  # from 4 to 10 numbers: nothing to add to
     torch.testing.assert_close(other.layers[1], one.layers[1] + one.layers[0])
-
-
-def test_a_new_cell_remembers():
-    assert filled().layers[0].kernel.bias_ih_l0.tolist() == [0.0] * 5 + [1.0] * 5 + [0.0] * 10
-    assert filled("gru").layers[0].kernel.bias_ih_l0.tolist() == [0.0] * 15

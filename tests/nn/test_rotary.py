@@ -45,14 +45,6 @@ def test_shifting_all_positions_changes_nothing(lengths, shift):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
 
 
-def test_half_precision_keeps_its_dtype_and_turns_in_float32():
-    qkv = draw(4, 3 * 8)
-    places = torch.arange(4) + 4000
-    half = turned(qkv.bfloat16(), 2, places)
-    assert half.dtype == torch.bfloat16
-    torch.testing.assert_close(half.double(), turned(qkv, 2, places), rtol=0.02, atol=0.03)
-
-
 def test_an_odd_head_and_a_base_of_zero_are_refused():
     with pytest.raises(ConfigError, match="even"):
         rotary_angles(torch.arange(3), 5)

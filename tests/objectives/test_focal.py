@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.objectives.losses import focal_binary, focal_cross_entropy
-from maskwright.tasks.classification import Classification
 
 LOGITS = torch.randn(6, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64) * 3
 CLASSES = torch.tensor([0, 1, 2, 2, 1, 0])
@@ -62,17 +61,3 @@ def test_a_row_that_is_sure_has_a_finite_loss_and_slope(gamma: float, logit: flo
         total = loss(value).sum()
         total.backward()
         assert bool(torch.isfinite(total)) and bool(torch.isfinite(value.grad).all())
-
-
-def test_a_classifier_uses_it_with_its_class_weights():
-    task = Classification(["a", "b", "c"], class_weights=[1.0, 2.0, 3.0], focal=2.0)
-    weights = torch.tensor([1.0, 2.0, 3.0])
-    logits = LOGITS.float()
-    expected = (focal_cross_entropy(logits, CLASSES, 2.0) * weights[CLASSES]).mean()
-    assert torch.allclose(task.loss_of(logits, CLASSES), expected)
-    several = Classification(["a", "b", "c"], True, [1.0, 2.0, 3.0], focal=2.0)
-    assert torch.allclose(
-        several.loss_of(logits, SEVERAL.float()), focal_binary(logits, SEVERAL.float(), 2.0, weights).mean()
-    )
-    plain, none = Classification(["a", "b", "c"]), Classification(["a", "b", "c"], focal=0.0)
-    assert torch.allclose(plain.loss_of(logits, CLASSES), none.loss_of(logits, CLASSES))
