@@ -80,6 +80,7 @@ def test_vectors_of_its_own_stand_beside_what_the_encoder_gives():
         ModelConfig(**SMALL, mix_layers=True, top_embedding_size=6)
 
 
+@pytest.mark.slow
 def test_features_of_a_pair_of_language_models_make_a_tagger(tmp_path: Path):
     language = pretrain(recurrent(tmp_path, preset="elmo-small", objective="bilm", max_length=32, steps=20))
     train, dev = sentences(tmp_path / "train.conll", 60, 1), sentences(tmp_path / "dev.conll", 20, 2)
