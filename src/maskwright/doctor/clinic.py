@@ -277,7 +277,7 @@ def next_steps(diagnosis: Diagnosis) -> list[Command]:
         dev = None if diagnosis.dev is None else diagnosis.dev.file
         about = "write a copy without duplicates, leaks and conflicts"
         fixed = f"{train.stem}.fixed{train.suffix}"
-        steps.append(Command.suggest(about, "doctor data", train=train, dev=dev, fix=fixed))
+        steps.append(Command.suggest(about, "doctor", path=train, dev=dev, fix=fixed))
     skips = bool(diagnosis.train.faults.lines)
     about = "train on it" + (", skipping invalid rows" if skips else "")
     values = {"model": "MODEL", "train": train, "skip_bad_rows": skips, "output": "runs/a"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..groups import make_group
+from ..settings import make_group
 from .ablations import ablations
 from .benchmark import benchmark
 from .ladder import ladder

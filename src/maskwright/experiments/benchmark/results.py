@@ -452,7 +452,9 @@ def _next(results: Results) -> NextSteps:
     for part in results.parts:
         dev = f"{part.facts['folder']}/dev.jsonl"
         if len(part.models) > 1:
-            commands.append(Command.suggest(f"{part.name}: ensemble", "ensemble", models=part.models, file=dev))
+            first, *others = part.models
+            about, others = f"{part.name}: ensemble", tuple(others)
+            commands.append(Command.suggest(about, "evaluate", model=first, file=dev, ensemble=others))
         else:
             about = f"{part.name}: its errors"
             commands.append(Command.suggest(about, "evaluate", model=part.models[0], file=dev, errors=10))

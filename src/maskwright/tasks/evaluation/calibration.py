@@ -77,7 +77,7 @@ class Temperature:
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and np.isfinite(value) and value > 0
         if not is_number or not isinstance(seen, list) or not all(isinstance(key, str) for key in seen):
             raise ModelFolderError(
-                "maskwright.json contains an invalid temperature: fit it again with maskwright calibrate."
+                "maskwright.json contains an invalid temperature: fit it again with maskwright evaluate --calibrate."
             )
         return cls(float(value), frozenset(seen))  # type: ignore[arg-type]  # is_number
 

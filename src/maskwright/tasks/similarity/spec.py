@@ -33,7 +33,7 @@ SPEC = TaskSpec(
         ModelKind(
             None,
             "a sentence encoder",
-            "similarity, search, cluster, embed, evaluate, predict or finetune",
+            "search, embed, evaluate, predict or finetune",
             frozenset({"predict", "embed", "compare"}),
             "sentence",
         ),
