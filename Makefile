@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help findings demo demo-from-scratch model pictures test test-all check bench reference docs reliability results locks sbom audit clean
+.PHONY: help findings demo demo-from-scratch model pictures test test-all pinned check bench reference docs reliability results locks sbom audit clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -27,6 +27,9 @@ pictures: $(VENV)/.test ## the pictures of README: pages of the studio with the 
 
 test: $(VENV)/.test ## the test suite without the slow ones (under 10 minutes on 2 cores)
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(ARGS)
+
+pinned: $(VENV)/.test ## answers of every network and task, files of runs, and refusals, as they were written down
+	$(BIN)/python -m pytest -n auto tests/pinned $(ARGS)
 
 test-all: $(VENV)/.clients ## the whole test suite
 	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)

@@ -17,18 +17,21 @@ from collections import Counter
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE / "loads"), str(HERE.parent / "recipes"), str(HERE.parent / "src")]
 
 from load import Request, open_loop, percentile, post  # noqa: E402
-from memory_growth import memory_growth  # noqa: E402
 from servers import Server, running  # noqa: E402
 
 from maskwright.core.storage import write_json  # noqa: E402
 from maskwright.speed.bench import built_in_texts  # noqa: E402
 
 SLICE_SECONDS = 60.0
+WARM_UP = 0.1  # share of the time that is ignored: weights are packed and buffers grow
 MODELS = ("english", "english-spam", "english-entailment", "english-pos", "english-names", "english-intents")
 
 
@@ -107,6 +110,27 @@ def server_count(port: int) -> float:
     lines = connection.getresponse().read().decode().splitlines()
     counted = [line for line in lines if line.startswith("maskwright_requests_total{")]
     return sum(float(line.rsplit(" ", 1)[1]) for line in counted if "/ready" not in line and "/metrics" not in line)
+
+
+def memory_growth(samples: list[tuple[float, float]]) -> dict[str, Any]:
+    """Fit a line to the samples after the warm-up.
+
+    Args:
+        samples: Seconds since the start and resident MB.
+
+    Returns:
+        minutes; first_mb, last_mb and most_mb after the warm-up; growth_mb_an_hour, the slope; and the samples.
+    """
+    end = samples[-1][0]
+    seconds, memory = np.array([one for one in samples if one[0] >= WARM_UP * end]).T
+    return {
+        "minutes": float(seconds[-1] / 60),
+        "first_mb": float(memory[0]),
+        "last_mb": float(memory[-1]),
+        "most_mb": float(memory.max()),
+        "growth_mb_an_hour": float(np.polyfit(seconds / 3600, memory, 1)[0]),
+        "samples": samples,
+    }
 
 
 if __name__ == "__main__":

@@ -21,4 +21,4 @@ head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 # SIGTERM, two minutes before the end, saves a checkpoint; the requeued job resumes from it.
 srun torchrun --nnodes "$SLURM_NNODES" --nproc-per-node 8 --rdzv-backend c10d --rdzv-endpoint "$head:29500" \
   --rdzv-id "$SLURM_JOB_ID" -m maskwright pretrain --preset bert-base --steps 100000 --batch-tokens 1048576 \
-  --accumulation 64 --checkpoint-every 1000 -o "$run" "$corpus"
+  --accumulation 64 --set checkpoint_every=1000 -o "$run" "$corpus"

@@ -35,6 +35,7 @@ from maskwright.core.config import (  # noqa: E402
     flag_of,
     kind_of,
     settings_of,
+    typed_name,
 )
 from maskwright.core.storage import write_text  # noqa: E402
 from maskwright.experiments.benchmark.config import BenchmarkConfig  # noqa: E402
@@ -330,7 +331,8 @@ def config_page(cls: Any, title: str) -> str:
     for one in dataclasses.fields(cls):
         setting = one.metadata["setting"]
         default = default_text(setting, default_of(one)) or "required"
-        flag = one.name.upper() if setting.is_argument else flag_of(one.name, setting)
+        is_rare = setting.is_argument or setting.recipe_only
+        flag = typed_name(one.name, setting) if is_rare else flag_of(one.name, setting)
         about = setting.help
         if typing.get_origin(kind_of(hints[one.name])) is typing.Literal:
             about = f"{about} One of: {', '.join(typing.get_args(kind_of(hints[one.name])))}."

@@ -54,6 +54,7 @@ from maskwright.experiments.ladder.config import LadderConfig
 from maskwright.experiments.layers.config import LayerLabConfig
 from maskwright.experiments.rare.config import RareLabConfig
 from maskwright.export.config import ExportConfig
+from maskwright.models.config import ModelConfig
 from maskwright.serve.settings import ServeSettings
 from maskwright.speed.plan_config import PlanConfig
 from maskwright.tasks.spec import spec_of
@@ -297,7 +298,7 @@ def shown_help(command, capsys, *words):
 def test_help_shows_a_default_for_every_option_and_whole_names(command, capsys):
     for words, one in every_command(command):
         text = shown_help(command, capsys, *words)
-        options = [param for param in one.params if param.param_type_name == "option"]
+        options = [one for one in one.params if one.param_type_name == "option" and not one.hidden]
         valued = [param for param in options if not param.is_flag]
         told = text.count("[default: ") + text.count("[required]")
         assert told >= len(valued), (words, told, [param.name for param in valued])
@@ -310,15 +311,17 @@ def test_the_help_of_a_task_has_only_its_options_and_examples(task, command, cap
     text = shown_help(command, capsys, "finetune", task)
     for name, setting in settings_of(FinetuneConfig).items():
         flag = setting.flag or "--" + name.replace("_", "-")
-        if not setting.is_argument:
+        if setting.recipe_only:
+            assert bool(re.search(rf"Also takes [^.]*\b{name}\b", text)) == setting.is_for(task), (task, name)
+        elif not setting.is_argument:
             assert bool(re.search(rf"{flag} (-|<|[A-Z\[])", text)) == setting.is_for(task), (task, flag)
     assert {name for name in registry.names("task") if f"maskwright finetune {name} " in text} <= {task}
     assert shown_help(command, capsys, "finetune", "--epochs", "2", task) == text, "options may precede the task"
 
 
 def test_help_shows_the_default_of_the_task(command, capsys):
-    assert "(--min-steps). [default: 20]" in shown_help(command, capsys, "finetune", "translation")
-    assert "(--min-steps). [default: 3]" in shown_help(command, capsys, "finetune", "tagging")
+    assert "(min_steps). [default: 20]" in shown_help(command, capsys, "finetune", "translation")
+    assert "(min_steps). [default: 3]" in shown_help(command, capsys, "finetune", "tagging")
     assert "[default: 3; 30 for anomaly; 20 for translation]" in shown_help(command, capsys, "finetune")
 
 
@@ -335,3 +338,24 @@ def test_an_earlier_name_of_an_option_is_read_and_not_shown(command, capsys):
     capsys.readouterr()
     command.main(["plan", "--utilisation", "0.5", "--print-config", "--json"], standalone_mode=False)
     assert json.loads(capsys.readouterr().out)["utilization"] == 0.5
+
+
+def test_a_rare_setting_is_set_by_name_or_by_its_deprecated_option(command, capsys):
+    start = ["pretrain", "corpus.txt", "-o", "run", "--print-config", "--json"]
+    by_name, by_option = ["--set", "keep=5", "--set", "positions=rotary"], ["--keep", "5", "--set", "positions=rotary"]
+    found = []
+    for words in (by_name, by_option):
+        command.main([*start, *words], standalone_mode=False)
+        shown = capsys.readouterr()
+        found.append(json.loads(shown.out))
+        assert ("--set keep=VALUE" in shown.err) == ("--keep" in words)
+    assert found[0] == found[1]
+    assert (found[0]["keep"], found[0]["model"]) == (5, {"positions": "rotary"})
+    assert "--keep " not in shown_help(command, capsys, "pretrain")
+    with pytest.raises(ConfigError, match="--set keep is 0"):
+        command.main([*start, "--set", "keep=0"], standalone_mode=False)
+
+
+def test_no_rare_setting_has_the_name_of_a_part_of_the_network():
+    rare = {name for cls, _ in STARTS for name, one in settings_of(cls).items() if one.recipe_only}
+    assert rare and not rare & {one.name for one in dataclasses.fields(ModelConfig)}

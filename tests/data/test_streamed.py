@@ -162,7 +162,7 @@ def test_what_is_not_a_corpus_or_does_not_fit_is_one_sentence(folder: Path):
         opened(folder.parent)
     with pytest.raises(InputError, match="prepared with another tokenizer"):
         StreamedShards.open_remote(folder.as_uri(), ToyTokenizer(name="other"), 1.0)
-    with pytest.raises(InputError, match=r"needs a cache of .* GB, and --shard-cache is 1e-07"):
+    with pytest.raises(InputError, match=r"needs a cache of .* GB, and shard_cache is 1e-07"):
         opened(folder, 1e-7)
 
 

@@ -1,4 +1,4 @@
-"""The recipe of the task heads at a size of seconds, and the picture of a training log."""
+"""The recipe of the task heads at a size of seconds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 
 from conventions.sources import REPOSITORY
 from maskwright.core import storage
-from maskwright.core.errors import InputError
 from maskwright.hub.folders import load_model, read_facts
 
 
@@ -20,15 +19,6 @@ def heads(monkeypatch: pytest.MonkeyPatch):
     import english_heads
 
     return english_heads
-
-
-@pytest.fixture
-def log(monkeypatch: pytest.MonkeyPatch):
-    """The recipe of the picture as a module."""
-    monkeypatch.syspath_prepend(str(REPOSITORY / "recipes"))
-    import training_log
-
-    return training_log
 
 
 def test_a_head_is_an_adapter_with_data_license_and_scores(heads, tmp_path, monkeypatch, capsys):
@@ -89,19 +79,3 @@ def test_an_unknown_head_is_an_error(heads, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["english_heads.py", "taste", "-o", str(tmp_path)])
     with pytest.raises(SystemExit, match="2"):
         heads.main()
-
-
-def test_a_training_log_is_a_table_and_a_picture(log, tmp_path):
-    for name, first in (("a", 0.5), ("b", 0.3)):
-        lines = [
-            json.dumps({"step": step, "tokens": 1000, "embedding_loss": first, "mlm_loss": 5.0, "mlm_accuracy": 0.25})
-            for step in range(20, 420, 20)
-        ]
-        storage.write_text(tmp_path / name / "metrics.jsonl", "\n".join(lines) + "\n")
-    points = log.points_of([tmp_path / "a", tmp_path / "b"], window=200)
-    assert [(one.run, one.step) for one in points] == [(1, 200), (1, 400), (2, 200), (2, 400)]
-    assert points[-1].cosine == pytest.approx(0.7) and points[-1].tokens == pytest.approx(0.04)
-    assert log.table(points).count("\n") == 5
-    assert log.picture(points).count("<polyline") == 6
-    with pytest.raises(InputError, match="no log"):
-        log.points_of([tmp_path / "nothing"], window=200)

@@ -56,9 +56,10 @@ def test_epochs_that_are_set_are_kept():
 def test_the_command_in_reports_has_the_same_defaults(options, more):
     config = FinetuneConfig(**PATHS, **options, **more)
     words = command_words(FinetuneConfig, vars(config))
-    given = {flag: words[words.index(flag) + 1] for flag in ("--epochs", "--min-steps", "--lr") if flag in words}
-    again = {"--epochs": "epochs", "--min-steps": "min_steps", "--lr": "lr"}
-    parsed = {again[flag]: float(value) if flag == "--lr" else int(value) for flag, value in given.items()}
+    parsed = {flag[2:]: float(words[words.index(flag) + 1]) for flag in ("--lr", "--epochs") if flag in words}
+    parsed |= {"epochs": int(parsed["epochs"])} if "epochs" in parsed else {}
+    for word in words:
+        parsed |= {"min_steps": int(word[10:])} if word.startswith("min_steps=") else {}
     assert FinetuneConfig(**PATHS, **more, **parsed) == config
 
 

@@ -25,6 +25,7 @@ from .settings import (
     next_command,
     takes_settings,
     tell_default,
+    with_rare,
 )
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class FinetuneCommand(SettingsCommand):
         settings, own.params = settings_of(FinetuneConfig), []
         defaults = {one.name: default_of(one) for one in fields(FinetuneConfig)}
         hints = get_type_hints(FinetuneConfig)
+        rare = [name for name, one in settings.items() if one.recipe_only and one.is_for(self.task)]
+        settings["network"] = with_rare(settings["network"], rare)
         for param in self.params:
             setting = settings.get(param.name)
             if setting is None:

@@ -17,8 +17,10 @@ from typer.core import TyperCommand, TyperGroup
 
 from ..core import config as configuration
 from ..core.config import (
+    NETWORK,
     PANELS,
     RUN,
+    SET,
     Setting,
     command_line,
     default_of,
@@ -31,7 +33,7 @@ from ..core.config import (
     typed_name,
 )
 from ..core.errors import ConfigError
-from ..core.progress import note
+from ..core.progress import note, warn
 from ..core.registry import nearest
 from ..core.util import THREADS
 from ..hub.download import HUB, is_hub_name
@@ -55,6 +57,10 @@ DryRunFlag = Annotated[
     bool, typer.Option("--dry-run", help="Print the plan and stop; nothing is written.", rich_help_panel=RUN)
 ]
 
+RARE = Setting(  # of a command that sets no part of a network
+    "A setting that has no option of its own. Repeatable.", flag=SET, metavar="NAME=VALUE", panel=NETWORK
+)
+
 Given = Mapping[str, Any]
 REQUIRED = r"\[required]"  # of a setting that the command line or the recipe file must give
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
@@ -70,7 +76,8 @@ def takes_settings(
     """A decorator that makes `function(settings, **options)` a command with an option for each setting of `classes`.
 
     The function prints, or yields results: a value for --json, and the parts that are printed without it (see
-    `common.print_parts`). Its own options are added, and those that all commands share.
+    `common.print_parts`). Its own options are added, and those that all commands share. Settings that are `recipe_only`
+    are set by --set; their own options are hidden.
 
     Args:
         several: Settings whose option takes several values, for `read`.
@@ -85,6 +92,11 @@ def takes_settings(
             kind = list[Path] if one.name in several else kind_of(hints[one.name])
             table.setdefault(one.name, (one.metadata["setting"], kind, default_of(one)))
     load = read or functools.partial(load_recipe, classes[0])
+    rare = {name: one[0] for name, one in table.items() if one[0].recipe_only}
+    set_by = next((name for name, one in table.items() if one[0].flag == SET), "set")
+    if rare:
+        setting, *rest = table.get(set_by, (RARE, dict[str, Any], {}))
+        table[set_by] = (with_rare(setting, rare), *rest)
 
     def decorate(function: Callable[..., Any]) -> Callable[..., None]:
         own = typing.get_type_hints(function, include_extras=True)
@@ -94,6 +106,11 @@ def takes_settings(
         def command(**values: Any) -> None:
             read_values = {name: _read(name, one[0], one[1], values.pop(name)) for name, one in table.items()}
             given = {name: value for name, value in read_values.items() if value is not None}
+            for name in rare.keys() & given.keys():
+                warn(f"'{flag_of(name, rare[name])}' is deprecated. Use '{SET} {name}=VALUE', or {name} in a recipe.")
+            assigned = given.pop(set_by, {}) if rare else {}
+            given |= {name: assigned.pop(name) for name in rare.keys() & assigned.keys()}
+            given |= {set_by: assigned} if assigned else {}
             shared = {name: values.pop(name, None) for name in ("config", "print_config", "threads", "quiet", "debug")}
             json = values["json"] if wants_json else values.pop("json")
             settings = load(shared["config"], given)
@@ -287,7 +304,9 @@ def load_recipe(cls: type, path: Path | None, given: Given) -> Any:
             return f"'{name}'"
         if name in in_file and name not in given:
             return f"'{name}' in {path}"
-        return name.upper() if settings[name].is_argument else flag_of(name, settings[name])
+        if settings[name].is_argument or settings[name].recipe_only:
+            return typed_name(name, settings[name])
+        return flag_of(name, settings[name])
 
     try:
         return configuration.load(cls, path, given)
@@ -378,6 +397,11 @@ def help_of(setting: Setting, kind: Any, default: Any, task: str | None = None) 
     return with_default(text, default_text(setting, default, task))
 
 
+def with_rare(setting: Setting, rare: Iterable[str]) -> Setting:
+    """Returns the setting of --set, whose help also names the settings that have no option of their own."""
+    return dataclasses.replace(setting, help=f"{setting.help} Also takes {', '.join(sorted(rare))}.")
+
+
 def _first_words(help: str) -> str:
     """What a setting is, without the details: "run folder"."""
     words = re.split(r"[;.:,] |[;.:,]$", help)[0]
@@ -418,7 +442,8 @@ def _annotation(name: str, setting: Setting, kind: Any, default: Any, is_require
     names = [flag_of(name, setting), *filter(None, (setting.short, *setting.old_flag.split()))]
     if kind is bool and not names[0].startswith("--no-"):
         names[0] += "/--no-" + names[0].removeprefix("--")
-    return Annotated[taken, typer.Option(*names, **details, rich_help_panel=setting.panel or None)]
+    panel = setting.panel or None
+    return Annotated[taken, typer.Option(*names, **details, rich_help_panel=panel, hidden=setting.recipe_only)]
 
 
 def _taken(setting: Setting, kind: Any) -> Any:

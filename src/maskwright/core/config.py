@@ -268,6 +268,7 @@ ACCESS = "Access"
 LIMITS = "Limits"
 HARDWARE = "Hardware"
 OUTPUT = "Messages"
+SET = "--set"  # the option that sets what has no option of its own
 PANELS = (
     COMMON,
     TASK,
@@ -307,6 +308,8 @@ class Setting:
         envvar: Environment variable that gives the value where the command line does not.
         reads: What the value names: "rows" (a labeled file or folder), "text" (files, folders or patterns of a corpus),
             "model" (also a tokenizer); empty for what is not read. See `train.inputs`.
+        recipe_only: Whether it is too rare for an option of its own: `--set name=value` or a TOML recipe sets it. Its
+            option still works, with a warning that names the new form.
     """
 
     help: str
@@ -325,6 +328,7 @@ class Setting:
     maximum: float | None = None
     envvar: str = ""
     reads: str = ""
+    recipe_only: bool = False
 
     def is_for(self, task: str | None) -> bool:
         """Whether a task has this setting; None stands for any task."""
@@ -370,6 +374,8 @@ def typed_name(name: str, setting: Setting) -> str:
     """Returns the name of a setting as typed on the command line, for messages: -o/--output, or CORPUS."""
     if setting.is_argument:
         return name.upper()
+    if setting.recipe_only:
+        return f"{SET} {name}"
     return "/".join(filter(None, (setting.short, flag_of(name, setting))))
 
 
@@ -458,7 +464,11 @@ def command_words(cls: type[Any], recipe: Mapping[str, Any]) -> list[str]:
             last += map(str, value)
         elif setting.is_argument and value is not None:
             (last or first).append(str(value))
-        elif value is not None and value != usual and (one.name in recipe or one.name not in dependent):
+        elif value is None or value == usual or (one.name in dependent and one.name not in recipe):
+            continue
+        elif setting.recipe_only and not isinstance(value, (dict, tuple)):
+            words += [SET, f"{one.name}={_toml(value)}"]
+        else:
             words += _words(one.name, setting, value, kind_of(hints[one.name]))
     command = ["maskwright", *cls.COMMAND.split()]
     if any(word.startswith("-") and word != "-" for word in (*first, *last)):
@@ -514,6 +524,7 @@ def _toml(value: Any) -> str:
     """Formats a value as TOML; plain words stay unquoted because they parse as themselves."""
     import tomli_w
 
+    value = str(value) if isinstance(value, Path) else value
     is_word = isinstance(value, str) and value.isidentifier() and value not in ("true", "false", "inf", "nan")
     if is_word:
         return str(value)

@@ -162,21 +162,20 @@ def new_folder(path: Path | str, *, replace: bool = False) -> Iterator[Path]:
     recover_folder(path)
     refuse_existing(path, replace=replace)
     retired = next(name for name in locking.temporaries(path, "old") if not name.exists())
-    with _disk_errors(path):
-        with _temporary_folder(path) as temporary, locking.held(path):
-            try:
-                yield temporary
-                seal_folder(temporary)
-                if path.exists():
-                    fs.rename(path, retired)
-                fs.rename(temporary, path)
-                fs.sync_folder(path.parent)
-            except BaseException:
-                shutil.rmtree(temporary, ignore_errors=True)
-                if retired.exists() and not path.exists():
-                    retired.replace(path)
-                raise
-            shutil.rmtree(retired, ignore_errors=True)
+    with _disk_errors(path), _temporary_folder(path) as temporary, locking.held(path):
+        try:
+            yield temporary
+            seal_folder(temporary)
+            if path.exists():
+                fs.rename(path, retired)
+            fs.rename(temporary, path)
+            fs.sync_folder(path.parent)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            if retired.exists() and not path.exists():
+                retired.replace(path)
+            raise
+        shutil.rmtree(retired, ignore_errors=True)
 
 
 @contextmanager

@@ -179,7 +179,7 @@ class StreamedShards(TokenShards):
         least = shards.least_bytes() / 1e9
         if gigabytes < least:
             raise InputError(
-                f"{uri} needs a cache of {least:.2g} GB, and --shard-cache is {gigabytes:g}: training reads windows of "
+                f"{uri} needs a cache of {least:.2g} GB, and shard_cache is {gigabytes:g}: training reads windows of "
                 "shards, of which two must fit."
             )
         return shards

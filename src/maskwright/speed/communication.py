@@ -26,7 +26,7 @@ GPUS_OF_MACHINE = 8
 FORWARD, BACKWARD = 1 / 3, 2 / 3  # of the time of a step's passes
 BUCKET_BYTES = 25 << 20  # of train.distributed.reduction
 GRADIENT_BYTES = 4
-AGREEMENT_SECONDS = 1e-4  # of a small message: measured over loopback with gloo, benchmarks/scaling.py
+AGREEMENT_SECONDS = 1e-4  # of a small message: measured over loopback with gloo
 
 
 @dataclass(frozen=True)

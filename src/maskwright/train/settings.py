@@ -38,7 +38,9 @@ ANNOTATOR = Setting(
     default_help="all; where they disagree, an error",
 )
 OVERLAP = Setting(
-    "Which of overlapping spans is kept, in a file of an annotation tool.", panel=DATA, default_help="longest"
+    "Which of overlapping spans is kept, in a file of an annotation tool.",
+    panel=DATA,
+    default_help="longest",
 )
 SKIP_BAD_ROWS = Setting("Skip invalid rows; they are counted and reported.", panel=DATA)
 KEEP_DUPLICATES = Setting("Keep duplicate documents.", panel=DATA)
@@ -58,11 +60,14 @@ ACCUMULATION = Setting(
     default_help="1, or the number of processes under torchrun",
 )
 WARMUP = Setting("Warmup: a fraction of the steps below 1, else a number of steps.", panel=OPTIMIZATION)
-SCHEDULE = Setting("Learning-rate schedule.", panel=OPTIMIZATION)
-WEIGHT_DECAY = Setting("AdamW weight decay of matrices; biases and norms have none.", panel=OPTIMIZATION)
-CLIP_NORM = Setting("Maximum gradient norm.", panel=OPTIMIZATION)
+SCHEDULE = Setting("Learning-rate schedule.", panel=OPTIMIZATION, recipe_only=True)
+WEIGHT_DECAY = Setting(
+    "AdamW weight decay of matrices; biases and norms have none.", panel=OPTIMIZATION, recipe_only=True
+)
+CLIP_NORM = Setting("Maximum gradient norm.", panel=OPTIMIZATION, recipe_only=True)
 ACTIVATION_CHECKPOINTING = Setting(
-    "Activation checkpointing: less memory, about a third more computation.", panel=OPTIMIZATION
+    "Activation checkpointing: less memory, about a third more computation.",
+    panel=OPTIMIZATION,
 )
 
 SHARD = Setting(
@@ -70,7 +75,10 @@ SHARD = Setting(
     panel=OPTIMIZATION,
 )
 REDUCE_PRECISION = Setting(
-    "Precision in which the gradients of several processes are added up.", panel=OPTIMIZATION, default_help="fp32"
+    "Precision in which the gradients of several processes are added up.",
+    panel=OPTIMIZATION,
+    default_help="fp32",
+    recipe_only=True,
 )
 
 ADAPTER_LR = 2e-3  # Hu et al. 2021 (table 9) use 5e-4 for larger models and many more steps
@@ -79,26 +87,32 @@ ADAPTER = Setting(
     default_help="none: train all weights",
     panel=NETWORK,
 )
-RANK = Setting("Rank of the adapter's matrices.", default_help="8", panel=NETWORK)
-ALPHA = Setting("Scale of the adapter: its updates are multiplied by alpha / rank.", default_help="16", panel=NETWORK)
+RANK = Setting("Rank of the adapter's matrices.", default_help="8", panel=NETWORK, recipe_only=True)
+ALPHA = Setting(
+    "Scale of the adapter: its updates are multiplied by alpha / rank.",
+    default_help="16",
+    panel=NETWORK,
+    recipe_only=True,
+)
 TARGETS = Setting(
     f"Linear layers that the adapter changes, of {', '.join(LORA_TARGETS)} and {ALL_LINEAR}.",
     metavar="NAME,…",
     default_help="query,value",
     panel=NETWORK,
+    recipe_only=True,
 )
-ADAPTER_DROPOUT = Setting("Dropout of the adapter's input.", default_help="0", panel=NETWORK)
+ADAPTER_DROPOUT = Setting("Dropout of the adapter's input.", default_help="0", panel=NETWORK, recipe_only=True)
 MERGE = Setting("Merge the adapter: model/ is a whole model.", panel=NETWORK)
 
-CHECKPOINT_EVERY = Setting("Steps between checkpoints.", unit="steps", panel=RUN)
-LOG_EVERY = Setting("Steps between log entries.", unit="steps", panel=RUN)
-KEEP = Setting("Number of checkpoints to keep.", panel=RUN)
+CHECKPOINT_EVERY = Setting("Steps between checkpoints.", unit="steps", panel=RUN, recipe_only=True)
+LOG_EVERY = Setting("Steps between log entries.", unit="steps", panel=RUN, recipe_only=True)
+KEEP = Setting("Number of checkpoints to keep.", panel=RUN, recipe_only=True)
 LOG = Setting(
     "Also write the log for tensorboard, wandb or mlflow. Repeatable.",
     metavar="NAME",
     panel=RUN,
 )
-TENSORBOARD = Setting("The same as --log tensorboard.", panel=RUN)
+TENSORBOARD = Setting("The same as --log tensorboard.", panel=RUN, recipe_only=True)
 
 SEED = Setting("Random seed; the same seed gives the same results.")
 

@@ -105,7 +105,7 @@ def _schedule(record: LessonRecorder, warmup: int, width: int, step: int) -> Non
     record.answer(
         f"Half of the peak: {rate(4 * warmup):.5f} after {4 * warmup:,} steps, {rate(warmup):.5f} at {warmup:,} and "
         f"{rate(step):.7f} at {step:,}. The learning rate decays with the square root of the step and never reaches 0, "
-        "so the number of steps need not be known. The option is --schedule inverse_sqrt."
+        "so the number of steps need not be known. The option is --set schedule=inverse_sqrt."
     )
 
 

@@ -387,5 +387,5 @@ def check_dealt(job: Any) -> None:
     if not hasattr(job, "numbered") or getattr(job, "carries_state", False):
         raise InputError(
             "This training carries its state from batch to batch, which only one process can do: run it without "
-            "torchrun, or add --reset-state."
+            "torchrun, or add --set reset_state=true."
         )

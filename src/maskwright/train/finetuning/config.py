@@ -76,12 +76,12 @@ class FinetuneConfig:
         reads="rows",
     )
     columns: dict[str, str] = option({}, settings.COLUMNS)
-    annotator: str | None = option(None, settings.ANNOTATOR)
-    overlap: settings.Overlap | None = option(None, settings.OVERLAP)
+    annotator: str | None = option(None, settings.ANNOTATOR, recipe_only=True)
+    overlap: settings.Overlap | None = option(None, settings.OVERLAP, recipe_only=True)
     epochs: int = option(
         None,
         settings.EPOCHS,
-        help="Number of epochs; without it, small data sets get more (--min-steps).",
+        help="Number of epochs; without it, small data sets get more (min_steps).",
         by_task={"": DEFAULT_EPOCHS},
     )
     min_steps: int = option(
@@ -90,6 +90,7 @@ class FinetuneConfig:
         unit="steps",
         by_task={"": MIN_STEPS},
         panel=OPTIMIZATION,
+        recipe_only=True,
     )
     lr: float = option(
         None,
@@ -98,10 +99,18 @@ class FinetuneConfig:
         by_task={"": DEFAULT_LR},
     )
     train_target: Path | None = option(
-        None, "Line-aligned translations of --train, if that is a text file.", panel=TASK, reads="rows"
+        None,
+        "Line-aligned translations of --train, if that is a text file.",
+        panel=TASK,
+        reads="rows",
+        recipe_only=True,
     )
     dev_target: Path | None = option(
-        None, "Line-aligned translations of --dev, if that is a text file.", panel=TASK, reads="rows"
+        None,
+        "Line-aligned translations of --dev, if that is a text file.",
+        panel=TASK,
+        reads="rows",
+        recipe_only=True,
     )
     target_tokenizer: Path | None = option(
         None,
@@ -109,6 +118,7 @@ class FinetuneConfig:
         default_help="that of --tokenizer",
         reads="model",
         panel=TASK,
+        recipe_only=True,
     )
     network: dict[str, Any] = option(
         {},
@@ -127,12 +137,14 @@ class FinetuneConfig:
         "Maximum tokens per step, source and target counted, instead of --batch-size.",
         unit="tokens",
         panel=TASK,
+        recipe_only=True,
     )
     average_checkpoints: int | None = option(
         None,
         "Average the weights of this many final epochs.",
         default_help="none: keep the best epoch",
         panel=TASK,
+        recipe_only=True,
     )
     warmup: float = option(None, settings.WARMUP, by_task={"": 0.1})
     schedule: Schedule = option(None, settings.SCHEDULE, by_task={"": "linear"})
@@ -254,7 +266,7 @@ class FinetuneConfig:
         )
         check(
             not (self.average_checkpoints and (self.average_seeds or self.patience)),
-            "--average-checkpoints uses the last epochs; it cannot be combined with --patience or --average-seeds.",
+            "Setting 'average_checkpoints' uses the last epochs; it excludes --patience and --average-seeds.",
         )
 
     def _check_adapter(self) -> None:

@@ -58,7 +58,7 @@ def network_from_scratch(
         own["decoder_vocab_size"] = None if target is None else target.vocab_size
         own |= special_token_settings(published, written)
     elif target is not None:
-        raise InputError(f"Preset {name} has no decoder: remove --target-tokenizer.")
+        raise InputError(f"Preset {name} has no decoder: remove target_tokenizer.")
     if published.character_width or changes.get("character_width"):
         own["space_token_id"] = _space_of(tokenizer, name)
     return preset(name, **{**own, **changes})

@@ -41,12 +41,12 @@ def choose_compiling(wanted: str, device: torch.device, steps: int) -> Choice:
     lacking = missing_compiler(device)
     if wanted == "on":
         if lacking is not None:
-            raise ConfigError(f"--compile on is not available: {lacking}. Use --compile auto or off.")
+            raise ConfigError(f"--set compile=on is not available: {lacking}. Use compile=auto or off.")
         return Choice(True, "it was switched on")
     if lacking is not None:
         return Choice(False, lacking)
     if device.type != "cuda":
-        return Choice(False, "on a CPU it is not known to save its compilation time; --compile on tries")
+        return Choice(False, "on a CPU it is not known to save its compilation time; --set compile=on tries")
     if steps < WORTH_STEPS:
         return Choice(False, f"fewer than {WORTH_STEPS:,} steps do not save the minute that compilation takes")
     return Choice(True, "fewer and larger kernels between the matrix products")
@@ -78,7 +78,7 @@ def compile_layers(model: nn.Module, dtype: torch.dtype, must: bool = False) -> 
     for layer in layers:
         layer.compiles = False
     if must:
-        raise ConfigError(f"Compilation failed: {failure}. Use --compile off.")
+        raise ConfigError(f"Compilation failed: {failure}. Use --set compile=off.")
     return failure
 
 

@@ -37,7 +37,10 @@ MASK_RATE = Setting("Masking probability.", panel=OBJECTIVE)
 PRESET = "bert-mini"
 LR, CONTINUED_LR = 5e-4, 1e-4  # with random weights, and continued from a model
 GENERATOR_SHARE = Setting(
-    "Width of rtd's generator, as a fraction of the discriminator's.", default_help="0.25", panel=OBJECTIVE
+    "Width of rtd's generator, as a fraction of the discriminator's.",
+    default_help="0.25",
+    panel=OBJECTIVE,
+    recipe_only=True,
 )
 
 
@@ -95,7 +98,7 @@ class PretrainConfig:
     shard: bool = option(False, settings.SHARD)
     reduce_precision: settings.ReducePrecision | None = option(None, settings.REDUCE_PRECISION)
     compile: Literal["auto", "on", "off"] = option(
-        "auto", "Compile the layers; auto where that saves more time than it takes.", panel=HARDWARE
+        "auto", "Compile the layers; auto where that saves more time than it takes.", panel=HARDWARE, recipe_only=True
     )
     lr: float = option(None, settings.LR, default_help="5e-4; 1e-4 with --model")
     warmup: float = option(0.1, settings.WARMUP)
@@ -104,9 +107,14 @@ class PretrainConfig:
     clip_norm: float = option(1.0, settings.CLIP_NORM)
     mask_rate: float = option(0.15, MASK_RATE)
     whole_words: bool = option(False, "Mask whole words.", panel=OBJECTIVE)
-    short_share: float = option(0.1, "Fraction of examples truncated to a random length.", panel=OBJECTIVE)
+    short_share: float = option(
+        0.1, "Fraction of examples truncated to a random length.", panel=OBJECTIVE, recipe_only=True
+    )
     reset_state: bool = option(
-        False, "Reset the hidden state at each example (recurrent networks with clm).", panel=OBJECTIVE
+        False,
+        "Reset the hidden state at each example (recurrent networks with clm).",
+        panel=OBJECTIVE,
+        recipe_only=True,
     )
     dropout: float | None = option(
         None,
@@ -116,20 +124,22 @@ class PretrainConfig:
     )
     generator_share: float | None = option(None, GENERATOR_SHARE)
     rtd_weight: float | None = option(
-        None, "Weight of the discriminator's loss under rtd.", default_help="50", panel=OBJECTIVE
+        None, "Weight of the discriminator's loss under rtd.", default_help="50", panel=OBJECTIVE, recipe_only=True
     )
     holdout: float = option(0.01, settings.HOLDOUT)
     eval: tuple[str, ...] = option(
         (), settings.EVAL, help="Held-out text, or a labeled file for a linear probe. Repeatable."
     )
     checkpoint_every: int = option(0, settings.CHECKPOINT_EVERY, default_help="a twentieth of --steps")
-    evaluate_every: int = option(0, "Steps between evaluations.", default_help="as --checkpoint-every", panel=RUN)
+    evaluate_every: int = option(
+        0, "Steps between evaluations.", default_help="as --checkpoint-every", panel=RUN, recipe_only=True
+    )
     log_every: int = option(10, settings.LOG_EVERY)
     keep: int = option(2, settings.KEEP)
     skip_bad_rows: bool = option(False, settings.SKIP_BAD_ROWS)
     keep_duplicates: bool = option(False, settings.KEEP_DUPLICATES)
     shard_cache: float = option(
-        20.0, "Local cache of token shards from an object store, at most.", unit="GB", panel=DATA
+        20.0, "Local cache of token shards from an object store, at most.", unit="GB", panel=DATA, recipe_only=True
     )
     log: tuple[str, ...] = option((), settings.LOG)
     tensorboard: bool = option(False, settings.TENSORBOARD)
@@ -166,7 +176,7 @@ class PretrainConfig:
         check(self.mask_rate > 0, "Setting 'mask_rate' is 0: nothing would be learned.")
         check_at_least(self, 8, "max_length")
         settings.check_adapter(self)
-        check(not self.shard or self.compile != "on", "--shard and --compile on exclude each other.")
+        check(not self.shard or self.compile != "on", "--shard and compile=on exclude each other.")
         self._check_start()
         check_at_least(self, 16, "vocab_size")
         warmup = warmup_steps(self.warmup, self.steps)
