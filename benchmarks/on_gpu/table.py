@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from maskwright.core.storage import write_text
-from maskwright.speed.timed import centered_cosines
+from maskwright.speed.backend import centered_cosines
 
 TITLES = {
     ("pretrain", 128): "Pre-training, masked LM, sequences of at most 128 tokens",

@@ -26,7 +26,7 @@ from training import SETTINGS  # noqa: E402
 from maskwright.core.progress import set_quiet  # noqa: E402
 from maskwright.core.util import usable_cores  # noqa: E402
 from maskwright.speed.bench import built_in_texts  # noqa: E402
-from maskwright.speed.ceiling import matrix_ceiling  # noqa: E402
+from maskwright.speed.probe import matrix_ceiling  # noqa: E402
 
 OUTSIDE = "no operator: Python, tokenizer, waiting"
 # What an operator's name contains -> the kind of work, the first that fits.

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import maskwright as mw
-from maskwright.cli.pages import is_model
+from maskwright.cli.settings import is_model
 from maskwright.core.errors import CorruptFileError
 from maskwright.hub import published
 from maskwright.hub.download import find_folder

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from maskwright.cli.common import spread
+from maskwright.cli.settings import spread
 from train.runs import finetuning
 from train.test_multi_task import scored
 

@@ -48,13 +48,15 @@ def test_texts_are_translated_in_their_order_with_scores_and_others(folder: Path
 
 
 def test_a_translation_stays_on_the_line_of_its_source(capsys, tmp_path: Path):
-    from maskwright.cli.translate import _print, _write
+    from maskwright.cli.common import print_parts
+    from maskwright.cli.generate import _translations, _write
     from maskwright.inference.translate import Translated
     from maskwright.text.readers.tables import Row
 
     found = [(Row("a", None, None, 1, "f"), [Translated("x\r\ny\u2028", -1.0, True)])] * 2
     _write(iter(found), tmp_path / "out.txt")
-    _print(iter(found), json=False, results=1)
+    for _, own in found:
+        print_parts(_translations(own, 1))
     written = (tmp_path / "out.txt").read_text(encoding="utf-8")
     assert written == capsys.readouterr().out == "x y\u2028\n" * 2
     _write(iter(found), tmp_path / "out.jsonl")

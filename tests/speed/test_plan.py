@@ -11,12 +11,11 @@ from maskwright.core.errors import ConfigError, InputError
 from maskwright.core.gpus import GPUS, gpu_named
 from maskwright.models.build import build
 from maskwright.models.presets import PRESETS, preset
-from maskwright.speed import published
-from maskwright.speed.communication import AGREEMENT_SECONDS, communication, link_of
-from maskwright.speed.plan import USABLE_MEMORY, Hardware, make_plan, micro_batches
-from maskwright.speed.plan_config import PlanConfig
+from maskwright.speed.plan import AGREEMENT_SECONDS, USABLE_MEMORY, Hardware, communication, make_plan, micro_batches
+from maskwright.speed.plan_config import PlanConfig, link_of
 from maskwright.speed.probe import RandomText, probe
 from maskwright.speed.workload import workload_of
+from speed import published
 
 TINY = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 48}
 H100 = PlanConfig(tokens=3.3e9, gpu="h100", gpus=8)

@@ -78,8 +78,9 @@ def test_a_tagger_that_finds_nothing_is_bad(entities):
 
 
 def test_commands_print_the_line(entities, tmp_path, monkeypatch, capsys):
-    from maskwright.cli import finetune as commands
     from maskwright.cli.pretrain import _show_result
+
+    from maskwright.cli import finetune as commands
     from maskwright.train.pretraining.pretrain import pretrain
 
     commands._show_result(finetune(run_of(entities, "run")), False, {"file": "test.conll"})

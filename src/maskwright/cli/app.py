@@ -93,6 +93,16 @@ def _next_sentence(words: list[str]) -> list[str]:
     return ["predict", *model, *first * max(len(seconds), 1), *(f"--pair={one}" for one in seconds), *options]
 
 
+def _complexity(words: list[str]) -> list[str]:
+    """`bench complexity --lengths N,N --width D` is the lesson of that name with these numbers."""
+    _, options = _parts(words)
+    values = dict(zip(options, [*options[1:], ""], strict=True))
+    given = {"width": values.get("--width"), "length": values.get("--lengths", "").split(",")[-1]}
+    kept = [word for flag in ("-o", "--output") if flag in values for word in (flag, values[flag])]
+    numbers = [word for name, value in given.items() if value for word in ("--set", f"{name}={value}")]
+    return ["lessons", "complexity", *numbers, *kept, *(one for one in options if one in FLAGS)]
+
+
 # Earlier names of commands, read for one more version, and the words that replace them; a function takes the words
 # that follow.
 RETIRED: dict[str, str | Callable[[list[str]], list[str]]] = {
@@ -101,8 +111,8 @@ RETIRED: dict[str, str | Callable[[list[str]], list[str]]] = {
     "ladder": "experiment ladder",
     "bench-task": "experiment benchmark",
     "complete": "generate --suggest",
-    "complexity": "lessons layer-cost",
-    "bench complexity": "lessons layer-cost",
+    "complexity": _complexity,
+    "bench complexity": _complexity,
     "bench speed": "bench",
     "bench plan": "plan",
     "calibrate": "evaluate --calibrate",

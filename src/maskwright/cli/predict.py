@@ -214,7 +214,8 @@ def _next_sentences(judge: NextSentence, rows: Iterable[AnyRow], name: str) -> I
     pairs = [(row.text, row.text_pair) for row in rows]
     check(all(second is not None for _, second in pairs), f"{name} predicts next sentences of pairs: pass --pair.")
     for (a, b), share in zip(pairs, judge.probabilities(pairs).tolist(), strict=True):
-        yield {"text": a, "text_pair": b, "label": "IsNext" if share >= 0.5 else "NotNext", "is_next": share}
+        label = "IsNext" if share >= 0.5 else "NotNext"
+        yield {"text": a, "text_pair": b, "label": label, "score": max(share, 1 - share), "is_next": share}
 
 
 def _predictions(

@@ -35,9 +35,7 @@ PRETRAINED = (
         "fill-mask, predict (next sentences), evaluate, embed or finetune",
         frozenset({"embed", "fill-mask", "next-sentence", "score-text"}),
     ),
-    ModelKind(
-        "nsp", "a next-sentence model", "predict, embed or finetune", frozenset({"embed", "next-sentence"})
-    ),
+    ModelKind("nsp", "a next-sentence model", "predict, embed or finetune", frozenset({"embed", "next-sentence"})),
     ModelKind(
         "rtd", "a replaced-token discriminator", "evaluate, embed or finetune", frozenset({"embed", "score-text"})
     ),

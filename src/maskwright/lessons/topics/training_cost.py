@@ -11,11 +11,44 @@ if TYPE_CHECKING:
     from ..recorder import LessonRecorder
 
 PART = "Sizes and costs"
+TERA = 1e12
+DAY = 86_400.0
+TPU_V3 = 123 * TERA  # per chip: Google Cloud TPU v3 documentation
+P100_SUSTAINED = 9.5 * TERA  # assumed by Vaswani et al. 2017, footnote 5
+
+
+def budget(devices: int, peak: float, seconds: float) -> float:
+    """Return the FLOPs of `devices` at their peak, as papers report training cost."""
+    return devices * peak * seconds
+
+
+def transformer_count(hidden: int, inner: int, steps: float, vocab_size: int = 37_000, batch: float = 25_000) -> float:
+    """Return training FLOPs of the original encoder-decoder, with `batch` source and target tokens per step.
+
+    6 layers each; attention assumes sentences of 25 tokens, where its cost is negligible; every target is scored.
+    """
+    from ...models.sizes import TRAINING_PASSES, layer_entries
+
+    encoder, decoder = layer_entries(hidden, inner), layer_entries(hidden, inner, cross=True)
+    length = 25
+    attention = 4 * hidden * (length + (length + 1) / 2 + length)  # encoder, decoder, cross-attention
+    token = 6 * (2 * (encoder + decoder) + attention) + 2 * hidden * vocab_size
+    return TRAINING_PASSES * steps * batch * token
+
+
+def bert_work(name: str) -> float:
+    """Return the FLOPs of the original BERT run: 1,000,000 steps of 256 sequences, 90% of length 128, 10% of 512."""
+    from ...speed.plan_config import PlanConfig
+    from ...speed.workload import workload_of
+
+    return sum(
+        steps * 256 * length * workload_of(PlanConfig(preset=name, max_length=length)).flops().total
+        for steps, length in ((9e5, 128), (1e5, 512))
+    )
 
 
 def _transformer(record: LessonRecorder, devices: int, days: float) -> None:
     from ...report import Table
-    from ...speed.published import DAY, P100_SUSTAINED, budget, transformer_count
 
     base, big = budget(8, P100_SUSTAINED, DAY / 2), budget(devices, P100_SUSTAINED, days * DAY)
     by_hand = devices * days * 24 * 3600 * 9.5e12 / 1e19
@@ -51,7 +84,6 @@ def _transformer(record: LessonRecorder, devices: int, days: float) -> None:
 
 def _bert(record: LessonRecorder, days: float, speed: int) -> None:
     from ...report import Bar, Bars
-    from ...speed.published import DAY, TPU_V3, bert_work, budget
 
     found, work = {}, {name: bert_work(name) for name in ("bert-base", "bert-large")}
     for name, tpus, chips in (("bert-base", 4, 16), ("bert-large", 16, 64)):
@@ -100,7 +132,7 @@ LESSONS = (
         "Four days or three and a half?",
         "The paper reports operations: devices times sustained speed times time. The numbers show which of two "
         "statements is correct.",
-        ("speed.published:budget", "speed.published:transformer_count"),
+        ("lessons.topics.training_cost:budget", "lessons.topics.training_cost:transformer_count"),
         "What fraction of that did the network need?",
         _transformer,
         (
@@ -116,7 +148,7 @@ LESSONS = (
         "Four days on sixteen chips",
         "A million steps of 256 sequences, nine tenths of them 128 tokens long. The lesson computes the utilization "
         "of the chips in four days.",
-        ("speed.published:bert_work", "speed.published:budget"),
+        ("lessons.topics.training_cost:bert_work", "lessons.topics.training_cost:budget"),
         "How long would one CPU core take?",
         _bert,
         (

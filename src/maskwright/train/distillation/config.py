@@ -48,8 +48,8 @@ class DistillConfig:
     fine-tuned one on labeled rows: train, dev, columns, epochs, batch_size. output: the run folder.
     A sentence encoder (its folder has modules.json) teaches its embeddings of text: of sentences, windows and pairs.
     preset: the student: "half" is the teacher with half of its layers; "distilbert" the same without segments and
-    pooler; else a name of `maskwright pretrain --preset list` that is as wide as the teacher. layers: how many it has, None for half
-    of the teacher's, or the preset's. Layer i of it begins as layer floor(i * teacher's layers / layers).
+    pooler; else a preset (`maskwright pretrain --preset list`) that is as wide as the teacher. layers: how many it has,
+    None for half of the teacher's, or the preset's. Layer i of it begins as layer floor(i * teacher's layers / layers).
     The student of a sentence encoder may have any preset, with random weights. Only then: model changes the preset (by
     names of ModelConfig); tokenizer is a saved one, None to train a WordPiece tokenizer of vocab_size (None: 8,000);
     start is the student of an earlier run, which initializes this one with its network and vocabulary; embeddings is

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..core.gpus import TERA, gpu_named
-from ..models.presets import preset
-from ..models.sizes import TRAINING_PASSES, attention_flops, layer_entries, linear_flops, word_head_flops
-from .plan_config import TRANSLATION, PlanConfig
-from .workload import workload_of
+from maskwright.core.gpus import TERA, gpu_named
+from maskwright.lessons.topics.training_cost import DAY, P100_SUSTAINED, TPU_V3, bert_work, budget, transformer_count
+from maskwright.models.presets import preset
+from maskwright.models.sizes import attention_flops, linear_flops, word_head_flops
+from maskwright.speed.plan import make_plan
+from maskwright.speed.plan_config import TRANSLATION, PlanConfig
+from maskwright.speed.workload import workload_of
 
-HOUR, DAY = 3600.0, 86_400.0
-TPU_V3 = 123 * TERA  # per chip: Google Cloud TPU v3 documentation
+HOUR = 3600.0
 V100_TENSOR = 125 * TERA  # float16 products: NVIDIA V100 data sheet
 RTX_2080_TI_TENSOR = 53.8 * TERA  # float16 products with float32 accumulation: NVIDIA Turing white paper
 NOT_VERIFIED = "not verified against the paper's table"
-P100_SUSTAINED = 9.5 * TERA  # assumed by Vaswani et al. 2017, footnote 5
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,6 @@ class ReportedUtilization:
         return self.flops / self.at_peak
 
 
-def budget(devices: int, peak: float, seconds: float) -> float:
-    """Return the FLOPs of `devices` at their peak, as papers report training cost."""
-    return devices * peak * seconds
-
-
 def electra_count(hidden: int, layers: int, steps: float, sequences: int, length: int = 512) -> float:
     """Return training FLOPs by ELECTRA's method (Clark et al. 2020, appendix and flops_computation.py).
 
@@ -80,26 +75,6 @@ def electra_count(hidden: int, layers: int, steps: float, sequences: int, length
     lookup = 2 * network.table_size * (network.vocab_size + length)
     token = linear_flops(network) + attention_flops(network, length) + lookup + 5 / 32 * word_head_flops(network)
     return 2 * steps * sequences * length * token
-
-
-def transformer_count(hidden: int, inner: int, steps: float, vocab_size: int = 37_000, batch: float = 25_000) -> float:
-    """Return training FLOPs of the original encoder-decoder, with `batch` source and target tokens per step.
-
-    6 layers each; attention assumes sentences of 25 tokens, where its cost is negligible; every target is scored.
-    """
-    encoder, decoder = layer_entries(hidden, inner), layer_entries(hidden, inner, cross=True)
-    length = 25
-    attention = 4 * hidden * (length + (length + 1) / 2 + length)  # encoder, decoder, cross-attention
-    token = 6 * (2 * (encoder + decoder) + attention) + 2 * hidden * vocab_size
-    return TRAINING_PASSES * steps * batch * token
-
-
-def bert_work(name: str) -> float:
-    """Return the FLOPs of the original BERT run: 1,000,000 steps of 256 sequences, 90% of length 128, 10% of 512."""
-    return sum(
-        steps * 256 * length * workload_of(PlanConfig(preset=name, max_length=length)).flops().total
-        for steps, length in ((9e5, 128), (1e5, 512))
-    )
 
 
 def checks() -> list[Check]:
@@ -173,8 +148,6 @@ class TimedRun:
     @property
     def error(self) -> float:
         """Relative error of the plan's duration."""
-        from .plan import make_plan
-
         return make_plan(self.config).seconds / HOUR / self.hours - 1
 
     @property
