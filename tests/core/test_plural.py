@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from maskwright.core.util import plural
-from maskwright.doctor.rows import FindingCounter
+from maskwright.doctor.checks import Findings
 
 
 @pytest.mark.parametrize(("count", "words"), [(0, "0 rows"), (1, "1 row"), (2, "2 rows"), (12345, "12,345 rows")])
@@ -20,7 +20,7 @@ def test_the_verb_goes_with_the_noun():
 
 @pytest.mark.parametrize(("count", "sentence"), [(1, "1 row has no label."), (2000, "2,000 rows have no label.")])
 def test_a_finding_of_one_row_reads_as_one(count, sentence):
-    tally = FindingCounter()
+    findings = Findings("rows.tsv")
     for line in range(count):
-        tally.add("rows.tsv", line)
-    assert tally.finding("no-label", "problem", "{count:row has|rows have} no label.")[0].sentence == sentence
+        findings.add("no-label", line)
+    assert findings.listed()[0].sentence == sentence
