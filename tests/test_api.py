@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 import torch
 
 import maskwright as mw
 from inference.samples import TEXTS, tiny
 from maskwright import api
-from maskwright.core.errors import MissingFileError, ModelFolderError
+from maskwright.core.errors import ConfigError, ModelFolderError
 from maskwright.tasks.classification.task import Classification
 
 LABELS = ["a", "b", "c"]
@@ -103,24 +101,55 @@ def test_the_wrong_kind_of_model_is_refused_with_what_fits_it(folders, opener, w
 
 def test_every_model_gives_vectors(folders):
     for folder in folders.iterdir():
-        assert api.open_embedder(folder).vectors(["a", "b"]).shape == (2, 32)
+        assert mw.pipeline(folder, "embed").predict(["a", "b"]).shape == (2, 32)
+
+
+PAIR = ("the cat sat", "on the mat")
+
+
+@pytest.mark.parametrize(
+    ("model", "task", "inputs", "settings"),
+    [
+        ("classification", None, ["the cat", PAIR], {}),
+        ("classification", "text-classification", ["the cat"], {"min_confidence": 0.9}),
+        ("mlm", None, ["the [MASK] sat", "rain [MASK] ."], {}),
+        ("nsp", None, [PAIR], {}),
+        ("bare", None, ["the cat", "dogs"], {"pooling": "cls"}),
+        ("bare", "zero-shot", ["the cat", "dogs"], {"labels": ["animal", "weather"]}),
+    ],
+)
+def test_a_pipeline_answers_at_once_and_as_a_stream_also_from_memory(folders, model, task, inputs, settings):
+    opened = mw.pipeline(folders / model, task, precision="fp32", **settings)
+    answers = list(opened.predict(inputs))
+    assert len(answers) == len(inputs)
+    copied = mw.pipeline(mw.load(folders / model), task, precision="fp32", **settings)
+    for found in (opened.stream(iter(inputs)), zip(inputs, copied.predict(inputs), strict=True)):
+        for (given, streamed), text, answer in zip(found, inputs, answers, strict=True):
+            assert getattr(given, "text", given) in (text, text[0])
+            assert str(streamed) == str(answer)
+
+
+@pytest.mark.parametrize(("task", "settings"), [("fil-mask", {}), ("embed", {"long": "fold"})])
+def test_a_task_or_setting_that_does_not_exist_is_refused_before_loading(task, settings):
+    with pytest.raises(ConfigError):
+        mw.pipeline("no/such/folder", task, **settings)
+
+
+def test_evaluate_scores_rows_or_text(folders, tmp_path):
+    rows = tmp_path / "rows.tsv"
+    rows.write_text("text\tlabel\nthe cat sat\ta\nrain fell\tb\ndogs chase cats\tc\n")
+    found = mw.evaluate(folders / "classification", rows, errors=1)
+    predicted = [answer["label"] for answer in mw.pipeline(folders / "classification").predict(["the cat sat"])]
+    assert (found["task"], found["examples"], len(found["errors"])) == ("classification", 3, 1)
+    assert found["metrics"]["accuracy"] in (0, 1 / 3, 2 / 3, 1) and predicted[0] in LABELS
+    text = tmp_path / "text.txt"
+    text.write_text("the cat sat on the mat .\n\nrain fell .\n")
+    assert mw.evaluate(folders / "mlm", text)["metrics"]["perplexity"] > 1
+    with pytest.raises(ConfigError, match="colums"):
+        mw.evaluate(folders / "mlm", text, colums={})
 
 
 def test_facts_of_another_model_are_refused(folders, tmp_path):
     tiny("classification", labels=LABELS).save(tmp_path / "m", facts=Classification(["x", "y"]).to_json())
     with pytest.raises(ModelFolderError, match="do not belong together"):
         api.open_predictor(tmp_path / "m")
-
-
-def test_what_is_not_there_is_said(tmp_path):
-    with pytest.raises(MissingFileError):
-        mw.load(tmp_path / "nothing")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(ModelFolderError):
-        mw.load(tmp_path / "empty")
-
-
-def test_facts_are_plain_json(folders):
-    facts = json.loads((folders / "classification" / "maskwright.json").read_text())
-    assert facts["task"] == "classification"
-    assert facts["labels"] == LABELS

@@ -8,7 +8,7 @@ import numpy as np
 import pandas
 import pytest
 import torch
-from sklearn.base import clone
+from sklearn.base import clone, is_outlier_detector
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import check_get_params_invariance, check_no
 
 import maskwright as mw
 from inference.samples import TEXTS, tiny
-from maskwright import api
+from maskwright import api, estimators
 from maskwright.core.errors import ConfigError, InputError, ModelFolderError
 from maskwright.inference.predict import Predictor
 from maskwright.tasks.classification.task import Classification
@@ -41,92 +41,59 @@ def classifier(folder):
     return mw.TextClassifier(folder, **QUICK).fit(X, Y)
 
 
-def all_estimators(folder):
-    classes = (mw.TextClassifier, mw.TextRegressor, mw.TokenTagger, mw.Embedder, mw.FillMask)
-    return [cls(folder) for cls in classes]
-
-
-def test_the_length_that_nobody_gave_fits_a_small_model(folder):
-    assert mw.load(folder).config.max_position_embeddings < 128
-    settings = {name: value for name, value in QUICK.items() if name != "max_length"}
-    estimator = mw.TextClassifier(folder, **{**settings, "epochs": 1}).fit(X, Y)
-    assert len(estimator.predict(["cats " * 200])) == 1
-
-
 # -- conventions ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("index", range(5))
-def test_parameters_are_stored_as_given_and_can_be_cloned(folder, index):
-    estimator = all_estimators(folder)[index]
-    name = type(estimator).__name__
-    check_get_params_invariance(name, estimator)
-    check_no_attributes_set_in_init(name, estimator)
+@pytest.mark.parametrize("cls", [getattr(estimators, name) for name in estimators.__all__])
+def test_parameters_are_stored_as_given_and_can_be_cloned(folder, cls):
+    estimator = cls("no/such/folder", precision="int4")
+    check_get_params_invariance(cls.__name__, estimator)
+    check_no_attributes_set_in_init(cls.__name__, estimator)
     changed = clone(estimator).set_params(device="cpu", precision="fp32")
     assert changed.get_params() == {**estimator.get_params(), "device": "cpu", "precision": "fp32"}
-    assert repr(estimator).startswith(name)
-
-
-def test_nothing_is_read_before_fit():
-    mw.TextClassifier("no/such/folder", epochs=-1)
-    mw.Embedder("no/such/folder", layers="nonsense")
+    assert repr(estimator).startswith(cls.__name__)
+    assert all(f"{name}: " in cls.__doc__ for name in estimator.get_params())  # help() tells every parameter
+    if hasattr(cls, "save"):
+        with pytest.raises(NotFittedError):
+            estimator.save("nowhere")
 
 
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"epochs": 0}, "epochs"),
         ({"epochs": 1.5}, "epochs"),
-        ({"lr": 0}, "lr"),
         ({"batch_size": 0}, "batch_size"),
         ({"random_state": None}, "random_state"),
         ({"class_weight": "heavy"}, "class_weight"),
         ({"class_weight": {"animals": 2.0}}, "class_weight names"),
         ({"lr": "fast"}, "lr"),
+        ({"learning_rate": 1e-4}, "pass lr alone"),
         ({"warmup": -0.1}, "warmup"),
+        ({"schedule": "lineer"}, "linear"),
         ({"precision": "int4"}, "precision"),
         ({"device": "abacus"}, "device"),
+        ({"columns": ("a", "a")}, "columns"),
+        ({"columns": "text"}, "columns"),
+        ({"adapter": "lorax"}, "it must be 'lora'"),
+        ({"adapter": {"rang": 2}}, "rang"),
+        ({"adapter": "lora", "freeze_encoder": True}, "exclude each other"),
+        ({"adapter": "lora", "model": tiny()}, "needs the name of its base"),
     ],
 )
 def test_fit_refuses_parameters_out_of_range(folder, parameters, words):
     with pytest.raises(ConfigError, match=words):
-        mw.TextClassifier(folder, **{**QUICK, **parameters}).fit(X, Y)
+        mw.TextClassifier(**{"model": folder, **QUICK, **parameters}).fit(X, Y)
 
 
-@pytest.mark.parametrize("cls", [mw.TextClassifier, mw.TextRegressor, mw.TokenTagger, mw.AnomalyDetector])
-def test_learning_rate_is_the_usual_name_of_lr(folder, cls):
-    found = clone(cls(folder, learning_rate=1e-4, schedule="cosine", accumulation=2))
-    assert (found.get_params()["learning_rate"], found.schedule, found.accumulation) == (1e-4, "cosine", 2)
-    found._check()
-    with pytest.raises(ConfigError, match="learning_rate is -1"):
-        cls(folder, learning_rate=-1)._check()
-    with pytest.raises(ConfigError, match="they are one setting"):
-        cls(folder, lr=3e-3, learning_rate=1e-4)._check()
-    with pytest.raises(ConfigError, match="Did you mean 'linear'"):
-        cls(folder, schedule="lineer")._check()
-
-
-def test_learning_rate_and_schedule_decide_the_training(folder):
+def test_parameters_decide_the_training(folder, classifier, capsys):
     options = {name: value for name, value in QUICK.items() if name != "lr"} | {"epochs": 2}
     plain = mw.TextClassifier(folder, lr=5e-3, **options).fit(X, Y).predict_proba(X)
     same = mw.TextClassifier(folder, learning_rate=5e-3, **options).fit(X, Y).predict_proba(X)
+    assert "learning_rate is deprecated: use lr" in capsys.readouterr().err
     assert np.array_equal(plain, same)
-    others = [{"learning_rate": 1e-3}, {"lr": 5e-3, "schedule": "constant"}, {"lr": 5e-3, "warmup": 0.5}]
-    for other in others:
-        assert not np.allclose(plain, mw.TextClassifier(folder, **options, **other).fit(X, Y).predict_proba(X))
-
-
-def test_targets_are_the_words_that_are_scored(folder):
-    filled = mw.FillMask(folder).fill(["the [MASK] sat"], targets=["cat", "dogs"])
-    assert {entry.token_str for entry in filled[0].masks[0].candidates} == {"cat", "dogs"}
-
-
-def test_an_unfitted_estimator_says_so(folder):
-    for estimator in all_estimators(folder)[:2]:
-        with pytest.raises(NotFittedError):
-            estimator.predict(X)
-        with pytest.raises(NotFittedError):
-            estimator.save("nowhere")
+    for other in ({"lr": 1e-3}, {"schedule": "constant"}, {"warmup": 0.5}, {"random_state": 7}):
+        found = mw.TextClassifier(folder, **{**options, "lr": 5e-3, **other}).fit(X, Y).predict_proba(X)
+        assert not np.allclose(plain, found, atol=1e-4)
 
 
 # -- classification ------------------------------------------------------------------------------------------------
@@ -139,13 +106,6 @@ def test_a_classifier_learns_and_its_probabilities_sum_to_one(classifier):
     assert np.allclose(probabilities.sum(axis=1), 1.0)
     assert classifier.classes_.tolist() == ["animal", "shop"]
     assert (classifier.classes_[probabilities.argmax(axis=1)] == classifier.predict(X)).all()
-
-
-def test_the_same_seed_gives_the_same_model_and_another_one_another(folder, classifier):
-    again = clone(classifier).fit(X, Y)
-    other = clone(classifier).set_params(random_state=7).fit(X, Y)
-    assert np.array_equal(again.predict_proba(X), classifier.predict_proba(X))
-    assert not np.allclose(other.predict_proba(X), classifier.predict_proba(X), atol=1e-4)
 
 
 def test_a_classifier_comes_back_from_its_folder(classifier, tmp_path):
@@ -223,12 +183,6 @@ def test_a_table_is_pairs_only_where_it_says_so(folder, classifier, name):
                 estimator.fit(frame, Y)
 
 
-def test_columns_must_name_different_columns(folder):
-    for wrong in ("text", (), ("a", "a"), ("a", "b", "c"), 3):
-        with pytest.raises(ConfigError, match="columns"):
-            mw.TextClassifier(folder, columns=wrong).fit(X, Y)
-
-
 def test_several_labels_are_a_matrix_in_and_out(folder):
     animal, shop = (np.array(Y) == name for name in ("animal", "shop"))
     gold = np.stack([animal, shop, animal & (np.array([len(text) for text in X]) > 14)], axis=1).astype(int)
@@ -271,36 +225,45 @@ def test_a_model_in_memory_is_copied_not_changed(folder):
     assert fitted.model_.head_name == "classification"
 
 
-@pytest.mark.parametrize(
-    ("x", "y", "words"),
-    [
-        (["a", "b"], ["p"], "as many"),
-        ([], [], "empty"),
-        (["a", "b"], ["p", "p"], "at least two"),
-        (["a", "b"], ["p", None], "no class for item 1"),
-        (["a", "b", "c"], ["p", "q", float("nan")], "no class for item 2"),
-        (["a", "b"], ["p", pandas.NA], "no class for item 1"),
-        (["a", "b"], pandas.Series(["p", pandas.NA], dtype="string"), "no class for item 1"),
-        (["a", "b"], pandas.array([1, None], dtype="Int64"), "no class for item 1"),
-        (["a", "b"], [[0, 1], [1, pandas.NA]], "no 0 or 1 for item 3"),
-        (["a", "b"], ["p", 1], "different types"),
-        (["a", "b"], [0.5, 1.5], "TextRegressor"),
-        (["a", "b"], [float("nan"), 1.0], "no class for item 0"),
-        (["a", "b"], np.array(["p", 1], dtype=object), "different types"),
-        (["a", "b"], [[0, 2], [1, 0]], "0 and 1"),
-        (["a", "b"], [["p"], "q"], "'q' for item 1"),
-        (["a", "b"], [["p", "q"], None], "None for item 1"),
-        (["a", "b"], [["p", "q"], [None]], "missing label for item 1"),
-        (["a", "b"], [{"p", 1}, {"p"}], "different types"),
-        (["a", "b"], [["p"], ["p"]], "at least two"),
-        (["a", "b"], [["p", "q"]], "as many"),
-        ("ab", ["p", "q"], "list"),
-        (["a", None], ["p", "q"], "NoneType"),
-    ],
-)
-def test_unusable_training_data_is_rejected_with_an_error(folder, x, y, words):
+UNUSABLE = [
+    (mw.TextClassifier, ["a", "b"], ["p"], "as many"),
+    (mw.TextClassifier, [], [], "empty"),
+    (mw.TextClassifier, ["a", "b"], ["p", "p"], "at least two"),
+    (mw.TextClassifier, ["a", "b"], ["p", None], "no class for item 1"),
+    (mw.TextClassifier, ["a", "b", "c"], ["p", "q", float("nan")], "no class for item 2"),
+    (mw.TextClassifier, ["a", "b"], pandas.Series(["p", pandas.NA], dtype="string"), "no class for item 1"),
+    (mw.TextClassifier, ["a", "b"], pandas.array([1, None], dtype="Int64"), "no class for item 1"),
+    (mw.TextClassifier, ["a", "b"], [[0, 1], [1, pandas.NA]], "no 0 or 1 for item 3"),
+    (mw.TextClassifier, ["a", "b"], ["p", 1], "different types"),
+    (mw.TextClassifier, ["a", "b"], [0.5, 1.5], "TextRegressor"),
+    (mw.TextClassifier, ["a", "b"], np.array(["p", 1], dtype=object), "different types"),
+    (mw.TextClassifier, ["a", "b"], [[0, 2], [1, 0]], "0 and 1"),
+    (mw.TextClassifier, ["a", "b"], [["p"], "q"], "'q' for item 1"),
+    (mw.TextClassifier, ["a", "b"], [["p", "q"], [None]], "missing label for item 1"),
+    (mw.TextClassifier, ["a", "b"], [{"p", 1}, {"p"}], "different types"),
+    (mw.TextClassifier, ["a", "b"], [["p"], ["p"]], "at least two"),
+    (mw.TextClassifier, "ab", ["p", "q"], "list"),
+    (mw.TextClassifier, ["a", None], ["p", "q"], "NoneType"),
+    (mw.TextRegressor, ["a", "b"], ["a", "b"], "TextClassifier"),
+    (mw.TextRegressor, ["a", "b"], [1.0, float("inf")], "finite"),
+    (mw.TextRegressor, ["a", "b"], [[1.0], [2.0]], "one finite number"),
+    (mw.TokenTagger, [["a", "b"]], [["O"]], "2 words and 1 tags"),
+    (mw.TokenTagger, [["a", ""]], [["O", "O"]], "where a word is needed"),
+    (mw.TokenTagger, ["a b"], ["O O"], "is not a list of tags"),
+    (mw.TokenTagger, [3], [["O"]], "neither a list of words nor a text"),
+    (mw.TokenTagger, "a b", [["O"]], "list of lists of words"),
+    (mw.TokenTagger, [["a"]], [["O"], ["O"]], "as many"),
+    (mw.QuestionAnswerer, ["only a question"], [""], "no pair"),
+    (mw.QuestionAnswerer, [("who?", "rain fell")], ["snow"], "Item 0"),
+    (mw.MultipleChoice, [("a", "b")], [0], "not a row"),
+    (mw.MultipleChoice, [("a", ["b", "c"])], "0", "list of numbers"),
+]
+
+
+@pytest.mark.parametrize(("cls", "x", "y", "words"), UNUSABLE)
+def test_unusable_training_data_is_rejected_with_an_error(folder, cls, x, y, words):
     with pytest.raises(InputError, match=words):
-        mw.TextClassifier(folder, **QUICK).fit(x, y)
+        cls(folder, **({} if cls is mw.MultipleChoice else QUICK)).fit(x, y)
 
 
 @pytest.mark.parametrize("form", [list, tuple, set, pandas.Series])
@@ -319,12 +282,6 @@ def test_lists_of_labels_are_multi_label_as_their_indicators(folder, tmp_path, f
         found.score(["a robin"], [["bird"]])
     found.save(tmp_path / "m")
     assert mw.TextClassifier.load(tmp_path / "m").classes_.tolist() == ["animal", "shop"]
-
-
-def test_lists_of_numbers_of_different_lengths_are_labels(folder):
-    found = mw.TextClassifier(folder, **{**QUICK, "epochs": 1}).fit(X, [[3], [3, 7], [7], []] * 6)
-    assert found.classes_.tolist() == [3, 7]
-    assert found.predict(X).shape == (24, 2)
 
 
 MISSING = [pandas.NA, pandas.NaT, None, float("nan")]
@@ -348,23 +305,6 @@ MISSING = [pandas.NA, pandas.NaT, None, float("nan")]
 def test_missing_targets_are_refused_by_every_estimator(folder, name, x, targets, missing):
     with pytest.raises(InputError, match="for item [01]"):
         getattr(mw, name)(folder, **{k: v for k, v in QUICK.items() if k != "max_length"}).fit(x, targets(missing))
-
-
-def test_missing_classes_are_refused_in_scoring(classifier):
-    with pytest.raises(InputError, match="no class for item 1"):
-        classifier.score(X[:2], ["animal", pandas.NA])
-    assert classifier.score(X, pandas.Series(Y)) == 1.0 == classifier.score(X, Y)
-
-
-def test_a_folder_without_a_classifier_is_refused_with_what_fits(folder):
-    with pytest.raises(ModelFolderError, match="fill-mask"):
-        mw.TextClassifier.load(folder)
-
-
-def test_a_regressor_does_not_open_a_classifier(classifier, tmp_path):
-    classifier.save(tmp_path / "classifier")
-    with pytest.raises(ModelFolderError, match="contains a classifier"):
-        mw.TextRegressor.load(tmp_path / "classifier")
 
 
 @pytest.mark.parametrize("estimator", [None, 3, {"parameters": "x"}, {"parameters": {"epochs": 2, "wheels": 4}}])
@@ -414,12 +354,6 @@ def test_a_regressor_learns_numbers_and_comes_back(folder, tmp_path):
     assert np.allclose(again.predict(X), fitted.predict(X), atol=1e-5)
 
 
-@pytest.mark.parametrize("y", [["a", "b"], [1.0, float("nan")], [1.0, float("inf")], [[1.0], [2.0]], [1.0]])
-def test_targets_that_are_no_numbers_are_refused(folder, y):
-    with pytest.raises(InputError):
-        mw.TextRegressor(folder, **QUICK).fit(["a", "b"], y)
-
-
 # -- vectors and masks ---------------------------------------------------------------------------------------------
 
 
@@ -432,18 +366,6 @@ def test_an_embedder_needs_no_fit_and_names_its_columns(folder):
     assert embedder.get_feature_names_out()[:2].tolist() == ["embedder0", "embedder1"]
     frame = embedder.set_output(transform="pandas").transform(TEXTS)
     assert frame.shape == (len(TEXTS), 128)
-
-
-def test_without_pooling_each_text_has_a_matrix(folder):
-    matrices = mw.Embedder(folder, pooling="none").transform(["a", "the cat sat"])
-    assert [matrix.shape[1] for matrix in matrices] == [32, 32]
-    assert len(matrices[0]) < len(matrices[1])
-
-
-def test_embedding_does_not_change_a_model_in_memory():
-    source = tiny()
-    mw.Embedder(source, precision="bf16", device="cpu").transform(["a"])
-    assert source.compute_dtype == tiny().compute_dtype
 
 
 def test_masks_are_filled_and_scored(folder):
@@ -480,23 +402,6 @@ def test_a_tagger_learns_saves_and_answers_the_same(folder, tmp_path, crf):
     assert again.entities(["rain fell."])[0][0]["text"] == "rain"
 
 
-@pytest.mark.parametrize(
-    ("X", "y", "message"),
-    [
-        ([["a", "b"]], [["O"]], "2 words and 1 tags"),
-        ([["a", ""]], [["O", "O"]], "where a word is needed"),
-        (["a b"], ["O O"], "is not a list of tags"),
-        ([3], [["O"]], "neither a list of words nor a text"),
-        ("a b", [["O"]], "list of lists of words"),
-        ([["a"]], "O", "a list of tags for each sentence"),
-        ([["a"]], [["O"], ["O"]], "as many"),
-    ],
-)
-def test_a_tagger_refuses_what_it_cannot_use(folder, X, y, message):  # noqa: N803
-    with pytest.raises(InputError, match=message):
-        mw.TokenTagger(folder, **QUICK).fit(X, y)
-
-
 @pytest.mark.parametrize("settings", ["lora", {"rank": 2, "alpha": 4, "targets": "all-linear", "dropout": 0.1}])
 def test_an_adapter_is_trained_saved_and_loaded(settings, tmp_path):
     tiny().save(tmp_path / "base")
@@ -513,16 +418,60 @@ def test_an_adapter_is_trained_saved_and_loaded(settings, tmp_path):
     assert torch.allclose(further.model_.encoder.layers[0].attention.qkv.weight, updates.merged().weight)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"adapter": "lorax"}, "it must be 'lora', or a dict"),
-        ({"adapter": {"rang": 2}}, "rang"),
-        ({"adapter": {"rank": 0}}, "'rank' is 0"),
-        ({"adapter": "lora", "freeze_encoder": True}, "exclude each other"),
-        ({"adapter": "lora", "model": tiny()}, "needs the name of its base"),
-    ],
-)
-def test_adapter_settings_that_do_not_fit_are_named(settings, message):
-    with pytest.raises(mw.MaskwrightError, match=message):
-        mw.TextClassifier(**{"model": "some/model", **settings}).fit(["a", "b"], ["x", "y"])
+# -- AnomalyDetector ----------------------------------------------------------------------------------------------
+
+
+NORMAL = [
+    f"the {who} sat on the {where} ." for who in ("cat", "dogs", "a", "she") for where in ("mat", "store", "garden")
+]
+STRANGE = ["milk ! ! milk gallon penguins", "flightless unbelievably ends", "rain rain rain rain rain rain rain"]
+SLOWLY = {**QUICK, "epochs": 40, "lr": 1e-2, "batch_size": 4}
+
+
+@pytest.fixture(scope="module")
+def detector(folder):
+    return mw.AnomalyDetector(folder, contamination=0.1, **SLOWLY).fit(NORMAL)
+
+
+def test_scores_decisions_and_predictions_agree(detector):
+    texts = NORMAL + STRANGE
+    scores, decided = detector.score_samples(texts), detector.decision_function(texts)
+    assert np.allclose(decided, scores - detector.offset_)
+    assert (detector.predict(texts) == np.where(decided < 0, -1, 1)).all()
+    assert (scores <= 0).all() and is_outlier_detector(detector)
+
+
+def test_strange_texts_are_outliers_and_few_of_its_own_are(detector):
+    assert (detector.predict(STRANGE) == -1).all()
+    assert (detector.predict(NORMAL) == -1).mean() == pytest.approx(0.1, abs=1 / len(NORMAL))
+    assert detector.score_samples(NORMAL).mean() > detector.score_samples(STRANGE).mean()
+
+
+def test_a_folder_brings_the_same_decisions_back(detector, tmp_path):
+    detector.save(tmp_path / "model")
+    loaded = mw.AnomalyDetector.load(tmp_path / "model")
+    assert np.allclose(loaded.decision_function(STRANGE), detector.decision_function(STRANGE))
+    assert loaded.contamination == 0.1 and loaded.offset_ == detector.offset_
+    with pytest.raises(ModelFolderError, match="an anomaly detector"):
+        mw.TextClassifier.load(tmp_path / "model")
+
+
+def test_a_detector_that_cannot_be_fitted_is_refused(folder):
+    with pytest.raises(InputError, match="empty"):
+        mw.AnomalyDetector(folder, **SLOWLY).fit([])
+    for wrong in (0.0, 0.9, "auto"):
+        with pytest.raises(ConfigError, match="contamination"):
+            mw.AnomalyDetector(folder, **{**SLOWLY, "contamination": wrong}).fit(NORMAL)
+
+
+def test_long_texts_are_read_to_their_end_in_windows(folder, tmp_path):
+    filler = " ".join(NORMAL[:6])
+    hidden = [f"{filler} {STRANGE[0]} {filler}"]
+    options = {**SLOWLY, "long": "windows", "pool": "max", "stride": 2, "contamination": 0.1}
+    found = mw.AnomalyDetector(folder, **options).fit([*NORMAL, filler])
+    assert found.predict(hidden)[0] == -1
+    found.save(tmp_path / "model")
+    loaded = mw.AnomalyDetector.load(tmp_path / "model")
+    assert loaded.get_params() | {"model": 0} == found.get_params() | {"model": 0}
+    assert np.array_equal(loaded.decision_function(hidden), found.decision_function(hidden))
+    assert mw.AnomalyDetector.load(tmp_path / "model", pool="mean").score_samples(hidden) > found.score_samples(hidden)

@@ -10,40 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_WHERE = {
-    "MaskwrightError": "core.errors",
-    "Tokenizer": "text.tokenizers.tokenizer",
-    "Batch": "data.batch",
-    "ModelConfig": "models.config",
-    "Callback": "train.callbacks",
-    "PretrainConfig": "train.pretraining.config",
-    "FinetuneConfig": "train.finetuning.config",
-    "MultiTaskConfig": "train.finetuning.multi_task.config",
-    "DistillConfig": "train.distillation.config",
-    "LayerLabConfig": "experiments.layers.config",
-    "load": "api",
-    "build": "api",
-    "preset": "api",
-    "pretrain": "training",
-    "finetune": "training",
-    "distill": "training",
-    "AnomalyDetector": "estimators",
+_NAMES = {  # module -> names
+    "api": "build cluster load pipeline preset search similarity zero_shot",
+    "core.errors": "MaskwrightError",
+    "data.batch": "Batch",
+    "estimators": "AnomalyDetector Embedder FillMask Generator MultipleChoice QuestionAnswerer TextClassifier "
+    "TextRegressor TokenTagger Translator",
+    "evaluation": "evaluate",
+    "experiments.layers.config": "LayerLabConfig",
     "inspect": "inspect",
-    "layer_lab": "training",
-    "similarity": "api",
-    "search": "api",
-    "cluster": "api",
-    "zero_shot": "api",
-    "TextClassifier": "estimators",
-    "TextRegressor": "estimators",
-    "TokenTagger": "estimators",
-    "Embedder": "estimators",
-    "FillMask": "estimators",
-    "Generator": "estimators",
-    "Translator": "estimators",
-    "MultipleChoice": "estimators",
-    "QuestionAnswerer": "estimators",
+    "models.config": "ModelConfig",
+    "text.tokenizers.tokenizer": "Tokenizer",
+    "train.callbacks": "Callback",
+    "train.distillation.config": "DistillConfig",
+    "train.finetuning.config": "FinetuneConfig",
+    "train.finetuning.multi_task.config": "MultiTaskConfig",
+    "train.pretraining.config": "PretrainConfig",
+    "training": "distill finetune layer_lab pretrain",
 }
+_WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "AnomalyDetector",
@@ -69,10 +54,12 @@ __all__ = [
     "build",
     "cluster",
     "distill",
+    "evaluate",
     "finetune",
     "inspect",
     "layer_lab",
     "load",
+    "pipeline",
     "preset",
     "pretrain",
     "search",
@@ -82,7 +69,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from . import inspect
-    from .api import build, cluster, load, preset, search, similarity, zero_shot
+    from .api import build, cluster, load, pipeline, preset, search, similarity, zero_shot
     from .core.errors import MaskwrightError
     from .data.batch import Batch
     from .estimators import (
@@ -97,6 +84,7 @@ if TYPE_CHECKING:
         TokenTagger,
         Translator,
     )
+    from .evaluation import evaluate
     from .experiments.layers.config import LayerLabConfig
     from .models.config import ModelConfig
     from .text.tokenizers.tokenizer import Tokenizer

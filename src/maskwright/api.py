@@ -1,13 +1,15 @@
-"""Loading and building models, and opening one for each kind of use."""
+"""Loading and building models, and opening one for a use: `pipeline`, behind the commands and the estimators."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from .core.errors import ConfigError
+from .core.registry import unknown_name
 from .hub.download import find_folder
 from .hub.folders import STORED, load_model, read_facts
 from .inference.answer import Answerer
@@ -34,28 +36,9 @@ from .tasks.rows.long_examples import LongTexts
 from .text.readers.corpus import Source
 from .text.readers.inputs import Text
 
-__all__ = [
-    "build",
-    "cluster",
-    "load",
-    "open_answerer",
-    "open_checkpoint",
-    "open_embedder",
-    "open_ensemble",
-    "open_generator",
-    "open_mask_filler",
-    "open_model",
-    "open_next_sentence",
-    "open_predictor",
-    "open_translator",
-    "open_writer",
-    "open_zero_shot",
-    "predictor_of",
-    "preset",
-    "search",
-    "similarity",
-    "zero_shot",
-]
+__all__ = ["build", "cluster", "load", "pipeline", "preset", "search", "similarity", "zero_shot"]
+
+ModelSource = str | Path | Model
 
 
 def load(
@@ -87,35 +70,119 @@ def load(
     return model
 
 
-def open_predictor(
-    name: str | Path,
+def pipeline(
+    name: ModelSource,
+    task: str | None = None,
     *,
-    max_length: int | None = None,
-    min_confidence: float | None = None,
     device: str = "auto",
     precision: str = "auto",
     calibrate_on: Sequence[Text] | None = None,
     untrained: bool = False,
-) -> Predictor:
-    """A fine-tuned model for answers. max_length: None as in training; min_confidence: below it there is no label;
-    calibrate_on: typical texts, which precision "int8" needs; untrained: accept a head without stored weights.
+    **settings: Any,
+) -> Any:
+    """Opens a model for one use.
 
-    Raises ModelFolderError when the folder has no head for texts or words, or lacks its weights; the other functions
-    do so for their heads.
+    Args:
+        name: Short name, model folder, Hugging Face Hub model ID, or a Model with a tokenizer, which is copied.
+        task: "predict" (classes, numbers, tags, choices), "answer", "fill-mask", "next-sentence", "generate",
+            "translate", "embed" or "zero-shot", or what transformers calls these; None for what the model is for.
+        device: "auto", "cpu", "cuda" or "mps".
+        precision: "auto", "fp32", "bf16", "fp16" or "int8"; auto is bf16 where the hardware has it.
+        calibrate_on: Typical texts, which int8 needs.
+        untrained: Accept a head without stored weights, whose answers are random.
+        settings: Of the task: `max_length` in tokens (None as in training), `min_confidence` below which a classifier
+            gives no label, `threshold` of no answer, `labels` and `template` of zero-shot, and `layers`, `pooling`,
+            `normalize`, `long` and `stride` of embeddings (None as the folder declares).
+
+    Returns:
+        An object with `.predict(inputs)`, a list or array with a result for each input, and `.stream(inputs)`, pairs of
+        an input (or its row, with `.text`) and its result as they are computed.
+
+    Raises:
+        ModelFolderError: If the model cannot do this, or lacks the weights of its head.
+        ConfigError: For a task, device, precision or setting that does not exist.
+
+    Example:
+        >>> mw.pipeline("english", "fill-mask").predict(["the [MASK] of the river"])[0].filled
     """
-    model = open_model(name, "predict", device, precision, untrained=untrained)
-    predictor = predictor_of(model, name, max_length, min_confidence)
-    make_int8(model, calibrate_on, predictor.max_length)
+    task = TASKS_OF_TRANSFORMERS.get(task or "", task)
+    if task is not None and task not in _OPENERS:
+        raise ConfigError(unknown_name("task", task, list(_OPENERS)))
+    abilities = () if task is None else _OPENERS[task][0]
+    if task == "embed":
+        LongTexts.of(settings.get("long") or "windows", settings.get("stride"))  # reject it before loading
+    model = open_model(name, abilities, device, precision, untrained=untrained or task == "embed")  # needs no head
+    if task is None:
+        task = next((one for one, (needed, _) in _OPENERS.items() if kind_of(model).can(*needed)), "embed")
+    opened = _OPENERS[task][1](model, name, **settings)
+    if is_int8(model):
+        make_int8(model, calibrate_on, opened.max_length)
     keep_private(model)
-    return predictor
+    return opened
 
 
 def predictor_of(
-    model: Model, name: str | Path, max_length: int | None = None, min_confidence: float | None = None
+    model: Model, name: ModelSource, max_length: int | None = None, min_confidence: float | None = None
 ) -> Predictor:
-    """The same for a model that `open_model` loaded from `name`."""
-    task = task_of_model(model, read_facts(find_folder(name)[0]))
-    return Predictor(model, task, max_length, min_confidence=min_confidence)
+    """The predictor of a model that `open_model` loaded from `name`."""
+    facts = None if isinstance(name, Model) else read_facts(find_folder(name)[0])
+    return Predictor(model, task_of_model(model, facts), max_length, min_confidence=min_confidence)
+
+
+def _answerer(model: Model, name: ModelSource, threshold: float | None = None, **settings: Any) -> Answerer:
+    return Answerer(predictor_of(model, name, **settings), threshold)
+
+
+def _writer(model: Model, name: ModelSource, max_length: int | None = None) -> TextGenerator | MaskedLMGenerator:
+    return MaskedLMGenerator(model) if kind_of(model).can("fill-mask") else TextGenerator(model, max_length=max_length)
+
+
+def _zero_shot(
+    model: Model, name: ModelSource, labels: Sequence[str], template: str = TEMPLATE, max_length: int | None = None
+) -> ZeroShot:
+    if kind_of(model).can("classes"):
+        return EntailmentZeroShot(predictor_of(model, name, max_length), labels, template)
+    return EmbeddingZeroShot(embedder_of(model, name, normalize=True, max_length=max_length), labels, template)
+
+
+# Task -> the abilities of which a model needs one (`tasks.spec.ModelKind`), and what opens a loaded one.
+# Without a task, the first that the model can do.
+_OPENERS: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
+    "answer": (("answer",), _answerer),
+    "predict": (("predict",), predictor_of),
+    "translate": (("translate",), lambda model, name, max_length=None: TextTranslator(model, max_length)),
+    "generate": (("generate",), lambda model, name, max_length=None: TextGenerator(model, max_length=max_length)),
+    "fill-mask": (("fill-mask",), lambda model, name: MaskFiller(model)),
+    "next-sentence": (("next-sentence",), lambda model, name: NextSentence(model)),
+    "embed": ((), embedder_of),
+    "zero-shot": ((), _zero_shot),
+    "write": (("generate", "fill-mask"), _writer),
+}
+TASKS_OF_TRANSFORMERS: dict[str, str | None] = {
+    "text-classification": "predict",
+    "token-classification": "predict",
+    "question-answering": "answer",
+    "text-generation": "generate",
+    "translation": "translate",
+    "feature-extraction": "embed",
+    "zero-shot-classification": "zero-shot",
+}
+
+# The same with their types, for the commands: settings as of `pipeline`.
+open_predictor: Callable[..., Predictor] = partial(pipeline, task="predict")
+open_answerer: Callable[..., Answerer] = partial(pipeline, task="answer")
+open_mask_filler: Callable[..., MaskFiller] = partial(pipeline, task="fill-mask")
+open_next_sentence: Callable[..., NextSentence] = partial(pipeline, task="next-sentence")
+open_embedder: Callable[..., TextEncoder] = partial(pipeline, task="embed")
+open_generator: Callable[..., TextGenerator] = partial(pipeline, task="generate")
+open_translator: Callable[..., TextTranslator] = partial(pipeline, task="translate")
+open_writer: Callable[..., TextGenerator | MaskedLMGenerator] = partial(pipeline, task="write")
+
+
+def open_zero_shot(name: ModelSource, labels: Sequence[str], **settings: Any) -> ZeroShot:
+    """Opens an entailment classifier, or any encoder for sentence embeddings, to classify texts without training."""
+    classifier: ZeroShot = pipeline(name, "zero-shot", labels=labels, **settings)
+    return classifier
 
 
 def open_ensemble(
@@ -147,90 +214,50 @@ def open_ensemble(
     return Ensemble(members)
 
 
-def open_answerer(
-    name: str | Path,
-    *,
-    max_length: int | None = None,
-    threshold: float | None = None,
+def open_model(
+    name: ModelSource,
+    abilities: str | Sequence[str] = (),
     device: str = "auto",
     precision: str = "auto",
+    *,
     untrained: bool = False,
-) -> Answerer:
-    """Opens a question-answering model. threshold: score margin of no-answer predictions, None as trained; untrained:
-    accept a head without stored weights."""
-    model = open_model(name, "answer", device, precision, untrained=untrained)
-    return Answerer(predictor_of(model, name, max_length), threshold)
+) -> Model:
+    """Opens a model with its tokenizer on a device; a Model is copied.
 
-
-def open_mask_filler(name: str | Path, *, device: str = "auto", precision: str = "auto") -> MaskFiller:
-    """A masked language model for filling masks."""
-    return MaskFiller(open_model(name, "fill-mask", device, precision))
-
-
-def open_next_sentence(name: str | Path, *, device: str = "auto", precision: str = "auto") -> NextSentence:
-    """Opens a pre-trained model for next-sentence prediction."""
-    return NextSentence(open_model(name, "next-sentence", device, precision))
-
-
-def open_embedder(
-    name: str | Path,
-    *,
-    layers: str | int | Sequence[int] = "last",
-    pooling: str | None = None,
-    normalize: bool | None = None,
-    max_length: int | None = None,
-    long: str | None = None,
-    stride: int | None = None,
-    device: str = "auto",
-    precision: str = "auto",
-    calibrate_on: Sequence[Text] | None = None,
-) -> TextEncoder:
-    """Opens any model for sentence embeddings. calibrate_on: calibration texts, which precision "int8" needs.
-
-    What is None is as the folder declares it (modules.json), else mean, not normalized, all that the model takes; token
-    vectors (pooling "none") are as they come. long: "cut", or "windows" for longer texts, which share `stride` tokens;
-    None for the setting a sentence encoder was trained with (maskwright.json), else "cut".
+    abilities: names as in `tasks.spec.ModelKind`, of which the model needs one; () for any model; untrained: accept a
+    head without stored weights, whose answers are random. Raises ModelFolderError if it has none of the abilities, or
+    lacks weights of its head.
     """
-    LongTexts.of(long or "windows", stride)  # reject a wrong setting before loading
-    encoder = embedder_of(
-        open_model(name, (), device, precision, untrained=True),  # embeddings do not use the head
-        name,
-        layers=layers,
-        pooling=pooling,
-        normalize=normalize,
-        max_length=max_length,
-        long=long,
-        stride=stride,
-    )
-    make_int8(encoder.model, calibrate_on, encoder.max_length)
-    keep_private(encoder.model)
-    return encoder
+    needed = [abilities] if isinstance(abilities, str) else abilities
+    if isinstance(name, Model):
+        model = deepcopy(name)
+    else:
+        model, report = load_model(name)
+    if needed:
+        require(model, "The model" if isinstance(name, Model) else str(name), *needed)
+    if not isinstance(name, Model):
+        if not untrained:
+            report.require_trained(name)
+        report.log_weight_mismatch(name)
+    tokenizer_of(model)
+    return place(model, device, precision)
 
 
-def open_zero_shot(
-    name: str | Path,
-    labels: Sequence[str],
-    *,
-    template: str = TEMPLATE,
-    max_length: int | None = None,
-    device: str = "auto",
-    precision: str = "auto",
-    calibrate_on: Sequence[Text] | None = None,
-) -> ZeroShot:
-    """Opens an entailment classifier, or any encoder for sentence embeddings, to classify texts without training.
+def open_checkpoint(folder: str | Path, *, device: str = "auto", precision: str = "auto") -> Model:
+    """The model of a finished run as it was at one of its checkpoints (runs/a/checkpoints/step-500)."""
+    from .train.finetuning.members import checkpoint_model
 
-    labels: two or more; template: of the hypothesis, with {} for the label. Raises InputError for other labels, and for
-    a classifier without the label `entailment`.
-    """
-    model = open_model(name, (), device, precision)
-    if kind_of(model).can("classes"):
-        predictor = predictor_of(model, name, max_length)
-        make_int8(model, calibrate_on, predictor.max_length)
-        return EntailmentZeroShot(predictor, labels, template)
-    encoder = open_embedder(
-        name, normalize=True, max_length=max_length, device=device, precision=precision, calibrate_on=calibrate_on
-    )
-    return EmbeddingZeroShot(encoder, labels, template)
+    model = checkpoint_model(Path(folder))
+    tokenizer_of(model)
+    return place(model, device, precision)
+
+
+def make_int8(model: Model, texts: Sequence[Text] | None, max_length: int) -> None:
+    """Calibrate a model that was opened in int8. Raises ConfigError where there are no texts to do it on."""
+    if is_int8(model):
+        if texts is None:
+            raise ConfigError("int8 is calibrated on typical texts: give some (calibrate_on, or fit of an estimator).")
+        calibrate(model, texts, max_length)
 
 
 def zero_shot(name: str | Path, texts: Sequence[str], labels: Sequence[str], **options: Any) -> list[dict[str, Any]]:
@@ -240,7 +267,7 @@ def zero_shot(name: str | Path, texts: Sequence[str], labels: Sequence[str], **o
         name: An entailment classifier, or any encoder for sentence embeddings.
         texts: Texts.
         labels: Two or more class names.
-        options: `template`, `max_length`, `device`, `precision` and `calibrate_on` of `open_zero_shot`.
+        options: `template`, `max_length`, `device`, `precision` and `calibrate_on`, as of `pipeline`.
 
     Returns:
         One {"label", "score", "similarities" or "probabilities"} per text.
@@ -336,69 +363,3 @@ def cluster(
     own = [text if isinstance(text, str) else " ".join(text) for text in as_texts(texts)]
     vectors = open_embedder(name, normalize=True, device=device, precision=precision).vectors(own)
     return cluster_vectors(vectors, own, num_clusters, seed=seed)
-
-
-def open_writer(
-    name: str | Path, *, max_length: int | None = None, device: str = "auto", precision: str = "auto"
-) -> TextGenerator | MaskedLMGenerator:
-    """Opens a causal language model, or a masked language model that fills appended masks, to continue texts.
-
-    max_length: context length of a causal language model, None as in training.
-    """
-    model = open_model(name, ("generate", "fill-mask"), device, precision)
-    return MaskedLMGenerator(model) if kind_of(model).can("fill-mask") else TextGenerator(model, max_length=max_length)
-
-
-def open_generator(
-    name: str | Path, *, max_length: int | None = None, device: str = "auto", precision: str = "auto"
-) -> TextGenerator:
-    """Opens a causal language model for generation. max_length: context length, None as in training."""
-    return TextGenerator(open_model(name, "generate", device, precision), max_length=max_length)
-
-
-def open_translator(
-    name: str | Path, *, max_length: int | None = None, device: str = "auto", precision: str = "auto"
-) -> TextTranslator:
-    """An encoder-decoder for translating texts. max_length: tokens of a source, None as in training."""
-    return TextTranslator(open_model(name, "translate", device, precision), max_length)
-
-
-def open_model(
-    name: str | Path,
-    abilities: str | Sequence[str] = (),
-    device: str = "auto",
-    precision: str = "auto",
-    *,
-    untrained: bool = False,
-) -> Model:
-    """Opens a model with its tokenizer on a device.
-
-    abilities: names as in `tasks.spec.ModelKind`, of which the model needs one; () for any model; untrained: accept a
-    head without stored weights, whose answers are random. Raises ModelFolderError if it has none of the abilities, or
-    lacks weights of its head.
-    """
-    model, report = load_model(name)
-    if abilities:
-        require(model, str(name), *([abilities] if isinstance(abilities, str) else abilities))
-    if not untrained:
-        report.require_trained(name)
-    report.log_weight_mismatch(name)
-    tokenizer_of(model)
-    return place(model, device, precision)
-
-
-def open_checkpoint(folder: str | Path, *, device: str = "auto", precision: str = "auto") -> Model:
-    """The model of a finished run as it was at one of its checkpoints (runs/a/checkpoints/step-500)."""
-    from .train.finetuning.members import checkpoint_model
-
-    model = checkpoint_model(Path(folder))
-    tokenizer_of(model)
-    return place(model, device, precision)
-
-
-def make_int8(model: Model, texts: Sequence[Text] | None, max_length: int) -> None:
-    """Calibrate a model that was opened in int8. Raises ConfigError where there are no texts to do it on."""
-    if is_int8(model):
-        if texts is None:
-            raise ConfigError("int8 is calibrated on typical texts: give some (calibrate_on, or fit of an estimator).")
-        calibrate(model, texts, max_length)

@@ -9,7 +9,7 @@ import pytest
 from hub.folder_tools import CONFIG, foreign, make
 from maskwright import api
 from maskwright.core.errors import ModelFolderError
-from maskwright.estimators.classifier import TextClassifier
+from maskwright.estimators.finetuned import TextClassifier
 from maskwright.hub.folders import load_model
 from maskwright.serve.models import load_served
 from maskwright.serve.settings import ServeSettings

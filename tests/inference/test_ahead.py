@@ -69,14 +69,14 @@ def test_few_texts_need_no_thread(monkeypatch):
 def test_a_stream_without_end_takes_bounded_memory(monkeypatch):
     monkeypatch.setattr(embed, "BLOCK_TEXTS", 32)
     encoder = TextEncoder(tiny())
-    taken = encoder.stream(f"the cat sat on the mat {number}" for number in itertools.count())
+    taken = encoder.stream_with_texts(f"the cat sat on the mat {number}" for number in itertools.count())
     next(taken)
     tracemalloc.start()
     try:
-        for vectors in itertools.islice(taken, 20):
+        for _, vectors in itertools.islice(taken, 20):
             assert vectors.shape == (32, 32)
         early = tracemalloc.get_traced_memory()[0]
-        for vectors in itertools.islice(taken, 60):
+        for _, vectors in itertools.islice(taken, 60):
             assert vectors.shape == (32, 32)
         late = tracemalloc.get_traced_memory()[0]
     finally:

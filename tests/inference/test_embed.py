@@ -98,7 +98,7 @@ def test_blocks_join_to_the_whole(monkeypatch):
     encoder = TextEncoder(tiny())
     whole = encoder.vectors(TEXTS)
     monkeypatch.setattr("maskwright.inference.embed.BLOCK_TEXTS", 3)
-    assert [len(block) for block in encoder.stream(TEXTS)] == [3, 3, 3, 1]
+    assert [len(block) for block, _ in encoder.stream_with_texts(TEXTS)] == [3, 3, 3, 1]
     assert np.allclose(encoder.vectors(TEXTS), whole, atol=1e-5)
     assert len(list(TextEncoder(tiny(), pooling="none").token_vectors(TEXTS))) == len(TEXTS)
 

@@ -128,8 +128,8 @@ def checkpoint(name: str, head: str | None, seed: int = 0, **settings: Any):
 def padded_rows(config, head: str | None = None, seed: int = 0, seq: int = 20) -> dict[str, torch.Tensor]:
     """Ids [6, seq], mask and token types: full, right padding, left padding, a hole, a hole at column 0, one token.
 
-    What is dropped is padding in some rows and other tokens in others; one padding token is kept. For choices the six
-    rows are two questions of three choices.
+    Column 0 is kept for heads that use its vector: theirs take it masked, too. What is dropped is padding in some rows
+    and other tokens in others; one padding token is kept. For choices the six rows are two questions of three choices.
     """
     generator = torch.Generator().manual_seed(seed)
     pad = config.pad_token_id
@@ -141,6 +141,8 @@ def padded_rows(config, head: str | None = None, seed: int = 0, seq: int = 20) -
     mask[3, 8:11] = 0
     mask[4, 0] = mask[4, 5] = 0
     mask[5, 1:] = 0
+    if head not in ("mlm", "clm", "tagging", "rtd"):
+        mask[:, 0] = 1
     for row in (1, 2, 3):
         ids[row][mask[row] == 0] = pad
     ids[0, 4] = pad
@@ -163,7 +165,7 @@ def labels_for(head: str | None, rows, name: str = "bert", seed: int = 0) -> dic
     words = torch.where(chosen, ids, -100)
     words.view(-1, ids.shape[-1])[0, 0] = 5
     of_rows = torch.randint(0, 2, (len(ids),), generator=generator)
-    starts, ends = torch.tensor([3, 0, 7, 9, 99, 2]), torch.tensor([5, 19, 0, 9, 4, 0])
+    starts, ends = torch.tensor([3, 0, 7, 11, 99, 0]), torch.tensor([5, 12, 0, 12, 4, 0])
     before = torch.zeros_like(mask)
     before[..., 1:] = mask[..., :-1]
     following = words.masked_fill(before == 0, -100)  # theirs predicts a label at a masked token too

@@ -9,7 +9,7 @@ import torch
 from maskwright.hub.family import family_named
 
 VIEWS = {"output_hidden_states": True, "output_attentions": True}
-OF_TOKENS = ("last_hidden_state", "prediction_logits")
+OF_TOKENS = ("last_hidden_state", "prediction_logits", "start_logits", "end_logits")
 TOKEN_LOGITS = ("mlm", "clm", "tagging", "rtd")
 
 
@@ -41,6 +41,18 @@ def compare_outputs(ours, theirs, rows, head) -> dict[str, float]:
             of_tokens = name in OF_TOKENS or (name == "logits" and head in TOKEN_LOGITS)
             found[name] = largest(ours[name], value, mask if of_tokens else None)
     return found
+
+
+def their_outputs(theirs, rows, labels, head):
+    """transformers' outputs; of a span the loss over the columns that the mask keeps."""
+    out = theirs(**rows, **labels, **VIEWS)
+    if head == "qa" and labels:
+        dropped, seq = rows["attention_mask"] == 0, rows["attention_mask"].shape[1]
+        logits = [one.masked_fill(dropped, torch.finfo(one.dtype).min) for one in (out.start_logits, out.end_logits)]
+        columns = labels["start_positions"].clamp(max=seq), labels["end_positions"].clamp(max=seq)
+        both = zip(logits, columns, strict=True)
+        out["loss"] = sum(torch.nn.functional.cross_entropy(*one, ignore_index=seq) for one in both) / 2
+    return out
 
 
 def total(output, rows):
@@ -81,7 +93,7 @@ def compare_gradients(ours, theirs, name, head) -> dict[str, float]:
 
 def compare(ours, theirs, name, head, rows, labels) -> dict[str, float]:
     """Run both on the same rows with labels, backwards too: the largest difference of each output and gradient."""
-    their_output = theirs(**rows, **labels, **VIEWS)
+    their_output = their_outputs(theirs, rows, labels, head)
     our_output = ours(**rows, **labels, **VIEWS)
     found = compare_outputs(our_output, their_output, rows, head)
     total(their_output, rows).backward()

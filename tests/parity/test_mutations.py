@@ -12,7 +12,7 @@ from maskwright.hub import family as family_room
 from maskwright.hub.family import family_named
 from maskwright.hub.folders import load_model
 from parity.checkpoints import HEADS, SETTINGS, checkpoint, labels_for, padded_rows
-from parity.comparing import VIEWS, compare_outputs
+from parity.comparing import VIEWS, compare_outputs, their_outputs
 
 FAMILIES = list(SETTINGS)
 SEPARATE = [name for name in FAMILIES if len(family_named(name).encoder["layers.{i}.attention.qkv.{p}"]) == 3]
@@ -108,7 +108,7 @@ def test_every_lost_parameter_of_a_head_shows(name, head, tmp_path):
     given = rows | labels_for(head, rows, name)
     parts = ("head.", "encoder.pooler.") if ours.head.needs_pooler else ("head.",)
     with torch.no_grad():
-        expected = theirs(**given, **VIEWS)
+        expected = their_outputs(theirs, rows, labels_for(head, rows, name), head)
         for parameter_name, parameter in ours.named_parameters():
             if parameter_name.startswith(parts):
                 kept = parameter.clone()

@@ -234,7 +234,8 @@ def _write_npy(
             found = _watched(_tokens(encoder, texts, by_word, batch_tokens), lambda _: 1, progress)
             count = write_token_vectors(output, names, found, encoder.size)
         else:
-            count = write_npy(output, _watched(encoder.stream(texts, batch_tokens), len, progress), encoder.size)
+            found = (vectors for _, vectors in encoder.stream_with_texts(texts, batch_tokens))
+            count = write_npy(output, _watched(found, len, progress), encoder.size)
     note(f"{plural(count, 'vector')} of {encoder.size} in {output}")
     if encoder.pooling == "none":
         note(f"{names} names the token of each")
@@ -325,7 +326,8 @@ def _clusters(settings: EmbedSettings) -> Iterator[Result]:
     ]
     encoder = _open(settings, normalize=True)
     with track("embedding", len(texts), "texts") as progress:
-        blocks = list(_watched(encoder.stream(texts, settings.batch_tokens), len, progress))
+        found_blocks = (vectors for _, vectors in encoder.stream_with_texts(texts, settings.batch_tokens))
+        blocks = list(_watched(found_blocks, len, progress))
     number = None if settings.clusters == "auto" else int(settings.clusters or 0)
     found = cluster_vectors(np.concatenate(blocks), texts, number, seed=settings.seed)
     warn_of_cuts(encoder.counts)

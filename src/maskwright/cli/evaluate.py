@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..core.config import check, command_line, option, to_dict
-from ..core.errors import ConfigError, InputError
+from ..core.errors import InputError
 from ..core.progress import note, warn
 from ..core.util import UNTRAINED, on_one_line, plural
 from ..train.settings import SEED
@@ -26,18 +25,12 @@ from .using import (
     InferenceHardware,
     calibration_texts,
     refuse_same_file,
-    tell_int8_loss,
     warn_of_cuts,
-    warn_of_left_out,
     warn_of_skipped,
 )
 
 if TYPE_CHECKING:
-    from ..inference.predict import Predictor
-    from ..models.model import Model
-    from ..tasks.base import AnyRow, Evaluation, Task
-    from ..tasks.rows.examples import Examples
-    from ..text.readers.inputs import Text
+    from ..tasks.base import AnyRow, Task
 
 ANSWERS = ("label", "labels", "tags", "answer", "is_rare", "score")  # under which a task words what it found
 
@@ -96,6 +89,12 @@ class EvaluateSettings(InferenceHardware, AnnotatedRows):
             check(self.precision != "int8", f"--{name} computes in fp32 or bf16: remove --precision int8.")
 
 
+PASSED = (  # settings that `maskwright.evaluate` has by the same name
+    *("target", "skip_bad_rows", "errors", "rare_class", "against", "risk", "report", "stride", "max_length"),
+    *("batch_tokens", "seed", "device", "precision", "untrained"),
+)
+
+
 @takes_settings(EvaluateSettings)
 def evaluate(settings: EvaluateSettings) -> Iterator[Result]:
     """Evaluate a model. Metrics are fractions; with two classes, f1 is that of the second.
@@ -137,76 +136,14 @@ def evaluate(settings: EvaluateSettings) -> Iterator[Result]:
         yield (_ensemble if settings.ensemble else _calibrate)(settings)
         return
     typical = calibration_texts(settings)  # never of the rows that are scored: that would flatter int8
-    if typical is not None and settings.against is not None:
-        raise ConfigError("--against compares models in fp32 or bf16: remove --precision int8.")
-    from ..api import open_model
-    from ..inference.kinds import kind_of
+    from ..evaluation import evaluate as score
 
-    loaded = open_model(
-        settings.model, ("predict", "score-text"), settings.device, settings.precision, untrained=settings.untrained
+    given = {name: getattr(settings, name) for name in PASSED}
+    shown = command_line(EvaluateSettings, to_dict(settings)) if settings.report else ""
+    result = score(
+        settings.model, settings.file, columns=settings.roles or None, calibrate_on=typical, command=shown, **given
     )
-    if settings.target is not None and not kind_of(loaded).can("translate"):
-        raise InputError(
-            f"{settings.model} is not a translation model: remove {settings.target}, or use a translation model."
-        )
-    run = _on_rows if kind_of(loaded).can("predict") else _on_text
-    result, exact = run(settings, loaded, typical)
-    if typical is not None:
-        result |= _in_float32(loaded, exact)
     yield result, _shown(result, settings.file)
-
-
-# What --json prints, and a function that scores the model once more.
-Scored = tuple[dict[str, Any], Callable[[], dict[str, float]]]
-
-
-def _on_text(settings: EvaluateSettings, model: Model, typical: list[Text] | None) -> Scored:
-    """Score a pre-trained model on text."""
-    from ..api import make_int8
-    from ..inference.ready import room_of
-
-    if settings.against is not None or settings.risk is not None or settings.report is not None:
-        raise InputError(
-            f"{settings.model} is a pre-trained model: --against, --risk and --report are for labeled rows."
-        )
-    make_int8(model, typical, room_of(model, settings.max_length))
-    score = partial(_score_text if settings.stride is None else _score_windows, settings, model)
-    return score(), lambda: score()["metrics"]
-
-
-def _on_rows(settings: EvaluateSettings, model: Model, typical: list[Text] | None) -> Scored:
-    """Score a fine-tuned model on labeled rows, alone or against another one."""
-    from ..api import make_int8, open_model, predictor_of
-
-    if settings.stride is not None:
-        raise InputError(f"{settings.model} is not a causal language model: --stride applies only to their perplexity.")
-    predictor = predictor_of(model, settings.model, settings.max_length)
-    make_int8(model, typical, predictor.max_length)
-    if settings.rare_class is not None:
-        predictor.task = predictor.task.for_class(settings.rare_class)
-    scored = _score_rows(predictor, settings)
-    result = scored.result()
-    if settings.risk is not None:
-        result["abstention"] = scored.at_risk(settings.risk)
-    if settings.against is not None:
-        hardware = (settings.device, settings.precision)
-        other = open_model(settings.against, "predict", *hardware, untrained=settings.untrained)
-        result["against"] = scored.against(predictor_of(other, settings.against, settings.max_length), settings.against)
-    if settings.report is not None:
-        scored.write(settings.report, result.get("against"))
-        result["report"] = str(settings.report)
-    return result, scored.metrics_again
-
-
-def _in_float32(model: Model, score: Callable[[], dict[str, float]]) -> dict[str, Any]:
-    """The int8 accuracy loss: cosine similarities, and the scores in float32."""
-    from ..inference.calibration import in_float32, loss_of
-
-    tell_int8_loss(model)
-    loss = loss_of(model)
-    assert loss is not None
-    with in_float32(model):
-        return {"int8": {**vars(loss), "fp32_metrics": score()}}
 
 
 def _shown(result: dict[str, Any], file: Path) -> Iterator[Part]:
@@ -261,134 +198,6 @@ def _comparison(own: dict[str, float], against: dict[str, Any]) -> Iterator[Part
         )
     yield f"{found['metric']}: {tests}"
     yield found["sentence"]
-
-
-@dataclass(frozen=True)
-class _ScoredRows:
-    """Scores of a model on the rows of a file."""
-
-    predictor: Predictor
-    examples: Examples
-    evaluation: Evaluation
-    rows: list[Any]
-    num_skipped: int
-    settings: EvaluateSettings
-
-    def result(self) -> dict[str, Any]:
-        """What --json prints."""
-        from ..tasks.evaluation.errors import worst_errors
-
-        task = self.predictor.task
-        result: dict[str, Any] = {
-            "task": task.name,
-            "examples": self.examples.num_rows,
-            "metrics": self.evaluation.metrics,
-            "loss": self.evaluation.loss,
-            "skipped": self.num_skipped,
-            "truncated": self.examples.num_truncated,
-            "unknown_tokens": self.examples.counts.unknown_tokens,
-        }
-        if self.evaluation.signatures:
-            result["signatures"] = self.evaluation.signatures
-        if self.settings.errors:
-            result["errors"] = worst_errors(task, self.examples, self.evaluation.logits, self.settings.errors)
-        return result
-
-    def metrics_again(self) -> dict[str, float]:
-        """The same scores, computed once more."""
-        return self.predictor.task.evaluate(self.predictor.model, self.examples).metrics
-
-    def write(self, path: Path, against: dict[str, Any] | None) -> None:
-        """The page."""
-        from ..tasks.evaluation.report import write_evaluation
-
-        own = self.evaluation
-        compared = None if against is None else {**against, "own": own.metrics, "other": against["metrics"]}
-        command = command_line(EvaluateSettings, to_dict(self.settings))
-        write_evaluation(path, self.predictor.task, self.settings.model, self.examples, own, command, compared)
-
-    def at_risk(self, risk: float) -> dict[str, Any]:
-        """How many rows can be answered with at most this share wrong, the least confidence for that, and AURC."""
-        from ..tasks.evaluation.report import curve_of
-
-        task = self.predictor.task
-        decisions = task.decisions(self.evaluation.logits, self.examples)
-        if not task.has_one_class or decisions is None:
-            raise InputError("--risk is for models that give each text one class.")
-        curve = curve_of(decisions, task.temperature)
-        return {**curve.at_risk(risk), "aurc": curve.aurc, "best_aurc": curve.best_aurc}
-
-    def against(self, other: Predictor, name: str) -> dict[str, Any]:
-        """The same rows scored by another model, and the comparison."""
-        from ..tasks.evaluation.compare import compare, on_equal_terms, rate
-
-        first, other.task = on_equal_terms(self.predictor.task, other.task)
-        examples, evaluation = other.evaluate(
-            self.rows, skip_bad_rows=self.settings.skip_bad_rows, batch_tokens=self.settings.batch_tokens
-        )
-        if examples.num_rows != self.examples.num_rows:
-            raise InputError(f"{name} knows other labels than the first model, so they cannot be compared row by row.")
-        rated = rate(first, self.evaluation.logits, self.examples)
-        found = compare(rated, rate(other.task, evaluation.logits, examples), seed=self.settings.seed)
-        return {"model": name, "metrics": evaluation.metrics, "comparison": found.to_json()}
-
-
-def _score_rows(predictor: Predictor, settings: EvaluateSettings) -> _ScoredRows:
-    from ..tasks.evaluation.scoring import read_to_score
-
-    task, skip = predictor.task, settings.skip_bad_rows
-    source = settings.file if settings.target is None else (settings.file, settings.target)
-    table = read_to_score(task, source, settings.model, columns=settings.roles, skip_bad_rows=skip)
-    examples, evaluation = predictor.evaluate(table.rows, skip_bad_rows=skip, batch_tokens=settings.batch_tokens)
-    num_skipped = table.num_skipped + examples.num_skipped
-    warn_of_left_out(num_skipped)
-    for fact in task.facts(examples, settings.file.name):
-        note(fact)
-    if not examples.num_truncated:
-        for remark in task.notes(examples, settings.file.name, predictor.max_length):
-            warn(remark)
-    warn_of_cuts(examples.counts)
-    return _ScoredRows(predictor, examples, evaluation, table.rows, num_skipped, settings)
-
-
-def _score_windows(settings: EvaluateSettings, model: Model) -> dict[str, Any]:
-    """Perplexity with overlapping windows, as printed by --json."""
-    from ..inference.held_out_text import text_perplexity
-
-    found = text_perplexity(
-        model,
-        settings.file,
-        stride=settings.stride or 0,
-        max_length=settings.max_length,
-        skip_bad_rows=settings.skip_bad_rows,
-    )
-    return {"task": "pretraining", "examples": found.windows, "tokens": found.tokens, "metrics": found.metrics}
-
-
-def _score_text(settings: EvaluateSettings, model: Model) -> dict[str, Any]:
-    from ..hub.download import find_folder
-    from ..hub.folders import load_model, read_facts
-    from ..inference.held_out_text import score_text
-    from ..tasks.evaluation.scoring import check_text
-
-    check_text(settings.file, settings.model)
-    folder = find_folder(settings.model)[0]
-    training = read_facts(folder).get("training")
-    carries = not isinstance(training, dict) or not training.get("reset_state")
-    generator = None
-    if model.head_name == "rtd" and (folder / "generator").is_dir():
-        generator = load_model(folder / "generator")[0].to(model.word_embeddings.device)
-        generator.compute_dtype = model.compute_dtype
-    score = score_text(
-        model,
-        settings.file,
-        generator=generator,
-        max_length=settings.max_length,
-        seed=settings.seed,
-        skip_bad_rows=settings.skip_bad_rows,
-        carries=carries,
-    )
-    return {"task": "pretraining", "examples": score.examples, "tokens": score.tokens, "metrics": score.metrics}
 
 
 def _calibrate(settings: EvaluateSettings) -> Result:

@@ -17,9 +17,8 @@ from torch import Tensor, nn
 
 from ..core.errors import ModelFolderError
 from ..models.config import ModelConfig
-from ..models.heads import ChoiceHead, SpanHead, TokenClassificationHead, TokenCrfHead, VectorHead, forbid, in_question
+from ..models.heads import SECOND_HEAD, ChoiceHead, SpanHead, TokenClassificationHead, TokenCrfHead, in_question
 from ..models.model import Model, SentenceSettings
-from ..models.padded import SECOND_HEAD
 from ..models.pretraining_heads import (
     BidirectionalLanguageModelHead,
     MaskedLanguageModelHead,
@@ -246,8 +245,8 @@ class PaddedNetwork(nn.Module):
     def _rows(self, ids: Tensor, mask: Tensor, types: Tensor | None) -> tuple[Tensor, ...]:
         """ids, mask, types: int64 [batch, seq]."""
         rows = Rows(ids, mask != 0)
-        if isinstance(self.model.head, SpanHead) and self.model.config.question_sep_token_id is not None:
-            types = (~in_question(ids, self.model.config.question_sep_token_id)).long()
+        if self.model.question_sep is not None:
+            types = (~in_question(ids, self.model.question_sep)).long()
         hidden = self._encode(rows, types)
         return tuple(one.float() for one in self._heads(hidden, rows))
 
@@ -266,20 +265,15 @@ class PaddedNetwork(nn.Module):
 
     def _heads(self, hidden: Tensor, rows: Rows) -> tuple[Tensor, ...]:
         """hidden: float [batch, seq, hidden]."""
-        model, head = self.model, self.model.head
-        if head is None:
+        model = self.model
+        if model.head is None:
             found = (hidden, rows.pooled(hidden, self.declared))
             return (*found, self._pooler(hidden, rows)) if model.has_pooler else found
-        if isinstance(head, VectorHead):
-            return (head(self._vector(hidden, rows)),)
-        if isinstance(head, SpanHead):
-            return self._spans(head(hidden), rows)
-        if isinstance(head, TokenClassificationHead | ReplacedTokenHead):
-            return (head(hidden),)
-        if isinstance(head, NextSentenceHead):
-            return (model.nsp_logits(self._pooler(hidden, rows)),)
-        words = model.mlm_logits(hidden)  # [batch, seq, vocab]
-        return (words, model.nsp_logits(self._pooler(hidden, rows))) if isinstance(head, PretrainingHead) else (words,)
+        asked = None
+        if model.question_sep is not None:
+            is_first = torch.arange(rows.ids.shape[1], device=hidden.device) == 0
+            asked = in_question(rows.ids, model.question_sep), is_first[None]
+        return tuple(model.apply_head(hidden, partial(self._vector, hidden, rows), asked).values())
 
     def _vector(self, hidden: Tensor, rows: Rows) -> Tensor:
         """The input of a sequence head: float [batch, hidden]."""
@@ -292,15 +286,6 @@ class PaddedNetwork(nn.Module):
 
     def _pooler(self, hidden: Tensor, rows: Rows) -> Tensor:
         return self.model.encoder.pool(rows.first_or_last(hidden, self.model.config))
-
-    def _spans(self, spans: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
-        """spans: float [batch, seq, 2]. Returns start and end logits [batch, seq]."""
-        sep = self.model.config.question_sep_token_id
-        if sep is not None:
-            is_first = torch.arange(rows.ids.shape[1], device=spans.device) == 0
-            spans = forbid(spans, in_question(rows.ids, sep), is_first[None])
-        start, end = spans.unbind(-1)
-        return start, end
 
 
 class Rows:
@@ -359,8 +344,7 @@ def check_exportable(model: Model) -> None:
 
 def input_names(model: Model) -> tuple[str, ...]:
     """The inputs of the graph, in order."""
-    finds_segments = isinstance(model.head, SpanHead) and model.config.question_sep_token_id is not None
-    return (IDS, MASK, TYPES) if model.config.type_vocab_size > 1 and not finds_segments else (IDS, MASK)
+    return (IDS, MASK, TYPES) if model.config.type_vocab_size > 1 and model.question_sep is None else (IDS, MASK)
 
 
 def output_names(model: Model) -> tuple[str, ...]:

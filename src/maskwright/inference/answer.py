@@ -17,7 +17,7 @@ from ..tasks.rows.examples import finite_only
 from ..text.readers.squad import Question
 from ..text.tokenizers.encoding import TextCounts
 from .predict import Predictor
-from .prepared import Prepared
+from .prepared import Prepared, Streams
 from .ready import room_of
 
 
@@ -59,7 +59,7 @@ class AnswerSettings:
 DEFAULT = AnswerSettings()
 
 
-class Answerer:
+class Answerer(Streams):
     """Answers questions with a fine-tuned model.
 
     threshold: no-answer margin above which no answer is predicted; None for that of the model.
@@ -89,6 +89,8 @@ class Answerer:
         prepared = self.prepare(questions, AnswerSettings(top_k))
         self.predictor.counts.include(prepared.counts)
         return prepared.run(batch_tokens)
+
+    predict = answer
 
     def prepare(
         self, questions: Sequence[tuple[str, str]], settings: AnswerSettings = DEFAULT

@@ -141,18 +141,20 @@ class TextEncoder:
         """Encode each text or pair as one embedding, in order: float32 [texts, size]."""
         if 0 < len(texts) <= MIN_STREAMED:  # a thread would cost more than it saves
             return self._run(self.prepare(texts), batch_tokens)
-        blocks = list(self.stream(texts, batch_tokens))
+        blocks = [found for _, found in self.stream_with_texts(texts, batch_tokens)]
         return np.concatenate(blocks) if blocks else np.zeros((0, self.size), dtype=np.float32)
 
-    def stream(self, texts: Iterable[Text], batch_tokens: int | None = None) -> Iterator[np.ndarray]:
-        """Yield embeddings in blocks, float32 [block, size]. At most two blocks of texts are in memory."""
-        for _, vectors in self.stream_with_texts(texts, batch_tokens):
-            yield vectors
+    predict = vectors
+
+    def stream(self, texts: Iterable[Text], batch_tokens: int | None = None) -> Iterator[tuple[Text, np.ndarray]]:
+        """Yield texts with their embeddings, float32 [size], in order."""
+        for block, vectors in self.stream_with_texts(texts, batch_tokens):
+            yield from zip(block, vectors, strict=True)
 
     def stream_with_texts(
         self, texts: Iterable[Text], batch_tokens: int | None = None
     ) -> Iterator[tuple[list[Text], np.ndarray]]:
-        """Yield blocks of texts with their embeddings, for inputs that can be read only once."""
+        """Yield blocks of texts with their embeddings, float32 [block, size]; at most two blocks are in memory."""
         self._check_pooling()
         read = text_blocks(texts, BLOCK_TEXTS, BLOCK_CHARACTERS)
         for block, prepared in ahead((block, self.prepare(block)) for block in read):
@@ -320,7 +322,7 @@ def _with_words(text: Text, encoding: Encoding, vectors: np.ndarray) -> TokenVec
 
 def embedder_of(
     model: Model,
-    name: str | Path,
+    name: str | Path | Model,
     *,
     layers: str | int | Sequence[int] = "last",
     pooling: str | None = None,
@@ -330,6 +332,7 @@ def embedder_of(
     stride: int | None = None,
 ) -> TextEncoder:
     """The text encoder of a model that was loaded from `name`, with the settings of its folder where None is given."""
-    folder = find_folder(name)[0]
-    windows = LongTexts.for_embeddings(read_facts(folder), long, stride, pooling)
-    return TextEncoder(model, layers, pooling, normalize, max_length, windows, model.sentence or declared_by(folder))
+    folder = None if isinstance(name, Model) else find_folder(name)[0]
+    windows = LongTexts.for_embeddings({} if folder is None else read_facts(folder), long, stride, pooling)
+    declared = model.sentence or (None if folder is None else declared_by(folder))
+    return TextEncoder(model, layers, pooling, normalize, max_length, windows, declared)

@@ -14,7 +14,7 @@ from ..data.batch import Batch
 from ..models.model import Model, tokenizer_of
 from ..tasks.rows.examples import Forward, rows_of, tokenize_rows
 from ..text.tokenizers.encoding import TextCounts
-from .prepared import Prepared
+from .prepared import Prepared, Streams
 from .ready import room_of
 
 BLOCK_TEXTS = 128  # texts per block: the probabilities of all their masks are in memory at once
@@ -77,7 +77,7 @@ class MaskProbabilities(Forward):
         return list(probabilities.split(counts))
 
 
-class MaskFiller:
+class MaskFiller(Streams):
     """Fills masks with a masked language model. Each mask is predicted while the others remain masked.
 
     The words of the text stay as they are, with their case and spaces; where a mask touches a letter and the token is
@@ -111,6 +111,8 @@ class MaskFiller:
         for start in range(0, len(texts), BLOCK_TEXTS):
             filled += self.prepare(texts[start : start + BLOCK_TEXTS], top_k, words, start).run()
         return filled
+
+    predict = fill
 
     def prepare(
         self, texts: Sequence[str], top_k: int | None = 5, words: Sequence[str] | None = None, first: int = 0

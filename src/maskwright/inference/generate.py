@@ -23,6 +23,7 @@ from ..models.decoding.shared import SharedDecoder, StepBatch
 from ..models.decoding.streaming import TextStreamer, check_stops, first_stop
 from ..models.model import Model, tokenizer_of
 from .engine.engine import Engine
+from .prepared import Streams
 from .ready import room_of, usual_length
 
 MAX_NEW_TOKENS = 1_000_000
@@ -90,7 +91,7 @@ class Continuation:
         return vars(self).copy()
 
 
-class TextGenerator:
+class TextGenerator(Streams):
     """Generates text with a causal language model.
 
     max_length: context length in tokens, None for that of training. use_cache: cache keys and values; without it, every
@@ -127,6 +128,8 @@ class TextGenerator:
         empty prompt if the tokenizer has no start token, and for invalid stop strings.
         """
         return finished(self.generate_steps(prompts, settings, on_text))
+
+    predict = generate
 
     def generate_steps(
         self,
@@ -319,7 +322,7 @@ class _Branches:
 # the comparison shows why causal language models are used for generation.
 
 
-class MaskedLMGenerator:
+class MaskedLMGenerator(Streams):
     """Generates text with a masked language model. Same interface as TextGenerator, without beams."""
 
     def __init__(self, model: Model) -> None:
@@ -352,6 +355,8 @@ class MaskedLMGenerator:
             [self._write(prompt, settings, (place, copy), on_text) for copy in range(settings.num_results)]
             for place, prompt in enumerate(prompts)
         ]
+
+    predict = generate
 
     @torch.inference_mode()
     def _write(

@@ -12,10 +12,11 @@ from ..data.batch import Batch
 from ..models.model import Model, tokenizer_of
 from ..tasks.rows.examples import map_batches, rows_of, tokenize_rows
 from ..text.tokenizers.encoding import TextCounts
+from .prepared import Streams
 from .ready import room_of
 
 
-class NextSentence:
+class NextSentence(Streams):
     """Predicts whether one sentence follows another. counts: truncated and unknown tokens in all calls so far."""
 
     def __init__(self, model: Model) -> None:
@@ -36,6 +37,8 @@ class NextSentence:
         logits = map_batches(examples, self._logits, device=self.model.word_embeddings.device)
         follows: np.ndarray = logits.double().softmax(dim=-1)[:, 0].numpy()
         return follows
+
+    predict = probabilities
 
     def _logits(self, batch: Batch) -> Tensor:
         """Return logits, float [sequences, 2]; column 0 is "B follows A"."""

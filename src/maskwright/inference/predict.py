@@ -17,7 +17,7 @@ from ..tasks.evaluation.calibration import abstain
 from ..tasks.rows.examples import Examples, blocks, finite_only, rows_of
 from ..text.readers.inputs import Text
 from ..text.tokenizers.encoding import TextCounts
-from .prepared import Prepared, ahead
+from .prepared import Prepared, ahead, as_rows
 from .ready import usual_length
 
 # Maximum rows and characters per block of a file; a block is sorted by length.
@@ -86,8 +86,8 @@ class Predictor:
     def stream(
         self, rows: Iterable[AnyRow], batch_tokens: int | None = None
     ) -> Iterator[tuple[AnyRow, dict[str, Any]]]:
-        """Yield rows with their predictions, in order, with at most two blocks of rows in memory."""
-        read = blocks(rows, BLOCK_ROWS, BLOCK_CHARACTERS)
+        """Yield rows (texts become rows) with their predictions, in order; at most two blocks are in memory."""
+        read = blocks(as_rows(rows), BLOCK_ROWS, BLOCK_CHARACTERS)
         for block, (examples, counts) in ahead((block, self._examples(block)) for block in read):
             self.counts.include(counts)
             yield from zip(block, self._answers(examples, batch_tokens), strict=True)

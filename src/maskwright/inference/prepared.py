@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from torch import Tensor
 
 from ..core.errors import InputError
-from ..tasks.rows.examples import Examples, Forward, compute
+from ..tasks.rows.examples import Examples, Forward, compute, rows_of
 from ..text.readers.inputs import Column, Text, is_table, split_pairs, texts_of_table
 from ..text.tokenizers.encoding import TextCounts
 
@@ -58,6 +59,18 @@ class Prepared(Generic[Result]):
         return self.finish(compute(self.forward, self.examples, batch_tokens))
 
 
+class Streams:
+    """`stream` of a class with `predict`."""
+
+    predict: Callable[..., Any]
+
+    def stream(self, inputs: Iterable[Any], block: int = 64, **settings: Any) -> Iterator[tuple[Any, Any]]:
+        """Yield inputs with their results, in order, computed `block` at a time; settings as of `predict`."""
+        source = iter(inputs)
+        while items := list(islice(source, block)):
+            yield from zip(items, self.predict(items, **settings), strict=True)
+
+
 # -- Converts texts from lists, numpy arrays, and pandas or polars columns and frames to lists -----------------------
 
 
@@ -91,6 +104,12 @@ def single_texts(texts: Any, what: str) -> list[str]:
     if any(not isinstance(text, str) for text in found):
         raise InputError(f"{what} must be single texts, not pairs.")
     return [str(text) for text in found]
+
+
+def as_rows(items: Iterable[Any]) -> Iterator[Any]:
+    """Yield the rows that are given, and texts or pairs as rows, as they come."""
+    for number, item in enumerate(items, start=1):
+        yield replace(rows_of([item])[0], line=number) if isinstance(item, (str, tuple, list)) else item
 
 
 def text_blocks(texts: Iterable[Text], num_texts: int, num_characters: int) -> Iterator[list[Text]]:

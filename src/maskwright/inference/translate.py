@@ -19,6 +19,7 @@ from ..text.formats.language_tags import with_language_tag
 from ..text.readers.tables import Row
 from ..text.tokenizers.encoding import TextCounts
 from .engine.engine import Engine
+from .prepared import as_rows
 from .ready import usual_length
 
 BLOCK_ROWS = 1024  # texts of a file that are sorted by length together
@@ -95,12 +96,14 @@ class TextTranslator:
         """Return `num_results` translations of each text, best first."""
         return [found for _, found in self.stream(rows_of(texts), settings)]
 
+    predict = translate
+
     def stream(
         self, rows: Iterable[AnyRow], settings: TranslationSettings | None = None
     ) -> Iterator[tuple[AnyRow, list[Translated]]]:
         """Yield rows with their translations, in order; rows are read in blocks."""
         settings = settings or TranslationSettings()
-        for block in blocks(rows, BLOCK_ROWS, BLOCK_CHARACTERS):
+        for block in blocks(as_rows(rows), BLOCK_ROWS, BLOCK_CHARACTERS):
             to = settings.to
             sources = block if to is None else [_with_source(row, self.source_of(row.text, to)) for row in block]
             examples = self.task.unlabeled(sources, self.tokenizer, self.max_length, counts=self.counts)

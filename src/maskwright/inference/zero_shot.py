@@ -23,7 +23,7 @@ from ..tasks.rows.relevant import ENTAILMENT, class_named
 from ..text.tokenizers.encoding import TextCounts
 from .embed import TextEncoder
 from .predict import BLOCK_CHARACTERS, BLOCK_ROWS, Predictor
-from .prepared import Prepared
+from .prepared import Prepared, as_rows
 
 TEMPLATE = "This text is about {}."
 
@@ -67,7 +67,7 @@ class ZeroShot(ABC):
         self, rows: Iterable[AnyRow], batch_tokens: int | None = None
     ) -> Iterator[tuple[AnyRow, dict[str, Any]]]:
         """Yield rows with their predictions, in order, a block of rows in memory. Raises InputError for a pair."""
-        for block in blocks(rows, BLOCK_ROWS, BLOCK_CHARACTERS):
+        for block in blocks(as_rows(rows), BLOCK_ROWS, BLOCK_CHARACTERS):
             contents = [content_of(row) for row in block]
             texts = [text for text in contents if isinstance(text, str)]
             if len(texts) < len(block):

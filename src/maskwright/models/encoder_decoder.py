@@ -23,10 +23,9 @@ from ..nn.linear import Linear
 from .config import ModelConfig
 from .decoder import Decoded, Decoder, decoder_config
 from .model import Model
-from .padded import ModelOutput
+from .padded import ModelOutput, PaddedRows
 from .pretraining_heads import MaskedLanguageModelHead
 from .recurrent import RecurrentTargetDecoder
-from .transformer import Encoded
 
 if TYPE_CHECKING:
     from ..text.tokenizers.tokenizer import Tokenizer
@@ -164,18 +163,42 @@ class EncoderDecoder(Model):
             decoder_input_ids, decoder_attention_mask = self._shifted(labels, input_ids, attention_mask)
         source = _packed(input_ids, attention_mask, token_type_ids)
         target = _packed(decoder_input_ids, decoder_attention_mask, None)
-        wanted = {"hidden_states": output_hidden_states, "attentions": output_attentions}
         shown = output_attentions and self.config.attends
-        encoded = self.encode(source, hidden_states=output_hidden_states, attentions=shown)
-        decoded = self.decode(target, encoded.hidden, source, **wanted)
+        encoded = self.encode(source.batch, hidden_states=output_hidden_states, attentions=shown)
+        decoded = self.decode(
+            target.batch,
+            encoded.hidden,
+            source.batch,
+            hidden_states=output_hidden_states,
+            attentions=output_attentions,
+        )
         logits = loss = None
         if self.head is not None:
-            logits = _spread(self.mlm_logits(decoded.hidden), target, decoder_input_ids.shape[1])
+            logits = target.spread_tokens(self.mlm_logits(decoded.hidden))
         if logits is not None and labels is not None:
             if labels.shape != decoder_input_ids.shape:
                 raise InputError(f"labels are {list(labels.shape)}, the targets {list(decoder_input_ids.shape)}.")
             loss = F.cross_entropy(logits.float().flatten(0, 1), labels.flatten().long(), ignore_index=IGNORED)
-        return _padded_output(encoded, decoded, source, target, input_ids, decoder_input_ids, logits, loss)
+
+        def states(own: tuple[Tensor, ...] | None, rows: PaddedRows) -> tuple[Tensor, ...] | None:
+            return None if own is None else tuple(map(rows.spread_tokens, own))
+
+        def weights(
+            own: tuple[tuple[Tensor, ...], ...] | None, rows: PaddedRows, keys: PaddedRows
+        ) -> tuple[Tensor, ...] | None:
+            return None if own is None else tuple(rows.spread_attention(one, len(one[0]), keys) for one in own)
+
+        return ModelOutput(
+            target.spread_tokens(decoded.hidden),
+            loss=loss,
+            logits=logits,
+            decoder_hidden_states=states(decoded.hidden_states, target),
+            decoder_attentions=weights(decoded.attentions, target, target),
+            cross_attentions=weights(decoded.cross_attentions, target, source),
+            encoder_last_hidden_state=source.spread_tokens(encoded.hidden),
+            encoder_hidden_states=states(encoded.hidden_states, source),
+            encoder_attentions=weights(encoded.attentions, source, source),
+        )
 
     def _shifted(self, labels: Tensor | None, input_ids: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """The input shifted right for labels, or for the input itself, and its mask."""
@@ -190,61 +213,9 @@ class EncoderDecoder(Model):
         return torch.cat([before, wanted[:, :-1].clamp(min=0)], dim=1), counts
 
 
-def _packed(ids: Tensor, mask: Tensor | None, types: Tensor | None) -> Batch:
+def _packed(ids: Tensor, mask: Tensor | None, types: Tensor | None) -> PaddedRows:
     """Packs rows of int [batch, seq] without their right padding."""
-    if ids.ndim != 2 or (mask is not None and mask.shape != ids.shape):
-        raise InputError("Rows of tokens must be [batch, seq], and their mask must have the same shape.")
-    keep = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.bool()
-    if bool((keep[:, 1:] & ~keep[:, :-1]).any()) or not bool(keep[:, :1].all()):
+    rows = PaddedRows(ids, mask, types, sort=False)
+    if rows.batch.places is not None or len(rows.rows) < len(ids) or not bool(rows.keep[:, :1].all()):
         raise InputError("An encoder-decoder needs non-empty rows with padding on the right only.")
-    rows = [row[kept].cpu().numpy() for row, kept in zip(ids, keep, strict=True)]
-    own = None if types is None else [row[kept].cpu().numpy() for row, kept in zip(types, keep, strict=True)]
-    return Batch.from_sequences(rows, own).to(ids.device)
-
-
-def _spread(values: Tensor, batch: Batch, length: int) -> Tensor:
-    """float [tokens, size] to [batch, seq, size], 0 for padding."""
-    padded = values.new_zeros(len(batch), length, values.shape[1])
-    places = torch.arange(length, device=values.device)
-    is_there = places < torch.tensor(batch.lengths, device=values.device)[:, None]  # [batch, seq]
-    padded[is_there] = values
-    return padded
-
-
-def _spread_weights(weights: tuple[Tensor, ...], length: int, other: int) -> Tensor:
-    """[heads, length, other] per text to float [batch, heads, seq, other seq], 0 for padding."""
-    padded = weights[0].new_zeros(len(weights), len(weights[0]), length, other)
-    for row, own in enumerate(weights):
-        padded[row, :, : own.shape[1], : own.shape[2]] = own
-    return padded
-
-
-def _padded_output(
-    encoded: Encoded,
-    decoded: Decoded,
-    source: Batch,
-    target: Batch,
-    input_ids: Tensor,
-    decoder_input_ids: Tensor,
-    logits: Tensor | None,
-    loss: Tensor | None,
-) -> ModelOutput:
-    read, written = input_ids.shape[1], decoder_input_ids.shape[1]
-
-    def states(own: tuple[Tensor, ...] | None, batch: Batch, length: int) -> tuple[Tensor, ...] | None:
-        return None if own is None else tuple(_spread(one, batch, length) for one in own)
-
-    def weights(own: tuple[tuple[Tensor, ...], ...] | None, length: int, other: int) -> tuple[Tensor, ...] | None:
-        return None if own is None else tuple(_spread_weights(one, length, other) for one in own)
-
-    return ModelOutput(
-        _spread(decoded.hidden, target, written),
-        loss=loss,
-        logits=logits,
-        decoder_hidden_states=states(decoded.hidden_states, target, written),
-        decoder_attentions=weights(decoded.attentions, written, written),
-        cross_attentions=weights(decoded.cross_attentions, written, read),
-        encoder_last_hidden_state=_spread(encoded.hidden, source, read),
-        encoder_hidden_states=states(encoded.hidden_states, source, read),
-        encoder_attentions=weights(encoded.attentions, read, read),
-    )
+    return rows

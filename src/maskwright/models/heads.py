@@ -72,11 +72,11 @@ def forbid(logits: Tensor, question: Tensor, is_first: Tensor) -> Tensor:
     return logits - (question & ~is_first).unsqueeze(-1).to(logits.dtype) * FORBIDDEN
 
 
-def forbid_in_pack(logits: Tensor, batch: Batch, sep_token_id: int) -> Tensor:
-    """The same for a pack: float [tokens, 2]."""
+def asked_in_pack(batch: Batch, sep_token_id: int) -> tuple[Tensor, Tensor]:
+    """The tokens of the question and the first tokens of a pack, for `forbid`: bool [tokens] each."""
     is_first = torch.zeros_like(batch.input_ids, dtype=torch.bool)
     is_first[batch.first_tokens[torch.tensor(batch.lengths) > 0]] = True
-    return forbid(logits, packed_question(batch, sep_token_id), is_first)
+    return packed_question(batch, sep_token_id), is_first
 
 
 # -- Losses of the padded call, as in transformers. Labels of -100 are ignored ---------------------------------------
@@ -125,11 +125,14 @@ def replaced_token_loss(logits: Tensor, labels: Tensor) -> Tensor:
     return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
 
 
-def span_loss(start_logits: Tensor, end_logits: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
-    """Mean of the cross-entropies of start and end over all columns.
+def span_loss(
+    start_logits: Tensor, end_logits: Tensor, starts: Tensor, ends: Tensor, keep: Tensor | None = None
+) -> Tensor:
+    """Mean of the cross-entropies of start and end over the columns.
 
-    start_logits, end_logits: float [batch, seq]; starts, ends: int [batch] or [batch, 1], columns. As in transformers,
-    positions beyond the last column are ignored, and negative ones count as 0.
+    start_logits, end_logits: float [batch, seq]; starts, ends: int [batch] or [batch, 1], columns; keep: bool [batch,
+    seq]. As in transformers, positions beyond the last column are ignored, and negative ones count as 0; those of
+    columns that are not kept (default: all are) are ignored, too.
     """
     seq = start_logits.shape[1]
     losses = []
@@ -137,6 +140,9 @@ def span_loss(start_logits: Tensor, end_logits: Tensor, starts: Tensor, ends: Te
         if columns.numel() != len(logits) or columns.is_floating_point():
             raise InputError(f"{what} must be one integer per row, {len(logits)} in total.")
         targets = columns.reshape(-1).long().clamp(0, seq)
+        if keep is not None:
+            is_kept = keep.gather(1, targets.clamp(max=seq - 1)[:, None]).squeeze(1)
+            targets = targets.masked_fill(~is_kept, seq)
         losses.append(F.cross_entropy(to_float32(logits), targets, ignore_index=seq))
     return (losses[0] + losses[1]) / 2
 
@@ -239,8 +245,7 @@ class FirstTokenHead(nn.Module):
     without either (config.bare_heads).
 
     act: None for the pooled vector, else the activation of a dense layer on the first token (or on the mean:
-    config.pooling); input_dropout: dropout before that layer. first_kept: in a padded row, use the first unmasked token
-    instead of column 0.
+    config.pooling); input_dropout: dropout before that layer.
     """
 
     def __init__(
@@ -249,7 +254,6 @@ class FirstTokenHead(nn.Module):
         super().__init__()
         self.needs_pooler = act is None and not config.bare_heads
         self.takes_mean = not self.needs_pooler and config.pooling == "mean"
-        self.first_kept = False
         self.dropout = config.hidden_dropout if rate is None else rate
         self.input_dropout = self.dropout if input_dropout else 0.0
         self.dense = None if act is None else Linear(config.hidden_size, config.hidden_size, config.head_bias)
@@ -299,7 +303,6 @@ class ChoiceHead(FirstTokenHead):
     def __init__(self, config: ModelConfig) -> None:
         rate = config.classifier_dropout if config.choice_dropout is None else config.choice_dropout
         super().__init__(config, 1, config.choice_act, rate, input_dropout=False)
-        self.first_kept = config.head_dense  # as in transformers
 
 
 class TokenClassificationHead(nn.Module):
@@ -363,6 +366,16 @@ class SpanHead(nn.Module):
 VectorHead = FirstTokenHead | AutoencoderHead  # heads on one vector per sequence
 TokenHead = TokenClassificationHead | SpanHead | ReplacedTokenHead
 Head = MaskedLanguageModelHead | NextSentenceHead | PretrainingHead | VectorHead | TokenHead
+
+# By the pair objective: the output of a pre-training head's second part, and the argument with its labels.
+SECOND_HEAD = {"nsp": ("seq_relationship_logits", "next_sentence_label"), "sop": ("sop_logits", "sentence_order_label")}
+
+
+def is_per_token(head: Head | None, name: str) -> bool:
+    """Whether this output of a head is one per token, not one per sequence."""
+    return name in ("prediction_logits", "start_logits", "end_logits") or (
+        name == "logits" and isinstance(head, TokenHead | MaskedLanguageModelHead)
+    )
 
 
 def make_head(

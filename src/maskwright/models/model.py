@@ -7,8 +7,9 @@ give the same results.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, get_args
 
@@ -24,12 +25,15 @@ from .adapters import Adapter
 from .config import ModelConfig
 from .decoding_steps import DecodingSteps
 from .heads import (
+    SECOND_HEAD,
     Head,
     SequenceClassificationHead,
     SpanHead,
     TokenClassificationHead,
+    TokenHead,
     VectorHead,
-    forbid_in_pack,
+    asked_in_pack,
+    forbid,
     make_head,
     make_layer_mix_head,
     require,
@@ -319,18 +323,44 @@ class Model(nn.Module):
 
     def hidden_for_head(self, batch: Batch) -> Tensor:
         """The hidden states that `head_logits` takes: float [tokens, hidden]."""
-        return self.encode(batch if (sep := self._question_sep) is None else with_segments(batch, sep)).hidden
+        return self.encode(batch if (sep := self.question_sep) is None else with_segments(batch, sep)).hidden
 
     def head_logits(self, hidden: Tensor, batch: Batch) -> Tensor:
         """As `logits`, from the hidden states of the pack in any layer: float [tokens, hidden]."""
-        if isinstance(self.head, TokenClassificationHead | SpanHead | ReplacedTokenHead):
-            scores: Tensor = self.head(hidden)
-            return scores if self._question_sep is None else forbid_in_pack(scores, batch, self._question_sep)
-        head = require(self.head, (*get_args(VectorHead), NextSentenceHead), "classify whole sequences")
-        return cast("Tensor", head(self.first(hidden, batch)))
+        require(self.head, (*get_args(TokenHead), *get_args(VectorHead), NextSentenceHead), "classify whole sequences")
+        found = tuple(self.head_outputs(hidden, batch).values())
+        return found[0] if len(found) == 1 else torch.stack(found, dim=-1)
+
+    def head_outputs(self, hidden: Tensor, batch: Batch) -> dict[str, Tensor]:
+        """The outputs of `apply_head` for a pack. hidden: float [tokens, hidden] of any layer."""
+        asked = None if (sep := self.question_sep) is None else asked_in_pack(batch, sep)
+        return self.apply_head(hidden, partial(self.first, hidden, batch), asked)
+
+    def apply_head(
+        self, hidden: Tensor, vectors: Callable[[], Tensor], asked: tuple[Tensor, Tensor] | None = None
+    ) -> dict[str, Tensor]:
+        """Outputs of the head in transformers' names, in order; empty without a head.
+
+        hidden: float [..., hidden], of the tokens of a pack or of padded rows; vectors: returns the input of a sequence
+        head, float [sequences, hidden]; asked: bool [...] each, the tokens of the question, and the first token of each
+        text, if answers must be kept out of the question. An output is [..., n] or [...], or [sequences, n]: see
+        `is_per_token`.
+        """
+        head = self.head
+        if isinstance(head, SpanHead):
+            spans = head(hidden) if asked is None else forbid(head(hidden), *asked)
+            return dict(zip(("start_logits", "end_logits"), spans.unbind(-1), strict=True))
+        if isinstance(head, TokenHead):
+            return {"logits": head(hidden)}
+        if isinstance(head, VectorHead | NextSentenceHead):
+            return {"logits": head(vectors())}
+        if isinstance(head, PretrainingHead):
+            second = SECOND_HEAD[self.config.pair_objective][0]
+            return {"prediction_logits": self.mlm_logits(hidden), second: self.nsp_logits(vectors())}
+        return {} if head is None else {"logits": self.mlm_logits(hidden)}
 
     @property
-    def _question_sep(self) -> int | None:
+    def question_sep(self) -> int | None:
         """The token that ends a question, if answers must be kept out of the question by it."""
         return self.config.question_sep_token_id if isinstance(self.head, SpanHead) else None
 
@@ -369,8 +399,8 @@ class Model(nn.Module):
 
         input_ids, attention_mask, token_type_ids: int [batch, seq] ([batch, choices, seq] for choice); position_ids:
         rows of the position table, default: the column (with an offset: counted over non-padding tokens). Masked tokens
-        (left or right padding, or gaps) are removed from the input and are 0 in the output; the pooled token is that of
-        column 0, and a span's softmax runs over all columns.
+        (left or right padding, or gaps) are removed from the input and are 0 in the output (the lowest number in start
+        and end logits); sequence heads take the first unmasked token.
         labels: [batch, seq] for mlm, tagging, rtd and pretraining (with next_sentence_label or sentence_order_label
         [batch]), [batch] for nsp and choice, see `sequence_loss` for sequence heads; start_positions, end_positions
         [batch] for qa. -100 and labels of masked tokens are ignored. Raises InputError.

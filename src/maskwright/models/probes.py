@@ -102,7 +102,6 @@ class AutoencoderHead(nn.Module):
 
     needs_pooler = False
     takes_mean = True
-    first_kept = False
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()

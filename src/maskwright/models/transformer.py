@@ -25,7 +25,6 @@ from ..nn.dropout import dropout
 from ..nn.embeddings import Embeddings
 from ..nn.feed_forward import FeedForward
 from ..nn.linear import LayerNorm, Linear
-from ..nn.masked_queries import MaskedQueryContext, attend_masked_queries
 from ..nn.positions import (
     Angles,
     RelativeBias,
@@ -307,16 +306,6 @@ class Layer(nn.Module):
         """
         attended, weights = self.attention(self._before(hidden), runs, want_weights, executor)
         return self.add(hidden, attended), weights
-
-    def attend_masked_queries(self, tokens: Tensor, hidden: Tensor, masking: MaskedQueryContext) -> Tensor:
-        """The same for masked query tokens, which attend to a sequence without being attended to.
-
-        tokens: float [queries, hidden], like the result; hidden: float [length, hidden], the sequence's input to this
-        layer.
-        """
-        return self._add(
-            tokens, attend_masked_queries(self.attention, self._before(tokens), self._before(hidden), masking)
-        )
 
     def _before(self, hidden: Tensor) -> Tensor:
         """The input of attention. [tokens, hidden], like the result."""

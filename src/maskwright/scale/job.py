@@ -66,8 +66,7 @@ class EmbeddingEngine(Engine):
     def stream(self, rows: Iterator[Row]) -> Iterator[dict[str, Any]]:
         """See Engine."""
         texts = (row.text if row.text_pair is None else (row.text, row.text_pair) for row in rows)
-        for vectors in self.encoder.stream(texts):
-            yield from ({"vector": vector} for vector in vectors)
+        yield from ({"vector": vector} for _, vector in self.encoder.stream(texts))
 
 
 class PredictionEngine(Engine):
