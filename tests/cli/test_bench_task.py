@@ -89,24 +89,6 @@ def test_what_cannot_be_run_is_refused_and_leaves_nothing(maskwright, folder, wo
     assert not (folder / "refused").exists()
 
 
-def test_a_recipe_can_be_shown_and_read(maskwright, folder, tmp_path):
-    words = (
-        "experiment",
-        "benchmark",
-        "glue",
-        "--data",
-        folder / "glue",
-        "--model",
-        folder / "model",
-        "-o",
-        tmp_path / "run",
-    )
-    code, out, _ = maskwright(*words, "--tasks", "rte", "--print-config")
-    (tmp_path / "bench.toml").write_text(out)
-    code, again, _ = maskwright("experiment", "benchmark", "--config", tmp_path / "bench.toml", "--print-config")
-    assert code == 0 and again == out and 'tasks = [\n    "rte",\n]' in out
-
-
 @pytest.mark.parametrize("width", ["80", "40"])
 def test_a_wide_table_keeps_names_and_numbers_in_a_narrow_terminal(width, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", width)

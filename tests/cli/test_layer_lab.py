@@ -34,11 +34,3 @@ def test_json_is_all_there_is_on_standard_output(maskwright, tmp_path):
     assert code == 0 and len(out.splitlines()) == 1
     assert found["metric"] == "entity_f1" and len(found["rows"]) == 7
     assert set(found["order"]) == {"holds", "steps"} and found["finetuned"] is None
-
-
-def test_what_cannot_be_is_said_in_a_sentence(maskwright, tmp_path):
-    words = words_of(tmp_path)
-    code, out, err = maskwright(*words, "--columns", "token=0,tag=9")
-    assert (code, out) == (2, "") and "Traceback" not in err and "no column 9" in err
-    code, _, err = maskwright("experiment", "layers", tmp_path / "model", "-o", tmp_path / "x")
-    assert code == 2 and "train" in err

@@ -63,21 +63,6 @@ def test_one_command_trains_all_and_each_folder_is_used_as_any_other(files, mask
     assert code == 2 and "epochs" in err
 
 
-def test_repeated_flags_and_a_recipe_file_say_the_same(files, maskwright, tmp_path):
-    one, two = str(files / "train.tsv"), f"regression:{files / 'scores.tsv'}"
-    wanted = None
-    (tmp_path / "r.toml").write_text(f'multi_task = ["{one}", "{two}"]\n', encoding="utf-8")
-    for more in (
-        ["--multi-task", one, two],
-        ["--multi-task", one, "--multi-task", two],
-        ["--config", tmp_path / "r.toml"],
-    ):
-        code, out, _ = maskwright(*command(files, *more, "-o", tmp_path / "x", "--print-config", "--json"))
-        assert code == 0 and json.loads(out)["multi_task"] == [one, two]
-        wanted = wanted or out
-        assert out == wanted
-
-
 @pytest.mark.parametrize(
     ("more", "said"),
     [

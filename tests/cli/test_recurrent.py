@@ -43,24 +43,16 @@ def test_reset_state_is_another_run(folder: Path, maskwright):
 
 
 def test_gradients_are_shown_for_every_network(folder: Path, maskwright):
-    words = [
-        "inspect",
-        "gradients",
-        folder / "rnn/model",
-        folder / "lstm/model",
-        "--text",
-        folder / "corpus.txt",
-        "--distance",
-        10,
-    ]
+    models, text = (folder / "rnn/model", folder / "lstm/model"), folder / "corpus.txt"
+    words = ["inspect", *models, "--view", "gradients", "--input", text, "--distance", 10]
     code, out, _ = maskwright(*words, "--untrained", "--json", "-o", folder / "g.html")
     found = json.loads(out)
     assert code == 0 and len(found) == 4 and all(len(one["norms"]) == 10 for one in found)
     assert "untrained" in (folder / "g.html").read_text()
     code, out, _ = maskwright(*words)
     assert code == 0 and "factor per step" in out
-    code, _, said = maskwright("inspect", "gradients", folder / "rnn/model")
-    assert code == 2 and "--text" in said
+    code, _, said = maskwright("inspect", folder / "rnn/model", "--view", "gradients")
+    assert code == 2 and "--input" in said
 
 
 def test_cells_are_found_and_drawn(folder: Path, maskwright):

@@ -64,16 +64,6 @@ def test_a_translation_stays_on_the_line_of_its_source(capsys, tmp_path: Path):
     assert [json.loads(line)["translation"] for line in lines] == ["x\r\ny\u2028"] * 2
 
 
-@pytest.mark.parametrize(
-    ("name", "more", "said"), [("out.csv", [], "not a table"), ("out.txt", ["--results", 2], "use .jsonl for several")]
-)
-def test_a_file_that_would_not_hold_them_is_refused_before_the_model_is_opened(
-    maskwright, tmp_path: Path, name: str, more: list[object], said: str
-):
-    code, out, err = maskwright("translate", tmp_path / "nowhere", "a", "--output", tmp_path / name, *more)
-    assert (code, out) == (2, "") and said in err and not (tmp_path / name).exists()
-
-
 def test_a_file_is_written_whole_and_python_gives_the_same(folder: Path, maskwright, tmp_path: Path):
     source = folder / "dev.src"
     plain = tmp_path / "in.txt"

@@ -154,7 +154,7 @@ def predict(settings: ScalePredictSettings) -> Iterator[Result]:
 
 
 def _run(kind: str, settings: Any) -> Result:
-    from ..scale.job import Job, digest_of_model, run
+    from ..scale.bulk import Job, digest_of_model, run
 
     job = Job(
         kind=kind,
