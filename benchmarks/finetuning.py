@@ -40,7 +40,7 @@ from maskwright.hub.folders import load_model
 from maskwright.models.device import resolve_device
 from maskwright.models.lora_config import LoraConfig
 from maskwright.tasks.base import Task
-from maskwright.tasks.rows.examples import Examples
+from maskwright.tasks.examples import Examples
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.train.finetuning.finetune import fit
 

@@ -43,9 +43,7 @@ from maskwright.models.build import make_model
 from maskwright.models.config import ModelConfig
 from maskwright.models.decoding.beam import Beams
 from maskwright.models.model import Model
-from maskwright.tasks.translation.alignments import alignments
-from maskwright.tasks.translation.scores import corpus_scores
-from maskwright.tasks.translation.task import BEAMS, Translation
+from maskwright.tasks.translation import BEAMS, Translation, alignments, corpus_scores
 from maskwright.text.readers.tables import Row
 from maskwright.text.tokenizers.encoding import TextCounts
 from maskwright.text.tokenizers.tokenizer import Tokenizer

@@ -21,18 +21,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from data_sets import data_file, made_once
+from data_sets import data_file, documents_of, made_once
 from figures import minutes_of
-from next_sentence import documents_of
 from running import run_main
 
 from maskwright.core import storage
 from maskwright.hub.folders import load_model, read_facts
 from maskwright.inference.predict import Predictor
 from maskwright.inference.ready import place
-from maskwright.tasks.generation.scores import rouge_scores
-from maskwright.tasks.of_model import task_of_model
-from maskwright.tasks.translation.scores import corpus_scores
+from maskwright.tasks.base import task_of_model
+from maskwright.tasks.generation import rouge_scores
+from maskwright.tasks.translation import corpus_scores
 from maskwright.text.formats.files import open_bytes
 from maskwright.text.readers.parallel import read_pairs
 from maskwright.text.tokenizers.tokenizer import Tokenizer

@@ -9,7 +9,7 @@ import maskwright as mw
 from inference.samples import TEXTS, tiny
 from maskwright import api
 from maskwright.core.errors import ConfigError, ModelFolderError
-from maskwright.tasks.classification.task import Classification
+from maskwright.tasks.classification import Classification
 
 LABELS = ["a", "b", "c"]
 

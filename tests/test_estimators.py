@@ -20,7 +20,7 @@ from inference.samples import TEXTS, tiny
 from maskwright import api, estimators
 from maskwright.core.errors import ConfigError, InputError, ModelFolderError
 from maskwright.inference.predict import Predictor
-from maskwright.tasks.classification.task import Classification
+from maskwright.tasks.classification import Classification
 
 ANIMALS = ["cats chase dogs", "the cat sat", "penguins are birds", "dogs in the garden", "flightless birds", "cats"]
 SHOPPING = ["a gallon of milk", "she bought milk", "at the store", "bought at the store", "milk !", "the store"]

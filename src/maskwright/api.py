@@ -30,9 +30,9 @@ from .inference.zero_shot import TEMPLATE, EmbeddingZeroShot, EntailmentZeroShot
 from .models.build import build
 from .models.model import Model, tokenizer_of
 from .models.presets import preset
-from .tasks.of_model import task_of_model
-from .tasks.rows.examples import rows_of
-from .tasks.rows.long_examples import LongTexts
+from .tasks.base import task_of_model
+from .tasks.examples import rows_of
+from .tasks.windows import LongTexts
 from .text.readers.corpus import Source
 from .text.readers.inputs import Text
 

@@ -13,7 +13,7 @@ from maskwright.api import open_answerer, open_generator, open_predictor, open_t
 from maskwright.inference.generate import Generation
 from maskwright.inference.translate import TranslationSettings
 from maskwright.models.decoding.rules import Rules
-from maskwright.tasks.translation.alignments import alignments
+from maskwright.tasks.translation import alignments
 from maskwright.text.readers.choices import choices_of
 from studio.models import (
     write_answerer,

@@ -10,7 +10,7 @@ import pytest
 from cli.test_use import lines_of
 from doctor.test_clinic import clean, table
 from inference.samples import tiny
-from maskwright.tasks.classification.task import Classification
+from maskwright.tasks.classification import Classification
 
 
 @pytest.fixture

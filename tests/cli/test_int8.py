@@ -9,7 +9,7 @@ import pytest
 
 from inference.samples import TEXTS, tiny
 from maskwright.inference.engine import operators
-from maskwright.tasks.classification.task import Classification
+from maskwright.tasks.classification import Classification
 
 pytestmark = pytest.mark.skipif(operators.missing_int8() is not None, reason=str(operators.missing_int8()))
 MANY = [f"{text} {word}" for text in TEXTS if text for word in ("cats", "dogs", "rain", "mats")]

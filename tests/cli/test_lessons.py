@@ -25,7 +25,7 @@ def test_the_list_names_every_lesson(maskwright):
 def test_one_lesson_tells_all(maskwright):
     code, out, _ = maskwright("lessons", "toy-scores")
     assert code == 0
-    source = "maskwright.lessons.parts.scaling"
+    source = "maskwright.lessons.parts"
     for words in (".87 .12 .01 0", "0.8808, 0.1192", "weights are approximate", "Question:", source):
         assert words in out
 
@@ -38,7 +38,7 @@ def test_several_lessons_are_a_table_of_slides_and_numbers(maskwright):
 
 
 def test_a_wrong_number_is_exit_code_1_and_is_named(maskwright, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    break_function(monkeypatch, "lessons.parts.scaling:attention_weights")
+    break_function(monkeypatch, "lessons.parts:attention_weights")
     page = tmp_path / "lessons.html"
     code, out, _ = maskwright("lessons", *FEW, "-o", page)
     assert code == 1 and "2 of 3 lessons hold" in out and "NO" in out

@@ -11,8 +11,8 @@ import maskwright as mw
 from cli.test_use import lines_of
 from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.inference.embed import TextEncoder
-from maskwright.tasks.rows.examples import compute
-from maskwright.tasks.rows.long_examples import LongTexts, window_rows
+from maskwright.tasks.examples import compute
+from maskwright.tasks.windows import LongTexts, window_rows
 from tasks.standins import row
 
 FILLER = "the cat sat on the mat . " * 12

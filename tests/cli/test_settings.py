@@ -24,13 +24,10 @@ from maskwright.cli.settings import takes_settings
 from maskwright.core import registry
 from maskwright.core.config import command_words, default_of, from_dict, kind_of, length_of, settings_of, to_dict
 from maskwright.core.errors import ConfigError
-from maskwright.experiments.benchmark.config import BenchmarkConfig
-from maskwright.experiments.ladder.config import LadderConfig
-from maskwright.experiments.layers.config import LayerLabConfig
-from maskwright.experiments.rare.config import RareLabConfig
+from maskwright.experiments.config import BenchmarkConfig, LadderConfig, LayerLabConfig, RareLabConfig
 from maskwright.models.config import ModelConfig
 from maskwright.speed.plan_config import PlanConfig
-from maskwright.tasks.spec import spec_of
+from maskwright.tasks.specs import spec_of
 from maskwright.train.distillation.config import DistillConfig
 from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.finetuning.multi_task.config import MultiTaskConfig

@@ -14,7 +14,7 @@ import pytest
 
 from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.cli import main
-from maskwright.tasks.classification.task import Classification
+from maskwright.tasks.classification import Classification
 
 LABELS = ["Billing", "Hardware", "Software"]
 SIXTEEN = "the cat sat on the mat . dogs chase cats in the unbelievably long garden today"

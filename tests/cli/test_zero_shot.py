@@ -20,7 +20,7 @@ ONE = [text for text in TEXTS if text.strip()][:3]
 @pytest.fixture(scope="module")
 def entailment(tmp_path_factory):
     """A classifier of pairs with random weights and the labels of natural language inference."""
-    from maskwright.tasks.classification.task import Classification
+    from maskwright.tasks.classification import Classification
 
     folder, task = tmp_path_factory.mktemp("models") / "nli", Classification(["Contradiction", "Neutral", "Entailment"])
     tiny("classification", labels=task.labels).save(folder, facts=task.to_json())
@@ -66,7 +66,7 @@ def test_a_template_needs_one_place(encoder):
 
 
 def test_a_classifier_of_other_labels_is_an_error(tmp_path):
-    from maskwright.tasks.classification.task import Classification
+    from maskwright.tasks.classification import Classification
 
     task = Classification(["spam", "ham"])
     tiny("classification", labels=task.labels).save(tmp_path / "m", facts=task.to_json())

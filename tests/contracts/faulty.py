@@ -15,8 +15,8 @@ from maskwright.models.heads import MaskedLanguageModelHead
 from maskwright.models.model import Model
 from maskwright.objectives.masked import MaskedLanguageModeling
 from maskwright.objectives.outcome import LossSums
-from maskwright.tasks.regression.task import Regression
-from maskwright.text.tokenizers.trainers.words import train_word
+from maskwright.tasks.regression import Regression
+from maskwright.text.tokenizers.trainers import train_word
 
 
 class LeakyHead(MaskedLanguageModelHead):

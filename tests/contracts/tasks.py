@@ -16,9 +16,8 @@ from maskwright.core import registry
 from maskwright.hub.folders import load_model, read_facts
 from maskwright.models.config import ModelConfig
 from maskwright.models.model import Model
-from maskwright.tasks.base import Task
-from maskwright.tasks.of_model import task_of_model
-from maskwright.tasks.rows.examples import Examples
+from maskwright.tasks.base import Task, task_of_model
+from maskwright.tasks.examples import Examples
 from maskwright.text.readers.choices import ChoiceRow
 from maskwright.text.readers.squad import Question, ReferenceAnswer
 from maskwright.text.readers.tables import Row

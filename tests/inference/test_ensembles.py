@@ -13,10 +13,10 @@ from inference.samples import tiny, tokenizer
 from maskwright.api import open_ensemble, open_predictor
 from maskwright.core.errors import InputError
 from maskwright.tasks.base import Task
-from maskwright.tasks.choice.task import Choice
-from maskwright.tasks.classification.task import Classification
+from maskwright.tasks.choice import Choice
+from maskwright.tasks.classification import Classification
 from maskwright.tasks.qa.task import QuestionAnswering, Threshold
-from maskwright.tasks.regression.task import Regression
+from maskwright.tasks.regression import Regression
 from maskwright.tasks.tagging.schemes import repair
 from maskwright.tasks.tagging.task import Tagging
 from maskwright.text.readers.choices import read_choices

@@ -11,7 +11,7 @@ from maskwright.core.errors import ModelFolderError
 from maskwright.inference.kinds import all_kinds, kind_of, require
 from maskwright.models.build import build
 from maskwright.models.presets import preset
-from maskwright.tasks.spec import ModelKind
+from maskwright.tasks.specs import ModelKind
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ from maskwright.inference.predict import Predictor, blocks
 from maskwright.inference.ready import place, room_of
 from maskwright.inference.trace import trace
 from maskwright.models.model import tokenizer_of
-from maskwright.tasks.classification.task import Classification
-from maskwright.tasks.regression.task import Regression
-from maskwright.tasks.rows.examples import rows_of
+from maskwright.tasks.classification import Classification
+from maskwright.tasks.examples import rows_of
+from maskwright.tasks.regression import Regression
 
 LABELS = ["Hardware", "Software", "Billing"]
 

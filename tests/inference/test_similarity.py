@@ -17,7 +17,7 @@ from maskwright.inference.similarity import (
     text_similarities,
     word_similarities,
 )
-from maskwright.tasks.rows.examples import rows_of
+from maskwright.tasks.examples import rows_of
 from minilm import minilm_folder
 
 BANK = (

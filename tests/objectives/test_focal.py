@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.objectives.losses import focal_binary, focal_cross_entropy
-from maskwright.tasks.classification.task import Classification
+from maskwright.tasks.classification import Classification
 
 LOGITS = torch.randn(6, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64) * 3
 CLASSES = torch.tensor([0, 1, 2, 2, 1, 0])

@@ -19,8 +19,8 @@ import torch
 from maskwright import api
 from maskwright.inference.translate import TranslationSettings
 from maskwright.serve.dialects.hf import METHODS
+from maskwright.tasks.examples import TokenLogits, compute
 from maskwright.tasks.qa.windows import find_answers, make_windows
-from maskwright.tasks.rows.examples import TokenLogits, compute
 from maskwright.text.readers.squad import Question
 from serve.in_thread import serving
 from studio.models import write, write_answerer

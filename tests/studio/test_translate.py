@@ -7,7 +7,7 @@ import pytest
 
 from maskwright.api import open_translator
 from maskwright.studio.views.translate import MOST_WORDS
-from maskwright.tasks.translation.alignments import alignments
+from maskwright.tasks.translation import alignments
 from studio.models import write_autoencoder, write_classifier, write_recurrent_translator, write_translator
 from studio.serving import Served, serving
 

@@ -15,9 +15,9 @@ from maskwright.hub.folders import load_model, read_facts
 from maskwright.models.build import initialize
 from maskwright.models.config import ModelConfig
 from maskwright.models.probes import AutoencoderHead
-from maskwright.tasks.anomaly.task import Anomaly, FeaturedWindows, FeatureExamples
-from maskwright.tasks.of_model import task_from_json, task_of_model
-from maskwright.tasks.rows.long_examples import LongTexts
+from maskwright.tasks.anomaly import Anomaly, FeaturedWindows, FeatureExamples
+from maskwright.tasks.base import task_from_json, task_of_model
+from maskwright.tasks.windows import LongTexts
 from maskwright.train.finetuning.finetune import fit
 from tasks.standins import row
 

@@ -8,8 +8,8 @@ import random
 import pytest
 
 from maskwright.core.errors import InputError
-from maskwright.lessons.parts.explainers import explain_bleu
-from maskwright.tasks.translation.scores import corpus_scores
+from maskwright.lessons.parts import explain_bleu
+from maskwright.tasks.translation import corpus_scores
 
 
 def test_a_text_by_hand():

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError, ModelFolderError
-from maskwright.tasks.classification.task import Classification
+from maskwright.tasks.base import task_from_json
+from maskwright.tasks.classification import Classification
 from maskwright.tasks.evaluation.calibration import (
     LEAST,
     MOST,
@@ -24,8 +25,7 @@ from maskwright.tasks.evaluation.calibration import (
     probabilities,
 )
 from maskwright.tasks.evaluation.metrics import ece, ece_equal_mass
-from maskwright.tasks.of_model import task_from_json
-from maskwright.tasks.rows.examples import Examples
+from maskwright.tasks.examples import Examples
 from maskwright.tasks.tagging.task import Tagging
 from tasks.standins import row
 
@@ -169,7 +169,7 @@ def test_a_task_keeps_its_temperature_and_reports_less_error():
 
 
 def test_a_model_without_classes_is_not_calibrated():
-    from maskwright.tasks.regression.task import Regression
+    from maskwright.tasks.regression import Regression
 
     with pytest.raises(InputError, match="no class probabilities"):
         Regression().calibrate(torch.zeros(1, 1), examples_of(overconfident(num=1)))

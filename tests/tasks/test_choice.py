@@ -14,9 +14,9 @@ import maskwright as mw
 from inference.samples import tiny, tokenizer
 from maskwright.core.errors import ConfigError, InputError, ModelFolderError, RowErrors
 from maskwright.inference.predict import Predictor
-from maskwright.tasks.choice.task import Choice, tokenize_choices
-from maskwright.tasks.of_model import task_of_model
-from maskwright.tasks.rows.long_examples import LongTexts
+from maskwright.tasks.base import task_of_model
+from maskwright.tasks.choice import Choice, tokenize_choices
+from maskwright.tasks.windows import LongTexts
 from maskwright.text.readers.choices import ChoiceRow, choices_of
 from maskwright.text.tokenizers.encoding import TextCounts
 from maskwright.train.finetuning.config import FinetuneConfig

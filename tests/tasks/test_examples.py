@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskwright.tasks.rows.examples import Examples, map_batches, tokenize_rows
+from maskwright.tasks.examples import Examples, map_batches, tokenize_rows
 from tasks.standins import SumModel, Words, row
 
 texts = st.lists(st.text("abcdefgh", max_size=12), min_size=1, max_size=25)
@@ -75,7 +75,7 @@ def test_examples_without_rows_have_no_length():
 def test_rows_are_tokenised_alike_in_blocks_of_any_size(monkeypatch, size):
     rows = [row("a" * n, text_pair="b" if n % 2 else None) for n in range(20)]
     whole = tokenize_rows(rows, Words(), 8)
-    monkeypatch.setattr("maskwright.tasks.rows.examples.TOKENIZE_ROWS", size)
+    monkeypatch.setattr("maskwright.tasks.examples.TOKENIZE_ROWS", size)
     blocks = tokenize_rows(rows, Words(), 8)
     assert [ids.tolist() for ids in whole.input_ids] == [ids.tolist() for ids in blocks.input_ids]
     assert whole.num_truncated == blocks.num_truncated

@@ -13,8 +13,8 @@ from maskwright.core.errors import InputError, RowErrors
 from maskwright.hub.folders import load_model
 from maskwright.models.build import build, with_tokenizer
 from maskwright.models.presets import preset
-from maskwright.tasks.generation.task import Generation
-from maskwright.tasks.rows.special_tokens import DELIM, EXTRACT, START, with_special_tokens
+from maskwright.tasks.base import DELIM, EXTRACT, START, with_special_tokens
+from maskwright.tasks.generation import Generation
 from maskwright.text.readers.parallel import read_pairs
 from maskwright.text.readers.tables import Row
 from maskwright.text.tokenizers.encoding import TextCounts
@@ -209,9 +209,9 @@ def test_classifiers_regressions_and_choices_run_on_a_decoder(tmp_path):
 
 def test_both_orders_of_a_pair_are_read_and_the_answer_does_not_depend_on_which_comes_first(tmp_path):
     from maskwright.inference.predict import Predictor
-    from maskwright.tasks.of_model import task_from_json
-    from maskwright.tasks.regression.task import Regression
-    from maskwright.tasks.rows.long_examples import LongTexts
+    from maskwright.tasks.base import task_from_json
+    from maskwright.tasks.regression import Regression
+    from maskwright.tasks.windows import LongTexts
 
     tok = tokenizer()
     model = build(preset("gpt2", vocab_size=tok.vocab_size, initializer_range=0.3, **SMALL), "regression").eval()

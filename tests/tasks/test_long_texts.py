@@ -16,11 +16,11 @@ from torch import nn
 from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.core.errors import ConfigError, InputError, ModelFolderError
 from maskwright.inference.predict import Predictor
-from maskwright.tasks.classification.task import Classification
-from maskwright.tasks.of_model import task_from_json
-from maskwright.tasks.regression.task import Regression
-from maskwright.tasks.rows.examples import tokenize_rows
-from maskwright.tasks.rows.long_examples import TRAIN_TOKENS, LongTexts, window_rows
+from maskwright.tasks.base import task_from_json
+from maskwright.tasks.classification import Classification
+from maskwright.tasks.examples import tokenize_rows
+from maskwright.tasks.regression import Regression
+from maskwright.tasks.windows import TRAIN_TOKENS, LongTexts, window_rows
 from maskwright.text.tokenizers.encoding import TextCounts
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from tasks.standins import row
@@ -275,7 +275,7 @@ def test_training_reads_at_most_so_many_windows_spread_over_the_row_and_tells_it
 
 @given(count=st.integers(1, 300), most=st.integers(1, 40))
 def test_windows_are_spread_evenly_and_never_twice(count, most):
-    from maskwright.tasks.rows.long_examples import _spread
+    from maskwright.tasks.windows import _spread
 
     kept = _spread(count, most).tolist()
     assert len(kept) == min(count, most) == len(set(kept)) and kept[0] == 0

@@ -9,7 +9,7 @@ import torch
 
 from maskwright.core import registry
 from maskwright.core.errors import ConfigError, RowErrors
-from maskwright.tasks.classification.task import Classification
+from maskwright.tasks.classification import Classification
 
 LINES = "__label__spam win a prize\n__label__ham see you at noon\n__label__spam a free gift\n"
 

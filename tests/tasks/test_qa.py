@@ -16,8 +16,8 @@ from maskwright.inference.predict import Predictor
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 from maskwright.models.model import Model
+from maskwright.tasks.examples import rows_of
 from maskwright.tasks.qa.task import QuestionAnswering, Threshold
-from maskwright.tasks.rows.examples import rows_of
 from maskwright.text.readers.squad import Question
 from maskwright.text.tokenizers.encoding import TextCounts
 from maskwright.train.finetuning.finetune import fit

@@ -11,8 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError, ModelFolderError
-from maskwright.tasks.qa.scores import Scored, normalize, score_all, score_answer, summarize
-from maskwright.tasks.qa.task import Threshold, cross_report, halves, out_of_fold_outcome, report, tune_threshold
+from maskwright.tasks.qa.task import (
+    Scored,
+    Threshold,
+    cross_report,
+    halves,
+    normalize,
+    out_of_fold_outcome,
+    report,
+    score_all,
+    score_answer,
+    summarize,
+    tune_threshold,
+)
 from maskwright.tasks.qa.windows import AnswerCandidates, Span
 from maskwright.text.readers.squad import Question, ReferenceAnswer
 from text.tokenizer_samples import any_text

@@ -11,12 +11,11 @@ from sklearn.metrics import average_precision_score, f1_score
 
 from maskwright.core.errors import InputError, ModelFolderError
 from maskwright.core.randomness import generator
-from maskwright.tasks.classification.task import Classification
+from maskwright.tasks.base import task_from_json
+from maskwright.tasks.classification import Classification, Imbalance, resample_rows, row_probabilities
 from maskwright.tasks.evaluation import metrics as scores
 from maskwright.tasks.evaluation.rare import RareClass, Threshold, choose_threshold, rare_metrics, row_key
-from maskwright.tasks.of_model import task_from_json
-from maskwright.tasks.rows.examples import Examples
-from maskwright.tasks.rows.imbalance import Imbalance, resample_rows, row_probabilities
+from maskwright.tasks.examples import Examples
 from tasks.standins import Words, row
 
 RANKED = st.lists(st.tuples(st.booleans(), st.integers(0, 6)), min_size=2, max_size=40).filter(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from maskwright.core.errors import ModelFolderError
-from maskwright.tasks.classification.task import Classification
-from maskwright.tasks.rows.relevant import class_named, relevant_class
+from maskwright.tasks.classification import Classification
+from maskwright.tasks.sequence import class_named, relevant_class
 from maskwright.text.readers.tables import Row
 
 

@@ -7,16 +7,16 @@ import json
 import pytest
 
 from maskwright.core.errors import InputError
-from maskwright.tasks.anomaly.task import Anomaly
-from maskwright.tasks.choice.task import Choice
-from maskwright.tasks.classification.task import Classification
+from maskwright.tasks.anomaly import Anomaly
+from maskwright.tasks.choice import Choice
+from maskwright.tasks.classification import Classification
 from maskwright.tasks.evaluation.scoring import check_text, read_to_score
-from maskwright.tasks.generation.task import Generation
+from maskwright.tasks.generation import Generation
 from maskwright.tasks.qa.task import QuestionAnswering
-from maskwright.tasks.regression.task import Regression
-from maskwright.tasks.similarity.task import Similarity
+from maskwright.tasks.regression import Regression
+from maskwright.tasks.similarity import Similarity
 from maskwright.tasks.tagging.task import Tagging
-from maskwright.tasks.translation.task import Translation
+from maskwright.tasks.translation import Translation
 
 TEXTS = ("the cat sat", "dogs chase cats", "rain fell", "a gallon of milk")
 

@@ -11,10 +11,10 @@ from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.core.errors import InputError, ModelFolderError, RowErrors
 from maskwright.inference.embed import TextEncoder
 from maskwright.models.model import SentenceSettings
-from maskwright.tasks.of_model import task_from_json, task_of_model
-from maskwright.tasks.rows import long_examples
-from maskwright.tasks.rows.long_examples import LongTexts
-from maskwright.tasks.similarity.task import Similarity, kind_of, read_similar
+from maskwright.tasks import windows as long_examples
+from maskwright.tasks.base import task_from_json, task_of_model
+from maskwright.tasks.similarity import Similarity, kind_of, read_similar
+from maskwright.tasks.windows import LongTexts
 from tasks.standins import row
 
 PAIRS = [row(TEXTS[n], str(n), TEXTS[n + 1], line=n + 2) for n in range(4)]

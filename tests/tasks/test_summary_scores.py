@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from maskwright.core.errors import MissingExtraError
-from maskwright.tasks.generation.scores import rouge_scores
+from maskwright.tasks.generation import rouge_scores
 
 
 def test_rouge_is_the_number_computed_by_hand():

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from maskwright.core.errors import InputError
-from maskwright.tasks.rows.targets import require_rows, with_targets
-from maskwright.tasks.translation.task import Translation
+from maskwright.tasks.generation import require_rows, with_targets
+from maskwright.tasks.translation import Translation
 from maskwright.text.readers.tables import Row
 
 GOOD, EMPTY = Row("Ein Hund.", None, "A dog.", 1, "a.tsv"), Row("Eine Katze.", None, "", 1_204, "a.tsv")

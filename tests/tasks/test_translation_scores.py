@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from maskwright.core.errors import MissingExtraError
-from maskwright.tasks.translation.scores import corpus_scores
+from maskwright.tasks.translation import corpus_scores
 
 
 def test_bleu_is_the_number_computed_by_hand():

@@ -18,7 +18,7 @@ from maskwright.hub.convert import convert
 from maskwright.hub.folders import load_model, read_facts
 from maskwright.models.build import build
 from maskwright.models.presets import preset
-from maskwright.tasks.of_model import task_of_model
+from maskwright.tasks.base import task_of_model
 from maskwright.train import loop
 from maskwright.train.checkpoint import list_checkpoints, read_weights
 from maskwright.train.finetuning.config import FinetuneConfig

@@ -16,7 +16,7 @@ import maskwright as mw
 from maskwright.core import storage
 from maskwright.core.errors import ConfigError, InputError, RowErrors, RunError
 from maskwright.inference.predict import Predictor
-from maskwright.tasks.of_model import task_of_model
+from maskwright.tasks.base import task_of_model
 from maskwright.train import loop
 from maskwright.train.finetuning.finetune import finetune
 from maskwright.train.finetuning.multi_task.config import MultiTaskConfig, names

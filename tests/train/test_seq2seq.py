@@ -17,9 +17,8 @@ from maskwright.inference.translate import TextTranslator, TranslationSettings
 from maskwright.inspect.lengths import by_length, groups_by_length
 from maskwright.models.model import Model
 from maskwright.models.pooling import state_of
-from maskwright.tasks.rows.examples import rows_of
-from maskwright.tasks.translation.alignments import alignments, words_of
-from maskwright.tasks.translation.task import Translation
+from maskwright.tasks.examples import rows_of
+from maskwright.tasks.translation import Translation, alignments, words_of
 from maskwright.text.readers.tables import Row
 from maskwright.text.tokenizers.encoding import TextCounts
 from maskwright.text.tokenizers.tokenizer import Tokenizer

@@ -11,7 +11,7 @@ from ..core import registry
 from ..core.config import check, check_name, command_line, option, to_dict
 from ..core.progress import note
 from ..core.util import plural
-from ..tasks.spec import task_for
+from ..tasks.specs import task_for
 from ..train.settings import SEED
 from .common import Part, Result, Table
 from .settings import takes_settings
@@ -222,7 +222,7 @@ def _mislabeled(settings: DoctorSettings, train: Path) -> Result:
     from ..api import open_embedder
     from ..doctor.mislabeled import suspect_rows
     from ..inference.output_files import check_output, write_answers
-    from ..tasks.rows.examples import content_of
+    from ..tasks.examples import content_of
     from ..text.readers.tables import read_table
 
     output = settings.output

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ..inference.search import Hit
     from ..inference.similarity import Similarities
     from ..text.readers.inputs import Text
-    from ..text.readers.row_stream import RowStream
+    from ..text.readers.tables import RowStream
 
 SHOWN = 6  # dimensions shown on a terminal
 TABLE_PLACES = 12  # more make a table that no terminal shows
@@ -194,7 +194,7 @@ class _Texts:
     def __iter__(self) -> Iterator[Text]:
         if self.rows is None:
             return iter(self.texts)
-        from ..tasks.rows.examples import content_of
+        from ..tasks.examples import content_of
 
         return (content_of(row) for row in self.rows)
 
@@ -268,7 +268,7 @@ def _matrix(settings: EmbedSettings) -> Iterator[Result]:
     from ..inference.pages import headline, write_similarity
     from ..inference.similarity import text_similarities, word_similarities
     from ..report.pictures import check_picture
-    from ..tasks.rows.examples import rows_of
+    from ..tasks.examples import rows_of
 
     input, output, word = settings.input, settings.output, settings.word
     if output is not None:

@@ -250,8 +250,8 @@ def translate(settings: TranslateSettings, json: JsonFlag = False) -> None:
     output, alignments = settings.output, settings.alignments
     check(output is None or not json, "--json prints; --output FILE.jsonl writes the same into a file.")
     decoding, translator = settings.decoding, _open(settings)
-    from ..tasks.rows.examples import rows_of
-    from ..text.readers.row_stream import RowStream
+    from ..tasks.examples import rows_of
+    from ..text.readers.tables import RowStream
 
     stream = None if settings.texts else RowStream(settings.input or STDIN, skip_bad_rows=settings.skip_bad_rows)
     rows = rows_of(list(settings.texts)) if stream is None else stream
@@ -291,7 +291,7 @@ def _open(settings: TranslateSettings) -> TextTranslator:
     if settings.alignments is not None:
         check_picture(settings.alignments)
     from ..api import open_translator
-    from ..tasks.translation.alignments import check_attends
+    from ..tasks.translation import check_attends
 
     translator = open_translator(
         settings.model, max_length=settings.max_length, device=settings.device, precision=settings.precision
@@ -309,7 +309,7 @@ def _translations(own: list[Translated], results: int) -> Iterator[Part]:
 def _draw(path: Path, pairs: list[tuple[str, str]], more: int, translator: TextTranslator, model: str) -> None:
     """Draw sources with their translations; nothing where there is none. more: texts that are not drawn."""
     from ..inference.pages import write_alignments
-    from ..tasks.translation.alignments import alignments
+    from ..tasks.translation import alignments
 
     if not pairs:
         warn(f"There is no text, so {path} is not drawn.")

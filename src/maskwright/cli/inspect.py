@@ -356,7 +356,7 @@ def _lengths(settings: InspectSettings) -> Result:
     from ..api import open_translator
     from ..inspect.lengths import by_length
     from ..inspect.reports import lengths_headline, write_lengths
-    from ..tasks.translation.task import Translation
+    from ..tasks.translation import Translation
 
     path = settings.input[0] if len(settings.input) == 1 else (settings.input[0], settings.input[1])
     rows = Translation.read(path, columns=settings.columns, skip_bad_rows=settings.skip_bad_rows).rows

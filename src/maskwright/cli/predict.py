@@ -39,9 +39,8 @@ if TYPE_CHECKING:
     from ..inference.next_sentence import NextSentence
     from ..inference.predict import Predictor
     from ..inference.zero_shot import ZeroShot
-    from ..tasks.base import AnyRow
-    from ..tasks.table import TableRow
-    from ..text.readers.row_stream import RowStream
+    from ..tasks.base import AnyRow, TableRow
+    from ..text.readers.tables import RowStream
 
 TEMPLATE = "This text is about {}."
 TABLE_ROWS = 10_000  # answers shown as one table; more come as several, so that they need not all be held
@@ -163,7 +162,7 @@ def _rows(settings: PredictSettings) -> Sequence[AnyRow] | RowStream:
     """The rows of the file, or of the command line."""
     if settings.input is not None:
         return read_any_rows(settings.input, settings.roles, settings.skip_bad_rows)
-    from ..tasks.rows.examples import rows_of
+    from ..tasks.examples import rows_of
     from ..text.readers.choices import choices_of
 
     texts, pairs = settings.texts, settings.pair
@@ -234,7 +233,7 @@ def _predictions(
 def _tables(answers: Iterator[dict[str, Any]], task: Any) -> Iterator[Part]:
     """Tables of predictions. task: of the model, None for labels that it was not trained for."""
     from ..core import registry
-    from ..tasks.table import label_rows
+    from ..tasks.base import label_rows
 
     written = task.written if task is not None else ""
     rows_of_answer = label_rows if task is None else registry.load(task.table)
@@ -252,7 +251,7 @@ def _lines(answer: dict[str, Any], rows: list[TableRow]) -> Iterator[tuple[str, 
 
 def _traces(predictor: Predictor, rows: Iterable[AnyRow]) -> Iterator[Result]:
     from ..inference.trace import trace
-    from ..tasks.rows.examples import content_of
+    from ..tasks.examples import content_of
 
     for row in rows:
         found = trace(predictor, content_of(row))

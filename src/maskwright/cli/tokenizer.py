@@ -15,7 +15,7 @@ from .common import Part, Result, Table
 from .settings import make_group, takes_settings
 
 if TYPE_CHECKING:
-    from ..text.tokenizers.compare import Comparison
+    from ..text.tokenizers.explain import Comparison
 
 KINDS = registry.names("tokenizer")
 TieBreak = Literal["first", "last", "lexicographic"]
@@ -264,7 +264,7 @@ def explain(settings: ExplainSettings) -> Iterator[Result]:
 
 
 def _compared(settings: TrainSettings) -> Result:
-    from ..text.tokenizers.compare import compare
+    from ..text.tokenizers.explain import compare
     from ..text.tokenizers.tokenizer import Tokenizer
 
     comparison = compare(

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from ..models.model import Model
     from ..tasks.base import AnyRow, AnyTable
     from ..text.readers.inputs import Text
-    from ..text.readers.row_stream import RowStream
-    from ..text.readers.tables import Row
+    from ..text.readers.tables import Row, RowStream
     from ..text.tokenizers.encoding import TextCounts
 
 Columns = Mapping[str, str]
@@ -114,7 +113,7 @@ def read_rows(path: Path, columns: Columns | None = None, skip_bad_rows: bool = 
 
 def stream_rows(path: Path, columns: Columns | None = None, skip_bad_rows: bool = False) -> RowStream:
     """Streams the texts or pairs of a file. Call `warn_of_skipped` at the end."""
-    from ..text.readers.row_stream import RowStream
+    from ..text.readers.tables import RowStream
 
     return RowStream(path, columns=columns or None, skip_bad_rows=skip_bad_rows)
 
@@ -124,7 +123,7 @@ def read_any_rows(
 ) -> Sequence[AnyRow] | RowStream:
     """Reads a file of tagged sentences, questions or choices; streams the texts of any other file."""
     from ..core import registry
-    from ..text.readers.reader import find_reader
+    from ..text.readers.tables import find_reader
 
     roles = columns or {}
     reader = find_reader(path, roles) or registry.resolve("reader", "texts")
@@ -175,7 +174,7 @@ def calibration_texts(
     from itertools import islice
 
     from ..inference.calibration import CALIBRATION_TEXTS
-    from ..tasks.rows.examples import content_of
+    from ..tasks.examples import content_of
 
     source = rows if settings.calibrate_on is None else read_any_rows(settings.calibrate_on)
     if source is None or getattr(source, "num_rows", 0) is None:

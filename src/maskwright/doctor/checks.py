@@ -21,9 +21,8 @@ from ..tasks.tagging.schemes import MISSING_TAGS, OUTSIDE, Notation, Reading, fi
 from ..text.fingerprints import NEAR, hash_text
 from ..text.formats.cells import LABEL_SEPARATOR
 from ..text.readers.choices import ChoiceRow
-from ..text.readers.reader import Reader
 from ..text.readers.squad import Question
-from ..text.readers.tables import Row
+from ..text.readers.tables import Reader, Row
 from ..text.readers.tagged import MISSING, Sentence
 
 if TYPE_CHECKING:

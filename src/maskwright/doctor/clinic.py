@@ -24,20 +24,20 @@ from ..report import (
     Facts,
     Health,
     Histogram,
+    Level,
     NextSteps,
     Report,
     RunMetadata,
     Table,
     write_report,
 )
-from ..report.content import Level
 from ..report.numbers import percent
-from ..tasks.rows.contents import reader_for
-from ..tasks.spec import spec_of, task_for
+from ..tasks.contents import reader_for
+from ..tasks.specs import spec_of, task_for
 from ..text.annotations.reader import find_annotations
 from ..text.fingerprints import MAX_PAIRS, NEAR, RowFingerprints, equal_rows, near_pairs, overlap
 from ..text.formats.files import bare_suffix
-from ..text.readers.reader import Reader, find_reader
+from ..text.readers.tables import Reader, find_reader
 from ..text.readers.tagged import column_facts
 from .checks import (
     KINDS,

@@ -16,7 +16,7 @@ from ..hub.download import find_folder
 from ..hub.folders import load_model
 from ..hub.sentence import network_folder
 from ..models.model import Model
-from ..tasks.of_model import task_of_model
+from ..tasks.base import task_of_model
 
 Problem = dict[str, str]
 

@@ -35,10 +35,9 @@ from ..models.build import build
 from ..models.device import resolve_precision
 from ..models.lora_config import LoraConfig
 from ..models.model import Model, tokenizer_of
-from ..tasks.base import Task
-from ..tasks.of_model import task_of_model
-from ..tasks.rows.examples import Examples, rows_of
-from ..tasks.rows.long_examples import MAX_WINDOWS, LongTexts
+from ..tasks.base import Task, task_of_model
+from ..tasks.examples import Examples, rows_of
+from ..tasks.windows import MAX_WINDOWS, LongTexts
 from ..text.readers.inputs import PAIR_COLUMNS, Column, check_columns
 from ..train.finetuning.config import DEFAULT_EPOCHS, DEFAULT_LR, MIN_STEPS
 from ..train.finetuning.finetune import fit, has_new_head

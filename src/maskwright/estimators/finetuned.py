@@ -15,18 +15,17 @@ from ..core.config import check
 from ..core.errors import InputError, ModelFolderError
 from ..inference.answer import Answer, Answerer
 from ..inference.prepared import as_texts
-from ..tasks.anomaly.task import QUANTILE, Anomaly
-from ..tasks.choice.task import Choice
-from ..tasks.classification.task import Classification, balanced_weights
+from ..tasks.anomaly import QUANTILE, Anomaly
+from ..tasks.choice import Choice
+from ..tasks.classification import Classification, balanced_weights
 from ..tasks.evaluation.rare import Threshold
-from ..tasks.qa.scores import score_answer
-from ..tasks.qa.task import QuestionAnswering
-from ..tasks.regression.task import Regression
+from ..tasks.qa.task import QuestionAnswering, score_answer
+from ..tasks.regression import Regression
 from ..tasks.tagging.task import Tagging
 from ..text.readers.choices import ChoiceRow, choices_of
 from ..text.readers.inputs import Column, column_names, is_frame, is_table, texts_of_table
-from ..text.readers.sentence import Segment, Sentence
 from ..text.readers.squad import Question, ReferenceAnswer, find_answer
+from ..text.readers.tagged import Segment, Sentence
 from ..text.words import split_words
 from .base import AdapterSettings, FineTuned, WholeText, check_lengths, check_targets, is_missing, own_facts
 

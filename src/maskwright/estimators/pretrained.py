@@ -18,7 +18,7 @@ from ..inference.generate import Continuation, Generation
 from ..inference.prepared import as_texts, single_texts
 from ..inference.translate import Translated, TranslationSettings
 from ..models.decoding.rules import Rules
-from ..tasks.translation.scores import corpus_scores
+from ..tasks.translation import corpus_scores
 from ..text.readers.inputs import Column, check_columns
 from .base import ModelSource, check_lengths, check_targets
 

@@ -21,9 +21,9 @@ from ..hub.download import find_folder
 from ..hub.folders import STORED, complete_facts, description_files, load_model, merged, write_files
 from ..inference.ready import place, room_of, usual_length
 from ..models.model import Model, SentenceSettings
-from ..tasks.rows.examples import content_of
+from ..tasks.examples import content_of
 from ..text.readers.inputs import Text
-from ..text.readers.reader import find_reader
+from ..text.readers.tables import find_reader
 from .agreement import (
     Agreement,
     Trial,

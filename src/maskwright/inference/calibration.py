@@ -13,7 +13,7 @@ from ..core.errors import InputError
 from ..data.batch import Batch
 from ..models.model import Model, tokenizer_of
 from ..models.pooling import pool
-from ..tasks.rows.examples import Examples, map_batches, packed_batches, rows_of, tokenize_rows
+from ..tasks.examples import Examples, map_batches, packed_batches, rows_of, tokenize_rows
 from ..text.readers.inputs import Text
 from .engine.engine import Engine
 from .engine.int8 import Int8Loss

@@ -19,8 +19,8 @@ from ..hub.folders import read_facts
 from ..hub.sentence import declared_by
 from ..models.model import Model, SentenceSettings, tokenizer_of
 from ..models.pooling import join_windows, pool, state_of, unit_length
-from ..tasks.rows.examples import Examples, Forward, rows_of, stacked, tokenize_texts
-from ..tasks.rows.long_examples import LongExamples, LongTexts, window_rows
+from ..tasks.examples import Examples, Forward, rows_of, stacked, tokenize_texts
+from ..tasks.windows import LongExamples, LongTexts, window_rows
 from ..text.readers.inputs import Text
 from ..text.tokenizers.encoding import Encoding, TextCounts
 from .layers import LayerChoice, check_pooling, choose_layers

@@ -12,7 +12,7 @@ from torch import Tensor
 from ..core.errors import InputError
 from ..data.batch import Batch
 from ..models.model import Model, tokenizer_of
-from ..tasks.rows.examples import Forward, rows_of, tokenize_rows
+from ..tasks.examples import Forward, rows_of, tokenize_rows
 from ..text.tokenizers.encoding import TextCounts
 from .prepared import Prepared, Streams
 from .ready import room_of

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ..core import registry
 from ..core.errors import ModelFolderError
 from ..models.model import Model
-from ..tasks.spec import ModelKind, spec_of
+from ..tasks.specs import ModelKind, spec_of
 
 # Kinds that no task makes; those of the tasks are in their specs.
 PRETRAINED = (

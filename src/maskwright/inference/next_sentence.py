@@ -10,7 +10,7 @@ from torch import Tensor
 from ..core.errors import InputError
 from ..data.batch import Batch
 from ..models.model import Model, tokenizer_of
-from ..tasks.rows.examples import map_batches, rows_of, tokenize_rows
+from ..tasks.examples import map_batches, rows_of, tokenize_rows
 from ..text.tokenizers.encoding import TextCounts
 from .prepared import Streams
 from .ready import room_of

@@ -14,7 +14,7 @@ from ..core.progress import note
 from ..models.model import Model, tokenizer_of
 from ..tasks.base import AnyRow, Evaluation, Task
 from ..tasks.evaluation.calibration import abstain
-from ..tasks.rows.examples import Examples, blocks, finite_only, rows_of
+from ..tasks.examples import Examples, blocks, finite_only, rows_of
 from ..text.readers.inputs import Text
 from ..text.tokenizers.encoding import TextCounts
 from .prepared import Prepared, ahead, as_rows

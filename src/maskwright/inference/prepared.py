@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from torch import Tensor
 
 from ..core.errors import InputError
-from ..tasks.rows.examples import Examples, Forward, compute, rows_of
+from ..tasks.examples import Examples, Forward, compute, rows_of
 from ..text.readers.inputs import Column, Text, is_table, split_pairs, texts_of_table
 from ..text.tokenizers.encoding import TextCounts
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from ..core.errors import InputError
 from ..core.registry import unknown_name
 from ..tasks.base import Task
-from ..tasks.rows.examples import Examples
+from ..tasks.examples import Examples
 from ..tasks.tagging.examples import best_windows
 from ..tasks.tagging.schemes import OUTSIDE, split_tag
 from ..tasks.tagging.task import Tagging

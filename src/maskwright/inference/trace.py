@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from ..core.errors import InputError
-from ..tasks.rows.examples import rows_of
-from ..tasks.rows.long_examples import text_windows
-from ..tasks.rows.sequence import SequenceTask
+from ..tasks.examples import rows_of
+from ..tasks.sequence import SequenceTask
+from ..tasks.windows import text_windows
 from ..text.readers.inputs import Text
 from ..text.tokenizers.encoding import Encoding
 from .predict import Predictor

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from ..core.errors import InputError
 from ..tasks.base import AnyRow
-from ..tasks.rows.examples import blocks, content_of
-from ..tasks.rows.relevant import ENTAILMENT, class_named
+from ..tasks.examples import blocks, content_of
+from ..tasks.sequence import ENTAILMENT, class_named
 from ..text.tokenizers.encoding import TextCounts
 from .embed import TextEncoder
 from .predict import BLOCK_CHARACTERS, BLOCK_ROWS, Predictor

@@ -17,7 +17,7 @@ from torch import Tensor
 from ..core.errors import ConfigError, InputError
 from ..core.registry import unknown_name
 from ..models.model import Model
-from ..tasks.translation.alignments import attends as attends_to_source
+from ..tasks.translation import attends as attends_to_source
 from ..text.readers.inputs import Text
 from .reading import TokenizedText, read
 from .tokens import Tokens

@@ -14,8 +14,7 @@ from ..core.progress import warn
 from ..core.util import plural
 from ..models.decoding.beam import Beams
 from ..models.model import Model, tokenizer_of
-from ..tasks.translation.scores import corpus_scores
-from ..tasks.translation.task import Translation
+from ..tasks.translation import Translation, corpus_scores
 from ..text.readers.tables import Row
 
 MIN_ROWS = 5  # per group

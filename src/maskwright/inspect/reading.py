@@ -24,7 +24,7 @@ from ..models.decoding.steps import start_token
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.model import Model, tokenizer_of
 from ..models.transformer import Encoded
-from ..tasks.translation.task import Translation, end_id
+from ..tasks.translation import Translation, end_id
 from ..text.readers.inputs import Text
 from .tokens import Tokens, source_tokens, target_tokens, tokens_of, written_tokens
 

@@ -24,8 +24,8 @@ from ..inference.ready import keep_private, usual_length
 from ..inference.translate import TextTranslator
 from ..inference.zero_shot import EmbeddingZeroShot, EntailmentZeroShot, ZeroShot
 from ..inspect.attention import attends
-from ..tasks.classification.task import ClassAnswers
-from ..tasks.rows.relevant import ENTAILMENT, class_named, relevant_class
+from ..tasks.classification import ClassAnswers
+from ..tasks.sequence import ENTAILMENT, class_named, relevant_class
 from ..text.readers.tables import read_texts
 from .refusals import Refused, wrong_value
 from .settings import ServeSettings

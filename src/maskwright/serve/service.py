@@ -18,7 +18,7 @@ from ..core.errors import InputError, MaskwrightError
 from ..http.model_registry import LoadedModel
 from ..inference.prepared import Prepared
 from ..models.model import Model
-from ..tasks.rows.examples import Forward
+from ..tasks.examples import Forward
 from ..text.tokenizers.encoding import TextCounts
 from .admission import CHARACTERS_PER_SECOND, Admission, Reservation, tokens_of_characters
 from .auth import ApiKeys

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..data.batch import Batch
 from ..models.model import Model
-from ..tasks.rows.examples import Forward
+from ..tasks.examples import Forward
 
 SMALLEST, LARGEST_CPU, LARGEST_GPU = 256, 2048, 65536
 GAIN = 1.05  # a larger pack must be this much faster per token

@@ -21,7 +21,7 @@ from ..core.memory import return_free_memory
 from ..core.progress import warn
 from ..data.batch import Batch, order_by_length
 from ..inference.prepared import Prepared
-from ..tasks.rows.examples import PACKS_PER_TRIM, Forward
+from ..tasks.examples import PACKS_PER_TRIM, Forward
 from .batcher import Batcher, Pack, Ticket
 from .streams import Stream
 

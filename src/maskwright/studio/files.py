@@ -18,10 +18,9 @@ import numpy as np
 from ..core import registry, storage
 from ..core.errors import InputError, MissingFileError, RowError, RowErrors
 from ..inference.cluster import Clustering, cluster_vectors
-from ..tasks.base import AnyRow
+from ..tasks.base import AnyRow, label_rows
 from ..tasks.evaluation.scoring import read_to_score
-from ..tasks.spec import spec_of
-from ..tasks.table import label_rows
+from ..tasks.specs import spec_of
 from ..text.readers.tables import Row, read_texts
 
 if TYPE_CHECKING:

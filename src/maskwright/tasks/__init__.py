@@ -1,11 +1,7 @@
-"""Fine-tuning tasks: examples, model head, loss, decoding and metrics.
+"""Fine-tuning tasks: examples, model head, loss, decoding and metrics, one file per task.
 
-One package per task, plus two shared ones: `rows` turns labeled rows into packed examples, `evaluation` scores,
-calibrates and compares predictions. Nothing outside this package asks which task it is.
-
-base.py       the interface of a task          NAME/task.py     the `Task` subclass
-spec.py       what is known before the import  NAME/spec.py     settings, defaults and readers of the task; no torch
-report.py     default report blocks            NAME/report.py   report blocks of the task
-data.py       data of a run, for baseline and report
-of_model.py   the task of a loaded model
+base.py       the interface of a task                 examples.py  tokenized rows and packed batches
+specs.py      settings, defaults and readers; no torch  windows.py   long texts as overlapping windows
+sequence.py   tasks with one prediction per text      split.py     held-out rows
+contents.py   the reader of a file for a task         report.py    report blocks
 """

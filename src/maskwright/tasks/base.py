@@ -9,27 +9,90 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..core.errors import ConfigError, InputError, RowError
+from ..core import registry
+from ..core.errors import ConfigError, InputError, ModelFolderError, RowError
 from ..core.registry import unknown_name
+from ..core.util import on_one_line
 from ..data.batch import Batch
+from ..models.build import with_tokenizer
+from ..models.model import Model
 from ..objectives.outcome import LossSums
 from ..text.tokenizers.encoding import TextCounts
-from .data import Baseline, TaskData
 from .evaluation.calibration import Decisions, Temperature, fit_temperature
-from .evaluation.ensemble import mean_scores
-from .evaluation.unscored import Unscored, named
-from .rows.examples import Examples, Forward, SequenceLogits, compute, finite_only, stacked
-from .rows.special_tokens import with_special_tokens
+from .evaluation.compare import ScoredPredictions
+from .evaluation.scoring import Unscored, mean_scores, named
+from .examples import Examples, Forward, SequenceLogits, compute, finite_only, stacked
 
 if TYPE_CHECKING:
-    from ..models.model import Model
     from ..text.tokenizers.tokenizer import Tokenizer
+
+# -- Special tokens for fine-tuning a causal language model (Radford et al. 2018, figure 1) -------------------------
+#
+# [START] A [EXTRACT], or [START] A [DELIM] B [EXTRACT]; the head reads the last token. Tokenizers with a [CLS] and
+# [SEP] template need none; GPT-2's has no template and gets these three tokens.
+
+START, DELIM, EXTRACT = "[START]", "[DELIM]", "[EXTRACT]"
+
+
+def with_special_tokens(model: Model) -> Model:
+    """Adds the special tokens if the model pools the last token and its tokenizer adds no special tokens."""
+    tokenizer = model.tokenizer
+    if tokenizer is None or not model.config.pools_last_token or tokenizer.opening_ids:
+        return model
+    return with_tokenizer(model, tokenizer.with_template(START, DELIM, EXTRACT))
+
+
+# -- The data of a fine-tuning run, as the baseline and the report of its task read them ----------------------------
+
+
+class Baseline(NamedTuple):
+    """The main metric of a trivial predictor on the dev examples.
+
+    predictor: what it predicts, for messages; is_untrained: whether it is the model before training.
+    """
+
+    score: float
+    predictor: str
+    is_untrained: bool = False
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """Labeled rows and the examples made of them.
+
+    Attributes:
+        task: task that learns them.
+        train_rows: labeled rows to train on.
+        dev_rows: labeled validation rows.
+        train: examples of the training rows.
+        dev: their examples.
+        max_length: maximum sequence length in tokens.
+        first_model: builds the model as before training.
+        saved_model: loads the trained model, on its device and in its precision; returns None if a run has not one.
+    """
+
+    task: Any
+    train_rows: list[Any]
+    dev_rows: list[Any]
+    train: Examples
+    dev: Examples
+    max_length: int
+    first_model: Callable[[], Model] = field(repr=False)
+    saved_model: Callable[[], Model | None] = field(default=lambda: None, repr=False)
+
+    def untrained(self) -> Baseline:
+        """Returns the score of the model before training, for tasks that it can do."""
+        found = self.task.evaluate(self.first_model(), self.dev).metrics
+        return Baseline(found[self.task.main_metric], "the model before training", is_untrained=True)
+
+
+# -- Base class of fine-tuning tasks: examples, model head, loss, decoding and metrics ------------------------------
 
 Result = TypeVar("Result")
 
@@ -93,7 +156,6 @@ class Task(ABC):
         usage: command that uses a model, and its settings in addition to `model`.
         written: key of the generated text in a prediction, "" if the task generates none.
         can_abstain: whether `predict --min-confidence` supports the task.
-        rating: `module:attribute` of the function that decomposes the main metric by row, "" if it cannot be.
         table: `module:attribute` of the function that shows a prediction as `tasks.table.TableRow`s.
         report: `module:attribute` of the TaskReport subclass, imported only to write a report.
     """
@@ -107,8 +169,7 @@ class Task(ABC):
     usage: ClassVar[tuple[str, Mapping[str, Any]]] = ("predict", {"texts": ("your text",)})
     written: ClassVar[str] = ""
     can_abstain: ClassVar[bool] = False
-    rating: ClassVar[str] = ""
-    table: ClassVar[str] = "maskwright.tasks.table:label_rows"
+    table: ClassVar[str] = "maskwright.tasks.base:label_rows"
     report: ClassVar[str] = "maskwright.tasks.report:TaskReport"
 
     @property
@@ -389,6 +450,13 @@ class Task(ABC):
         """Returns the task of an ensemble. others: tasks of the other models, with the same labels."""
         return self
 
+    def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
+        """Decomposes the main metric by row, to compare two models. Raises InputError for a task without such a metric.
+
+        logits: as from `Task.logits`.
+        """
+        raise InputError(f"Models for {self.name} cannot be compared row by row.")
+
     def on_equal_terms(self, other: Any) -> tuple[Task, Task]:
         """Returns this task and another one of its class with the same main metric. Raises InputError if they differ.
 
@@ -406,3 +474,94 @@ class Task(ABC):
     @abstractmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Task:
         """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
+
+
+# -- Predictions as rows of a table, which `maskwright predict` prints ----------------------------------------------
+
+
+class TableRow(NamedTuple):
+    """One row. what: part of the text that it is about, "" in the first row; score: None if there is none."""
+
+    what: str
+    result: str
+    score: float | None
+
+
+def label_rows(answer: Mapping[str, Any], written: str = "") -> list[TableRow]:
+    """Returns the rows of a label, of several labels, of a score, or of a text that was generated.
+
+    written: key of the generated text, "" if there is none. Further rows name the top-scoring window of a long text.
+    """
+    if written:
+        return [TableRow("", on_one_line(answer[written]), answer["score"])]
+    if answer.get("is_rare") is not None:
+        label = "rare" if answer["is_rare"] else "normal"
+    else:
+        label = answer.get("label", ", ".join(answer.get("labels") or [])) or ("-" if "labels" in answer else "")
+    label = "(abstained)" if answer.get("abstained") else label
+    return [TableRow("", label, answer.get("score")), *window_rows(answer)]
+
+
+def window_rows(answer: Mapping[str, Any]) -> list[TableRow]:
+    """Returns the top-scoring window of a long text, one row per predicted label."""
+    found = answer.get("loudest", {})
+    return [
+        TableRow(
+            f"window {place['window'] + 1} of {place['windows']}, characters {place['start']}-{place['end']}",
+            label,
+            place["score"],
+        )
+        for label, place in ({"": found} if "window" in found else found).items()
+    ]
+
+
+# -- The task of a loaded model -------------------------------------------------------------------------------------
+
+
+def task_of_model(model: Model, facts: Mapping[str, Any] | None = None) -> Task:
+    """Returns the task of a loaded model: from its maskwright.json, otherwise from its head.
+
+    Raises InputError if the model has no task head, ModelFolderError if maskwright.json does not match the model.
+    """
+    task = _task_of_model(model, facts)
+    task.bind(model)
+    return task
+
+
+def _task_of_model(model: Model, facts: Mapping[str, Any] | None) -> Task:
+    if facts and facts.get("task") in registry.names("task"):
+        task = task_from_json(facts)
+        if task.num_labels != model.num_labels:
+            raise ModelFolderError(
+                f"maskwright.json has {task.num_labels} outputs and the model has {model.num_labels}: "
+                "they do not belong together."
+            )
+        return task
+    if model.head_name is None and model.sentence is not None:
+        return task_from_json({"task": "similarity"})
+    if model.head_name in ("tagging", "tagging-crf"):
+        has_crf = model.head_name == "tagging-crf"
+        return task_from_json({"task": "tagging", "labels": list(model.labels), "crf": has_crf})
+    if model.head_name in ("qa", "choice", "anomaly", "seq2seq"):
+        return task_from_json({"task": "translation" if model.head_name == "seq2seq" else model.head_name})
+    if model.head_name not in ("classification", "regression"):
+        raise InputError("This model has no task head: fine-tune it first.")
+    if model.head_name == "regression" or model.problem_type == "regression":
+        return task_from_json({"task": "regression"})
+    is_multi = model.problem_type == "multi_label_classification"
+    own = {"task": "classification", "labels": list(model.labels), "multi_label": is_multi}
+    return task_from_json({**own, "relevant": (facts or {}).get("relevant")})
+
+
+def task_from_json(facts: Mapping[str, Any]) -> Task:
+    """Builds the task described by a maskwright.json: {"task": name, ...}.
+
+    Raises ModelFolderError for an unknown task or invalid values.
+    """
+    name = facts.get("task")
+    try:
+        cls = registry.resolve("task", str(name))
+    except ConfigError as error:
+        raise ModelFolderError(f"The model's maskwright.json has an unknown task: {error}") from None
+    task: Task = cls.from_json(facts)
+    return task

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..report.content import Level
-from ..tasks.data import TaskData
+from ..report import Level
+from ..tasks.base import TaskData
 
 MARGIN = 0.01  # minimum difference from the baseline
 

@@ -28,7 +28,7 @@ from ...inference.translate import TranslationSettings
 from ...inference.zero_shot import TEMPLATE
 from ...inspect.attention import attention as attention_in
 from ...models.decoding.rules import Rules
-from ...tasks.rows.examples import rows_of
+from ...tasks.examples import rows_of
 from ...tasks.tagging.schemes import OUTSIDE
 from ..models import ServedModel
 from ..refusals import too_large, wrong_value

@@ -13,8 +13,8 @@ from torch import Tensor
 from ... import __version__
 from ...core.errors import InputError, ModelFolderError
 from ...inference.zero_shot import TEMPLATE
-from ...tasks.classification.task import ClassAnswers
-from ...tasks.rows.examples import rows_of
+from ...tasks.classification import ClassAnswers
+from ...tasks.examples import rows_of
 from ...text.readers.inputs import Text as TextOrPair
 from ..models import ServedModel
 from ..refusals import Refused, too_large, wrong_value

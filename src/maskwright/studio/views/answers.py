@@ -10,7 +10,7 @@ from pydantic import Field
 
 from ...inference.predict import Predictor
 from ...tasks.base import AnyRow
-from ...tasks.rows.examples import rows_of
+from ...tasks.examples import rows_of
 from ...tasks.tagging.task import Tagging
 from ...text.readers.choices import choices_of
 from ..requests import Here, Json, LongText, Name, RequestModel, body, in_part

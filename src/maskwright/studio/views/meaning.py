@@ -11,7 +11,7 @@ from ...core.errors import RowErrors
 from ...core.util import plural
 from ...http.model_registry import LoadedModel
 from ...inference.similarity import Similarities, text_similarities, word_similarities
-from ...tasks.rows.examples import rows_of
+from ...tasks.examples import rows_of
 from ..requests import Here, Json, Name, RequestModel, ShortText, body, in_part
 
 router = APIRouter()

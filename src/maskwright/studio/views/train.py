@@ -12,7 +12,7 @@ from pydantic import Field
 
 from ...core import config, registry, storage
 from ...core.errors import InputError, RunError
-from ...tasks.spec import spec_of
+from ...tasks.specs import spec_of
 from ...train.finetuning.config import FinetuneConfig
 from ..files import FILE_BYTES
 from ..model_registry import OWN, LoadedModel, Studio

@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from ...inference.translate import TranslationSettings
-from ...tasks.translation.alignments import NO_ATTENTION, alignments, attends, shown_attention
+from ...tasks.translation import NO_ATTENTION, alignments, attends, shown_attention
 from ..requests import Here, Json, LongText, Name, RequestModel, body, in_part
 
 MOST_LINES = 50

@@ -32,8 +32,8 @@ from ...report import (
 )
 from ...report.numbers import percent
 from ..base import Evaluation, Task
-from ..rows.contents import readers_of
-from ..rows.examples import Examples
+from ..contents import readers_of
+from ..examples import Examples
 from .calibration import (
     Decisions,
     RiskCoverage,
@@ -43,7 +43,7 @@ from .calibration import (
     probabilities,
     risk_coverage,
 )
-from .errors import worst_errors
+from .scoring import worst_errors
 
 # -- Report blocks for calibration and selective prediction ----------------------------------------------------------
 

@@ -18,7 +18,7 @@ from ...core.errors import InputError
 from ...text.readers.squad import Question
 from ...text.tokenizers.encoding import Pieces, SpecialTokensTemplate, TextCounts, Truncation, all_windows
 from ...text.word_boundaries import whole_words, word_edges
-from ..rows.examples import TOKENIZE_CHARACTERS, Examples
+from ..examples import TOKENIZE_CHARACTERS, Examples
 
 if TYPE_CHECKING:
     from ...text.tokenizers.tokenizer import Tokenizer

@@ -3,6 +3,4 @@
 task.py       the task: loss, optional CRF, entity metrics, the most frequent tag as baseline
 examples.py   tagged sentences as windows of subword tokens
 schemes.py    tagging schemes and their spellings
-report.py     report blocks
-spec.py       settings
 """

@@ -21,7 +21,7 @@ from ...data.batch import Batch
 from ...text.readers.tagged import Sentence
 from ...text.tokenizers.encoding import Encoding, TextCounts
 from ...text.words import Span, is_visible
-from ..rows.examples import TOKENIZE_ROWS, Examples
+from ..examples import TOKENIZE_ROWS, Examples
 from .schemes import Notation, repair, spans
 
 if TYPE_CHECKING:

@@ -31,15 +31,12 @@ from ...text.readers.tagged import MISSING, Sentence, TaggedTable, as_sentences,
 from ...text.segmenters import DEFAULT_SEGMENTER, SEGMENTERS, find_segmenter, segment
 from ...text.tokenizers.encoding import TextCounts
 from ...text.words import Span
-from ..base import Evaluation, Task
-from ..data import Baseline, TaskData
+from ..base import Baseline, Evaluation, TableRow, Task, TaskData
 from ..evaluation import metrics as scores
 from ..evaluation.calibration import Decisions, Temperature, calibration_errors, out_of_fold_probabilities, row_keys
-from ..evaluation.ensemble import mean_probabilities
-from ..evaluation.rating import ScoredPredictions, f1, share
-from ..evaluation.unscored import Unscored, named
-from ..rows.examples import Examples, Forward, TokenLogits, as_logits
-from ..table import TableRow
+from ..evaluation.compare import ScoredPredictions, f1, share
+from ..evaluation.scoring import Unscored, mean_probabilities, named
+from ..examples import Examples, Forward, TokenLogits, as_logits
 from .examples import IGNORED, GoldTags, TaggedExamples, entities_of, window_sentences
 from .schemes import (
     OUTSIDE,
@@ -104,8 +101,7 @@ class Tagging(Task):
 
     name: ClassVar[str] = "tagging"
     table = "maskwright.tasks.tagging.task:word_rows"
-    report: ClassVar[str] = "maskwright.tasks.tagging.report:TaggingReport"
-    rating: ClassVar[str] = "maskwright.tasks.tagging.task:rate"
+    report: ClassVar[str] = "maskwright.tasks.report:TaggingReport"
     problem_type = None
 
     def __init__(
@@ -576,24 +572,22 @@ class Tagging(Task):
             task.temperature = Temperature.from_json(facts["temperature"])
         return task
 
+    def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
+        """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
+        assert isinstance(examples, TaggedExamples)
+        gold, found = self.gold_of(examples), self.tags_of(logits, examples)
+        pairs = [
+            [pair for pair in zip(*row, strict=True) if pair[0] != MISSING] for row in zip(gold, found, strict=True)
+        ]
+        right = np.array([all(one == other for one, other in row) for row in pairs])
+        if self.scheme is None:
+            counts = [[sum(one == other for one, other in row), len(row)] for row in pairs]
+            return ScoredPredictions("accuracy", np.array(counts, dtype=np.float64), share, right)
+        return ScoredPredictions("entity_f1", np.array(_entity_counts(gold, found), dtype=np.float64), f1, right)
+
 
 def _by_sentence(names: list[str], examples: TaggedExamples) -> list[list[str]]:
     return [names[start:end] for start, end in pairwise(examples.starts.tolist())]
-
-
-# -- The main metric by row, to compare two models -------------------------------------------------------------------
-
-
-def rate(task: Tagging, logits: Tensor, examples: Examples) -> ScoredPredictions:
-    """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
-    assert isinstance(examples, TaggedExamples)
-    gold, found = task.gold_of(examples), task.tags_of(logits, examples)
-    pairs = [[pair for pair in zip(*row, strict=True) if pair[0] != MISSING] for row in zip(gold, found, strict=True)]
-    right = np.array([all(one == other for one, other in row) for row in pairs])
-    if task.scheme is None:
-        counts = [[sum(one == other for one, other in row), len(row)] for row in pairs]
-        return ScoredPredictions("accuracy", np.array(counts, dtype=np.float64), share, right)
-    return ScoredPredictions("entity_f1", np.array(_entity_counts(gold, found), dtype=np.float64), f1, right)
 
 
 def _entity_counts(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> list[list[int]]:

@@ -21,10 +21,9 @@ from ...models.config import ModelConfig
 from ...models.model import Model, tokenizer_of
 from ...objectives.distillation import MaskedDistillation
 from ...objectives.masked import MaskedLanguageModeling, MaskedRecipe
-from ...tasks.data import TaskData
-from ...tasks.of_model import task_of_model
-from ...tasks.rows.examples import packed_batches
-from ...tasks.rows.sequence import SequenceTask
+from ...tasks.base import TaskData, task_of_model
+from ...tasks.examples import packed_batches
+from ...tasks.sequence import SequenceTask
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..finetuning.job import DiskBestModelSaver
 from ..finetuning.run_data import read_data

@@ -23,7 +23,7 @@ from ...models.model import Model
 from ...models.presets import preset
 from ...objectives.distillation import DistillationWeights, hidden_cosine_loss, soft_binary_loss, soft_target_loss
 from ...objectives.outcome import LossSums
-from ...tasks.rows.sequence import SequenceTask
+from ...tasks.sequence import SequenceTask
 from ..finetuning.job import FinetuneJob
 from ..pretraining.job import PretrainJob
 from .config import DISTILBERT, HALF

@@ -27,7 +27,7 @@ from ...core.errors import ConfigError
 from ...hub.published import ENGLISH, absolute_name
 from ...hub.recommended import recommended_lr
 from ...models.lora_config import LoraConfig
-from ...tasks.spec import spec_of, with_task_settings
+from ...tasks.specs import spec_of, with_task_settings
 from .. import settings
 from ..schedules import Schedule
 

@@ -24,13 +24,13 @@ from ...models.encoder_decoder import EncoderDecoder
 from ...models.model import Model, SentenceSettings, tokenizer_of
 from ...models.presets import preset, special_token_settings
 from ...tasks.base import Evaluation, Task
-from ...tasks.rows.examples import Examples
-from ...tasks.spec import spec_of
+from ...tasks.examples import Examples
+from ...tasks.specs import spec_of
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..against_baseline import Compared
 from ..callbacks import Callback
 from ..checkpoint import mean_weights
-from ..distributed.current import check_processes, joined
+from ..distributed import check_processes, joined
 from ..loop import LoopSettings, train
 from ..run import RunFolder, RunResult, is_recorded_without, open_run_of
 from ..schedules import Schedule

@@ -22,9 +22,9 @@ from ...models.adapters import load_trained_state, trained_state
 from ...models.model import Model
 from ...objectives.outcome import LossSums
 from ...tasks.base import Task
-from ...tasks.rows.examples import Examples
-from ...tasks.rows.imbalance import resample_rows
-from ...tasks.spec import spec_of
+from ...tasks.classification import resample_rows
+from ...tasks.examples import Examples
+from ...tasks.specs import spec_of
 from ..checkpoint import list_checkpoints, mean_weights, read_weights, write_tensors
 from ..optimizer import ADAM
 from ..prefetch import Prefetcher

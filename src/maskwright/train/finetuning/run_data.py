@@ -12,11 +12,10 @@ from ...core.errors import InputError, RowError
 from ...core.progress import note, warn
 from ...core.util import plural
 from ...hub.folders import LoadReport
-from ...tasks.base import AnyTable, Task
-from ...tasks.data import TaskData
-from ...tasks.rows.contents import check_content
-from ...tasks.rows.split import hold_out
-from ...tasks.spec import spec_of
+from ...tasks.base import AnyTable, Task, TaskData
+from ...tasks.contents import check_content
+from ...tasks.specs import spec_of
+from ...tasks.split import hold_out
 from ...text.readers.tables import Table
 from ...text.readers.tagged import Sentence
 from .config import FinetuneConfig
@@ -64,7 +63,7 @@ class RunData(TaskData):
 
 
 def read_data(config: FinetuneConfig) -> LabeledData:
-    """Read train and dev; without dev, hold out a tenth of train (`tasks.rows.split`)."""
+    """Read train and dev; without dev, hold out a tenth of train (`tasks.split`)."""
     train_table = _table(config, config.train, config.train_target)
     if config.dev is not None:
         dev_table = _table(config, config.dev, config.dev_target, like=train_table)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from maskwright.report import Block
+from maskwright.tasks.base import TableRow
 from maskwright.tasks.report import TaskReport, counts_chart
-from maskwright.tasks.table import TableRow
 
 from .task import Counting
 

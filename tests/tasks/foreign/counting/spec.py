@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from maskwright.core.config import TASK, check, option
-from maskwright.tasks.spec import ModelKind, TaskSpec
+from maskwright.tasks.specs import ModelKind, TaskSpec
 
 
 @dataclass(frozen=True, kw_only=True)

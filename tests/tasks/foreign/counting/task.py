@@ -9,10 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from maskwright.tasks.base import Task
-from maskwright.tasks.data import Baseline, TaskData
-from maskwright.tasks.rows.examples import Examples
-from maskwright.tasks.rows.sequence import SequenceTask
+from maskwright.tasks.base import Baseline, Task, TaskData
+from maskwright.tasks.examples import Examples
+from maskwright.tasks.sequence import SequenceTask
 from maskwright.text.readers.tables import Row, Table, read_table
 
 

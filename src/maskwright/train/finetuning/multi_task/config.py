@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 from ....core import registry
 from ....core.config import DATA, check, default_of, fit_types, option, settings_of
 from ....core.util import plural
-from ....tasks.spec import spec_of
+from ....tasks.specs import spec_of
 from ... import settings
 from ...schedules import Schedule
 from ..config import DEFAULT_TASK, FinetuneConfig

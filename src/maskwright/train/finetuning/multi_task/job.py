@@ -20,7 +20,7 @@ from ....models.model import Model
 from ....models.transformer import Transformer
 from ....objectives.outcome import LossSums
 from ....tasks.base import Task
-from ....tasks.rows.examples import Examples
+from ....tasks.examples import Examples
 from ..job import BestCheckpointJob, BestModelSaver, cut, fingerprint_of
 
 MEAN = "mean_score"

@@ -1,0 +1,319 @@
+"""Tokenized rows and packed batches.
+
+Rows are sorted by length within a batch, so that sequences of equal length share one attention call. The batch label
+"example" contains the row of each sequence, to restore the row order of results.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..core.errors import InputError
+from ..core.memory import return_free_memory
+from ..data.batch import Batch, chunks_by_tokens, order_by_length
+from ..text.readers.inputs import Text, split_pairs
+from ..text.readers.tables import Row
+from ..text.tokenizers.encoding import TextCounts
+
+if TYPE_CHECKING:
+    from ..models.model import Model
+    from ..text.tokenizers.tokenizer import Tokenizer
+
+BATCH_TOKENS_CPU = 2048  # activations of about this many tokens fit in the CPU cache
+BATCH_TOKENS_GPU = 65536
+TOKENIZE_ROWS = 4096  # rows per block, to limit the memory of the tokenizer library
+TOKENIZE_CHARACTERS = 1 << 20  # characters per block, where offsets are kept too
+
+
+class HasText(Protocol):
+    """A row: its text, and a second one or None."""
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def text_pair(self) -> str | None: ...
+
+
+AnyText = TypeVar("AnyText", bound=HasText)
+
+
+def content_of(row: HasText) -> Text:
+    """The text of a row, or both texts of a pair, as tokenizer input."""
+    return row.text if row.text_pair is None else (row.text, row.text_pair)
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Tokenized rows.
+
+    Attributes:
+        input_ids: for each row int32 [tokens].
+        token_types: for each row int8 [tokens]; None if no row has a second text.
+        targets: int64 [rows] (class numbers), float32 [rows] (scores), float32 [rows, labels] (1.0 where the label
+            applies), or None for unlabeled rows.
+        rows: the rows themselves.
+        counts: truncated and unknown tokens.
+        num_skipped: number of bad rows that were skipped.
+    """
+
+    input_ids: Sequence[np.ndarray]
+    token_types: Sequence[np.ndarray] | None = None
+    targets: Tensor | None = None
+    rows: Sequence[Any] = field(default=(), repr=False)
+    counts: TextCounts = field(default_factory=TextCounts)
+    num_skipped: int = 0
+
+    def __len__(self) -> int:
+        return len(self.input_ids)
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows; subclasses may split a long row into several examples."""
+        return len(self)
+
+    @property
+    def num_truncated(self) -> int:
+        """Number of rows truncated to the maximum length."""
+        return self.counts.cut_texts
+
+    @property
+    def sequences(self) -> Examples:
+        """The model inputs: one sequence per row, or one per window."""
+        return self
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each row with special tokens: int64 [rows]."""
+        return np.fromiter((len(ids) for ids in self.input_ids), dtype=np.int64, count=len(self))
+
+    def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
+        """Packs the rows `indices`, shortest first.
+
+        Batch labels: "example" int64 [sequences], row of each sequence; "sequence" [sequences, ...], its target, if
+        the examples have targets.
+        """
+        chosen = np.asarray(indices, dtype=np.int64)
+        chosen = chosen[order_by_length(self.lengths[chosen])]
+        labels = {"example": torch.from_numpy(chosen)}
+        if self.targets is not None:
+            labels["sequence"] = self.targets[labels["example"]]
+        types = None if self.token_types is None else [self.token_types[index] for index in chosen]
+        return Batch.from_sequences([self.input_ids[index] for index in chosen], types, labels)
+
+    def groups(self) -> list[Sequence[int]]:
+        """Sequences that inference packs together, as indices into `input_ids`: all of them."""
+        return [range(len(self.input_ids))]
+
+    def subset(self, chosen: np.ndarray) -> Examples:
+        """Returns some of the sequences, without rows and targets. chosen: indices into `input_ids`."""
+        types = self.token_types
+        return Examples(
+            [self.input_ids[index] for index in chosen],
+            None if types is None else [types[index] for index in chosen],
+        )
+
+    def portions(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
+        """Splits a batch into micro-batches: only one, unless rows can be very long."""
+        return [np.asarray(indices, dtype=np.int64)]
+
+
+def tokenize_rows(
+    rows: Sequence[Row],
+    tokenizer: Tokenizer,
+    max_length: int | None,
+    targets: Tensor | None = None,
+    num_skipped: int = 0,
+    counts: TextCounts | None = None,
+) -> Examples:
+    """Tokenizes `rows` to at most `max_length` tokens each (None: no limit), truncating the longer text first.
+
+    counts: accumulates truncated and unknown tokens; default: new counts.
+    """
+    counts = TextCounts() if counts is None else counts
+    found = tokenize_texts([content_of(row) for row in rows], tokenizer, max_length, counts)
+    return replace(found, targets=targets, rows=rows, num_skipped=num_skipped)
+
+
+def tokenize_texts(texts: Sequence[Text], tokenizer: Tokenizer, max_length: int | None, counts: TextCounts) -> Examples:
+    """Tokenizes texts or pairs as `tokenize_rows` does, to examples without rows."""
+    has_pairs = any(not isinstance(text, str) for text in texts)
+    input_ids, token_types = [], []
+    for start in range(0, len(texts), TOKENIZE_ROWS):
+        ids, types = tokenizer.encode_ids(texts[start : start + TOKENIZE_ROWS], max_length, counts=counts)
+        input_ids += [np.asarray(row, dtype=np.int32) for row in ids]
+        if has_pairs:
+            token_types += [np.asarray(row, dtype=np.int8) for row in types]
+    return Examples(input_ids, token_types if has_pairs else None, counts=counts)
+
+
+def rows_of(texts: Iterable[Text], labels: Sequence[str] | None = None) -> list[Row]:
+    """Converts texts or (text, second text) pairs to rows, with line numbers from 1.
+
+    Raises InputError for any other item.
+    """
+    firsts, seconds = split_pairs(texts)
+    gold = [None] * len(firsts) if labels is None else labels
+    return [
+        Row(first, second, label, number, "the texts")
+        for number, (first, second, label) in enumerate(zip(firsts, seconds, gold, strict=True), start=1)
+    ]
+
+
+def blocks(rows: Iterable[AnyText], num_rows: int, num_characters: int) -> Iterator[list[AnyText]]:
+    """Splits a stream into lists of at most `num_rows` rows; a list also ends when it reaches `num_characters`."""
+    block: list[AnyText] = []
+    characters = 0
+    for row in rows:
+        block.append(row)
+        characters += len(row.text) + len(row.text_pair or "")
+        if len(block) == num_rows or characters >= num_characters:
+            yield block
+            block, characters = [], 0
+    if block:
+        yield block
+
+
+def packed_batches(examples: Examples, device: torch.device, batch_tokens: int | None = None) -> Iterator[Batch]:
+    """All rows, shortest first, in batches of at most `batch_tokens` tokens (default: depends on the device)."""
+    budget = batch_tokens or _usual_tokens(device)
+    for chunk in chunks_by_tokens(order_by_length(examples.lengths), examples.lengths.tolist(), budget):
+        yield examples.batch(chunk).to(device)
+
+
+def packed_sequences(
+    examples: Examples, chosen: Sequence[int], device: torch.device, batch_tokens: int | None = None
+) -> Iterator[tuple[list[int], Batch]]:
+    """The sequences `chosen` alone, without rows and targets, shortest first, in packs of at most `batch_tokens`.
+
+    chosen: indices into `input_ids`. Yields those of each pack, and the pack.
+    """
+    ids, types = examples.input_ids, examples.token_types
+    lengths = [len(ids[index]) for index in chosen]
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    for chunk in chunks_by_tokens(order, lengths, batch_tokens or _usual_tokens(device)):
+        indices = [chosen[place] for place in chunk]
+        own_types = None if types is None else [types[index] for index in indices]
+        yield indices, Batch.from_sequences([ids[index] for index in indices], own_types).to(device)
+
+
+def _usual_tokens(device: torch.device) -> int:
+    return BATCH_TOKENS_CPU if device.type == "cpu" else BATCH_TOKENS_GPU
+
+
+def as_logits(probabilities: Tensor, is_each: bool = False) -> Tensor:
+    """Converts probabilities [rows, labels] to finite logits, for a softmax or, if `is_each`, a sigmoid per label."""
+    tiny = torch.finfo(torch.float32).tiny
+    known = probabilities.double().clamp(min=tiny)
+    return known.log() - (1 - probabilities.double()).clamp(min=tiny).log() if is_each else known.log()
+
+
+def map_batches(
+    examples: Examples,
+    function: Callable[[Batch], Tensor],
+    *,
+    device: torch.device,
+    batch_tokens: int | None = None,
+) -> Tensor:
+    """Applies `function` to packed batches of at most `batch_tokens` tokens and restores the row order.
+
+    function: Batch -> float [sequences, ...], called in inference mode; batch_tokens: default depends on the device.
+    Returns float32 [rows, ...] on the CPU. `examples` must not be empty.
+    """
+    result: Tensor | None = None
+    with torch.inference_mode():
+        for batch in packed_batches(examples, device, batch_tokens):
+            values = function(batch).float().cpu()  # [sequences, ...]
+            if result is None:
+                result = values.new_empty(len(examples), *values.shape[1:])
+            result[batch.labels["example"].cpu()] = values
+    assert result is not None, "map_batches needs at least one row"
+    return result.clone()  # a normal tensor, usable outside inference mode
+
+
+# -- The middle one of the three steps of inference: what a model computes for packed sequences ----------------------
+#
+#     prepare   texts -> sequences (`Examples`) and their own counts of truncated and unknown tokens
+#     compute   sequences -> one tensor for each: `compute` packs those of one call, a server those of several calls
+#     finish    tensors -> answers
+#
+# Sequences do not affect each other in a pack, so a sequence gets the same result in any company.
+
+
+PACKS_PER_TRIM = 32  # packs after which free memory goes back to the operating system: about 1% of the time
+
+
+@dataclass(frozen=True)
+class Forward(ABC):
+    """What a model computes for a pack of sequences; sequences with equal forwards can share a pack."""
+
+    model: Model
+
+    @abstractmethod
+    def __call__(self, batch: Batch) -> Sequence[Tensor]:
+        """Returns a tensor for each sequence of the pack, in order, float on the CPU. Called in inference mode."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model computes. Walking all parameters takes too long for a short request; a probe has no table."""
+        table = getattr(self.model, "word_embeddings", None)
+        return (next(self.model.parameters()) if table is None else table).device
+
+
+@dataclass(frozen=True)
+class SequenceLogits(Forward):
+    """Logits of a head with one output for each sequence: float32 [labels]."""
+
+    def __call__(self, batch: Batch) -> Sequence[Tensor]:
+        """float32 [labels] for each sequence."""
+        return self.model.logits(batch).float().cpu().unbind()
+
+
+@dataclass(frozen=True)
+class TokenLogits(Forward):
+    """Logits of a head with one output for each token: float32 [tokens, labels]."""
+
+    def __call__(self, batch: Batch) -> Sequence[Tensor]:
+        """float32 [tokens, labels] for each sequence."""
+        return self.model.logits(batch).float().cpu().split(batch.lengths)
+
+
+def compute(forward: Forward, examples: Examples, batch_tokens: int | None = None) -> list[Tensor]:
+    """Runs all sequences of `examples`, windows too, in packs of at most `batch_tokens` tokens.
+
+    Returns the output of `forward` for each sequence, in order.
+    """
+    found: list[Tensor | None] = [None] * len(examples.input_ids)
+    packs = 0
+    with torch.inference_mode():
+        for chosen in examples.groups():
+            for indices, batch in packed_sequences(examples, chosen, forward.device, batch_tokens):
+                packs += 1
+                if packs % PACKS_PER_TRIM == 0:
+                    return_free_memory()
+                for index, output in zip(indices, forward(batch), strict=True):
+                    found[index] = output
+    return [output for output in found if output is not None]
+
+
+def stacked(outputs: Sequence[Tensor]) -> Tensor:
+    """Returns equal-sized outputs as rows: float32 [sequences, ...], a normal tensor, usable outside inference mode."""
+    return torch.stack(list(outputs)).float()
+
+
+def finite_only(logits: Tensor) -> Tensor:
+    """Returns the logits. Raises InputError if any is not finite."""
+    if not bool(torch.isfinite(logits).all()):
+        raise InputError(
+            "The model's outputs are not finite: its weights are damaged, or they overflow at this precision; try "
+            "--precision fp32."
+        )
+    return logits

@@ -1,0 +1,385 @@
+"""Text-to-text generation with a causal language model, such as summarization (Radford et al. 2018 and 2019).
+
+A row is one sequence, source <delimiter> target <end>; the loss covers the target and <end>. For prediction the model
+continues source <delimiter> until <end>. Its logits are sums per row: float32 [rows, 3], loss in nats, correct tokens,
+and tokens.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..core.errors import InputError, MissingExtraError, ModelFolderError
+from ..core.progress import warn
+from ..core.util import plural
+from ..data.batch import Batch
+from ..models.build import with_tokenizer
+from ..models.decoding.causal import decoder_of
+from ..models.decoding.rules import Rules
+from ..models.decoding.search import grow
+from ..models.model import Model, tokenizer_of
+from ..objectives.outcome import LossSums
+from ..text.readers.parallel import read_pairs
+from ..text.readers.tables import Row, Table
+from ..text.tokenizers.encoding import TextCounts
+from ..text.word_boundaries import words_and_numbers
+from .base import Baseline, Evaluation, Task, TaskData
+from .examples import Examples, map_batches
+
+if TYPE_CHECKING:
+    from ..text.tokenizers.tokenizer import Tokenizer
+
+# -- ROUGE (Lin 2004) by rouge-score: word overlap of generated and reference texts ---------------------------------
+
+NAMES = ("rouge1", "rouge2", "rougeL")  # unigrams, bigrams, longest common subsequence
+
+
+class _Words:
+    """The tokenizer that rouge-score asks: its own knows only a to z and 0 to 9."""
+
+    def tokenize(self, text: str) -> list[str]:
+        return words_and_numbers(text.lower())
+
+
+def rouge_scores(generated: Sequence[str], references: Sequence[str]) -> tuple[dict[str, float], dict[str, str]]:
+    """Returns {"rouge1", "rouge2", "rougeL"}, mean F1 as fractions, and {"rouge": signature}.
+
+    Words are lowercase, of any script (see `words_and_numbers`); for ASCII the scores are rouge-score's own. Warns of
+    references without words, and of those of one word, which have no pair. Raises MissingExtraError if rouge-score is
+    not installed.
+    """
+    try:
+        from rouge_score.rouge_scorer import RougeScorer
+    except ImportError:
+        raise MissingExtraError("ROUGE", "translation") from None
+    scorer = RougeScorer(list(NAMES), use_stemmer=False, tokenizer=_Words())
+    found = [scorer.score(reference, own) for own, reference in zip(generated, references, strict=True)]
+    scores = {name: sum(one[name].fmeasure for one in found) / max(len(found), 1) for name in NAMES}
+    sizes = [len(words_and_numbers(reference)) for reference in references]
+    if empty := sizes.count(0):
+        warn(f"{empty} of {plural(len(sizes), 'reference')} without a letter or digit: ROUGE counts 0 for each.")
+    if single := sizes.count(1):
+        warn(f"{single} of {plural(len(sizes), 'reference')} of one word: rouge2 counts 0 for each, right or wrong.")
+    return scores, {"rouge": f"rouge_score {_version()}|F1|case:lower|stemmer:no|tok:words of any script"}
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("rouge-score")
+    except PackageNotFoundError:  # not installed by a package manager
+        return "of unknown version"
+
+
+# -- Base class of text generation tasks: loss and scores over the tokens of a target text --------------------------
+
+LARGEST_LOSS = 700.0  # its exponential still fits in a float64
+
+
+class TargetTask(Task):
+    """Predicts each token of a target given the previous ones; the main metric is token accuracy.
+
+    target_label: batch label with the target tokens, [target tokens]; the label "owner" has the row of each.
+    """
+
+    target_label: ClassVar[str]
+    num_labels = 0
+    problem_type = None
+
+    @abstractmethod
+    def target_states(self, model: Model, batch: Batch) -> Tensor:
+        """Hidden states that predict each target token: float [target tokens, hidden]."""
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Number of target tokens in a batch."""
+        return {self.name: len(batch.labels[self.target_label])}
+
+    def forward(self, model: Model) -> None:
+        """None: answers are decoded token by token."""
+        return None
+
+    def outputs(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
+        """float32 [rows, 3]: summed loss, correct tokens and tokens of the target of each row."""
+
+        def sums(batch: Batch) -> Tensor:
+            logits, target = model.mlm_logits(self.target_states(model, batch)).float(), batch.labels[self.target_label]
+            losses = F.cross_entropy(logits, target, reduction="none")  # [target tokens]
+            each = torch.stack([losses, (logits.argmax(dim=-1) == target).float(), torch.ones_like(losses)], dim=1)
+            return torch.zeros(len(batch), 3, device=each.device).index_add(0, batch.labels["owner"], each)
+
+        return map_batches(examples, sums, device=model.word_embeddings.device, batch_tokens=batch_tokens)
+
+    def answers(self, logits: Tensor, examples: Examples) -> list[dict[str, Any]]:
+        """{"score", "perplexity"} of the target of each row; score is its token accuracy."""
+        return [
+            {"score": correct / tokens, "perplexity": _perplexity(loss / tokens)}
+            for loss, correct, tokens in logits.tolist()
+        ]
+
+    def losses(self, logits: Tensor, examples: Examples) -> Tensor:
+        """Mean loss over the tokens of each target: float32 [rows]."""
+        return logits[:, 0] / logits[:, 2]
+
+    def score(self, logits: Tensor, examples: Examples) -> Evaluation:
+        """Token accuracy and perplexity over all target tokens; the loss is the mean per token."""
+        loss, correct, tokens = logits.double().sum(dim=0).tolist()
+        found = {self.main_metric: correct / tokens, "perplexity": _perplexity(loss / tokens)}
+        return Evaluation(found, logits, loss / tokens)
+
+    def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
+        """Whether every token of the target is predicted correctly."""
+        return bool(answer["score"] == 1.0)
+
+
+def with_targets(rows: Sequence[Any], file: str | None, skip_bad_rows: bool) -> list[Any]:
+    """Returns the rows with a target. Raises InputError for rows without one, unless skipped, and if no row is left."""
+    good = [row for row in rows if row.label]
+    where = file or "The data"
+    if len(good) < len(rows) and not skip_bad_rows:
+        first = next(row for row in rows if not row.label)
+        raise InputError(
+            f"{where} has rows without a target, the first at line {first.line:,}: each needs a source and a target "
+            "(--skip-bad-rows skips such rows)."
+        )
+    if not good:
+        raise InputError(f"{where} has no row with a target: each needs a source and a target.")
+    return good
+
+
+def require_rows(rows: Sequence[Any], file: str | None) -> None:
+    """Raises InputError for training data without rows."""
+    if not rows:
+        raise InputError(f"{file or 'The training data'} has no rows: pass sources with targets.")
+
+
+def _perplexity(loss: float) -> float:
+    return math.exp(min(loss, LARGEST_LOSS))
+
+
+# -- Text-to-text generation with a causal language model, such as summarization (Radford et al. 2018 and 2019) -----
+
+ROWS = 16  # generation batch size
+LONGEST = 64  # default maximum of new tokens
+
+
+@dataclass(frozen=True)
+class TargetExamples(Examples):
+    """Rows as one sequence each; `targets` int64 [rows]: position of the first target token; None: sources only."""
+
+    longest: int = field(default=LONGEST, repr=False)
+
+    def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
+        """Packs rows. Additional batch labels, int64 [target tokens] each: "clm_positions", the position before each
+        target token, "clm", the token, and "owner", its sequence.
+        """
+        batch = super().batch(indices)
+        if self.targets is None:
+            return batch
+        starts = batch.labels["sequence"] + batch.first_tokens  # [sequences]
+        ends = batch.last_tokens + 1
+        positions = torch.cat([torch.arange(int(a), int(b)) for a, b in zip(starts, ends, strict=True)])
+        owner = torch.arange(len(batch)).repeat_interleave(ends - starts)
+        return batch.with_labels(clm_positions=positions - 1, clm=batch.input_ids[positions], owner=owner)
+
+
+class Generation(TargetTask):
+    """Generates a target text for a source text.
+
+    delimiter: token between source and target, such as "<to-fr>", added to the vocabulary if missing; None for the
+    end-of-text token; max_new_tokens: maximum length of generated texts, after training that of the longest target.
+    """
+
+    name: ClassVar[str] = "generation"
+    written = "generated"
+    report: ClassVar[str] = "maskwright.tasks.report:GenerationReport"
+    head = "clm"
+    target_label = "clm"
+    main_metric = "clm_accuracy"
+
+    def __init__(self, delimiter: str | None = None, max_new_tokens: int = LONGEST) -> None:
+        self.labels: list[str] = []
+        self.delimiter, self.max_new_tokens = delimiter, max_new_tokens
+
+    # -- rows and examples -----------------------------------------------------------------------------------
+
+    @classmethod
+    def read(
+        cls,
+        path: Path | str,
+        *,
+        columns: Mapping[str, str] | None = None,
+        skip_bad_rows: bool = False,
+    ) -> Table:
+        """Reads sources with their targets; see `text.readers.pairs.read_pairs`."""
+        return read_pairs(path, columns=columns, skip_bad_rows=skip_bad_rows)
+
+    @classmethod
+    def from_rows(
+        cls,
+        train_rows: Sequence[Row],
+        dev_rows: Sequence[Row] = (),
+        *,
+        train_file: str | None = None,
+        dev_file: str | None = None,
+        delimiter: str | None = None,
+    ) -> Generation:
+        """Builds the task. Raises InputError if there are no rows or the delimiter is empty."""
+        require_rows(train_rows, train_file)
+        if delimiter is not None and not delimiter.strip():
+            raise InputError('The delimiter is empty: specify a token, such as "<to-fr>", or omit it.')
+        return cls(delimiter)
+
+    def extend_vocabulary(self, model: Model) -> Model:
+        """Adds the delimiter to the vocabulary of the model."""
+        if self.delimiter is None or model.tokenizer is None or model.tokenizer.token_to_id(self.delimiter) is not None:
+            return model
+        return with_tokenizer(model, model.tokenizer.with_tokens([self.delimiter]))
+
+    def examples(
+        self,
+        rows: Sequence[Row],
+        tokenizer: Tokenizer,
+        max_length: int | None = None,
+        *,
+        file: str | None = None,
+        skip_bad_rows: bool = False,
+    ) -> TargetExamples:
+        """Tokenizes rows to at most `max_length` tokens: the target gets up to half, the source is truncated first."""
+        good = with_targets(rows, file, skip_bad_rows)
+        end = self._end(tokenizer)
+        counts, sequences, starts = TextCounts(), [], []
+        sources = tokenizer.encode_plain([row.text for row in good])
+        targets = tokenizer.encode_plain([str(row.label) for row in good])
+        for source, target in zip(sources, targets, strict=True):
+            kept = target if max_length is None else target[: max(max_length // 2 - 1, 1)]
+            learned = [*kept, end] if len(kept) == len(target) else kept  # no <end> after a truncated target
+            room = None if max_length is None else max_length - len(learned)
+            before = self._before(source, tokenizer, room, counts, len(target) - len(kept))
+            sequences.append(np.array([*before, *learned], dtype=np.int32))
+            starts.append(len(before))
+        return TargetExamples(
+            sequences,
+            targets=torch.tensor(starts),
+            rows=good,
+            counts=counts,
+            num_skipped=len(rows) - len(good),
+            longest=max(map(len, targets)) + 1,
+        )
+
+    def unlabeled(
+        self, rows: Sequence[Any], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
+    ) -> TargetExamples:
+        """Tokenizes sources with the delimiter, leaving tokens for the generated text."""
+        room = None if max_length is None else max(max_length - self.max_new_tokens, max_length // 2, 1)
+        sources = tokenizer.encode_plain([row.text for row in rows])
+        before = [self._before(source, tokenizer, room, counts) for source in sources]
+        return TargetExamples([np.array(ids, dtype=np.int32) for ids in before], rows=rows, counts=counts)
+
+    def for_training(self, examples: Examples) -> Examples:
+        """Sets `max_new_tokens` to the longest target; returns the examples unchanged."""
+        if isinstance(examples, TargetExamples):
+            self.max_new_tokens = examples.longest
+        return examples
+
+    def _before(
+        self, source: list[int], tokenizer: Tokenizer, room: int | None, counts: TextCounts, cut_target: int = 0
+    ) -> list[int]:
+        """The tokens before a target, at most `room`: the source is truncated at its end.
+
+        cut_target: truncated tokens of the target, so that a row with a truncated side is counted once.
+        """
+        opening, delimiter = tokenizer.opening_ids, self._delimiter(tokenizer)
+        kept = source if room is None else source[: max(room - len(opening) - 1, 0)]
+        unknown = 0 if tokenizer.unk_id is None else kept.count(tokenizer.unk_id)
+        cut = len(source) - len(kept) + cut_target
+        counts.add(len(opening) + len(kept) + 1, cut, unknown, len(opening) + 1)
+        return [*opening, *kept, delimiter]
+
+    def _delimiter(self, tokenizer: Tokenizer) -> int:
+        if self.delimiter is None:
+            return self._end(tokenizer)
+        found = tokenizer.token_to_id(self.delimiter)
+        if found is None:
+            raise InputError(f"The tokenizer has no token '{self.delimiter}': use the model that was trained with it.")
+        return found
+
+    @staticmethod
+    def _end(tokenizer: Tokenizer) -> int:
+        if tokenizer.eos_id is None:
+            raise InputError("The tokenizer has no end-of-text token, so generation could not stop.")
+        return tokenizer.eos_id
+
+    def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
+        """Notes about truncated rows."""
+        if not examples.num_truncated:
+            return []
+        return [f"{examples.num_truncated:,} of {len(examples):,} {name} rows are truncated to {max_length} tokens."]
+
+    # -- training --------------------------------------------------------------------------------------------
+
+    def outcome(self, model: Model, batch: Batch) -> LossSums:
+        """Summed loss and number of correct target tokens."""
+        loss, right = model.mlm_loss(self.target_states(model, batch), batch.labels["clm"])
+        return LossSums({self.name: loss}, self.counts(batch), {self.name: right})
+
+    def target_states(self, model: Model, batch: Batch) -> Tensor:
+        """Hidden states that predict each target token: float [target tokens, hidden]."""
+        return model.encode(batch).hidden[batch.labels["clm_positions"]]
+
+    def baseline(self, data: TaskData) -> Baseline:
+        """The score of the model before training."""
+        return data.untrained()
+
+    # -- answers ---------------------------------------------------------------------------------------------
+
+    def predict(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> list[dict[str, Any]]:
+        """{"generated", "score"} for each row: greedily generated text and its log probability."""
+        tokenizer, rules = tokenizer_of(model), Rules(greedy=True)
+        ends = {self._end(tokenizer)}
+        found: list[dict[str, Any]] = []
+        model.eval()
+        for start in range(0, len(examples), ROWS):
+            prompts = [ids.tolist() for ids in examples.input_ids[start : start + ROWS]]
+            decoder = decoder_of(model, prompts, self.max_new_tokens)
+            for one in grow(decoder, prompts, rules, max_new_tokens=self.max_new_tokens, end_ids=ends):
+                found.append({"generated": tokenizer.decode(one.ids).strip(), "score": one.score})
+        return found
+
+    def full_evaluation(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> Evaluation:
+        """As `evaluate`, with ROUGE of greedily generated texts; without rouge-score it warns and omits ROUGE."""
+        evaluation = self.evaluate(model, examples, batch_tokens)
+        try:
+            rouge_scores([], [])  # check the dependency before generating
+        except MissingExtraError as error:
+            warn(str(error))
+            return evaluation
+        room = model.config.max_position_embeddings
+        sources = self.unlabeled(examples.rows, tokenizer_of(model), room, counts=TextCounts())
+        generated = [answer["generated"] for answer in self.predict(model, sources, batch_tokens)]
+        scores, signatures = rouge_scores(generated, [str(row.label) for row in examples.rows])
+        return Evaluation(evaluation.metrics | scores, evaluation.logits, evaluation.loss, signatures)
+
+    # -- files -----------------------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        """{"task": "generation", "delimiter", "max_new_tokens"}."""
+        return {"task": self.name, "delimiter": self.delimiter, "max_new_tokens": self.max_new_tokens}
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> Generation:
+        """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
+        delimiter, longest = facts.get("delimiter"), facts.get("max_new_tokens", LONGEST)
+        if not (delimiter is None or isinstance(delimiter, str)) or not isinstance(longest, int) or longest < 1:
+            raise ModelFolderError("maskwright.json: delimiter must be text or null, max_new_tokens a number above 0.")
+        return cls(delimiter, longest)

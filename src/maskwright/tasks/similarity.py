@@ -1,0 +1,619 @@
+"""Sentence embeddings whose cosine similarity measures semantic similarity. No head: the pooled encoder output.
+
+Reimers and Gurevych 2019 (Sentence-BERT, section 3): both texts of a pair are encoded separately by the same encoder.
+The kind of rows determines the loss; see `objectives.losses`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..core.errors import InputError, ModelFolderError, RowError, RowErrors
+from ..core.util import plural
+from ..data.batch import Batch, order_by_length
+from ..models.model import Model
+from ..models.pooling import join_windows, pool
+from ..objectives.losses import cosine_loss, in_batch_logits, in_batch_loss
+from ..objectives.outcome import LossSums
+from ..text.formats.cells import number_error
+from ..text.readers.tables import Row, Table, read_texts
+from ..text.tokenizers.encoding import TextCounts
+from .base import Baseline, Evaluation, Task, TaskData
+from .evaluation import metrics as scores
+from .evaluation.compare import ScoredPredictions
+from .evaluation.scoring import Unscored
+from .examples import Examples, Forward, stacked, tokenize_rows
+from .regression import stored_range
+from .sequence import APART, TOGETHER, labeled, plain_name
+from .specs import as_range
+from .windows import LongExamples, LongTexts, portions_by_tokens, window_notes, window_rows
+
+if TYPE_CHECKING:
+    from ..text.tokenizers.tokenizer import Tokenizer
+
+# -- Sentence embeddings by pooling, which similarity compares -------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PooledVectors(Forward):
+    """Pooled last hidden states: float32 [size]."""
+
+    def __call__(self, batch: Batch) -> Sequence[Tensor]:
+        """float32 [size] for each sequence."""
+        return pooled(self.model, batch).cpu().unbind()
+
+
+def unit(model: Model, batch: Batch) -> Tensor:
+    """Unit embeddings of all texts of a batch: float32 [texts, size]."""
+    vectors, lengths = pooled(model, batch), torch.tensor(batch.lengths)
+    if len(vectors) > len(batch.labels["windows"]):
+        order = batch.labels["order"]
+        counts = batch.labels["windows"].tolist()
+        vectors = join_windows(vectors[order], lengths[order.cpu()], counts, pooling_of(model))
+    return F.normalize(vectors, dim=-1)
+
+
+def pooled(model: Model, batch: Batch) -> Tensor:
+    """Pooled last hidden states of the sequences: float32 [sequences, size]."""
+    normalize_tokens = model.sentence is not None and model.sentence.normalize_tokens
+    return pool(model.encode(batch).hidden.float(), batch, pooling_of(model), normalize_tokens)
+
+
+def pooling_of(model: Model) -> str:
+    """The pooling that a sentence encoder declares; the mean without one."""
+    return "mean" if model.sentence is None else model.sentence.pooling
+
+
+# -- Whether the second text of a pair is found among all second texts -----------------------------------------------
+
+
+BLOCK_ROWS = 1024
+
+
+def finds_its_pair(logits: Tensor, is_positive: Tensor) -> Tensor:
+    """Whether each positive pair ranks its second text first: bool [positives]. logits: float [rows, rows]."""
+    rows = is_positive.nonzero().flatten()
+    return logits[rows].argmax(dim=-1) == rows
+
+
+def retrieval_accuracy(logits: Tensor, is_positive: Tensor, groups: Tensor) -> float:
+    """Fraction of first texts whose second text (or a duplicate of it) is the nearest of all second texts.
+
+    logits: float [rows, 2, size]; is_positive: bool [rows]; groups: int64 [rows], duplicate groups of the second texts.
+    """
+    rows, right = is_positive.nonzero().flatten(), 0
+    for start in range(0, len(rows), BLOCK_ROWS):
+        block = rows[start : start + BLOCK_ROWS]
+        nearest = (logits[block, 0] @ logits[:, 1].T).argmax(dim=-1)
+        right += int((groups[nearest] == groups[block]).sum())
+    return right / max(len(rows), 1)
+
+
+# -- Rows for sentence-embedding training as packed batches: scored pairs, positive pairs, or single texts -----------
+#
+# Each text of a pair is encoded separately, as one sequence or as several windows.
+
+
+Span = tuple[float, float] | None
+MOST = 1e30  # a larger score is an error
+KINDS = ("scores", "pairs", "texts")
+
+
+def read_similar(
+    path: Path | str,
+    *,
+    columns: Mapping[str, str] | None = None,
+    span: Span = None,
+    skip_bad_rows: bool = False,
+) -> Table:
+    """Reads rows with `text` and optionally `text_pair` and a score or label; or one text per line (.txt).
+
+    If the file has scores, a score that is missing, not a number, or not within `span` is an error. Raises RowErrors
+    like `read_texts`.
+    """
+    table = read_texts(path, columns=columns, skip_bad_rows=skip_bad_rows)
+    if not table.has_pair or kind_of(table.rows) != "scores":
+        return table
+    column = table.columns["label"]
+    bad = [RowError(row.file, row.line, column, why) for row in table.rows if (why := _fault(row, span))]
+    if bad and not skip_bad_rows:
+        raise RowErrors(bad)
+    good = [row for row in table.rows if not _fault(row, span)]
+    if not good:
+        raise InputError(f"{path} contains no row with a score.")
+    return Table(good, table.columns, [*table.skipped, *bad], groups=table.groups)
+
+
+def kind_of(rows: Sequence[Row]) -> str:
+    """Kind of rows: "texts" without a pair, "pairs" without score or with positive/negative labels, else "scores"."""
+    if not any(row.text_pair is not None for row in rows):
+        return "texts"
+    labels = {None if row.label is None else plain_name(row.label) for row in rows}
+    return "pairs" if labels == {None} or labels <= TOGETHER | APART else "scores"
+
+
+def target_of(row: Row, kind: str, span: Span = None) -> float:
+    """The score of a row, or 1.0 for a positive and 0.0 for a negative pair. Raises ValueError with the reason.
+
+    span: smallest and largest valid score (default: any).
+    """
+    if kind == "scores":
+        fault = _fault(row, span)
+        if fault:
+            raise ValueError(fault)
+        return float(row.label or "")
+    return 0.0 if row.label is not None and plain_name(row.label) in APART else 1.0
+
+
+def _fault(row: Row, span: Span) -> str | None:
+    if row.label is None:
+        return "the score is missing"
+    return number_error(row.label, (-MOST, MOST) if span is None else span)
+
+
+@dataclass(frozen=True)
+class PairExamples(Examples):
+    """Tokenized rows; the two texts of a pair are separate sequences.
+
+    texts: first texts of all rows, then second texts if rows are pairs, each with one or more windows in the order of
+    `input_ids`; has_pairs: False for single texts; is_scored: whether targets are scores, not 1 (positive pair) or 0
+    (negative pair).
+    """
+
+    texts: LongExamples = field(default_factory=lambda: LongExamples([]), repr=False)
+    has_pairs: bool = False
+    is_scored: bool = False
+
+    def __len__(self) -> int:
+        return len(self.texts) // self.num_sides
+
+    @property
+    def num_sides(self) -> int:
+        """Number of texts per row."""
+        return 2 if self.has_pairs else 1
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """Total tokens of the texts of each row: int64 [rows]."""
+        found: np.ndarray = self.texts.lengths.reshape(self.num_sides, -1).sum(axis=0)
+        return found
+
+    @cached_property
+    def duplicate_groups(self) -> torch.Tensor:
+        """Group number of each row; rows with the same second (or single) text share one: int64 [rows]."""
+        numbers: dict[bytes, int] = {}
+        starts = self.texts.starts[-len(self) - 1 :].tolist()
+        windows = [np.asarray(ids).tobytes() for ids in self.input_ids[starts[0] :]]
+        ends = [start - starts[0] for start in starts]
+        texts = [b"|".join(windows[start:end]) for start, end in pairwise(ends)]
+        return torch.tensor([numbers.setdefault(text, len(numbers)) for text in texts])
+
+    def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
+        """Packs all windows of all texts of the rows `indices`, shortest first.
+
+        Batch labels, in the order of `indices`: "example" int64 [rows], the row; "first" and "second" int64 [rows],
+        indices of its texts after pooling windows; "twins" int64 [rows], see `duplicate_groups`; "sequence" float32
+        [rows], its target; "order" and "windows", see LongExamples.batch.
+        """
+        chosen = np.asarray(indices, dtype=np.int64)
+        texts = np.concatenate([chosen + side * len(self) for side in range(self.num_sides)])
+        order = order_by_length(self.texts.lengths[texts])
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        labels = {"example": torch.from_numpy(chosen), "first": torch.from_numpy(place[: len(chosen)])}
+        if self.has_pairs:
+            labels["second"] = torch.from_numpy(place[len(chosen) :])
+        labels["twins"] = self.duplicate_groups[labels["example"]]
+        if self.targets is not None:
+            labels["sequence"] = self.targets[labels["example"]]
+        packed = self.texts.batch(texts)
+        return replace(packed, labels=labels | {name: packed.labels[name] for name in ("order", "windows")})
+
+    def groups(self) -> list[Sequence[int]]:
+        """As of the texts."""
+        return self.texts.groups()
+
+    def portions(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
+        """Splits batches of scored rows into micro-batches; rows with in-batch negatives stay together."""
+        if not self.is_scored or not self.has_windows:
+            return super().portions(indices)
+        return portions_by_tokens(indices, self.lengths)
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether any text has more than one window."""
+        return len(self.input_ids) > len(self.texts)
+
+    def limit_windows(self, max_windows: int) -> PairExamples:
+        """Keeps at most `max_windows` windows of each text, evenly spaced from the first to the last."""
+        fewer = self.texts.limit_windows(max_windows)
+        return replace(self, texts=fewer, input_ids=fewer.input_ids)
+
+
+def tokenize_pairs(
+    rows: Sequence[Row],
+    tokenizer: Tokenizer,
+    max_length: int | None,
+    *,
+    targets: Sequence[float] | None = None,
+    is_scored: bool = False,
+    num_skipped: int = 0,
+    counts: TextCounts | None = None,
+    long: LongTexts | None = None,
+) -> PairExamples:
+    """Tokenizes each text of each row separately, to sequences of at most `max_length` tokens.
+
+    long: window settings for long texts, None to truncate them. Raises InputError for pairs mixed with single texts.
+    """
+    counts = TextCounts() if counts is None else counts
+    seconds = [row.text_pair for row in rows if row.text_pair is not None]
+    if seconds and len(seconds) != len(rows):
+        raise InputError("Some rows are pairs and others single texts: pass only pairs or only single texts.")
+    every = [*_texts(rows, [row.text for row in rows]), *_texts(rows if seconds else [], seconds)]
+    if long is None:
+        ids = tokenize_rows(every, tokenizer, max_length, counts=counts).input_ids
+        texts = LongExamples(ids, starts=np.arange(len(ids) + 1))
+    else:
+        texts = window_rows(every, tokenizer, max_length, long, counts=counts)
+    gold = None if targets is None else torch.tensor(targets, dtype=torch.float32)
+    return PairExamples(texts.input_ids, None, gold, rows, counts, num_skipped, texts, bool(seconds), is_scored)
+
+
+def _texts(rows: Sequence[Row], texts: Collection[str]) -> list[Row]:
+    return [Row(text, None, None, row.line, row.file) for row, text in zip(rows, texts, strict=True)]
+
+
+DEV_ROWS = 32  # pairs per in-batch loss on dev, the usual training batch size
+DIGITS = 6  # cosine similarities are rounded to this many digits before ranking
+
+
+class Similarity(Task):
+    """Cosine similarity of pairs compared with gold scores. Its logits are unit embeddings: float32 [rows, 2, size].
+
+    Pooling is that of the model (`model.sentence`), mean by default; it also pools the windows of a text.
+
+    Args:
+        trained_on: kind of the training rows: "scores", "pairs" or "texts".
+        main_metric: "spearman" or "accuracy".
+        scale: scores mapped to cosine 0 and 1: the lowest and highest of training (default: of the scored rows).
+        long: window settings for long texts; None to truncate them.
+        score_range: smallest and largest valid score, which then is the scale (default: any).
+    """
+
+    name: ClassVar[str] = "similarity"
+    report: ClassVar[str] = "maskwright.tasks.report:SimilarityReport"
+    head = None
+
+    def __init__(
+        self,
+        trained_on: str = "scores",
+        main_metric: str = "spearman",
+        scale: Sequence[float] | None = None,
+        long: LongTexts | None = None,
+        score_range: Sequence[float] | None = None,
+    ) -> None:
+        self.labels: list[str] = []
+        self.trained_on, self.main_metric = trained_on, main_metric
+        self.scale = None if scale is None else (float(scale[0]), float(scale[1]))
+        self.long, self.score_range = long, as_range(score_range)
+
+    @property
+    def predicts(self) -> str:
+        """What the model predicts, for messages."""
+        return "the similarity of the two texts of a pair"
+
+    @property
+    def num_labels(self) -> int:
+        """0: the task has no head."""
+        return 0
+
+    @property
+    def problem_type(self) -> None:
+        """None: the task has no head."""
+        return None
+
+    # -- rows and examples -----------------------------------------------------------------------------------
+
+    @classmethod
+    def read(
+        cls,
+        path: Path | str,
+        *,
+        columns: Mapping[str, str] | None = None,
+        skip_bad_rows: bool = False,
+        score_range: Sequence[float] | None = None,
+    ) -> Table:
+        """Reads scored pairs, positive pairs, or texts; see `read_similar`."""
+        return read_similar(path, columns=columns, span=as_range(score_range), skip_bad_rows=skip_bad_rows)
+
+    def read_known(
+        self, path: Path | str, *, columns: Mapping[str, str] | None = None, skip_bad_rows: bool = False
+    ) -> Table:
+        """As `read`, for scoring, with the score range of training."""
+        return self.read(path, columns=columns, skip_bad_rows=skip_bad_rows, score_range=self.score_range)
+
+    def why_unscored(self, rows: Sequence[Row]) -> Unscored | None:
+        """Returns a reason if rows are not pairs, or have labels that are not scores."""
+        labels = {row.label for row in rows if row.label is not None}
+        if any(row.text_pair is None for row in rows):
+            single = "contains single texts"
+            return Unscored.of_labels(labels, f"{single} with") if labels else Unscored(single, None)
+        if not labels:  # accuracy: the second text of the pair is retrieved among all second texts
+            return None if len({row.text_pair for row in rows}) > 1 else Unscored("contains one pair, no score", None)
+        if kind_of(rows) == "pairs" or any(number_error(label) is None for label in labels):
+            return None
+        return Unscored.of_labels(labels)
+
+    @classmethod
+    def from_rows(
+        cls,
+        train_rows: Sequence[Row],
+        dev_rows: Sequence[Row] = (),
+        *,
+        train_file: str | None = None,
+        dev_file: str | None = None,
+        score_range: Sequence[float] | None = None,
+        **long: Any,
+    ) -> Similarity:
+        """Builds the task from training data. Raises InputError for rows that cannot be learned from or scored.
+
+        long, stride, pool, max_windows: see `LongTexts.of`.
+        """
+        kind = kind_of(train_rows)
+        task = cls(kind, long=LongTexts.of(**long), score_range=score_range)
+        if kind != "scores" and task.score_range is not None:
+            raise InputError(f"--score-range needs scores, and {train_file or 'the training data'} has none.")
+        if len(train_rows) < 2:
+            rows = plural(len(train_rows), "row")
+            raise InputError(
+                f"{train_file or 'The training data'} has {rows}; contrastive training needs at least two."
+            )
+        golds = {target_of(row, kind) for row in task.check(train_rows, kind, train_file)}
+        task.scale = task.score_range or ((min(golds), max(golds)) if kind == "scores" else None)
+        if kind == "scores" and len(golds) == 1:
+            raise InputError(
+                f"{train_file or 'The training data'} has the same score for all pairs: pass different scores."
+            )
+        if kind == "pairs" and 1.0 not in golds:
+            raise InputError(f"{train_file or 'The training data'} has no positive pair.")
+        if dev_rows:
+            dev_kind = kind_of(dev_rows)
+            if dev_kind == "texts":
+                raise InputError(
+                    f"{dev_file or 'The dev data'} contains single texts, on which embeddings cannot be scored: pass "
+                    "--dev with pairs (text, text_pair and a score)."
+                )
+            dev_golds = {target_of(row, dev_kind) for row in task.check(dev_rows, dev_kind, dev_file)}
+            task.main_metric = "accuracy" if dev_kind == "pairs" and len(dev_golds) == 1 else "spearman"
+        return task
+
+    def examples(
+        self,
+        rows: Sequence[Row],
+        tokenizer: Tokenizer,
+        max_length: int | None = None,
+        *,
+        file: str | None = None,
+        skip_bad_rows: bool = False,
+    ) -> PairExamples:
+        """Tokenizes rows, each text of a pair separately; see `Task.examples`."""
+        kind = kind_of(rows)
+        good = self.check(rows, kind, file, skip_bad_rows=skip_bad_rows)
+        if not good:
+            raise InputError(f"{file or 'The data'} has no usable row: pass pairs of texts with a score.")
+        return tokenize_pairs(
+            good,
+            tokenizer,
+            max_length,
+            targets=[target_of(row, kind) for row in good],
+            is_scored=kind == "scores",
+            num_skipped=len(rows) - len(good),
+            long=self.long,
+        )
+
+    def unlabeled(
+        self, rows: Sequence[Row], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
+    ) -> PairExamples:
+        """Tokenizes pairs without scores. Raises InputError for single texts."""
+        if any(row.text_pair is None for row in rows):
+            raise InputError(
+                "This model compares two texts: pass pairs (--pair, or a column text_pair); to embed a single text use "
+                "maskwright embed."
+            )
+        return tokenize_pairs(rows, tokenizer, max_length, counts=counts, long=self.long)
+
+    def for_training(self, examples: Examples) -> Examples:
+        """Keeps at most `max_windows` windows of each text."""
+        if self.long is None or not isinstance(examples, PairExamples):
+            return examples
+        return examples.limit_windows(self.long.max_windows)
+
+    def check(
+        self, rows: Sequence[Row], kind: str, file: str | None = None, *, skip_bad_rows: bool = False
+    ) -> list[Row]:
+        """Returns the rows with a valid target. Raises RowErrors for the others unless `skip_bad_rows`."""
+        good, bad = [], []
+        for row in rows:
+            try:
+                target_of(row, kind, self.score_range)
+            except ValueError as error:
+                bad.append(RowError(file or row.file, row.line, "label", str(error)))
+            else:
+                good.append(row)
+        if bad and not skip_bad_rows:
+            raise RowErrors(bad)
+        return good
+
+    def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
+        """Notes about truncated texts and windows."""
+        if isinstance(examples, PairExamples) and examples.has_windows:
+            return window_notes(examples.texts, name, max_length, "text")
+        if not examples.num_truncated:
+            return []
+        are = "is" if examples.num_truncated == 1 else "are"
+        texts = f"{examples.num_truncated:,} of {plural(examples.counts.texts, f'{name} text')}"
+        return [f"{texts} {are} truncated to {max_length} tokens."]
+
+    # -- training --------------------------------------------------------------------------------------------
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Number of pairs in a batch that the loss is averaged over."""
+        golds = batch.labels["sequence"]
+        return {self.name: len(golds) if self.trained_on == "scores" else int((golds > 0).sum())}
+
+    def outcome(self, model: Model, batch: Batch) -> LossSums:
+        """Summed loss of a batch. Without scores it uses in-batch negatives, and counts texts that rank their pair
+        first as correct.
+        """
+        gold = batch.labels["sequence"]
+        first, second = self.vectors(model, batch).unbind(1)
+        if self.trained_on == "scores":
+            loss = cosine_loss((first * second).sum(-1), self._scaled(gold))
+            return LossSums({self.name: loss * len(gold)}, self.counts(batch))
+        logits = in_batch_logits(first, second, batch.labels["twins"])
+        loss = in_batch_loss(logits, gold > 0)
+        return LossSums(
+            {self.name: loss}, self.counts(batch), {self.name: finds_its_pair(logits.detach(), gold > 0).sum()}
+        )
+
+    def vectors(self, model: Model, batch: Batch) -> Tensor:
+        """Unit embeddings of the two texts of each row: float32 [rows, 2, size].
+
+        A single text is paired with itself; in training it is encoded twice with different dropout (SimCSE).
+        """
+        one = unit(model, batch)
+        first = one[batch.labels["first"]]
+        if "second" in batch.labels:
+            return torch.stack([first, one[batch.labels["second"]]], dim=1)
+        other = unit(model, batch) if model.training else one
+        return torch.stack([first, other[batch.labels["first"]]], dim=1)
+
+    def baseline(self, data: TaskData) -> Baseline:
+        """The score of the model before training."""
+        return data.untrained()
+
+    # -- answers ---------------------------------------------------------------------------------------------
+
+    def forward(self, model: Model) -> Forward:
+        """Pooled vector of each sequence: float32 [size]."""
+        return PooledVectors(model)
+
+    def gather(self, outputs: Sequence[Tensor], model: Model, examples: Examples) -> Tensor:
+        """float32 [rows, 2, size]: unit embeddings, of windows combined, of the texts of each row."""
+        assert isinstance(examples, PairExamples)
+        vectors, texts = stacked(outputs), examples.texts
+        if examples.has_windows:
+            lengths = torch.from_numpy(texts.sequences.lengths)
+            vectors = join_windows(vectors, lengths, texts.num_windows.tolist(), pooling_of(model))
+        sides = F.normalize(vectors, dim=-1).view(examples.num_sides, len(examples), -1)  # [1 or 2, rows, size]
+        return sides[[0, -1]].transpose(0, 1)  # [rows, 2, size]
+
+    def combine_predictions(self, logits: Sequence[Tensor], examples: Sequence[Examples]) -> Tensor:
+        """Concatenates embeddings, float32 [rows, 2, sum of sizes]: their cosine is the mean cosine similarity."""
+        return torch.cat(list(logits), dim=-1) / len(logits) ** 0.5
+
+    def cosines(self, logits: Tensor) -> Tensor:
+        """Cosine similarity of each pair: float32 [rows], -1 to 1."""
+        return (logits[:, 0] * logits[:, 1]).sum(-1).clamp(-1, 1)
+
+    def answers(self, logits: Tensor, examples: Examples) -> list[dict[str, Any]]:
+        """{"score": cosine} for each pair."""
+        return [{"score": value} for value in self.cosines(logits).tolist()] if len(examples) else []
+
+    def losses(self, logits: Tensor, examples: Examples) -> Tensor:
+        """Squared difference between the cosine of each row and its score scaled to [0, 1]: float32 [rows]."""
+        gold = _gold(examples)
+        return (self.cosines(logits) - (self._scaled(gold) if _is_scored(examples) else gold)).square()
+
+    def score(self, logits: Tensor, examples: Examples) -> Evaluation:
+        """Computes pearson and spearman between cosine similarities and scores; for positive pairs the retrieval
+        accuracy among all second texts. Raises InputError for single texts.
+        """
+        if isinstance(examples, PairExamples) and not examples.has_pairs:
+            raise InputError("Single texts cannot be scored: pass pairs of texts with a score.")
+        gold, cosines = _gold(examples), self.cosines(logits).numpy()
+        found: dict[str, float] = {}
+        if len(gold.unique()) > 1:
+            order = cosines.round(DIGITS)  # equal pairs share a rank despite rounding errors
+            found = {"spearman": scores.spearman(gold, order), "pearson": scores.pearson(gold, cosines)}
+        if not _is_scored(examples):
+            found["accuracy"] = retrieval_accuracy(logits, gold > 0, _duplicate_groups(examples))
+        elif not found:
+            found = {"spearman": 0.0, "pearson": 0.0}  # all rows have the same score
+        return Evaluation(found, logits, self._dev_loss(logits, examples))
+
+    def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
+        """Always False: a cosine similarity is not right or wrong."""
+        return False
+
+    def _dev_loss(self, logits: Tensor, examples: Examples) -> float:
+        """Mean squared error for scored rows; for pairs the in-batch loss over blocks of `DEV_ROWS` rows."""
+        gold, total = _gold(examples), 0.0
+        if _is_scored(examples):
+            return float(self.losses(logits, examples).mean())
+        for start in range(0, len(gold), DEV_ROWS):
+            block, own = logits[start : start + DEV_ROWS], gold[start : start + DEV_ROWS]
+            groups = _duplicate_groups(examples)[start : start + DEV_ROWS]
+            total += float(in_batch_loss(in_batch_logits(block[:, 0], block[:, 1], groups), own > 0))
+        return total / max(int((gold > 0).sum()), 1)
+
+    def _scaled(self, gold: Tensor) -> Tensor:
+        """Scores scaled to [0, 1] by `scale`: float [rows]."""
+        low, high = self.scale or (float(gold.min()), float(gold.max()))
+        return (gold - low) / max(high - low, 1e-12)
+
+    # -- files -----------------------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        """{"task", "trained_on", "main_metric", "scale"}, and "long" and "score_range" if set."""
+        scale = None if self.scale is None else list(self.scale)
+        facts: dict[str, Any] = {"task": self.name, "trained_on": self.trained_on, "main_metric": self.main_metric}
+        facts |= {"scale": scale}
+        facts |= {} if self.long is None else {"long": self.long.to_json()}
+        return facts if self.score_range is None else {**facts, "score_range": list(self.score_range)}
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> Similarity:
+        """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
+        kind, metric = facts.get("trained_on", "scores"), facts.get("main_metric", "spearman")
+        if kind not in KINDS or metric not in ("spearman", "accuracy"):
+            raise ModelFolderError(f"maskwright.json has an invalid trained_on '{kind}' or main_metric '{metric}'.")
+        scale = facts.get("scale")
+        is_span = isinstance(scale, list) and len(scale) == 2 and all(isinstance(end, (int, float)) for end in scale)
+        if scale is not None and not is_span:
+            raise ModelFolderError(f"maskwright.json has an invalid scale {scale!r}: it must be two numbers.")
+        return cls(kind, metric, scale, LongTexts.from_json(facts), stored_range(facts))
+
+    def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
+        """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
+        if not isinstance(examples, PairExamples) or not examples.is_scored:
+            raise InputError("Sentence embeddings are compared on pairs with scores; these rows have none.")
+        parts = np.stack([labeled(examples).numpy(), self.cosines(logits).numpy().round(DIGITS)], axis=1)
+        return ScoredPredictions(
+            "spearman", parts.astype(np.float64), lambda both: scores.spearman(both[:, 0], both[:, 1])
+        )
+
+
+def _gold(examples: Examples) -> Tensor:
+    if examples.targets is None:
+        raise InputError("Unlabeled rows cannot be scored: pass labeled rows.")
+    return examples.targets
+
+
+def _duplicate_groups(examples: Examples) -> Tensor:
+    assert isinstance(examples, PairExamples)
+    return examples.duplicate_groups
+
+
+def _is_scored(examples: Examples) -> bool:
+    return isinstance(examples, PairExamples) and examples.is_scored

@@ -1,0 +1,568 @@
+"""Translation with an encoder-decoder (Vaswani et al. 2017).
+
+Training uses teacher forcing: each target token is predicted from the source and the previous gold tokens, in one pass.
+Its logits are sums per row: float32 [rows, 3], loss in nats, correct tokens, and tokens.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..core.errors import InputError, MissingExtraError, ModelFolderError
+from ..core.progress import track, warn
+from ..data.batch import Batch
+from ..models.build import with_tokenizer
+from ..models.decoding.beam import Beams
+from ..models.decoding.search import GeneratedText
+from ..models.decoding.translation import translate_ids
+from ..models.encoder_decoder import EncoderDecoder
+from ..models.model import Model, tokenizer_of
+from ..objectives.outcome import LossSums
+from ..text.formats.files import file_format
+from ..text.formats.targets import BracketConstraint, check_languages, language_of, languages_of, tag
+from ..text.readers.parallel import read_pairs, read_parallel
+from ..text.readers.tables import Row, Table
+from ..text.tokenizers.encoding import TextCounts
+from ..text.tokenizers.tokenizer import Tokenizer
+from ..text.word_boundaries import has_no_spaces
+from .base import Baseline, Evaluation, TaskData
+from .examples import TOKENIZE_ROWS, Examples
+from .generation import TargetTask, require_rows, with_targets
+
+# -- Corpus BLEU and chrF by sacrebleu, with its signatures (Post 2018) ---------------------------------------------
+
+# Kana, Thai, Lao, Burmese, Khmer.
+_NOT_CHINESE = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\uff66-\uff9f]")
+
+
+def corpus_scores(translations: Sequence[str], references: Sequence[str]) -> tuple[dict[str, float], dict[str, str]]:
+    """Returns {"bleu", "chrf"}, 0 to 100, and {"bleu": signature, "chrf": signature}.
+
+    Texts are detokenized; sacrebleu tokenizes them: by 13a, Chinese by zh, and other scripts without spaces by
+    character. If no reference has four tokens, BLEU counts the n-grams that exist (effective order). Both are warnings
+    and in the signature. Raises MissingExtraError if sacrebleu is not installed.
+    """
+    try:
+        from sacrebleu.metrics import BLEU, CHRF
+    except ImportError:
+        raise MissingExtraError("BLEU and chrF", "translation") from None
+    tokenizer = _tokenizer(references)
+    bleu = BLEU(tokenize=tokenizer)
+    longest = max((len(bleu.tokenizer(one).split()) for one in references), default=bleu.max_ngram_order)
+    if 0 < longest < bleu.max_ngram_order:
+        bleu = BLEU(tokenize=tokenizer, effective_order=True)
+        warn(
+            f"No reference has {bleu.max_ngram_order} words: BLEU counts phrases of up to {longest} (effective order, "
+            "eff:yes in the signature). Do not compare it with other BLEU scores; chrF is meant for short texts."
+        )
+    if tokenizer != "13a":
+        warn(f"The references have no spaces between words: BLEU counts characters (tok:{tokenizer} in the signature).")
+    scores, signatures = {}, {}
+    for name, metric in (("bleu", bleu), ("chrf", CHRF())):
+        scores[name] = float(metric.corpus_score(list(translations), [list(references)]).score)
+        signatures[name] = str(metric.get_signature())
+    return scores, signatures
+
+
+def _tokenizer(references: Sequence[str]) -> str:
+    """The name of sacrebleu's tokenizer for the script of these texts."""
+    whole = " ".join(references)
+    if not has_no_spaces(whole):
+        return "13a"
+    return "char" if _NOT_CHINESE.search(whole) else "zh"
+
+
+# -- Translation with an encoder-decoder (Vaswani et al. 2017) ------------------------------------------------------
+
+# -- Tokenized sources and targets, packed for teacher forcing -------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TranslationExamples(Examples):
+    """Rows of an encoder-decoder.
+
+    input_ids: the sources; targets: number of target tokens including the end token, int64 [rows]; target_ids: for each
+    row int32 [tokens + 1], beginning with the start token; is_too_long: bool [rows], whether a side was truncated.
+    """
+
+    target_ids: Sequence[np.ndarray] = field(default=(), repr=False)
+    is_too_long: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool), repr=False)
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each row, source and target: int64 [rows]."""
+        if self.targets is None:
+            return self.source_lengths
+        return self.source_lengths + self.targets.numpy()
+
+    @cached_property
+    def source_lengths(self) -> np.ndarray:
+        """Tokens of each source: int64 [rows]."""
+        return np.fromiter((len(ids) for ids in self.input_ids), dtype=np.int64, count=len(self))
+
+    def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
+        """Packs the sources of rows, shortest first, and their targets in the same order as `target`.
+
+        Batch labels: "example", see Examples; "words", the next token after each target token, int64 [target tokens];
+        "owner", its row, int64 [target tokens].
+        """
+        chosen = np.asarray(indices, dtype=np.int64)
+        if self.targets is None:
+            return super().batch(chosen)
+        others = self.targets.numpy()
+        chosen = chosen[np.lexsort((others[chosen], self.source_lengths[chosen]))]
+        targets = [self.target_ids[row] for row in chosen]
+        labels = {
+            "example": torch.from_numpy(chosen),
+            "words": torch.from_numpy(np.concatenate([ids[1:] for ids in targets]).astype(np.int64)),
+            "owner": torch.arange(len(chosen)).repeat_interleave(self.targets[torch.from_numpy(chosen)]),
+        }
+        batch = Batch.from_sequences([self.input_ids[row] for row in chosen], None, labels)
+        return replace(batch, target=Batch.from_sequences([ids[:-1] for ids in targets]))
+
+    def fitting(self) -> TranslationExamples:
+        """The pairs without truncation: truncated targets would teach the model to stop early."""
+        kept = np.flatnonzero(~self.is_too_long).tolist()
+        if not kept or self.targets is None:
+            raise InputError("Every pair is longer than max_length: raise it (--max-length).")
+        return replace(
+            self,
+            input_ids=[self.input_ids[row] for row in kept],
+            target_ids=[self.target_ids[row] for row in kept],
+            targets=self.targets[torch.tensor(kept)],
+            rows=[self.rows[row] for row in kept],
+            is_too_long=self.is_too_long[kept],
+        )
+
+
+def source_ids(
+    texts: Sequence[str], tokenizer: Tokenizer, max_length: int | None, counts: TextCounts
+) -> list[np.ndarray]:
+    """Tokenizes texts with special tokens, ending with the end token: for each text int32 [tokens]."""
+    found = []
+    for start in range(0, len(texts), TOKENIZE_ROWS):
+        for ids in tokenizer.encode_ids(texts[start : start + TOKENIZE_ROWS])[0]:
+            end = end_id(tokenizer)
+            whole = ids if ids[-1:] == [end] else [*ids, end]
+            kept = whole if max_length is None or len(whole) <= max_length else [*whole[: max_length - 1], end]
+            unknown = 0 if tokenizer.unk_id is None else kept.count(tokenizer.unk_id)
+            counts.add(len(kept), len(whole) - len(kept), unknown, 1)
+            found.append(np.array(kept, dtype=np.int32))
+    return found
+
+
+def target_ids(
+    texts: Sequence[str], tokenizer: Tokenizer, start: int, max_length: int | None, counts: TextCounts
+) -> list[np.ndarray]:
+    """Tokenizes targets, beginning with the start token: for each text int32 [tokens + 1]."""
+    whole = source_ids(texts, tokenizer, None, TextCounts())
+    found = []
+    for ids in whole:
+        own = ids[1:] if len(ids) > 1 and ids[0] == start else ids
+        kept = own if max_length is None else own[:max_length]
+        counts.cut_tokens += len(own) - len(kept)
+        found.append(np.concatenate([[start], kept]).astype(np.int32))
+    return found
+
+
+def end_id(tokenizer: Tokenizer) -> int:
+    """The end token. Raises InputError if the tokenizer has none."""
+    if tokenizer.eos_id is None:
+        raise InputError("The tokenizer has no end-of-text token, so translation could not stop.")
+    return tokenizer.eos_id
+
+
+BEAMS = 5
+
+
+class Translation(TargetTask):
+    """Translates texts into another language.
+
+    label_smoothing: probability mass distributed over all tokens in training (section 5.4); languages: target languages
+    of the source tags, such as <to-fr>; empty without tags. `bind` takes the start token, the target tokenizer and the
+    language codes of a Marian model from the model.
+    """
+
+    name: ClassVar[str] = "translation"
+    report: ClassVar[str] = "maskwright.tasks.report:TranslationReport"
+    head = "seq2seq"
+    target_label = "words"
+    written = "translation"
+    usage = ("translate", {"texts": ("your text",)})
+    main_metric = "token_accuracy"
+    adam: ClassVar[tuple[float, float]] = (0.98, 1e-9)  # section 5.3
+
+    def __init__(self, label_smoothing: float = 0.1, languages: Sequence[str] = ()) -> None:
+        self.labels: list[str] = []
+        self.label_smoothing, self.languages = label_smoothing, tuple(languages)
+        self.start_id: int | None = None
+        self.target_tokenizer: Tokenizer | None = None
+        self.codes: tuple[str, ...] = ()
+
+    # -- rows and examples -----------------------------------------------------------------------------------
+
+    @classmethod
+    def read(
+        cls,
+        path: Path | str | tuple[Path | str, Path | str],
+        *,
+        columns: Mapping[str, str] | None = None,
+        skip_bad_rows: bool = False,
+    ) -> Table:
+        """Reads sources with translations: two line-aligned files, or a table with columns source and target."""
+        if isinstance(path, tuple):
+            return read_parallel(*path, skip_bad_rows=skip_bad_rows)
+        if file_format(path, default="txt") == "txt":
+            raise InputError(
+                f"{path} contains texts without translations: also pass the line-aligned file of translations "
+                "(a.de b.en), or pass a .tsv, .csv or .jsonl with source and target."
+            )
+        return read_pairs(path, columns=columns, skip_bad_rows=skip_bad_rows)
+
+    @classmethod
+    def from_rows(
+        cls,
+        train_rows: Sequence[Row],
+        dev_rows: Sequence[Row] = (),
+        *,
+        train_file: str | None = None,
+        dev_file: str | None = None,
+        label_smoothing: float | None = None,
+    ) -> Translation:
+        """Builds the task. Raises InputError if there are no rows, or only some sources have a language tag."""
+        require_rows(train_rows, train_file)
+        languages = languages_of(train_rows)
+        return cls(0.1 if label_smoothing is None else label_smoothing, languages)
+
+    def extend_vocabulary(self, model: Model) -> Model:
+        """Adds the language tags to the vocabulary of the model."""
+        tokenizer = model.tokenizer
+        missing = [] if tokenizer is None else [tag(one) for one in self.languages if not _knows(tokenizer, tag(one))]
+        if tokenizer is None or not missing:
+            return model
+        grown = with_tokenizer(model, tokenizer.with_tokens(missing))
+        if isinstance(grown, EncoderDecoder) and grown.config.decoder_vocab_size is None and grown.target_tokenizer:
+            grown.target_tokenizer = grown.target_tokenizer.with_tokens(missing)  # shared vocabulary
+        return grown
+
+    def bind(self, model: Model) -> None:
+        """Copies the start token, the target tokenizer and the languages with tags from the model."""
+        if isinstance(model, EncoderDecoder):
+            self.start_id = model.config.decoder_start_token_id
+            self.target_tokenizer = model.target_tokenizer
+            if model.tokenizer is not None:
+                codes = model.tokenizer.language_codes
+                self.codes = codes if len(codes) > 1 else ()  # a single language needs no code
+                special = (model.tokenizer.id_to_token(index) for index in sorted(model.tokenizer.special_ids))
+                own = {language_of(token) for token in special if token is not None} - {None}
+                self.languages = tuple(sorted({*self.languages, *(one for one in own if one is not None)}))
+
+    def examples(
+        self,
+        rows: Sequence[Row],
+        tokenizer: Tokenizer,
+        max_length: int | None = None,
+        *,
+        file: str | None = None,
+        skip_bad_rows: bool = False,
+    ) -> TranslationExamples:
+        """Tokenizes pairs to at most `max_length` tokens per side; `is_too_long` marks truncated ones."""
+        good = with_targets(rows, file, skip_bad_rows)
+        check_languages(good, self.languages, self.codes)
+        own, start = self.target_tokenizer or tokenizer, self._start(tokenizer)
+        counts = TextCounts()
+        references = [str(row.label) for row in good]
+        sources = source_ids([row.text for row in good], tokenizer, None, TextCounts())
+        targets = target_ids(references, own, start, None, TextCounts())
+        sides = [(len(source), len(target) - 1) for source, target in zip(sources, targets, strict=True)]
+        is_too_long = [max_length is not None and max(both) > max_length for both in sides]
+        if any(is_too_long):
+            sources = source_ids([row.text for row in good], tokenizer, max_length, counts)
+            targets = target_ids(references, own, start, max_length, counts)
+        else:
+            for source in sources:
+                unknown = 0 if tokenizer.unk_id is None else int((source == tokenizer.unk_id).sum())
+                counts.add(len(source), 0, unknown, 1)
+        return TranslationExamples(
+            sources,
+            targets=torch.tensor([len(target) - 1 for target in targets]),
+            rows=good,
+            counts=counts,
+            num_skipped=len(rows) - len(good),
+            target_ids=targets,
+            is_too_long=torch.tensor(is_too_long).numpy(),
+        )
+
+    def unlabeled(
+        self, rows: Sequence[Any], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
+    ) -> TranslationExamples:
+        """Tokenizes sources to at most `max_length` tokens. Raises InputError for an unknown target language."""
+        check_languages(rows, self.languages, self.codes)
+        sources = source_ids([row.text for row in rows], tokenizer, max_length, counts)
+        return TranslationExamples(sources, rows=rows, counts=counts)
+
+    def for_training(self, examples: Examples) -> Examples:
+        """Removes pairs with a truncated side."""
+        if not isinstance(examples, TranslationExamples) or not bool(examples.is_too_long.any()):
+            return examples
+        num_cut = int(examples.is_too_long.sum())
+        warn(f"{num_cut:,} of {len(examples):,} training pairs are longer than max_length and are skipped.")
+        return examples.fitting()
+
+    def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
+        """Notes about truncated pairs."""
+        cut = int(examples.is_too_long.sum()) if isinstance(examples, TranslationExamples) else 0
+        return (
+            [f"{cut:,} of {len(examples):,} {name} pairs are truncated to {max_length} tokens per side."] if cut else []
+        )
+
+    def _start(self, tokenizer: Tokenizer) -> int:
+        if self.start_id is not None:
+            return self.start_id
+        own = self.target_tokenizer or tokenizer
+        if own.bos_id is None:
+            raise InputError("Neither the model nor the tokenizer has a start token.")
+        return own.bos_id
+
+    # -- training --------------------------------------------------------------------------------------------
+
+    def outcome(self, model: Model, batch: Batch) -> LossSums:
+        """Summed loss with label smoothing, and number of correct target tokens."""
+        loss, right = model.mlm_loss(self.target_states(model, batch), batch.labels["words"], self.label_smoothing)
+        return LossSums({self.name: loss}, self.counts(batch), {self.name: right})
+
+    def target_states(self, model: Model, batch: Batch) -> Tensor:
+        """Decoder states that predict each target token: float [target tokens, hidden]."""
+        if not isinstance(model, EncoderDecoder) or batch.target is None:
+            raise InputError("Training a translation model needs an encoder-decoder and pairs of texts.")
+        return model.decode(batch.target, model.encode(batch).hidden, batch).hidden
+
+    def baseline(self, data: TaskData) -> Baseline:
+        """The score of the model before training."""
+        return data.untrained()
+
+    # -- answers ---------------------------------------------------------------------------------------------
+
+    def predict(
+        self,
+        model: Model,
+        examples: Examples,
+        batch_tokens: int | None = None,
+        *,
+        beams: Beams | None = None,
+        max_new_tokens: int | None = None,
+        only_trees: bool = False,
+    ) -> list[dict[str, Any]]:
+        """{"translation", "score", "ended"} for each row, and further hypotheses as "others".
+
+        score: log probability, with beams divided by length ** length_penalty; ended: False if the length limit was
+        reached. only_trees: constrain decoding to bracket strings of trees over the source words; rows for which this
+        finds nothing are decoded without the constraint.
+        """
+        trees_of = [row.text for row in examples.rows] if only_trees else None
+        hypotheses = self.generate(model, examples.input_ids, beams, max_new_tokens, trees_of)
+        tokenizer = self.target_tokenizer or tokenizer_of(model)
+        found = []
+        for text in hypotheses:
+            first, *others = (
+                {"translation": tokenizer.decode(one.ids).strip(), "score": one.score, "ended": one.is_ended}
+                for one in text
+            )
+            found.append({**first, "others": others} if others else first)
+        return found
+
+    def generate(
+        self,
+        model: Model,
+        sources: Sequence[np.ndarray],
+        beams: Beams | None = None,
+        max_new_tokens: int | None = None,
+        trees_of: Sequence[str] | None = None,
+    ) -> list[list[GeneratedText]]:
+        """Generates token ids for sources from `source_ids`: hypotheses, best first.
+
+        trees_of: source texts, to constrain decoding to bracket strings over their words; see `predict`. Raises
+        InputError unless the model is an encoder-decoder with a tokenizer.
+        """
+        if not isinstance(model, EncoderDecoder) or model.tokenizer is None:
+            raise InputError("Only an encoder-decoder with a tokenizer translates.")
+        self.bind(model)
+        tokenizer = self.target_tokenizer or model.tokenizer
+        ends = {end_id(tokenizer)} if model.config.eos_token_id is None else {model.config.eos_token_id}
+        never = [tokenizer.pad_id, tokenizer.unk_id, tokenizer.mask_id]
+        never += [tokenizer.token_to_id(tag(language)) for language in self.languages]
+        never += [tokenizer.token_to_id(f">>{language}<<") for language in self.codes]
+        banned = {one for one in never if one is not None} - ends
+        rule = None if trees_of is None else BracketConstraint(tokenizer, trees_of, ends)
+        decode = partial(
+            translate_ids,
+            model,
+            beams=beams or Beams(BEAMS),
+            end_ids=ends,
+            banned_ids=banned,
+            max_new_tokens=max_new_tokens,
+        )
+        with track("translating", len(sources), "texts") as progress:
+            found = decode(sources, allows=rule, tell=lambda done: progress.update(done, ""))
+        stuck = [row for row, text in enumerate(found) if not text]
+        for row, text in zip(stuck, decode([sources[row] for row in stuck]), strict=True):
+            found[row] = text
+        return found
+
+    def full_evaluation(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> Evaluation:
+        """As `evaluate`, with BLEU and chrF of beam-search translations; without sacrebleu it warns and omits them."""
+        evaluation = self.evaluate(model, examples, batch_tokens)
+        translations = [answer["translation"] for answer in self.predict(model, examples)]
+        try:
+            scores, signatures = corpus_scores(translations, [str(row.label) for row in examples.rows])
+        except MissingExtraError as error:
+            warn(str(error))
+            return evaluation
+        return Evaluation(evaluation.metrics | scores, evaluation.logits, evaluation.loss, signatures)
+
+    # -- files -----------------------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        """{"task": "translation", "label_smoothing"}, and "languages" if sources have tags."""
+        own = {"task": self.name, "label_smoothing": self.label_smoothing}
+        return own | ({"languages": list(self.languages)} if self.languages else {})
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> Translation:
+        """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
+        smoothing = facts.get("label_smoothing", 0.1)
+        if not isinstance(smoothing, int | float) or not 0 <= smoothing < 1:
+            raise ModelFolderError("maskwright.json: label_smoothing must be a number from 0 to below 1.")
+        languages = facts.get("languages", [])
+        if not isinstance(languages, list) or not all(isinstance(one, str) for one in languages):
+            raise ModelFolderError("maskwright.json: languages must be a list of names.")
+        return cls(float(smoothing), languages)
+
+
+def _knows(tokenizer: Tokenizer, token: str) -> bool:
+    return tokenizer.token_to_id(token) is not None
+
+
+# -- Word alignments from cross-attention weights (Bahdanau et al. 2015, figure 3) ----------------------------------
+#
+# Recurrent models have one attention; for Transformers the weights are the mean over the heads of the second-to-last
+# layer, which aligns best (Garg et al. 2019). Weights are summed over the subword tokens of a source word and averaged
+# over those of a target word, so each row sums to 1.
+
+Group = tuple[str, list[int]]  # a word and the positions of its subword tokens
+NO_ATTENTION = (
+    "This network has no attention, so there are no alignments: train one with attention with maskwright finetune "
+    "translation --preset seq2seq-small."
+)
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """Alignment of a text and its translation. Special tokens are included.
+
+    source, target: words; weights: float64 [target words, source words], rows summing to 1.
+    """
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    weights: np.ndarray
+
+
+def alignments(
+    model: Model, task: Translation, pairs: Sequence[tuple[str, str]], max_length: int | None = None
+) -> list[Aligned]:
+    """Aligns each source with its translation. Leaves the model in evaluation mode.
+
+    max_length: maximum tokens of each side. Raises InputError for a model without cross-attention.
+    """
+    check_attends(model)
+    assert isinstance(model, EncoderDecoder) and model.tokenizer is not None
+    task.bind(model)
+    model.eval()
+    own = model.target_tokenizer or model.tokenizer
+    start = task.start_id if task.start_id is not None else own.bos_id
+    if start is None:
+        raise InputError("Neither the model nor the tokenizer has a start token.")
+    found = []
+    for source, target in pairs:
+        (ids,) = source_ids([source], model.tokenizer, max_length, TextCounts())
+        (targets,) = target_ids([target], own, start, max_length, TextCounts())
+        weights = _weights(model, ids, targets[:-1])  # [target tokens, source tokens]
+        across, down = words_of(source, model.tokenizer, ids), words_of(target, own, targets[1:])
+        summed = np.stack([weights[:, places].sum(axis=1) for _, places in across], axis=1)
+        averaged = np.stack([summed[places].mean(axis=0) for _, places in down])
+        found.append(Aligned(tuple(word for word, _ in across), tuple(word for word, _ in down), averaged))
+    return found
+
+
+def attends(model: Model) -> bool:
+    """Whether the model has cross-attention."""
+    config = model.config
+    return isinstance(model, EncoderDecoder) and (config.recurrent is None or config.attention_score != "none")
+
+
+def check_attends(model: Model) -> None:
+    """Raises InputError for a model without cross-attention."""
+    if not isinstance(model, EncoderDecoder) or model.tokenizer is None:
+        raise InputError("Only an encoder-decoder with a tokenizer aligns texts.")
+    if not attends(model):
+        raise InputError(NO_ATTENTION)
+
+
+def shown_attention(model: Model) -> str:
+    """A sentence about the attention that the weights are from."""
+    layers = model.config.num_decoder_layers
+    if model.config.recurrent is not None:
+        return "The weights are those of the decoder's attention to the source."
+    return f"The weights are the mean over the heads of the decoder's layer {_last_but_one(layers) + 1} of {layers}."
+
+
+def words_of(text: str, tokenizer: Tokenizer, ids: np.ndarray) -> list[Group]:
+    """Groups `ids`, int [tokens], with or without special tokens, by the words of a text; special tokens are separate
+    groups.
+    """
+    encoding = tokenizer.encode_batch([text])[0]
+    tokens = list(zip(encoding.ids, encoding.sequence_ids, encoding.word_ids, encoding.offsets, strict=True))
+    if tokens and tokens[0][1] is None and (not len(ids) or tokens[0][0] != ids[0]):
+        tokens = tokens[1:]  # the start token is not among the ids
+    keys: list[tuple[int, str | None, tuple[int, int]]] = []  # word number, text of a special token, character range
+    for place, index in enumerate(ids.tolist()):
+        owner = tokens[place] if place < len(tokens) and tokens[place][0] == index else None
+        if owner is None or owner[1] is None or owner[2] is None:
+            keys.append((-1 - place, tokenizer.id_to_token(index) or "", (0, 0)))
+        else:
+            keys.append((owner[2], None, owner[3]))
+    found: list[Group] = []
+    for _, group in groupby(enumerate(keys), key=lambda one: one[1][0]):
+        places = list(group)
+        special, begin, end = places[0][1][1], places[0][1][2][0], places[-1][1][2][1]
+        found.append((text[begin:end].strip() if special is None else special, [place for place, _ in places]))
+    return found
+
+
+@torch.inference_mode()
+def _weights(model: EncoderDecoder, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """float64 [target tokens, source tokens]. source, target: int [tokens], the target with its start token."""
+    device = model.word_embeddings.device
+    encoder_batch, decoder_batch = (Batch.from_sequences([side]).to(device) for side in (source, target))
+    hidden = model.encode(encoder_batch).hidden
+    decoded = model.decode(decoder_batch, hidden, encoder_batch, attentions=True)
+    assert decoded.cross_attentions is not None
+    layers = [layer[0].double().cpu().numpy() for layer in decoded.cross_attentions]  # each [heads, target, source]
+    chosen: np.ndarray = layers[_last_but_one(len(layers))].mean(axis=0)
+    return chosen
+
+
+def _last_but_one(num_layers: int) -> int:
+    """Index of the second-to-last layer, or of the only one."""
+    return max(num_layers - 2, 0)

@@ -1,0 +1,403 @@
+"""Rows as windows: a long text becomes several overlapping sequences, each with the special tokens.
+
+Of a pair only one text (usually the second, the context) is split into windows; the other one is kept whole, or
+truncated to half of the available length. Batch sizes count rows: a batch contains all windows of its rows. Inference
+batches single windows, so its memory does not depend on the row length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..core.config import check
+from ..core.errors import ConfigError, InputError, ModelFolderError
+from ..core.registry import unknown_name
+from ..core.util import plural
+from ..data.batch import Batch, chunks_by_tokens, order_by_length
+from ..text.readers.tables import Row
+from ..text.tokenizers.encoding import Encoding, TextCounts, Truncation, all_windows
+from .examples import TOKENIZE_CHARACTERS, TOKENIZE_ROWS, Examples, blocks, content_of
+from .qa.windows import default_stride
+
+if TYPE_CHECKING:
+    from ..text.tokenizers.tokenizer import Tokenizer
+
+# -- Settings for texts longer than the maximum sequence length: truncation, or overlapping windows with pooled logits
+#
+# Each window has the special tokens; the logits of a text are the mean or maximum over its windows. A text with one
+# window has exactly the logits of that window.
+
+
+WAYS = ("cut", "windows")
+POOLS = ("mean", "max")
+MAX_WINDOWS = 32  # per row in training; predictions have no limit
+
+
+@dataclass(frozen=True)
+class LongTexts:
+    """Window settings for long texts. Raises ConfigError for a value out of range.
+
+    Attributes:
+        stride: overlap of neighboring windows in tokens, at most half of the text of a window (default: a third of
+            max_length, at most 128).
+        pool: "mean" or "max" of the logits of the windows.
+        max_windows: maximum number of windows per row in training, evenly spaced.
+        both_orders: encode each pair twice instead, truncated, as (A, B) and (B, A), and pool the logits (Radford et
+            al. 2018, figure 1, similarity).
+    """
+
+    stride: int | None = None
+    pool: str = "mean"
+    max_windows: int = MAX_WINDOWS
+    both_orders: bool = False
+
+    def __post_init__(self) -> None:
+        check(
+            self.stride is None or (_is_count(self.stride) and self.stride >= 0),
+            f"Setting 'stride' is {self.stride!r}; it must be a whole number, 0 or more.",
+        )
+        check(self.pool in POOLS, unknown_name("pool", str(self.pool), POOLS))
+        check(
+            _is_count(self.max_windows) and self.max_windows >= 1,
+            f"Setting 'max_windows' is {self.max_windows!r}; it must be at least 1.",
+        )
+
+    @classmethod
+    def of(
+        cls,
+        long: str = "cut",
+        stride: int | None = None,
+        pool: str = "mean",
+        max_windows: int = MAX_WINDOWS,
+        both_orders: bool = False,
+    ) -> LongTexts | None:
+        """Builds the settings; None for truncation. long: one of WAYS. Raises ConfigError."""
+        if long not in WAYS:
+            raise ConfigError(unknown_name("way with long texts", str(long), WAYS))
+        if both_orders:
+            is_plain = long == "cut" and stride is None and pool == "mean" and max_windows == MAX_WINDOWS
+            check(is_plain, "Setting 'both_orders' cannot be combined with windows: it truncates each pair.")
+            return cls(both_orders=True)
+        found = cls(stride, pool, max_windows)
+        if long == "windows":
+            return found
+        strange = [name for name, value in vars(cls()).items() if getattr(found, name) != value]
+        check(not strange, f"Setting '{', '.join(strange)}' requires long = windows: add --long windows.")
+        return None
+
+    @classmethod
+    def for_embeddings(
+        cls, facts: Mapping[str, Any], long: str | None = None, stride: int | None = None, pooling: str | None = None
+    ) -> LongTexts | None:
+        """Settings for embeddings: the given ones, otherwise those that a sentence encoder was trained with.
+
+        facts: its maskwright.json; long: one of WAYS, or None; for token embeddings (pooling "none") texts are
+        truncated. Raises ConfigError.
+        """
+        if long is None and pooling != "none" and facts.get("task") == "similarity":
+            found = cls.from_json(facts)
+            if found is not None:
+                return found if stride is None else replace(found, stride=stride)
+        return cls.of(long or "cut", stride)
+
+    def shared(self, size: int, max_length: int) -> int:
+        """Overlap of neighboring windows in tokens; size: text tokens per window."""
+        wanted = default_stride(max_length) if self.stride is None else self.stride
+        return min(wanted, size // 2)
+
+    def pooled(self, logits: Tensor, counts: Sequence[int]) -> Tensor:
+        """Pools logits over the windows of each text: float [rows, labels].
+
+        logits: float [windows, labels], row by row; counts: number of windows of each row, at least 1.
+        """
+        parts = logits.split(list(counts))
+        how = torch.mean if self.pool == "mean" else torch.amax
+        return torch.stack([how(part, dim=0) for part in parts])
+
+    def to_json(self) -> dict[str, Any]:
+        """{"stride", "pool", "max_windows"}, and "both_orders" if true."""
+        found = {"stride": self.stride, "pool": self.pool, "max_windows": self.max_windows}
+        return {**found, "both_orders": True} if self.both_orders else found
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> LongTexts | None:
+        """Reads `facts["long"]`; None if missing. Raises ModelFolderError for invalid values."""
+        found = facts.get("long")
+        if found is None:
+            return None
+        known = set(vars(cls()))
+        if not isinstance(found, Mapping) or not set(found) <= known:
+            raise ModelFolderError(
+                f"The model's maskwright.json has a 'long' that is not an object with {sorted(known)}."
+            )
+        try:
+            return cls(**found)
+        except ConfigError as error:
+            raise ModelFolderError(f"The model's maskwright.json has an invalid 'long': {error}") from None
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+FIRST, LAST = 0, -1  # which text of a pair is split into windows
+TRAIN_TOKENS = 16384  # maximum tokens per micro-batch, unless a single row has more
+
+
+@dataclass(frozen=True)
+class LongExamples(Examples):
+    """Rows as windows: `input_ids` and `token_types` have one entry per window, row by row; `targets` one per row.
+
+    starts: int64 [rows + 1], number of windows before each row; spans: int64 [windows, 2], character range of each
+    window in its text (of a pair, the text that is split), end exclusive; num_dropped_windows: windows of
+    num_limited_rows rows that training skips.
+    """
+
+    starts: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64), repr=False)
+    spans: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64), repr=False)
+    num_dropped_windows: int = 0
+    num_limited_rows: int = 0
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """Total tokens of the windows of each row: int64 [rows]."""
+        sizes = np.concatenate([[0], np.cumsum(self.sequences.lengths)])
+        found: np.ndarray = np.diff(sizes[self.starts])
+        return found
+
+    @cached_property
+    def sequences(self) -> Examples:
+        """The windows as separate sequences, without targets."""
+        return Examples(self.input_ids, self.token_types)
+
+    @cached_property
+    def num_windows(self) -> np.ndarray:
+        """Number of windows of each row: int64 [rows]."""
+        return np.diff(self.starts)
+
+    def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
+        """Packs all windows of the rows `indices`, shortest first.
+
+        Batch labels: "example" int64 [sequences], row of each sequence; "window" int64 [sequences], index of its
+        window; "order" int64 [sequences], indices that sort the sequences by row; "windows" int64 [rows], number of
+        windows per row in that order; "sequence" [rows, ...], targets in that order, if there are targets.
+        """
+        chosen = np.asarray(indices, dtype=np.int64)
+        chosen = chosen[order_by_length(self.lengths[chosen])]
+        counts = self.num_windows[chosen]
+        windows = np.concatenate([np.arange(self.starts[row], self.starts[row + 1]) for row in chosen])
+        order = order_by_length(self.sequences.lengths[windows])
+        labels = {
+            "example": torch.from_numpy(np.repeat(chosen, counts)[order]),
+            "window": torch.from_numpy(windows[order]),
+            "order": torch.from_numpy(np.argsort(order, kind="stable")),
+            "windows": torch.from_numpy(counts),
+        }
+        if self.targets is not None:
+            labels["sequence"] = self.targets[torch.from_numpy(chosen)]
+        return replace(self.subset(windows).batch(np.arange(len(windows))), labels=labels)
+
+    def portions(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
+        """Splits a batch into micro-batches; see `portions_by_tokens`."""
+        return portions_by_tokens(indices, self.lengths)
+
+    def limit_windows(self, max_windows: int) -> LongExamples:
+        """Keeps at most `max_windows` windows of each row, evenly spaced from the first to the last."""
+        counts = self.num_windows
+        if not (counts > max_windows).any():
+            return self
+        kept = np.concatenate(
+            [start + _spread(count, max_windows) for start, count in zip(self.starts, counts, strict=False)]
+        )
+        found = self.subset(kept)
+        return replace(
+            self,
+            input_ids=found.input_ids,
+            token_types=found.token_types,
+            starts=np.concatenate([[0], np.cumsum(np.minimum(counts, max_windows))]),
+            spans=self.spans[kept],
+            num_dropped_windows=len(self.input_ids) - len(kept),
+            num_limited_rows=int((counts > max_windows).sum()),
+        )
+
+    def groups(self) -> list[Sequence[int]]:
+        """First windows apart from the others, so that their results equal those of truncated rows."""
+        is_first = np.zeros(len(self.input_ids), dtype=bool)
+        is_first[self.starts[:-1]] = True
+        return [chosen.tolist() for chosen in (np.flatnonzero(is_first), np.flatnonzero(~is_first)) if len(chosen)]
+
+
+def portions_by_tokens(indices: Sequence[int] | np.ndarray, lengths: np.ndarray) -> list[np.ndarray]:
+    """Splits rows into groups of at most TRAIN_TOKENS tokens; a longer row is its own group. lengths: int64 [rows]."""
+    chunks = chunks_by_tokens(indices, lengths.tolist(), TRAIN_TOKENS)
+    return [np.asarray(chunk, dtype=np.int64) for chunk in chunks]
+
+
+def window_notes(examples: LongExamples, name: str, max_length: int, noun: str = "row") -> list[str]:
+    """Notes about windows: their number, how many of them training skips, and truncated first texts of pairs.
+
+    noun: what the examples are made from, in the singular.
+    """
+    num_windows, found = len(examples.input_ids) + examples.num_dropped_windows, []
+    if num_windows > len(examples):
+        make = plural(len(examples), f"{name} {noun} makes", f"{name} {noun}s make")
+        found.append(f"{make} {num_windows:,} windows of at most {max_length} tokens.")
+    if examples.num_limited_rows:
+        have = plural(examples.num_limited_rows, f"{name} {noun} has", f"{name} {noun}s have")
+        most = plural(int(examples.num_windows.max()), "window")
+        dropped = plural(examples.num_dropped_windows, "window is", "windows are")
+        used = f"training uses that many, evenly spaced, and {dropped} skipped (--max-windows)"
+        found.append(f"{have} more than {most}; {used}.")
+    if examples.num_truncated:
+        rows = plural(examples.num_truncated, f"{name} row")
+        found.append(f"The first text of {rows} is truncated; only the second one is split into windows.")
+    return found
+
+
+def window_rows(
+    rows: Sequence[Row],
+    tokenizer: Tokenizer,
+    max_length: int | None,
+    long: LongTexts,
+    targets: Tensor | None = None,
+    num_skipped: int = 0,
+    counts: TextCounts | None = None,
+    side: int = LAST,
+) -> LongExamples:
+    """Tokenizes `rows` as windows of at most `max_length` tokens (None: one window per row).
+
+    counts: accumulates unknown tokens, and truncated tokens of texts that are not split; side: FIRST or LAST, the text
+    of a pair to split. Raises InputError if max_length leaves no room for text.
+    """
+    counts = TextCounts() if counts is None else counts
+    has_pairs = any(row.text_pair is not None for row in rows)
+    input_ids: list[np.ndarray] = []
+    token_types: list[np.ndarray] = []
+    spans: list[tuple[int, int]] = []
+    starts = [0]
+    for block in blocks(rows, TOKENIZE_ROWS, TOKENIZE_CHARACTERS):
+        texts = [content_of(row) for row in block]
+        for row, encoding in zip(block, tokenizer.encode_batch(texts), strict=True):
+            windows = text_windows(encoding, max_length, long, side)
+            input_ids += [np.asarray(window.ids, dtype=np.int32) for window in windows]
+            if has_pairs:
+                token_types += [_types(window) for window in windows]
+            shown = row.text if row.text_pair is None or side == FIRST else row.text_pair
+            spans += [(0, len(shown))] if len(windows) == 1 else [_characters(window, side) for window in windows]
+            starts.append(len(input_ids))
+            _count(counts, encoding, windows, side)
+    return LongExamples(
+        input_ids,
+        token_types if has_pairs else None,
+        targets,
+        rows,
+        counts,
+        num_skipped,
+        np.asarray(starts, dtype=np.int64),
+        np.asarray(spans, dtype=np.int64).reshape(-1, 2),
+    )
+
+
+def rows_both_ways(
+    rows: Sequence[Row],
+    tokenizer: Tokenizer,
+    max_length: int | None,
+    targets: Tensor | None = None,
+    num_skipped: int = 0,
+    counts: TextCounts | None = None,
+) -> LongExamples:
+    """Tokenizes pairs as (A, B) and (B, A), two sequences per row, truncated to `max_length`; a single text as one."""
+    counts = TextCounts() if counts is None else counts
+    again = TextCounts()  # the second order has the same text: not counted again
+    input_ids: list[np.ndarray] = []
+    token_types: list[np.ndarray] = []
+    starts = [0]
+    for start in range(0, len(rows), TOKENIZE_ROWS):
+        block = rows[start : start + TOKENIZE_ROWS]
+        texts = [row.text if row.text_pair is None else (row.text, row.text_pair) for row in block]
+        swapped = [row.text if row.text_pair is None else (row.text_pair, row.text) for row in block]
+        there = zip(*tokenizer.encode_ids(texts, max_length, counts=counts), strict=True)
+        back = zip(*tokenizer.encode_ids(swapped, max_length, counts=again), strict=True)
+        for row, *orders in zip(block, there, back, strict=True):
+            for ids, types in orders if row.text_pair is not None else orders[:1]:
+                input_ids.append(np.asarray(ids, dtype=np.int32))
+                token_types.append(np.asarray(types, dtype=np.int8))
+            starts.append(len(input_ids))
+    return LongExamples(
+        input_ids,
+        token_types,
+        targets,
+        rows,
+        counts,
+        num_skipped,
+        np.asarray(starts, dtype=np.int64),
+        np.zeros((len(input_ids), 2), dtype=np.int64),
+    )
+
+
+def text_windows(whole: Encoding, max_length: int | None, long: LongTexts, side: int = LAST) -> list[Encoding]:
+    """Splits a text, or one text of a pair, into windows; each window of a pair also contains the other text.
+
+    whole: the text or pair, not truncated; side: FIRST or LAST, the text of a pair to split. Raises InputError if
+    max_length leaves no room for text.
+    """
+    if max_length is None or len(whole) <= max_length:
+        return [whole]
+    room = max_length - whole.template.num_special
+    if room < 1:
+        raise InputError(f"max_length={max_length} leaves no room for text after the special tokens: raise it.")
+    length = len(whole.pieces[side])
+    kept: tuple[tuple[int, int], ...] = ()
+    if len(whole.pieces) == 2:
+        other = min(len(whole.pieces[_other(side)]), max(room // 2, room - length))
+        kept, room = ((0, other),), room - other
+    size = min(length, room)
+    cuts = all_windows(length, (0, size), Truncation(stride=long.shared(size, max_length)))
+    return [replace(whole, windows=(cut, *kept) if side == FIRST else (*kept, cut)) for cut in cuts]
+
+
+def _other(side: int) -> int:
+    """Index of the text of a pair that is not split."""
+    return -1 - side
+
+
+def _types(window: Encoding) -> np.ndarray:
+    """Token types of a window, int8 [tokens], in time independent of the length of the whole text."""
+    gaps = window.template.gaps
+    types = list(gaps[0][2])
+    for type_id, (start, end), gap in zip(window.template.type_ids, window.windows, gaps[1:], strict=True):
+        types += [type_id] * (end - start) + gap[2]
+    return np.asarray(types, dtype=np.int8)
+
+
+def _characters(window: Encoding, side: int) -> tuple[int, int]:
+    """Character range of the text in a window."""
+    start, end = window.windows[side]
+    shown = [span for span in window.pieces[side].offsets[start:end] if span[1] > span[0]]
+    return (min(begin for begin, _ in shown), max(stop for _, stop in shown)) if shown else (0, 0)
+
+
+def _count(counts: TextCounts, whole: Encoding, windows: Sequence[Encoding], side: int) -> None:
+    """Counts a row: each token once, and the truncated tokens of the text that is not split."""
+    cut = 0
+    if len(whole.pieces) == 2:
+        start, end = windows[0].windows[_other(side)]
+        cut = len(whole.pieces[_other(side)]) - (end - start)
+    counts.add(len(whole) - cut, cut, whole.num_unknown, whole.template.num_special)
+
+
+def _spread(count: int, most: int) -> np.ndarray:
+    """At most `most` evenly spaced numbers below `count`, including the first and the last: int64 [numbers]."""
+    if count <= most:
+        return np.arange(count)
+    return np.arange(most) * (count - 1) // max(most - 1, 1)
