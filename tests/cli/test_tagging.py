@@ -9,7 +9,7 @@ import pytest
 
 from cli.test_use import lines_of
 from inference.samples import tiny
-from maskwright.tasks.tagging import Tagging
+from maskwright.tasks.tagging.task import Tagging
 
 TEXT = "Albert is going to United States of America."
 

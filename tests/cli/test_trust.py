@@ -11,7 +11,7 @@ from cli.test_use import labeled, lines_of
 from inference.samples import tiny
 from maskwright.core import storage
 from maskwright.tasks.classification import Classification
-from maskwright.tasks.tagging import Tagging
+from maskwright.tasks.tagging.task import Tagging
 
 WORDS = ["cat", "dogs", "mat", "garden", "rain", "milk", "store", "birds", "gallon", "penguins"]
 
