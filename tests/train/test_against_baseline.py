@@ -78,19 +78,19 @@ def test_a_tagger_that_finds_nothing_is_bad(entities):
 
 
 def test_commands_print_the_line(entities, tmp_path, monkeypatch, capsys):
-    from maskwright.cli.pretrain import _show_result
-
-    from maskwright.cli import finetune as commands
+    from maskwright.cli.common import print_parts
+    from maskwright.cli.finetune import _of_one
+    from maskwright.cli.training import _pretrained
     from maskwright.train.pretraining.pretrain import pretrain
 
-    commands._show_result(finetune(run_of(entities, "run")), False, {"file": "test.conll"})
+    print_parts(_of_one(finetune(run_of(entities, "run")), {"file": "test.conll"})[1])
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("health: ")]
     assert len(lines) == 1 and lines[0].startswith("health: bad (entity_f1 ")
     result = pretrain(pretraining(tmp_path, objective="clm", steps=2))
-    _show_result("clm", result, False)
+    found, parts = _pretrained("clm", result)
+    print_parts(parts)
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("health: ")]
     assert len(lines) == 1 and "clm_accuracy" in lines[0] and "always the most common token" in lines[0]
-    _show_result("clm", result, True)
-    assert set(json.loads(capsys.readouterr().out)["baseline"]) == {"clm_accuracy", "clm_loss"}
+    assert set(found["baseline"]) == {"clm_accuracy", "clm_loss"}
     card = (tmp_path / "run/model/README.md").read_text()
     assert "baseline.clm_accuracy" in card and "baseline.mlm" not in card and "nsp_accuracy" not in card
