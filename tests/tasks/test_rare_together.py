@@ -12,6 +12,7 @@ from inference.samples import tokenizer
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.tasks.anomaly import Anomaly
 from maskwright.tasks.classification import Classification, resample_rows
+from maskwright.tasks.evaluation import compare as comparison
 from maskwright.tasks.evaluation.calibration import Temperature
 from maskwright.tasks.evaluation.compare import compare
 from maskwright.tasks.evaluation.rare import RareClass, Threshold
@@ -21,6 +22,11 @@ from maskwright.tasks.windows import LongTexts
 from maskwright.text.readers.tables import Row
 from maskwright.train.finetuning.config import FinetuneConfig
 from tasks.standins import Words
+
+
+@pytest.fixture(autouse=True)
+def few_samples(monkeypatch):
+    monkeypatch.setattr(comparison, "SAMPLES", 200)
 
 
 def rows_of(labels):
