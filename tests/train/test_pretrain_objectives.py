@@ -100,7 +100,7 @@ def test_the_folder_scores_as_the_run_did(tmp_path: Path):
     assert logged["eval_rtd_loss"] == result.scores["rtd_loss"]
     model, generator = (load_model(folder)[0] for folder in (result.model, result.model / "generator"))
     from maskwright.core.config import to_dict
-    from maskwright.objectives.replaced_pair import ReplacedTokenPair
+    from maskwright.objectives.replaced import ReplacedTokenPair
     from maskwright.train.pretraining.pretrain import PretrainingSetup
     from maskwright.train.run import RunFolder
 

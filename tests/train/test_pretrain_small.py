@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from maskwright.core.errors import ConfigError, InputError
-from maskwright.data.in_memory import TextsInMemory
+from maskwright.data.shards import TextsInMemory
 from maskwright.inference.fill_mask import MaskFiller
 from maskwright.inference.next_sentence import NextSentence
 from maskwright.text.tokenizers.tokenizer import Tokenizer

@@ -117,11 +117,7 @@ def plan(recipe: PlanConfig) -> Iterator[Result]:
 
         maskwright plan --preset bert-base --tokens 3.3e9 --gpu h100 --gpus 8
 
-        maskwright plan --preset bert-base --tokens 3.3e9 --gpu h100 --gpus 64 --interconnect 100gb
-
         maskwright plan --preset bert-large --tokens 1e10 --max-length 512 --gpu a100 --price-per-hour 2 --json
-
-        maskwright plan --preset gpt2-xl --tokens 3.3e10 --max-length 1024 --gpu h100 --gpus 8 --batch-tokens 1048576
 
         maskwright plan --preset transformer-big --objective translation --tokens 1e10 --gpu a100 --gpus 8
     """

@@ -110,21 +110,13 @@ def evaluate(settings: EvaluateSettings) -> Iterator[Result]:
 
         maskwright evaluate runs/b/model test.csv --columns text=body,label=y --errors 10 --json
 
-        maskwright evaluate runs/b/model test.tsv --rare-class hate_speech
-
-        maskwright evaluate runs/n/model test.conll --columns token=0,tag=3
-
         maskwright evaluate runs/b/model test.tsv --against runs/c/model --report compared.html
 
         maskwright evaluate runs/b/model test.tsv --risk 0.05
 
-        maskwright evaluate runs/b/model dev.tsv --precision int8 --calibrate-on train.tsv
-
         maskwright evaluate runs/t/model test.de test.en
 
         maskwright evaluate runs/a/model held-out.txt
-
-        maskwright evaluate runs/g/model held-out.txt --stride 512
 
         maskwright evaluate runs/b dev.tsv --ensemble runs/b
 

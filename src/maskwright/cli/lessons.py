@@ -58,11 +58,7 @@ def lessons(settings: LessonSettings) -> Iterator[Result]:
 
         maskwright lessons all -o lessons.html
 
-        maskwright lessons all --json
-
         maskwright lessons warm-up --set warmup=1000
-
-        maskwright lessons saturation --set text="how are you" --set matrix="89 31 67; 31 91 54; 67 54 92"
 
         maskwright lessons weighted-sum --set text=机器翻译 --set matrix="2 2 0 0"
     """

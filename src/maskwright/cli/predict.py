@@ -111,21 +111,13 @@ def predict(settings: PredictSettings, json: JsonFlag = False) -> None:
 
         maskwright predict runs/nli/model "A man sleeps." --pair "A man is awake."
 
-        maskwright predict runs/b/model --input texts.txt --output answers.jsonl
-
         maskwright predict runs/b/model --input texts.txt --min-confidence 0.9 --output answers.jsonl
 
-        maskwright predict runs/b/model --input texts.txt --precision int8 --output answers.jsonl
-
         maskwright predict runs/n/model "Albert is going to United States of America."
-
-        maskwright predict runs/fr/model "I am a student"
 
         maskwright predict runs/m/model "Tom was hungry. He" --choice "ate." --choice "slept."
 
         maskwright predict "My router is broken." --labels hardware,software,billing
-
-        maskwright predict runs/b/model "My router is broken." --trace
         maskwright predict runs/nsp/model "The man went to the store." --pair "He bought a gallon of milk."
 
         maskwright predict runs/b/model --ensemble runs/c/model --input texts.txt --output answers.jsonl

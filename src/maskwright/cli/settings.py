@@ -62,7 +62,7 @@ RARE = Setting(  # of a command that sets no part of a network
 )
 
 Given = Mapping[str, Any]
-REQUIRED = r"\[required]"  # of a setting that the command line or the recipe file must give
+REQUIRED = "[required]"  # of a setting that the command line or the recipe file must give
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 
@@ -191,11 +191,24 @@ class SettingsCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the help."""
+        """Print the help: plain text in two columns, the options by panel."""
         shown = copy.copy(self)
         shown.params = [_for_help(one) for one in self.params]
-        shown.help = "\n\n".join(" ".join(part.split()) for part in (self.help or "").split("\n\n"))
-        super(SettingsCommand, shown).format_help(ctx, formatter)
+        about, _, examples = (self.help or "").partition("\n\nExamples:\n\n")
+        shown.help = "\n\n".join(" ".join(part.split()) for part in about.split("\n\n"))
+        if examples:
+            lines = [" ".join(part.split()) for part in examples.split("\n\n")]
+            shown.help += "\n\n\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+        super(TyperCommand, shown).format_help(ctx, formatter)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options, each panel in its section."""
+        for panel in PANELS:
+            own = [one for one in self.get_params(ctx) if (getattr(one, "rich_help_panel", None) or "") == panel]
+            records = [record for one in own if (record := one.get_help_record(ctx)) is not None]
+            if records:
+                with formatter.section(panel or "Options"):
+                    formatter.write_dl(records, col_max=26)
 
 
 def spread(words: Sequence[str], options: Collection[str], arguments: Collection[str]) -> Iterator[str]:
@@ -243,7 +256,7 @@ class DefaultModelCommand(SettingsCommand):
         model, *others = shown.params
         optional: Any = copy.copy(model)
         optional.required, optional.metavar = False, "MODEL"
-        optional.help = f"{optional.help}  \\[default: {ENGLISH}, which is built in]"
+        optional.help = f"{optional.help}  [default: {ENGLISH}, which is built in]"
         shown.params = [optional, *others]
         super(DefaultModelCommand, shown).format_help(ctx, formatter)
 
@@ -383,8 +396,8 @@ def _did_you_mean(typed: str, known: list[str]) -> str:
 
 
 def with_default(help: str, default: str) -> str:
-    """Appends the default to a help text, in brackets escaped from rich markup."""
-    return f"{help}  \\[default: {default}]" if default else help
+    """Appends the default to a help text, in brackets."""
+    return f"{help}  [default: {default}]" if default else help
 
 
 def help_of(setting: Setting, kind: Any, default: Any, task: str | None = None) -> str:
@@ -409,17 +422,14 @@ def _first_words(help: str) -> str:
 
 
 def _for_help(param: Any) -> Any:
-    """An option, for its help: with its default, without the --no-flag where that is the default."""
-    text = getattr(param, "help", None) or ""
-    shown = copy.copy(param)
-    if getattr(param, "secondary_opts", None) and text.endswith("[default: off]"):
+    """An option, for its help: without earlier names, and without the default and the --no-flag where it is off."""
+    text, shown = getattr(param, "help", None) or "", copy.copy(param)
+    if text.endswith("[default: off]"):
         shown.secondary_opts = []
     if param.param_type_name == "option":
         long = [name for name in param.opts if name.startswith("--")]
-        shown.opts = [name for name in param.opts if name not in long[1:]]  # those are earlier names
-    is_value = param.param_type_name == "option" and not param.is_flag and not param.required
-    if is_value and (param.default is None or not param.show_default) and "\\[" not in text:
-        shown.help = with_default(text, "none")
+        shown.opts = [name for name in param.opts if name not in long[1:]]
+    shown.help = re.sub(r" +\[default: (off|none)\]$", "", text)
     return shown
 
 

@@ -123,8 +123,6 @@ def train(settings: TrainSettings) -> Iterator[Result]:
         maskwright tokenizer train --kind bpe --merges 500 -o tok/ books/ news.jsonl.xz
 
         maskwright tokenizer train --compare corpus.txt --vocab-size 4000
-
-        maskwright tokenizer train --compare corpus.txt --kind bpe --kind wordpiece --tokenizer tok/ --json
     """
     if settings.compare:
         yield _compared(settings)

@@ -74,8 +74,6 @@ def pretrain(
 
         maskwright pretrain --preset lstm-small --objective clm --max-length 64 -o runs/lstm corpus.txt
 
-        maskwright pretrain --config recipes/mini.toml -o runs/c --print-config
-
         maskwright pretrain --preset list --vocab-size 8000
 
         maskwright pretrain --model list

@@ -11,7 +11,7 @@ import shlex
 import tomllib
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Union
@@ -183,25 +183,20 @@ def check_at_least(config: Any, least: float, *names: str) -> None:
         check(value is None or value >= least, f"Setting '{name}' is {value}; it must be at least {least}.")
 
 
-def check_above_zero(config: Any, *names: str) -> None:
-    """Raises ConfigError unless each of these settings is None or above 0."""
-    for name in names:
-        value = getattr(config, name)
-        check(value is None or value > 0, f"Setting '{name}' is {value}; it must be above 0.")
+def _checker(is_valid: Callable[[float], bool], what: str) -> Callable[..., None]:
+    """A function check(config, *names) that raises ConfigError unless each of these settings is None or valid."""
+
+    def check_each(config: Any, *names: str) -> None:
+        for name in names:
+            value = getattr(config, name)
+            check(value is None or is_valid(value), f"Setting '{name}' is {value}; it must {what}.")
+
+    return check_each
 
 
-def check_not_negative(config: Any, *names: str) -> None:
-    """Raises ConfigError unless each of these settings is None or at least 0."""
-    for name in names:
-        value = getattr(config, name)
-        check(value is None or value >= 0, f"Setting '{name}' is {value}; it must not be negative.")
-
-
-def check_below_one(config: Any, *names: str) -> None:
-    """Raises ConfigError unless each of these settings is None or in [0, 1)."""
-    for name in names:
-        value = getattr(config, name)
-        check(value is None or 0 <= value < 1, f"Setting '{name}' is {value}; it must be in [0, 1).")
+check_above_zero = _checker(lambda value: value > 0, "be above 0")
+check_not_negative = _checker(lambda value: value >= 0, "not be negative")
+check_below_one = _checker(lambda value: 0 <= value < 1, "be in [0, 1)")
 
 
 def _plain(value: Any) -> Any:
@@ -270,19 +265,8 @@ HARDWARE = "Hardware"
 OUTPUT = "Messages"
 SET = "--set"  # the option that sets what has no option of its own
 PANELS = (
-    COMMON,
-    TASK,
-    DATA,
-    VOCABULARY,
-    NETWORK,
-    OBJECTIVE,
-    OPTIMIZATION,
-    LONG_TEXTS,
-    RUN,
-    ACCESS,
-    LIMITS,
-    HARDWARE,
-    OUTPUT,
+    *(COMMON, TASK, DATA, VOCABULARY, NETWORK, OBJECTIVE, OPTIMIZATION),
+    *(LONG_TEXTS, RUN, ACCESS, LIMITS, HARDWARE, OUTPUT),
 )
 
 

@@ -26,8 +26,8 @@ TABLE: dict[str, dict[str, str]] = {
     },
     "objective": {
         "mlm": "maskwright.objectives.masked:MaskedLanguageModeling",
-        "mlm+nsp": "maskwright.objectives.sentence_pairs:MaskedLanguageModelingAndNextSentence",
-        "mlm+sop": "maskwright.objectives.sentence_pairs:MaskedLanguageModelingAndSentenceOrder",
+        "mlm+nsp": "maskwright.objectives.masked:MaskedLanguageModelingAndNextSentence",
+        "mlm+sop": "maskwright.objectives.masked:MaskedLanguageModelingAndSentenceOrder",
         "rtd": "maskwright.objectives.replaced:ReplacedTokenDetection",
         "clm": "maskwright.objectives.causal:NextTokenPrediction",
         "bilm": "maskwright.objectives.causal:BidirectionalTokenPrediction",

@@ -26,13 +26,14 @@ from .. import __version__
 from ..core import registry, storage
 from ..core.errors import InputError, MissingFileError, RowError, RunError
 from ..core.object_store import file_system, is_remote, storage_errors
-from ..data.duplicates import DIGEST_BYTES, SeenDigests
 from ..data.prepare import (
+    DIGEST_BYTES,
     SHARD_TOKENS,
     Batch,
     CorpusPosition,
     Encoded,
     Reader,
+    SeenDigests,
     check_finished,
     encode_batch,
     recipe_of,

@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from ..core.errors import ConfigError, TrainingError
-from ..nn.dropout import preserve_generators
+from ..nn.layers import preserve_generators
 
 METHODS = ("on_step", "on_evaluate", "on_checkpoint")
 

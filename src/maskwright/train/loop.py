@@ -23,9 +23,8 @@ from ..core.randomness import derive_seed
 from ..data.batch import Batch
 from ..models.adapters import load_trained_state
 from ..models.device import DTYPES
-from ..nn.dropout import preserve_generators, seed_generators
-from ..objectives.outcome import LossSums
-from ..objectives.scores import mean_scores
+from ..nn.layers import preserve_generators, seed_generators
+from ..objectives.outcome import LossSums, mean_scores
 from .callbacks import CheckpointFacts, EvaluationFacts, StepFacts, read_only
 from .checkpoint import list_checkpoints, load_latest, restore_moments, save_checkpoint
 from .distributed import Group, ProcessGroup, check_same

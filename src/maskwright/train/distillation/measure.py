@@ -23,7 +23,7 @@ from ...inference.engine.engine import Engine
 from ...models.model import Model
 from ...models.transformer import Layer
 from ...nn.attention import SelfAttention
-from ...nn.linear import Linear
+from ...nn.layers import Linear
 from .student import cut
 
 # -- Compression of a trained model without training: int8, factorized word embeddings, shared layers ----------------

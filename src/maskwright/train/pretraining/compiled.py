@@ -16,7 +16,7 @@ from torch import nn
 
 from ...core.errors import ConfigError
 from ...models.transformer import Layer
-from ...nn.dropout import preserve_generators, seed_generators
+from ...nn.layers import preserve_generators, seed_generators
 
 WORTH_STEPS = 1000  # on a GPU: fewer steps do not save the minute that compilation takes
 CHOICES = ("auto", "on", "off")

@@ -15,8 +15,7 @@ from ...core.config import check
 from ...core.errors import InputError
 from ...data.batch import Batch
 from ...data.deal import Deal, everything
-from ...data.in_memory import TextsInMemory
-from ...data.shards import TokenShards
+from ...data.shards import TextsInMemory, TokenShards
 from ...models.config import ModelConfig
 from ...models.model import Model
 from ...objectives.base import Objective

@@ -30,8 +30,7 @@ from ...models.model import Model
 from ...models.presets import preset, special_token_settings
 from ...objectives.audit import AuditedSequence
 from ...objectives.base import Objective, Recipe
-from ...objectives.fitting import check_fits
-from ...objectives.replaced_pair import GENERATOR_SHARE, RTD_WEIGHT
+from ...objectives.fitting import GENERATOR_SHARE, RTD_WEIGHT, check_fits
 from ...objectives.selection import make_recipe, objective_for
 from ...objectives.stream import split_documents
 from ...text.formats.files import expand
