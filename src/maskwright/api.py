@@ -145,7 +145,7 @@ def _zero_shot(
     return EmbeddingZeroShot(embedder_of(model, name, normalize=True, max_length=max_length), labels, template)
 
 
-# Task -> the abilities of which a model needs one (`tasks.spec.ModelKind`), and what opens a loaded one.
+# Task -> the abilities of which a model needs one (`tasks.specs.ModelKind`), and what opens a loaded one.
 # Without a task, the first that the model can do.
 _OPENERS: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
     "answer": (("answer",), _answerer),
@@ -224,7 +224,7 @@ def open_model(
 ) -> Model:
     """Opens a model with its tokenizer on a device; a Model is copied.
 
-    abilities: names as in `tasks.spec.ModelKind`, of which the model needs one; () for any model; untrained: accept a
+    abilities: names as in `tasks.specs.ModelKind`, of which the model needs one; () for any model; untrained: accept a
     head without stored weights, whose answers are random. Raises ModelFolderError if it has none of the abilities, or
     lacks weights of its head.
     """
