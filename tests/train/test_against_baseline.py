@@ -10,8 +10,8 @@ from maskwright.core import registry
 from maskwright.train.against_baseline import Compared, health_line, worst_level
 from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.finetuning.finetune import finetune
-from maskwright.train.pretraining.health import PARTS, compare_pretraining, named_baseline
-from train.runs import finetuning, pretraining
+from maskwright.train.pretraining.health import PARTS, compare_pretraining
+from train.runs import finetuning
 
 FLAT = {"mlm_accuracy": 0.05, "mlm_loss": 6.0, "nsp_accuracy": 0.5}
 
@@ -43,13 +43,6 @@ def test_every_part_of_every_objective_has_a_baseline(objective):
     assert parts - PARTS.keys() <= {"backward"}, "which is scored as clm is, from the other end"
 
 
-def test_baselines_have_the_names_of_the_scores_of_the_run():
-    causal = named_baseline({"clm_accuracy": 0.2, "clm_loss": 4.0}, FLAT)
-    assert causal == {"clm_accuracy": 0.05, "clm_loss": 6.0}
-    pairs = named_baseline({"mlm_accuracy": 0.2, "mlm_loss": 4.0, "nsp_accuracy": 0.6, "nsp_baseline": 0.55}, FLAT)
-    assert pairs == {"mlm_accuracy": 0.05, "mlm_loss": 6.0, "nsp_accuracy": 0.55}
-
-
 @pytest.fixture(scope="module")
 def entities(tmp_path_factory):
     """Names that their words give away, and a model that has had no time to learn them."""
@@ -75,22 +68,3 @@ def test_a_tagger_that_finds_nothing_is_bad(entities):
     assert result.baseline.score == result.mean["entity_f1"] < 0.99
     assert result.baseline.level == "bad"
     assert "no better than each word" in (entities / "run" / "report.html").read_text()
-
-
-def test_commands_print_the_line(entities, tmp_path, monkeypatch, capsys):
-    from maskwright.cli.common import print_parts
-    from maskwright.cli.finetune import _of_one
-    from maskwright.cli.training import _pretrained
-    from maskwright.train.pretraining.pretrain import pretrain
-
-    print_parts(_of_one(finetune(run_of(entities, "run")), {"file": "test.conll"})[1])
-    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("health: ")]
-    assert len(lines) == 1 and lines[0].startswith("health: bad (entity_f1 ")
-    result = pretrain(pretraining(tmp_path, objective="clm", steps=2))
-    found, parts = _pretrained("clm", result)
-    print_parts(parts)
-    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("health: ")]
-    assert len(lines) == 1 and "clm_accuracy" in lines[0] and "always the most common token" in lines[0]
-    assert set(found["baseline"]) == {"clm_accuracy", "clm_loss"}
-    card = (tmp_path / "run/model/README.md").read_text()
-    assert "baseline.clm_accuracy" in card and "baseline.mlm" not in card and "nsp_accuracy" not in card

@@ -13,8 +13,7 @@ import typer
 from ..core.config import RUN
 from ..core.util import plural
 from ..train.distillation.config import DistillConfig
-from ..train.pretraining.config import PretrainConfig
-from ..train.pretraining.static_config import StaticConfig
+from ..train.pretraining.config import PretrainConfig, StaticConfig
 from .common import Part, Result, Table
 from .embed import EmbedSettings
 from .settings import FINISHED, DryRunFlag, Given, RestartFlag, load_recipe, next_command, takes_settings

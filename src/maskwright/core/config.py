@@ -116,12 +116,7 @@ def from_dict(cls: type[Config], values: Mapping[str, Any], where: str = "the se
             raise ConfigError(unknown_name("setting", key, sorted(fields), where))
         ready[name] = _fit(name, value, hints[name])
     missing = [
-        field.name
-        for field in dataclasses.fields(cls)
-        if field.init
-        and field.name not in ready
-        and field.default is dataclasses.MISSING
-        and field.default_factory is dataclasses.MISSING
+        one.name for one in dataclasses.fields(cls) if one.init and one.name not in ready and default_of(one) is MISSING
     ]
     if missing:
         raise ConfigError(f"Missing in {where}: {', '.join(missing)}.")
@@ -272,47 +267,25 @@ PANELS = (
 
 @dataclass(frozen=True)
 class Setting:
-    """Metadata of a configuration field in addition to its name, type and default.
+    """Metadata of a configuration field in addition to its name, type and default."""
 
-    Attributes:
-        help: What it does, one sentence.
-        unit: Unit of the number, shown with the default.
-        flag: Long option; derived from the field's name if empty.
-        short: Short option, as in "-o".
-        metavar: Shown instead of the type.
-        panel: Group of --help.
-        default_help: Default in words, where the field's own default (None or empty) means something else.
-        by_task: Default per task if the field's is None; "" applies to all other tasks.
-        tasks: The only tasks with this setting; empty for all.
-        is_argument: Whether it is a positional argument.
-        separator: Between the values of one option; empty if the option is repeated.
-        old_flag: Another or a previous name of the option, accepted but hidden.
-        minimum: Least value that the command line accepts, None for any.
-        maximum: Greatest value that the command line accepts, None for any.
-        envvar: Environment variable that gives the value where the command line does not.
-        reads: What the value names: "rows" (a labeled file or folder), "text" (files, folders or patterns of a corpus),
-            "model" (also a tokenizer); empty for what is not read. See `train.inputs`.
-        recipe_only: Whether it is too rare for an option of its own: `--set name=value` or a TOML recipe sets it. Its
-            option still works, with a warning that names the new form.
-    """
-
-    help: str
-    unit: str = ""
-    flag: str = ""
-    short: str = ""
-    metavar: str = ""
-    panel: str = COMMON
-    default_help: str = ""
-    by_task: Mapping[str, Any] = field(default_factory=dict)
-    tasks: tuple[str, ...] = ()
-    is_argument: bool = False
-    separator: str = ""
-    old_flag: str = ""
-    minimum: float | None = None
+    help: str  # what it does, one sentence
+    unit: str = ""  # of the number, shown with the default
+    flag: str = ""  # long option; derived from the field's name if empty
+    short: str = ""  # short option, as in "-o"
+    metavar: str = ""  # shown instead of the type
+    panel: str = COMMON  # group of --help
+    default_help: str = ""  # default in words, where None or empty means something else
+    by_task: Mapping[str, Any] = field(default_factory=dict)  # default by task where the field is None; "" for others
+    tasks: tuple[str, ...] = ()  # the only tasks with this setting; empty for all
+    is_argument: bool = False  # a positional argument
+    separator: str = ""  # between the values of one option; empty if the option is repeated
+    old_flag: str = ""  # other or previous names of the option, with spaces between; accepted but hidden
+    minimum: float | None = None  # least value that the command line accepts
     maximum: float | None = None
-    envvar: str = ""
-    reads: str = ""
-    recipe_only: bool = False
+    envvar: str = ""  # environment variable that gives the value where the command line does not
+    reads: str = ""  # "rows" (a labeled file), "text" (a corpus) or "model" (also a tokenizer); see `train.inputs`
+    recipe_only: bool = False  # too rare for an option: `--set name=value` or a recipe sets it; a hidden option warns
 
     def is_for(self, task: str | None) -> bool:
         """Whether a task has this setting; None stands for any task."""

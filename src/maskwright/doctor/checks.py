@@ -355,7 +355,6 @@ class Lengths:
         self._waiting: list[Item] = []
 
     def see(self, item: Item, num_words: int) -> None:
-        """Add a row to the statistics."""
         self.words.append(num_words)
         self.lines.append(item.line)
         if self.tokenizer is not None:
@@ -412,7 +411,6 @@ class Constants:
         self.first: dict[str, str] = {}
 
     def see(self, item: Item) -> None:
-        """Add a row to the statistics."""
         cells = {"text": item.text, "text pair": item.pair}
         if not self.num_rows:
             self.first = {name: value for name, value in cells.items() if value is not None}
@@ -445,7 +443,6 @@ class Labels:
         self.num_words = 0
 
     def see(self, item: Item) -> None:
-        """Add a row to the statistics."""
         self.num_rows += 1
         if item.label is None:
             self.num_missing += 1
@@ -480,7 +477,6 @@ class Labels:
         return self.counts
 
     def find(self, has_numbers: bool) -> None:
-        """Record the findings of the whole file."""
         if self.num_rows and self.num_missing < self.num_rows:
             self._find_in_numbers() if has_numbers else self._find_in_classes()
 
@@ -534,7 +530,6 @@ class Questions:
         self.kinds: Counter[str] = Counter()
 
     def see(self, item: Item) -> None:
-        """Add a question to the statistics."""
         row: Question = item.row
         self.num_rows += 1
         self.contexts.setdefault(hash_text(row.context), row.line)
@@ -548,7 +543,6 @@ class Questions:
         return self.kinds
 
     def find(self, has_numbers: bool) -> None:
-        """Record the findings of the whole file."""
         if not self.kinds["with an answer"]:
             self.findings.put("constant-label/question", self.num_rows)
 
@@ -572,7 +566,6 @@ class Choices:
         self.longest = 0
 
     def see(self, item: Item) -> None:
-        """Add a row to the statistics."""
         row: ChoiceRow = item.row
         self.num_rows, self.num_choices = self.num_rows + 1, len(row.choices)
         plain = Counter(" ".join(choice.casefold().split()) for choice in row.choices)
@@ -588,7 +581,6 @@ class Choices:
         return Counter({f"choice {index}": self.positions[index] for index in range(self.num_choices)})
 
     def find(self, has_numbers: bool) -> None:
-        """Record the findings of the whole file."""
         from scipy.stats import binomtest, chisquare
 
         counts = [self.positions[index] for index in range(self.num_choices)]
@@ -613,7 +605,6 @@ class Tags:
         self.where: dict[str, int] = {}
 
     def see(self, item: Item) -> None:
-        """Add a sentence to the statistics."""
         row: Sentence = item.row
         self.rows.append(row)
         for word, tag in enumerate(row.tags or ()):
@@ -651,7 +642,6 @@ class Tags:
         return Counter(entity.type for row in self.rows for entity in spans(self.read(row)))
 
     def find(self, has_numbers: bool) -> None:
-        """Record the findings of the whole file."""
         put, notation = self.findings.put, self.notation
         if len(self.counts) < 2:
             put("constant-label/tag", len(self.rows), value=next(iter(self.counts), ""))

@@ -7,7 +7,7 @@ utilization. The cost is hours times the hourly price that the user passes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -159,76 +159,54 @@ def _counts(sequences: int) -> list[int]:
 
 
 def _proposals(config: PlanConfig, work: Workload, hardware: Hardware) -> Iterator[tuple[str, int]]:
-    """Yield flags that make the run fit, with the resulting memory in bytes."""
-    if not config.activation_checkpointing:
-        less = replace(config, activation_checkpointing=True)
-        memory = memory_of(less, work, hardware, config.accumulation or config.sequences)
-        if fits(memory, hardware):
-            yield "--activation-checkpointing", memory.total
-    if config.gpus > 1 and not config.shard:
-        yield from _sharded(config, work, hardware)
-    for count in _counts(config.sequences):
-        memory = memory_of(config, work, hardware, count)
-        if fits(memory, hardware):
-            yield f"--accumulation {count}", memory.total
-            break
-    else:
-        yield from _shorter(config, work, hardware)
-    yield from _smaller_preset(config, work, hardware)
-    yield from _larger_gpu(config, work, hardware)
-
-
-def _sharded(config: PlanConfig, work: Workload, hardware: Hardware) -> Iterator[tuple[str, int]]:
-    """Yield --shard with what else is needed: less in a micro-batch, then activation checkpointing."""
+    """Yield flags that make the run fit, with the resulting memory in bytes: the first of each kind of change."""
+    one = config.accumulation or config.sequences
     counts = [config.accumulation] if config.accumulation else _counts(config.sequences)
-    for recomputes in dict.fromkeys([config.activation_checkpointing, True]):
-        less = replace(config, shard=True, activation_checkpointing=recomputes)
-        for count in counts:
-            memory = memory_of(less, work, hardware, count)
-            if fits(memory, hardware):
-                more = " --activation-checkpointing" if recomputes else ""
-                yield f"--shard --accumulation {count}{more}", memory.total
-                return
+    less = replace(config, activation_checkpointing=True)
+    recomputed = (less, " --activation-checkpointing")
+    owners = [recomputed] if config.activation_checkpointing else [(config, ""), recomputed]
+    lengths = [config.max_length >> power for power in range(1, 32) if config.max_length >> power >= SHORTEST]
+    trials: list[Iterable[tuple[str, PlanConfig, Workload, Hardware, int]]] = [
+        [("--activation-checkpointing", less, work, hardware, one)] if less != config else (),
+        (
+            (f"--shard --accumulation {count}{more}", replace(own, shard=True), work, hardware, count)
+            for own, more in owners
+            for count in (counts if config.gpus > 1 and not config.shard else ())
+        ),
+        [
+            *((f"--accumulation {count}", config, work, hardware, count) for count in _counts(config.sequences)),
+            *(
+                (f"--max-length {length}, one sequence at a time", config,
+                 replace(work, length=length * work.length // config.max_length), hardware, config.sequences)
+                for length in lengths
+            ),
+        ],
+        (
+            (f"--preset {name}", config, other, hardware, count)
+            for name, other in _smaller_presets(config, work)
+            for count in counts
+        ),
+        (
+            (f"--gpu {name}", config, work, hardware_of(gpu, precision), one)
+            for name, gpu in sorted(GPUS.items(), key=lambda item: (item[1].memory, item[0]))
+            for precision in [hardware.precision if gpu.peak(hardware.precision) else "fp32"]
+        ),
+    ]  # fmt: skip
+    for kind in trials:
+        for flags, own, network, place, count in kind:
+            memory = memory_of(own, network, place, count)
+            if fits(memory, place):
+                yield flags, memory.total
+                break
 
 
-def _shorter(config: PlanConfig, work: Workload, hardware: Hardware) -> Iterator[tuple[str, int]]:
-    """Yield the longest sequence length at which one sequence fits."""
-    length = config.max_length // 2
-    while length >= SHORTEST:
-        memory = memory_of(
-            config, replace(work, length=length * work.length // config.max_length), hardware, config.sequences
-        )
-        if fits(memory, hardware):
-            yield f"--max-length {length}, one sequence at a time", memory.total
-            return
-        length //= 2
-
-
-def _smaller_preset(config: PlanConfig, work: Workload, hardware: Hardware) -> Iterator[tuple[str, int]]:
-    """Yield the largest smaller preset of the family that fits."""
+def _smaller_presets(config: PlanConfig, work: Workload) -> list[tuple[str, Workload]]:
+    """Return the smaller presets of the family, the largest first."""
     family = PRESETS[config.preset].family
     names = [name for name in PRESETS if PRESETS[name].family == family and name != config.preset]
-    others = {name: workload_of(replace(config, preset=name, model={})) for name in names}
-    for name, other in sorted(others.items(), key=lambda item: -item[1].num_parameters):
-        if other.num_parameters < work.num_parameters:
-            for count in [config.accumulation] if config.accumulation else _counts(config.sequences):
-                memory = memory_of(config, other, hardware, count)
-                if fits(memory, hardware):
-                    yield f"--preset {name}", memory.total
-                    return
-
-
-def _larger_gpu(config: PlanConfig, work: Workload, hardware: Hardware) -> Iterator[tuple[str, int]]:
-    """Yield the GPU with the least memory that fits the run unchanged."""
-    fitting: list[tuple[int, str, int]] = []
-    for name, gpu in GPUS.items():
-        other = hardware_of(gpu, hardware.precision if gpu.peak(hardware.precision) else "fp32")
-        memory = memory_of(config, work, other, config.accumulation or config.sequences)
-        if fits(memory, other):
-            fitting.append((gpu.memory, name, memory.total))
-    if fitting:
-        _, name, size = min(fitting)
-        yield f"--gpu {name}", size
+    others = [(name, workload_of(replace(config, preset=name, model={}))) for name in names]
+    smaller = [one for one in others if one[1].num_parameters < work.num_parameters]
+    return sorted(smaller, key=lambda one: -one[1].num_parameters)
 
 
 def hardware_of(gpu: Gpu, precision: str) -> Hardware:
