@@ -107,7 +107,6 @@ def test_two_models_are_compared_and_a_page_shows_it(maskwright, folder, tmp_pat
     assert found["comparison"]["metric"] == "accuracy" and found["comparison"]["mcnemar"]["p_value"] <= 1
     html = page.read_text()
     assert all(part in html for part in ("Accuracy by confidence", "Selective prediction", "Comparison with"))
-    assert "src=" not in html and "https://" not in html and "<script" not in html
     code, shown, _ = maskwright(*words)
     assert code == 0 and "difference" in shown and found["comparison"]["sentence"] in shown
 

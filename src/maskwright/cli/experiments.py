@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 def shown(result: ExperimentResult) -> Result:
     """The tables and the conclusions of an experiment, and where its files are."""
     tables = [
-        (Table(one.columns, one.rows, one.title, one.right or ()), one.note or None) for one in result.shown.tables
+        part
+        for one in result.shown.tables
+        for part in (Table(one.columns, one.rows, one.title, one.right or ()), one.note or None)
     ]
     return {"run": str(result.output), "report": str(result.report), **result.facts}, (
         FINISHED if result.already_finished else None,
