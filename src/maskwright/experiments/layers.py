@@ -225,8 +225,16 @@ class LayerLab(Experiment):
         scale = scale_of(row.choice)
         probe = FeatureProbe(self.features, row.choice, head, scale).to(self.device)
         model = cast("Model", probe)  # a job needs only `logits` of a batch, a head and weights
-        saver, how = MemoryBestModelSaver(), {"batch_size": config.batch_size, "seed": seed, "device": self.device}
-        job = FinetuneJob(model, task, self.train, self.dev, saver, **how)
+        job = FinetuneJob(
+            model,
+            task,
+            self.train,
+            self.dev,
+            MemoryBestModelSaver(),
+            batch_size=config.batch_size,
+            seed=seed,
+            device=self.device,
+        )
         task.init_from_counts(job.model, self.train)
         steps = job.steps_per_epoch
         train(job, replace(epoch_settings(config.probing, steps, seed), log_every=max(steps, 1)), name=row.name)
