@@ -25,7 +25,7 @@ def show(result: ExperimentResult, json: bool) -> None:
             print_text(table.note)
     for sentence in result.shown.sentences:
         print_text(sentence)
-    print_text(f"table:  {result.output / 'table.md'}\nreport: {result.report}")
+    print_text(f"report: {result.report}")
     print_steps(result.shown.next_steps[:1])
 
 
