@@ -67,7 +67,7 @@ CONFIGS: dict[str, tuple[type, str]] = {
 
 # Public names by page of the API reference.
 API: dict[str, tuple[str, tuple[str, ...]]] = {
-    "models": ("Models", ("load", "build", "preset", "ModelConfig", "Batch")),
+    "models": ("Models", ("load", "pipeline", "evaluate", "build", "preset", "ModelConfig", "Batch")),
     "tokenizer": ("Tokenizer", ("Tokenizer",)),
     "estimators": (
         "Estimators",
