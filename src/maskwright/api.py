@@ -191,7 +191,7 @@ def open_ensemble(
 
     Models are loaded when the ensemble runs, one after the other. Raises InputError for a run that is not finished.
     """
-    from .train.finetuning.members import is_run, seed_models
+    from .train.finetuning.seeds import is_run, seed_models
 
     def opener(load: Callable[[], Model], folder: Path, name: str) -> Callable[[], Predictor]:
         def open_member() -> Predictor:
@@ -244,7 +244,7 @@ def open_model(
 
 def open_checkpoint(folder: str | Path, *, device: str = "auto", precision: str = "auto") -> Model:
     """The model of a finished run as it was at one of its checkpoints (runs/a/checkpoints/step-500)."""
-    from .train.finetuning.members import checkpoint_model
+    from .train.finetuning.seeds import checkpoint_model
 
     model = checkpoint_model(Path(folder))
     tokenizer_of(model)

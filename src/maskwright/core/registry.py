@@ -52,9 +52,9 @@ TABLE: dict[str, dict[str, str]] = {
         "texts": "maskwright.text.readers.tables:READER",
     },
     "logger": {
-        "tensorboard": "maskwright.train.loggers.tensorboard:EventFile",
-        "wandb": "maskwright.train.loggers.trackers:WandbLogger",
-        "mlflow": "maskwright.train.loggers.trackers:MlflowLogger",
+        "tensorboard": "maskwright.train.loggers:EventFile",
+        "wandb": "maskwright.train.loggers:WandbLogger",
+        "mlflow": "maskwright.train.loggers:MlflowLogger",
     },
     "head": {
         "mlm": "maskwright.models.pretraining_heads:MaskedLanguageModelHead",

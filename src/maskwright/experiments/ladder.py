@@ -37,9 +37,8 @@ from ..text.tokenizers.tokenizer import Tokenizer
 from ..train.finetuning.config import FinetuneConfig
 from ..train.finetuning.finetune import build_task, finetune
 from ..train.finetuning.run_data import read_data
-from ..train.pretraining.config import PretrainConfig
+from ..train.pretraining.config import PretrainConfig, StaticConfig
 from ..train.pretraining.pretrain import pretrain
-from ..train.pretraining.static_config import StaticConfig
 from ..train.pretraining.static_embeddings import train_static_vectors
 from ..train.run import RunFolder
 from .config import LadderConfig

@@ -91,8 +91,8 @@ class Imbalance:
                 f"Rare classes in the training rows: {', '.join(self.rare[:SHOWN])}.",
                 *lines,
                 f"Always predicting '{majority}' has an accuracy of {self.constant_accuracy:.3f}: use macro_f1, and "
-                "pr_auc of the class of interest (--threshold-for CLASS). --class-weight balanced, --focal 2 and "
-                "--resample sqrt give rare rows more weight.",
+                "pr_auc of the class of interest (--threshold-for CLASS). --class-weight balanced, --set focal=2 and "
+                "--set resample=sqrt give rare rows more weight.",
             ]
         )
 
@@ -478,9 +478,7 @@ class Classification(ClassAnswers):
                 f"{len(self.labels)} labels need {len(self.labels)} class weights, not {len(self.class_weights)}."
             )
         if self.focal is not None and not (math.isfinite(self.focal) and self.focal >= 0):
-            raise InputError(
-                f"The gamma of the focal loss is {self.focal}; it must be 0 or more, for example --focal 2."
-            )
+            raise InputError(f"The gamma of the focal loss is {self.focal}; it must be 0 or more, for example 2.")
         if resample is not None and resample not in RESAMPLING:
             raise InputError(unknown_name("resampling", resample, RESAMPLING))
         if rare is not None and rare.label not in self._number:

@@ -165,10 +165,13 @@ class LongTextSettings:
         "Tokens that neighboring windows share.",
         default_help="a third of --max-length, at most 128 tokens",
         panel=LONG_TEXTS,
+        recipe_only=True,
     )
-    pool: Literal["mean", "max"] = option("mean", "How the logits of the windows are pooled.", panel=LONG_TEXTS)
+    pool: Literal["mean", "max"] = option(
+        "mean", "How the logits of the windows are pooled.", panel=LONG_TEXTS, recipe_only=True
+    )
     max_windows: int = option(
-        32, "Maximum windows per text in training, spread evenly over longer ones.", panel=LONG_TEXTS
+        32, "Maximum windows per text in training, spread evenly over longer ones.", panel=LONG_TEXTS, recipe_only=True
     )
 
     def __post_init__(self) -> None:
@@ -181,7 +184,9 @@ class LongTextSettings:
 class PairOrderSettings(LongTextSettings):
     """Settings for long texts and pairs."""
 
-    both_orders: bool = option(False, "Read each pair as A B and as B A and pool their logits.", panel=TASK)
+    both_orders: bool = option(
+        False, "Read each pair as A B and as B A and pool their logits.", panel=TASK, recipe_only=True
+    )
 
     def __post_init__(self) -> None:
         from .windows import LongTexts
@@ -227,9 +232,11 @@ class ClassificationSettings(PairOrderSettings):
         None, "Rows have several labels, a|b, or none.", default_help="as the data has it", panel=TASK
     )
     focal: float | None = option(
-        None, "Gamma of the focal loss, such as 2.", default_help="none: cross-entropy", panel=TASK
+        None, "Gamma of the focal loss, such as 2.", default_help="none: cross-entropy", panel=TASK, recipe_only=True
     )
-    resample: Literal["balanced", "sqrt"] | None = option(None, "Sample rows of rare classes more often.", panel=TASK)
+    resample: Literal["balanced", "sqrt"] | None = option(
+        None, "Sample rows of rare classes more often.", panel=TASK, recipe_only=True
+    )
     threshold_for: str | None = option(
         None,
         "Choose the threshold of this class on the dev examples, for the best F1.",
@@ -241,6 +248,7 @@ class ClassificationSettings(PairOrderSettings):
         "Choose the threshold for at least this precision, with the highest recall.",
         default_help="none: the best F1",
         panel=TASK,
+        recipe_only=True,
     )
 
     def __post_init__(self) -> None:
@@ -252,7 +260,7 @@ class ClassificationSettings(PairOrderSettings):
         )
         check(
             self.threshold_precision is None or self.threshold_for is not None,
-            "--threshold-precision needs --threshold-for, the class whose threshold is chosen.",
+            "Setting 'threshold_precision' needs --threshold-for, the class whose threshold is chosen.",
         )
 
 
@@ -365,6 +373,7 @@ class AnomalySettings(LongTextSettings):
         "Fraction of the normal dev examples below the threshold.",
         default_help="0.95, where --dev has no other rows",
         panel=TASK,
+        recipe_only=True,
     )
 
     def __post_init__(self) -> None:
@@ -448,7 +457,7 @@ class TranslationSettings:
     """Settings of `finetune translation` alone."""
 
     label_smoothing: float | None = option(
-        None, "Label smoothing: probability that is spread over all tokens.", panel=TASK
+        None, "Label smoothing: probability that is spread over all tokens.", panel=TASK, recipe_only=True
     )
 
     def __post_init__(self) -> None:
@@ -499,6 +508,7 @@ class GenerationSettings:
         metavar="TOKEN",
         default_help="the end-of-text token",
         panel=TASK,
+        recipe_only=True,
     )
 
 
