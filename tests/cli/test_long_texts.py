@@ -46,11 +46,11 @@ def test_the_setting_of_training_is_followed_by_predict_and_evaluate(maskwright,
     words = ("finetune", "classification", "--model", encoder / "encoder", *data, *options, "--epochs", "1", "-o", run)
     code, out, err = maskwright(*words, "--json")
     assert code == 0, err
-    assert "10 train rows make" in err and "skipped (--max-windows)" in err
+    assert "10 train rows make" in err and "skipped (max_windows)" in err
     facts = json.loads((run / "model" / "maskwright.json").read_text())
     assert facts["long"] == {"stride": 4, "pool": "max", "max_windows": 5}
     page = (run / "report.html").read_text()
-    assert "training windows of 24 tokens" in page and "--max-windows 5" in page
+    assert "training windows of 24 tokens" in page and "--set max_windows=5" in page
 
     code, out, err = maskwright("predict", run / "model", TEXT_OF["bird"], "rain fell", "--json")
     long, short = lines_of(out)

@@ -268,7 +268,7 @@ def test_training_reads_at_most_so_many_windows_spread_over_the_row_and_tells_it
     assert thin.num_limited_rows == (whole.num_windows > 3).sum() > 0
     assert torch.equal(thin.targets, whole.targets)
     told = judge.notes(thin, "train", 16)
-    assert any(f"{thin.num_dropped_windows} windows are skipped (--max-windows)" in line for line in told)
+    assert any(f"{thin.num_dropped_windows} windows are skipped (max_windows)" in line for line in told)
     assert f"4 train rows make {len(whole.input_ids)} windows" in told[0]
     assert judge.for_training(thin).num_windows.tolist() == thin.num_windows.tolist()
 

@@ -223,7 +223,7 @@ def test_training_reads_so_many_windows_of_each_text_and_gradients_pass_through_
     assert thin.texts.num_windows.tolist() == [min(3, count) for count in whole.texts.num_windows.tolist()]
     told = task.notes(thin, "train", 12)
     assert f"8 train texts make {len(whole.input_ids)} windows" in told[0]
-    assert "train texts have more than 3 windows" in told[1] and "--max-windows" in told[1]
+    assert "train texts have more than 3 windows" in told[1] and "max_windows" in told[1]
     model = tiny()
     task.outcome(model.eval(), thin.batch([0])).losses["similarity"].backward()
     grad = model.encoder.embeddings.word.weight.grad.to_dense().abs().sum(dim=1)

@@ -315,7 +315,7 @@ class Choice(Task):
                 f"{len(windows.input_ids) + windows.num_dropped_windows:,} windows of at most {max_length} tokens."
             )
             if windows.num_limited_rows:
-                found.append(f"{windows.num_dropped_windows:,} of them are skipped in training (--max-windows).")
+                found.append(f"{windows.num_dropped_windows:,} of them are skipped in training (max_windows).")
         if examples.num_truncated:
             how = "the longer of context and choice first" if windows is None else "together with its context"
             have = "has" if examples.num_truncated == 1 else "have"

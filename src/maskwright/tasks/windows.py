@@ -256,7 +256,7 @@ def window_notes(examples: LongExamples, name: str, max_length: int, noun: str =
         have = plural(examples.num_limited_rows, f"{name} {noun} has", f"{name} {noun}s have")
         most = plural(int(examples.num_windows.max()), "window")
         dropped = plural(examples.num_dropped_windows, "window is", "windows are")
-        used = f"training uses that many, evenly spaced, and {dropped} skipped (--max-windows)"
+        used = f"training uses that many, evenly spaced, and {dropped} skipped (max_windows)"
         found.append(f"{have} more than {most}; {used}.")
     if examples.num_truncated:
         rows = plural(examples.num_truncated, f"{name} row")

@@ -25,7 +25,6 @@ from ...models.model import Model, SentenceSettings, tokenizer_of
 from ...models.presets import preset, special_token_settings
 from ...tasks.base import Evaluation, Task
 from ...tasks.examples import Examples
-from ...tasks.specs import spec_of
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..against_baseline import Compared
 from ..callbacks import Callback
@@ -388,9 +387,8 @@ def build_task(config: FinetuneConfig, data: LabeledData) -> tuple[Task, Labeled
 def make_task(config: FinetuneConfig, data: LabeledData) -> Task:
     """The task with the labels of the rows. Raises RowErrors for dev labels that train does not contain."""
     cls: type[Task] = registry.resolve("task", config.task_name)
-    settings = spec_of(config.task_name).settings_in(config)
     files = {"train_file": str(config.train), "dev_file": str(config.dev or config.train)}
-    task = cls.from_rows(data.train, data.dev, **files, **vars(settings))
+    task = cls.from_rows(data.train, data.dev, **files, **config.of_task(config.task_name))
     if config.metric is not None:
         task.choose_by(config.metric)
     return task
