@@ -7,14 +7,14 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+import torch
 
 import maskwright as mw
 from maskwright.core import storage
 from maskwright.core.errors import ConfigError, InputError, RowErrors
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.train.finetuning.config import FinetuneConfig
-from maskwright.train.finetuning.finetune import build_task, finetune
-from maskwright.train.finetuning.run_data import read_data
+from maskwright.train.finetuning.finetune import FinetuningSetup, finetune
 
 PEOPLE, PLACES = ["Anna", "Bob", "Karl"], ["Rome", "New York", "Paris"]
 
@@ -100,9 +100,9 @@ def test_dev_types_missing_in_training_are_skipped_on_request(tmp_path: Path, ca
     with config.dev.open("a", encoding="utf-8") as handle:
         handle.write("\nBob\tX\tB-PER\nis\tX\tO\nAnna\tX\tB-ORG\n\nKarl\tX\tQ-PER\n")
     rows = len(config.dev.read_text(encoding="utf-8").split("\n\n"))
-    task, data = build_task(config, read_data(config))
-    assert (len(data.dev), data.skipped, len(data.train)) == (rows - 2, 2, 48) and "B-ORG" not in task.labels
-    assert "2 more bad rows are skipped" in capsys.readouterr().err
+    setup = FinetuningSetup(config, torch.device("cpu"))
+    assert (len(setup.dev.rows), setup.run_data.num_skipped, len(setup.train.rows)) == (rows - 2, 2, 48)
+    assert "B-ORG" not in setup.task.labels and "2 more bad rows are skipped" in capsys.readouterr().err
     config.dev.write_text("Anna\tX\tB-ORG\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"dev\.conll has no usable sentence"):
         finetune(config)

@@ -210,12 +210,11 @@ def _show(answers: Iterator[dict[str, Any]], json: bool, task: Task | None) -> N
         for answer in answers:
             print_json(answer)
         return
-    from ..core import registry
     from ..tasks.base import label_rows
 
     written = task.written if task is not None else ""
-    rows_of_answer = label_rows if task is None else registry.load(task.table)
-    cells = (line for answer in answers for line in _lines(answer, rows_of_answer(answer, written)))
+    rows_of_answer = label_rows if task is None else task.table_rows
+    cells = (line for answer in answers for line in _lines(answer, rows_of_answer(answer)))
     while table := list(islice(cells, TABLE_ROWS)):
         print_table(("text", written or "label", "score"), table, right=("score",))
 

@@ -24,7 +24,7 @@ from ..inference.ready import keep_private, usual_length
 from ..inference.translate import TextTranslator
 from ..inference.zero_shot import EmbeddingZeroShot, EntailmentZeroShot, ZeroShot
 from ..inspect.attention import attends
-from ..tasks.classification import ClassAnswers
+from ..tasks.classification import Classification
 from ..tasks.sequence import ENTAILMENT, class_named, relevant_class
 from ..text.readers.tables import read_texts
 from .refusals import Refused, wrong_value
@@ -114,7 +114,7 @@ class ServedModel(LoadedModel):
     def has_relevant_class(self) -> bool:
         """Whether it classifies pairs, and it is known which class a ranking is by."""
         task = self.predictor.task if self.kind.can("classes") else None
-        return isinstance(task, ClassAnswers) and relevant_class(task.labels, task.relevant) is not None
+        return isinstance(task, Classification) and relevant_class(task.labels, task.relevant) is not None
 
     @cached_property
     def output_is_log_odds(self) -> bool:

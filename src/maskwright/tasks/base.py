@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from ..core import registry
-from ..core.errors import ConfigError, InputError, ModelFolderError, RowError
+from ..core.config import default_of, from_dict
+from ..core.errors import ConfigError, InputError, ModelFolderError, RowError, RowErrors
 from ..core.registry import unknown_name
 from ..core.util import on_one_line
 from ..data.batch import Batch
@@ -26,8 +27,11 @@ from ..objectives.outcome import LossSums
 from ..text.tokenizers.encoding import TextCounts
 from .evaluation.calibration import Decisions, Temperature, fit_temperature
 from .evaluation.ensemble import mean_scores
+from .evaluation.rare import RareClass, Threshold
+from .evaluation.rating import ScoredPredictions
 from .evaluation.unscored import Unscored, named
 from .examples import Examples, Forward, SequenceLogits, compute, finite_only, stacked
+from .windows import LongTexts
 
 if TYPE_CHECKING:
     from ..text.tokenizers.tokenizer import Tokenizer
@@ -95,6 +99,7 @@ class TaskData:
 # -- Base class of fine-tuning tasks: examples, model head, loss, decoding and metrics ------------------------------
 
 Result = TypeVar("Result")
+ColumnNames = Mapping[str, str] | None  # role -> column
 
 
 class AnyRow(Protocol):
@@ -150,28 +155,24 @@ class Task(ABC):
         name: name in the registry.
         head: model head that the task needs, None for the encoder without a head.
         main_metric: metric for early stopping and report headlines; higher is better.
-        labels: names of the outputs, [] if they have none.
+        labels: names of the outputs, empty if they have none.
         temperature: divides logits before the softmax; None until fitted.
         adam: beta2 and epsilon of the optimizer.
         usage: command that uses a model, and its settings in addition to `model`.
         written: key of the generated text in a prediction, "" if the task generates none.
         can_abstain: whether `predict --min-confidence` supports the task.
-        rating: `module:attribute` of the function that decomposes the main metric by row, "" if it cannot be.
-        table: `module:attribute` of the function that shows a prediction as `tasks.table.TableRow`s.
         report: `module:attribute` of the TaskReport subclass, imported only to write a report.
     """
 
     name: ClassVar[str]
     head: str | None
     main_metric: str
-    labels: list[str]
+    labels: Sequence[str] = ()
     temperature: Temperature | None = None
     adam: ClassVar[tuple[float, float]] = (0.999, 1e-6)
     usage: ClassVar[tuple[str, Mapping[str, Any]]] = ("predict", {"texts": ("your text",)})
     written: ClassVar[str] = ""
     can_abstain: ClassVar[bool] = False
-    rating: ClassVar[str] = ""
-    table: ClassVar[str] = "maskwright.tasks.base:label_rows"
     report: ClassVar[str] = "maskwright.tasks.report:TaskReport"
 
     @property
@@ -188,18 +189,13 @@ class Task(ABC):
 
     @classmethod
     @abstractmethod
-    def read(
-        cls,
-        path: Path | str,
-        *,
-        columns: Mapping[str, str] | None = None,
-        skip_bad_rows: bool = False,
-    ) -> AnyTable:
-        """Reads labeled rows for training. Raises RowErrors listing every bad row unless `skip_bad_rows`."""
+    def read(cls, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> AnyTable:
+        """Reads labeled rows for training. Raises RowErrors listing every bad row unless `skip_bad_rows`.
 
-    def read_known(
-        self, path: Path | str, *, columns: Mapping[str, str] | None = None, skip_bad_rows: bool = False
-    ) -> AnyTable:
+        It also takes the settings of `TaskSpec.read_settings`.
+        """
+
+    def read_known(self, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> AnyTable:
         """Reads labeled rows for scoring, where the possible labels are known; see `read`."""
         return self.read(path, columns=columns, skip_bad_rows=skip_bad_rows)
 
@@ -215,12 +211,13 @@ class Task(ABC):
     def from_rows(cls, *rows: Any, **options: Any) -> Task:
         """Builds the task from training data: its labels and everything else that the data determine.
 
+        Labels of single rows are checked by `examples`.
+
         Args:
             rows: training rows, then dev (validation) rows.
-            options: `train_file` and `dev_file` (for messages), and those of its `TaskSpec.settings`.
+            options: `train_file` and `dev_file` (for messages), and the settings of the task (`TaskSettings`).
 
         Raises:
-            RowErrors: some dev labels are ones that the training rows do not have.
             InputError: the training rows cannot be learned from.
         """
 
@@ -245,7 +242,10 @@ class Task(ABC):
         """Returns the text and second text of each row that are never in training and held-out rows both."""
         return [(row.text, row.text_pair) for row in rows]
 
-    @abstractmethod
+    def row_target(self, row: Any) -> Any:
+        """The target of a row. Raises ValueError with the reason for an unknown, invalid or missing label."""
+        raise NotImplementedError
+
     def examples(
         self,
         rows: Sequence[Any],
@@ -260,12 +260,26 @@ class Task(ABC):
         file: source of the rows, for messages (default: each row's own file). Raises RowErrors listing every row whose
         label is unknown or invalid; with `skip_bad_rows` such rows are skipped and counted in `num_skipped`.
         """
+        good, targets = valid_rows(rows, self.row_target, file, skip_bad_rows)
+        return self.tokenize(good, tokenizer, max_length, targets, len(rows) - len(good))
 
-    @abstractmethod
     def unlabeled(
         self, rows: Sequence[Any], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
     ) -> Examples:
         """Tokenizes rows without targets. counts: accumulates truncated and unknown tokens."""
+        return self.tokenize(rows, tokenizer, max_length, counts=counts)
+
+    def tokenize(
+        self,
+        rows: Sequence[Any],
+        tokenizer: Tokenizer,
+        max_length: int | None,
+        targets: Sequence[Any] | None = None,
+        num_skipped: int = 0,
+        counts: TextCounts | None = None,
+    ) -> Examples:
+        """Tokenizes rows, with the results of `row_target` if they are labeled."""
+        raise NotImplementedError
 
     def facts(self, examples: Examples, name: str) -> list[str]:
         """Returns what was recognized in the rows called `name` ("train", "dev"), to print before the run."""
@@ -383,6 +397,10 @@ class Task(ABC):
     def answers(self, logits: Tensor, examples: Examples) -> list[dict[str, Any]]:
         """Decodes outputs to one JSON-serializable prediction per row."""
 
+    def table_rows(self, answer: Mapping[str, Any]) -> list[TableRow]:
+        """Shows a prediction as rows of a table. Default: its label, score or text."""
+        return label_rows(answer, self.written)
+
     @abstractmethod
     def losses(self, logits: Tensor, examples: Examples) -> Tensor:
         """Mean loss of each row: float32 [rows]."""
@@ -452,6 +470,13 @@ class Task(ABC):
         """Returns the task of an ensemble. others: tasks of the other models, with the same labels."""
         return self
 
+    def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
+        """Decomposes the main metric by row, to compare two models. Raises InputError for a task without such a metric.
+
+        logits: as from `Task.logits`.
+        """
+        raise InputError(f"Models for {self.name} cannot be compared row by row.")
+
     def on_equal_terms(self, other: Any) -> tuple[Task, Task]:
         """Returns this task and another one of its class with the same main metric. Raises InputError if they differ.
 
@@ -461,14 +486,55 @@ class Task(ABC):
 
     # -- files -----------------------------------------------------------------------------------------------
 
-    @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """Serializes the task for maskwright.json; see `of_model.task_from_json`."""
+        """Serializes the fields of the task that differ from their defaults, for maskwright.json."""
+        found = {one.name: (getattr(self, one.name), default_of(one)) for one in fields(self)}  # type: ignore[arg-type]
+        kept = {name: value for name, (value, usual) in found.items() if value != usual or isinstance(value, bool)}
+        return {"task": self.name} | {
+            name: value.to_json() if hasattr(value, "to_json") else list(value) if isinstance(value, tuple) else value
+            for name, value in kept.items()
+        }
 
     @classmethod
-    @abstractmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Task:
         """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
+        own = {one.name: facts[one.name] for one in fields(cls) if one.name in facts}  # type: ignore[arg-type]
+        for name, kind in STORED.items():
+            if own.get(name) is not None:
+                own[name] = kind.from_json(own[name])
+        try:
+            task: Task = from_dict(cls, own, "maskwright.json")  # type: ignore[type-var]  # subclasses are dataclasses
+        except (ConfigError, InputError) as error:
+            raise ModelFolderError(
+                f"The model's maskwright.json does not describe a {cls.name} model: {error}"
+            ) from None
+        return task
+
+
+STORED: Mapping[str, Any] = {"long": LongTexts, "temperature": Temperature, "threshold": Threshold, "rare": RareClass}
+
+
+def valid_rows(
+    rows: Sequence[Any], target: Callable[[Any], Any], file: str | None = None, skip_bad_rows: bool = False
+) -> tuple[list[Any], list[Any]]:
+    """Returns the rows with a valid label and their targets.
+
+    target: row -> its target; raises ValueError with the reason. Raises RowErrors for the other rows unless
+    `skip_bad_rows`, and InputError if none is left.
+    """
+    good, values, bad = [], [], []
+    for row in rows:
+        try:
+            values.append(target(row))
+        except ValueError as error:
+            bad.append(RowError(file or row.file, row.line, "label", str(error)))
+        else:
+            good.append(row)
+    if bad and not skip_bad_rows:
+        raise RowErrors(bad)
+    if not good:
+        raise InputError(f"{file or 'The data'} has no usable row: pass at least one with a label.")
+    return good, values
 
 
 # -- Predictions as rows of a table, which `maskwright predict` prints ----------------------------------------------

@@ -18,14 +18,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, from_numpy, tensor
 
-from ..core.errors import InputError, RowError, RowErrors
+from ..core.errors import InputError
 from ..core.util import plural, shorten
 from ..data.batch import Batch, order_by_length
 from ..objectives.outcome import LossSums
 from ..text.readers.choices import ChoiceRow, ChoiceTable, read_choices
 from ..text.readers.tables import Row
 from ..text.tokenizers.encoding import TextCounts
-from .base import Baseline, Evaluation, TableRow, Task, TaskData
+from .base import Baseline, ColumnNames, Evaluation, TableRow, Task, TaskData
 from .base import window_rows as top_rows
 from .evaluation import metrics as scores
 from .evaluation.ensemble import mean_probabilities
@@ -37,17 +37,6 @@ from .windows import FIRST, LongExamples, LongTexts, portions_by_tokens, window_
 if TYPE_CHECKING:
     from ..models.model import Model
     from ..text.tokenizers.tokenizer import Tokenizer
-
-# -- Predictions of multiple choice as rows of a table --------------------------------------------------------------
-
-
-def choice_rows(answer: Mapping[str, Any], written: str = "") -> list[TableRow]:
-    """Returns the number and the text of the choice, and the top-scoring window of a long context."""
-    return [
-        TableRow("", f"{answer['label']} {shorten(answer['choice'])}", answer["score"]),
-        *top_rows(answer),
-    ]
-
 
 # -- Multiple choice: select the text that fits a context (SWAG, CODAH, CosmosQA, ARC) ------------------------------
 
@@ -195,6 +184,7 @@ def _cut_rows(counts: _RowCounts, num_choices: int) -> int:
     return int(np.asarray(counts.was_cut, dtype=bool).reshape(-1, num_choices).any(axis=1).sum())
 
 
+@dataclass(eq=False)
 class Choice(Task):
     """Predicts one of several choices, numbered from 0. All rows of a file have the same number of choices.
 
@@ -202,29 +192,19 @@ class Choice(Task):
     """
 
     name: ClassVar[str] = "choice"
-    table = "maskwright.tasks.choice:choice_rows"
     report: ClassVar[str] = "maskwright.tasks.report:ChoiceReport"
-    rating: ClassVar[str] = "maskwright.tasks.choice:rate"
     head = "choice"
     usage = ("predict", {"texts": ("your text",), "choice": ("one ending", "another ending")})
     main_metric = "accuracy"
     num_labels = 0  # the head computes one score per choice
     problem_type = None
 
-    def __init__(self, long: LongTexts | None = None) -> None:
-        self.labels: list[str] = []
-        self.long = long
+    long: LongTexts | None = None
 
     # -- rows and examples -----------------------------------------------------------------------------------
 
     @classmethod
-    def read(
-        cls,
-        path: Path | str,
-        *,
-        columns: Mapping[str, str] | None = None,
-        skip_bad_rows: bool = False,
-    ) -> ChoiceTable:
+    def read(cls, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> ChoiceTable:
         """Reads rows with the number of the correct choice; see `text.readers.choices.read_choices`."""
         if columns:
             raise InputError(
@@ -239,53 +219,35 @@ class Choice(Task):
         dev_rows: Sequence[ChoiceRow] = (),
         *,
         train_file: str | None = None,
-        dev_file: str | None = None,
         **long: Any,
     ) -> Choice:
-        """Validates the labels. Raises RowErrors for missing or invalid labels, InputError if there are no rows.
-
-        long, stride, pool, max_windows: see `LongTexts.of`.
-        """
+        """Builds the task. Raises InputError if there are no rows. long: see `LongTexts.of`."""
         if not train_rows:
             raise InputError(f"{train_file or 'The training data'} has no rows: pass rows with choices.")
-        task = cls(LongTexts.of(**long))
-        task.check(train_rows, train_file)
-        task.check(dev_rows, dev_file)
-        return task
+        return cls(LongTexts.of(**long))
 
-    def check(
-        self, rows: Sequence[ChoiceRow], file: str | None = None, *, skip_bad_rows: bool = False
-    ) -> list[ChoiceRow]:
-        """Returns the rows with a valid label. Raises RowErrors for all others unless `skip_bad_rows`."""
-        good, bad = [], []
-        for row in rows:
-            if row.label is not None and 0 <= row.label < len(row.choices):
-                good.append(row)
-                continue
-            what = f"{row.label} is out of range for {len(row.choices)} choices (counted from 0)"
-            if row.label is None:
-                what = "is missing"
-            bad.append(RowError(file or row.file, row.line, "label", what))
-        if bad and not skip_bad_rows:
-            raise RowErrors(bad)
-        return good
+    def row_target(self, row: ChoiceRow) -> int:
+        """The number of the correct choice."""
+        if row.label is None:
+            raise ValueError("is missing")
+        if not 0 <= row.label < len(row.choices):
+            raise ValueError(f"{row.label} is out of range for {len(row.choices)} choices (counted from 0)")
+        return row.label
 
-    def examples(
+    def tokenize(
         self,
         rows: Sequence[ChoiceRow],
         tokenizer: Tokenizer,
-        max_length: int | None = None,
-        *,
-        file: str | None = None,
-        skip_bad_rows: bool = False,
+        max_length: int | None,
+        targets: Sequence[int] | None = None,
+        num_skipped: int = 0,
+        counts: TextCounts | None = None,
     ) -> ChoiceExamples:
-        """Tokenizes labeled rows to at most `max_length` tokens per choice; see `Task.examples`."""
-        good = self.check(rows, file, skip_bad_rows=skip_bad_rows)
-        if not good:
-            raise InputError(f"{file or 'The data'} has no usable row: pass at least one with its correct choice.")
-        targets = tensor([row.label for row in good])
-        num_skipped = len(rows) - len(good)
-        return tokenize_choices(good, tokenizer, max_length, targets, num_skipped=num_skipped, long=self.long)
+        """Tokenizes rows to at most `max_length` tokens per choice; see `tokenize_choices`."""
+        gold = None if targets is None else tensor(targets)
+        return tokenize_choices(
+            rows, tokenizer, max_length, gold, counts=counts, num_skipped=num_skipped, long=self.long
+        )
 
     def unlabeled(
         self, rows: Sequence[Any], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
@@ -402,11 +364,11 @@ class Choice(Task):
 
     def losses(self, logits: Tensor, examples: Examples) -> Tensor:
         """float32 [rows]."""
-        return F.cross_entropy(logits, _targets(examples), reduction="none")
+        return F.cross_entropy(logits, labeled(examples), reduction="none")
 
     def score(self, logits: Tensor, examples: Examples) -> Evaluation:
         """accuracy and ece, and the mean loss over rows."""
-        targets = _targets(examples)
+        targets = labeled(examples)
         shares = self.probabilities(logits).numpy()
         found = {
             "accuracy": scores.accuracy(targets.numpy(), shares.argmax(axis=1)),
@@ -414,38 +376,21 @@ class Choice(Task):
         }
         return Evaluation(found, logits, float(F.cross_entropy(logits, targets)))
 
+    def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
+        """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
+        right = logits.argmax(dim=-1).numpy() == labeled(examples).numpy()
+        return ScoredPredictions("accuracy", right[:, None].astype(np.float64), mean, right)
+
     def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
         """Whether the predicted choice is correct."""
-        return bool(answer["label"] == int(_targets(examples)[row]))
+        return bool(answer["label"] == int(labeled(examples)[row]))
 
-    # -- files -----------------------------------------------------------------------------------------------
-
-    def to_json(self) -> dict[str, Any]:
-        """{"task": "choice"}, and "long" for windows."""
-        return {"task": self.name} | ({} if self.long is None else {"long": self.long.to_json()})
-
-    @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> Choice:
-        """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
-        return cls(LongTexts.from_json(facts))
+    def table_rows(self, answer: Mapping[str, Any]) -> list[TableRow]:
+        """The number and the text of the choice, and the top-scoring window of a long context."""
+        return [TableRow("", f"{answer['label']} {shorten(answer['choice'])}", answer["score"]), *top_rows(answer)]
 
 
 def _windows(examples: Examples) -> LongExamples | None:
     """The windows of the choices; None if each choice is one sequence."""
     assert isinstance(examples, ChoiceExamples)
     return examples.windows
-
-
-def _targets(examples: Examples) -> Tensor:
-    if examples.targets is None:
-        raise InputError("Unlabeled rows cannot be scored: pass rows with their correct choices.")
-    return examples.targets
-
-
-# -- The main metric by row, to compare two models -------------------------------------------------------------------
-
-
-def rate(task: Choice, logits: Tensor, examples: Examples) -> ScoredPredictions:
-    """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
-    right = logits.argmax(dim=-1).numpy() == labeled(examples).numpy()
-    return ScoredPredictions("accuracy", right[:, None].astype(np.float64), mean, right)

@@ -28,14 +28,14 @@ def reader_for(task: str, path: Path, columns: Mapping[str, str] | None = None) 
     return found if found is not None and fits(task, found) else readers_of(task)[0]
 
 
-def check_content(path: Path, task: str) -> None:
-    """Raises InputError for a file with rows of another task, with the command for that task.
+def check_content(path: Path, task: str) -> Reader | None:
+    """Returns the reader of a file; None for one that is missing or not recognized.
 
-    Files that are missing or not recognized pass.
+    Raises InputError for a file with rows of another task, with the command for that task.
     """
     found = find_reader(path, None, lambda reader: fits(task, reader)) if path.exists() else None
     if found is None or fits(task, found):
-        return
+        return found
     raise InputError(
         f"{path} contains {found.contains}, which {task} does not read: it reads {readers_of(task)[0].layout}. "
         f"For this file run maskwright finetune {task_for(found.name)}."

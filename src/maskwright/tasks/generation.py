@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..core.errors import InputError, MissingExtraError, ModelFolderError
+from ..core.errors import InputError, MissingExtraError
 from ..core.progress import warn
 from ..core.util import plural
 from ..data.batch import Batch
@@ -33,7 +33,7 @@ from ..text.readers.parallel import read_pairs
 from ..text.readers.tables import Row, Table
 from ..text.tokenizers.encoding import TextCounts
 from ..text.word_boundaries import words_and_numbers
-from .base import Baseline, Evaluation, Task, TaskData
+from .base import Baseline, ColumnNames, Evaluation, Task, TaskData
 from .examples import Examples, map_batches
 
 if TYPE_CHECKING:
@@ -193,6 +193,7 @@ class TargetExamples(Examples):
         return batch.with_labels(clm_positions=positions - 1, clm=batch.input_ids[positions], owner=owner)
 
 
+@dataclass(eq=False)
 class Generation(TargetTask):
     """Generates a target text for a source text.
 
@@ -207,20 +208,19 @@ class Generation(TargetTask):
     target_label = "clm"
     main_metric = "clm_accuracy"
 
-    def __init__(self, delimiter: str | None = None, max_new_tokens: int = LONGEST) -> None:
-        self.labels: list[str] = []
-        self.delimiter, self.max_new_tokens = delimiter, max_new_tokens
+    delimiter: str | None = None
+    max_new_tokens: int = LONGEST
+
+    def __post_init__(self) -> None:
+        if self.delimiter is not None and not self.delimiter.strip():
+            raise InputError('The delimiter is empty: specify a token, such as "<to-fr>", or omit it.')
+        if self.max_new_tokens < 1:
+            raise InputError(f"max_new_tokens is {self.max_new_tokens}; it must be 1 or more.")
 
     # -- rows and examples -----------------------------------------------------------------------------------
 
     @classmethod
-    def read(
-        cls,
-        path: Path | str,
-        *,
-        columns: Mapping[str, str] | None = None,
-        skip_bad_rows: bool = False,
-    ) -> Table:
+    def read(cls, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> Table:
         """Reads sources with their targets; see `text.readers.pairs.read_pairs`."""
         return read_pairs(path, columns=columns, skip_bad_rows=skip_bad_rows)
 
@@ -231,13 +231,10 @@ class Generation(TargetTask):
         dev_rows: Sequence[Row] = (),
         *,
         train_file: str | None = None,
-        dev_file: str | None = None,
         delimiter: str | None = None,
     ) -> Generation:
         """Builds the task. Raises InputError if there are no rows or the delimiter is empty."""
         require_rows(train_rows, train_file)
-        if delimiter is not None and not delimiter.strip():
-            raise InputError('The delimiter is empty: specify a token, such as "<to-fr>", or omit it.')
         return cls(delimiter)
 
     def extend_vocabulary(self, model: Model) -> Model:
@@ -369,17 +366,3 @@ class Generation(TargetTask):
         generated = [answer["generated"] for answer in self.predict(model, sources, batch_tokens)]
         scores, signatures = rouge_scores(generated, [str(row.label) for row in examples.rows])
         return Evaluation(evaluation.metrics | scores, evaluation.logits, evaluation.loss, signatures)
-
-    # -- files -----------------------------------------------------------------------------------------------
-
-    def to_json(self) -> dict[str, Any]:
-        """{"task": "generation", "delimiter", "max_new_tokens"}."""
-        return {"task": self.name, "delimiter": self.delimiter, "max_new_tokens": self.max_new_tokens}
-
-    @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> Generation:
-        """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
-        delimiter, longest = facts.get("delimiter"), facts.get("max_new_tokens", LONGEST)
-        if not (delimiter is None or isinstance(delimiter, str)) or not isinstance(longest, int) or longest < 1:
-            raise ModelFolderError("maskwright.json: delimiter must be text or null, max_new_tokens a number above 0.")
-        return cls(delimiter, longest)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from ..core.errors import InputError, RowError, RowErrors
+from ..core.errors import InputError
 from ..core.util import plural
 from ..data.batch import Batch
 from ..objectives.outcome import LossSums
@@ -118,64 +118,32 @@ class SequenceTask(Task):
         """Number of correct rows, an int scalar; None if predictions are not simply right or wrong."""
         return None
 
-    def examples(
-        self,
-        rows: Sequence[Row],
-        tokenizer: Tokenizer,
-        max_length: int | None = None,
-        *,
-        file: str | None = None,
-        skip_bad_rows: bool = False,
-    ) -> Examples:
-        """Tokenizes labeled rows to at most `max_length` tokens; see `Task.examples`."""
-        good, values = self.check(rows, file, skip_bad_rows=skip_bad_rows)
-        if not good:
-            raise InputError(f"{file or 'The data'} has no usable row: pass at least one labeled text.")
-        return self.tokenize(good, tokenizer, max_length, self.as_targets(values), len(rows) - len(good))
-
-    def unlabeled(
-        self, rows: Sequence[Row], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
-    ) -> Examples:
-        """Tokenizes rows without targets; longer ones are truncated and counted, or split into windows."""
-        return self.tokenize(rows, tokenizer, max_length, counts=counts)
+    def row_target(self, row: Row) -> Any:
+        """`target` of its label."""
+        return self.target(row.label)
 
     def tokenize(
         self,
         rows: Sequence[Row],
         tokenizer: Tokenizer,
         max_length: int | None,
-        targets: Tensor | None = None,
+        targets: Sequence[Any] | None = None,
         num_skipped: int = 0,
         counts: TextCounts | None = None,
     ) -> Examples:
         """Rows as sequences of at most `max_length` tokens, or as windows; see `tokenize_rows` and `window_rows`."""
+        gold = None if targets is None else self.as_targets(targets)
         if self.long is None:
-            return tokenize_rows(rows, tokenizer, max_length, targets, num_skipped, counts)
+            return tokenize_rows(rows, tokenizer, max_length, gold, num_skipped, counts)
         if self.long.both_orders:
-            return rows_both_ways(rows, tokenizer, max_length, targets, num_skipped, counts)
-        return window_rows(rows, tokenizer, max_length, self.long, targets, num_skipped, counts)
+            return rows_both_ways(rows, tokenizer, max_length, gold, num_skipped, counts)
+        return window_rows(rows, tokenizer, max_length, self.long, gold, num_skipped, counts)
 
     def for_training(self, examples: Examples) -> Examples:
         """Keeps at most `max_windows` windows of each row."""
         if self.long is None or not isinstance(examples, LongExamples):
             return examples
         return examples.limit_windows(self.long.max_windows)
-
-    def check(
-        self, rows: Sequence[Row], file: str | None = None, *, skip_bad_rows: bool = False
-    ) -> tuple[list[Row], list[Any]]:
-        """Returns the rows with a valid label and their targets. Raises RowErrors like `examples`."""
-        good, values, bad = [], [], []
-        for row in rows:
-            try:
-                values.append(self.target(row.label))
-            except ValueError as error:
-                bad.append(RowError(file or row.file, row.line, "label", str(error)))
-            else:
-                good.append(row)
-        if bad and not skip_bad_rows:
-            raise RowErrors(bad)
-        return good, values
 
     def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
         """Notes about truncated rows, windows, and dev examples that all have the same label."""

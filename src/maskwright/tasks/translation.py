@@ -7,7 +7,7 @@ Its logits are sums per row: float32 [rows, 3], loss in nats, correct tokens, an
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import groupby
@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..core.errors import InputError, MissingExtraError, ModelFolderError
+from ..core.errors import InputError, MissingExtraError
 from ..core.progress import track, warn
 from ..data.batch import Batch
 from ..models.build import with_tokenizer
@@ -36,7 +36,7 @@ from ..text.readers.tables import Row, Table
 from ..text.tokenizers.encoding import TextCounts
 from ..text.tokenizers.tokenizer import Tokenizer
 from ..text.word_boundaries import has_no_spaces
-from .base import Baseline, Evaluation, TaskData
+from .base import Baseline, ColumnNames, Evaluation, TaskData
 from .examples import TOKENIZE_ROWS, Examples
 from .generation import TargetTask, require_rows, with_targets
 
@@ -186,6 +186,7 @@ def end_id(tokenizer: Tokenizer) -> int:
 BEAMS = 5
 
 
+@dataclass(eq=False)
 class Translation(TargetTask):
     """Translates texts into another language.
 
@@ -203,9 +204,12 @@ class Translation(TargetTask):
     main_metric = "token_accuracy"
     adam: ClassVar[tuple[float, float]] = (0.98, 1e-9)  # section 5.3
 
-    def __init__(self, label_smoothing: float = 0.1, languages: Sequence[str] = ()) -> None:
-        self.labels: list[str] = []
-        self.label_smoothing, self.languages = label_smoothing, tuple(languages)
+    label_smoothing: float = 0.1
+    languages: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.label_smoothing < 1:
+            raise InputError(f"label_smoothing is {self.label_smoothing}; it must be from 0 to below 1.")
         self.start_id: int | None = None
         self.target_tokenizer: Tokenizer | None = None
         self.codes: tuple[str, ...] = ()
@@ -217,7 +221,7 @@ class Translation(TargetTask):
         cls,
         path: Path | str | tuple[Path | str, Path | str],
         *,
-        columns: Mapping[str, str] | None = None,
+        columns: ColumnNames = None,
         skip_bad_rows: bool = False,
     ) -> Table:
         """Reads sources with translations: two line-aligned files, or a table with columns source and target."""
@@ -237,7 +241,6 @@ class Translation(TargetTask):
         dev_rows: Sequence[Row] = (),
         *,
         train_file: str | None = None,
-        dev_file: str | None = None,
         label_smoothing: float | None = None,
     ) -> Translation:
         """Builds the task. Raises InputError if there are no rows, or only some sources have a language tag."""
@@ -430,24 +433,6 @@ class Translation(TargetTask):
             warn(str(error))
             return evaluation
         return Evaluation(evaluation.metrics | scores, evaluation.logits, evaluation.loss, signatures)
-
-    # -- files -----------------------------------------------------------------------------------------------
-
-    def to_json(self) -> dict[str, Any]:
-        """{"task": "translation", "label_smoothing"}, and "languages" if sources have tags."""
-        own = {"task": self.name, "label_smoothing": self.label_smoothing}
-        return own | ({"languages": list(self.languages)} if self.languages else {})
-
-    @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> Translation:
-        """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
-        smoothing = facts.get("label_smoothing", 0.1)
-        if not isinstance(smoothing, int | float) or not 0 <= smoothing < 1:
-            raise ModelFolderError("maskwright.json: label_smoothing must be a number from 0 to below 1.")
-        languages = facts.get("languages", [])
-        if not isinstance(languages, list) or not all(isinstance(one, str) for one in languages):
-            raise ModelFolderError("maskwright.json: languages must be a list of names.")
-        return cls(float(smoothing), languages)
 
 
 def _knows(tokenizer: Tokenizer, token: str) -> bool:

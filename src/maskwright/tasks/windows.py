@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..core.config import check
+from ..core.config import check, from_dict
 from ..core.errors import ConfigError, InputError, ModelFolderError
 from ..core.registry import unknown_name
 from ..core.util import plural
@@ -101,10 +101,10 @@ class LongTexts:
         facts: its maskwright.json; long: one of WAYS, or None; for token embeddings (pooling "none") texts are
         truncated. Raises ConfigError.
         """
-        if long is None and pooling != "none" and facts.get("task") == "similarity":
-            found = cls.from_json(facts)
-            if found is not None:
-                return found if stride is None else replace(found, stride=stride)
+        is_own = long is None and pooling != "none" and facts.get("task") == "similarity"
+        if is_own and facts.get("long") is not None:
+            found = cls.from_json(facts["long"])
+            return found if stride is None else replace(found, stride=stride)
         return cls.of(long or "cut", stride)
 
     def shared(self, size: int, max_length: int) -> int:
@@ -127,18 +127,11 @@ class LongTexts:
         return {**found, "both_orders": True} if self.both_orders else found
 
     @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> LongTexts | None:
-        """Reads `facts["long"]`; None if missing. Raises ModelFolderError for invalid values."""
-        found = facts.get("long")
-        if found is None:
-            return None
-        known = set(vars(cls()))
-        if not isinstance(found, Mapping) or not set(found) <= known:
-            raise ModelFolderError(
-                f"The model's maskwright.json has a 'long' that is not an object with {sorted(known)}."
-            )
+    def from_json(cls, facts: Any) -> LongTexts:
+        """Builds the settings from the result of `to_json`. Raises ModelFolderError for invalid values."""
         try:
-            return cls(**found)
+            check(isinstance(facts, Mapping), "it is not an object.")
+            return from_dict(cls, facts, "'long' of maskwright.json")
         except ConfigError as error:
             raise ModelFolderError(f"The model's maskwright.json has an invalid 'long': {error}") from None
 
@@ -205,6 +198,8 @@ class LongExamples(Examples):
         }
         if self.targets is not None:
             labels["sequence"] = self.targets[torch.from_numpy(chosen)]
+        if self.features is not None:
+            labels["features"] = self.features[labels["window"]]
         return replace(self.subset(windows).batch(np.arange(len(windows))), labels=labels)
 
     def portions(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:

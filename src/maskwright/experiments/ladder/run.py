@@ -28,7 +28,7 @@ from ...tasks.classification import Classification
 from ...text.readers.tables import Row
 from ...text.tokenizers.tokenizer import Tokenizer
 from ...train.finetuning.config import FinetuneConfig
-from ...train.finetuning.finetune import build_task, finetune
+from ...train.finetuning.finetune import finetune, make_task
 from ...train.finetuning.run_data import read_data
 from ...train.pretraining.config import PretrainConfig
 from ...train.pretraining.pretrain import pretrain
@@ -253,7 +253,8 @@ class Ladder:
         for model in config.models:
             _check_classifies(model)  # before any work: given models come last
         recipe = self._finetuning({"preset": "bert-tiny", "tokenizer": run.path / "tokenizer"}, "none")
-        task, data = build_task(recipe, read_data(recipe))
+        data = read_data(recipe)
+        task = make_task(recipe, data)
         assert isinstance(task, Classification)
         self.task, self.train, self.dev = task, data.train, data.dev
         self.metric = config.metric or task.main_metric

@@ -13,7 +13,7 @@ from torch import Tensor
 from ... import __version__
 from ...core.errors import InputError, ModelFolderError
 from ...inference.zero_shot import TEMPLATE
-from ...tasks.classification import ClassAnswers
+from ...tasks.classification import Classification
 from ...tasks.examples import rows_of
 from ...text.readers.inputs import Text as TextOrPair
 from ..models import ServedModel
@@ -347,7 +347,7 @@ async def relevance(
     if model.kind.can("text-logits"):
         pairs: list[TextOrPair] = [(query, text) for text in texts]
         task = model.predictor.task
-        ranker = task if isinstance(task, ClassAnswers) else None
+        ranker = task if isinstance(task, Classification) else None
         try:
             is_log_odds = model.output_is_log_odds if ranker is None else ranker.relevant_number >= 0
         except (InputError, ModelFolderError) as error:

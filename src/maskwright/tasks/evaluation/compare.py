@@ -16,7 +16,6 @@ from torch import Tensor
 
 from ...core.errors import InputError
 from ...core.randomness import generator
-from ...core.registry import load
 from ..base import Task
 from ..examples import Examples
 from .rating import ScoredPredictions, mean
@@ -228,10 +227,7 @@ class Compared:
 
 def rate(task: Task, logits: Tensor, examples: Examples) -> ScoredPredictions:
     """Decomposes the main metric of a task by row. Raises InputError for a task without such a metric."""
-    if not task.rating:
-        raise InputError(f"Models for {task.name} cannot be compared row by row.")
-    found: ScoredPredictions = load(task.rating)(task, logits, examples)
-    return found
+    return task.rate(logits, examples)
 
 
 def on_equal_terms(first: Task, second: Task) -> tuple[Task, Task]:

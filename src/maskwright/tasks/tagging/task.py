@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...core.errors import InputError, ModelFolderError, RowError, RowErrors
+from ...core.errors import InputError, RowError, RowErrors
 from ...core.registry import unknown_name
 from ...core.util import plural
 from ...data.batch import Batch
@@ -31,7 +31,7 @@ from ...text.readers.tagged import MISSING, Sentence, TaggedTable, as_sentences,
 from ...text.segmenters import DEFAULT_SEGMENTER, SEGMENTERS, find_segmenter, segment
 from ...text.tokenizers.encoding import TextCounts
 from ...text.words import Span
-from ..base import Baseline, Evaluation, TableRow, Task, TaskData
+from ..base import Baseline, ColumnNames, Evaluation, TableRow, Task, TaskData
 from ..evaluation import metrics as scores
 from ..evaluation.calibration import Decisions, Temperature, calibration_errors, out_of_fold_probabilities, row_keys
 from ..evaluation.ensemble import mean_probabilities
@@ -75,23 +75,7 @@ def most_frequent_tags(
     return [[usual.get(word, most_frequent) for word in row.words] for row in dev]
 
 
-# -- Predictions of token classification as rows of a table ----------------------------------------------------------
-
-
-def word_rows(answer: Mapping[str, Any], written: str = "") -> list[TableRow]:
-    """Returns one row per entity, or per word if the tags have no scheme, after a first one for the text."""
-    if "entities" not in answer:
-        each = zip(answer["tokens"], answer["tags"], answer["scores"], strict=True)
-        return [TableRow("", "", None), *(TableRow(word, tag, score) for word, tag, score in each)]
-    return [
-        TableRow("", "" if answer["entities"] else "-", None),
-        *(
-            TableRow(f"{one['start']}-{one['end']} {one['text']}", one["type"], one["score"])
-            for one in answer["entities"]
-        ),
-    ]
-
-
+@dataclass(eq=False)
 class Tagging(Task):
     """Token classification.
 
@@ -101,34 +85,32 @@ class Tagging(Task):
     """
 
     name: ClassVar[str] = "tagging"
-    table = "maskwright.tasks.tagging.task:word_rows"
     report: ClassVar[str] = "maskwright.tasks.report:TaggingReport"
-    rating: ClassVar[str] = "maskwright.tasks.tagging.task:rate"
     problem_type = None
 
-    def __init__(
-        self,
-        labels: Sequence[str],
-        scheme: str | None = "auto",
-        crf: bool = False,
-        segmenter: str | None = DEFAULT_SEGMENTER,
-    ) -> None:
-        self.labels = list(labels)
+    labels: list[str]
+    scheme: str | None = "auto"
+    crf: bool = False
+    segmenter: str | None = DEFAULT_SEGMENTER
+    temperature: Temperature | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        self.labels, scheme = list(self.labels), self.scheme
         if len(set(self.labels)) != len(self.labels):
             raise InputError("Two tags have the same name: tag names must be unique.")
         if len(self.labels) < 2:
             raise InputError("A tagger needs at least two tags.")
         if scheme not in (None, "auto", *SCHEMES):
             raise InputError(unknown_name("tagging scheme", str(scheme), SCHEMES))
-        if segmenter not in (None, *SEGMENTERS):
-            raise InputError(unknown_name("segmenter", str(segmenter), SEGMENTERS))
+        if self.segmenter not in (None, *SEGMENTERS):
+            raise InputError(unknown_name("segmenter", str(self.segmenter), SEGMENTERS))
         known = None if scheme == "auto" else scheme
         self.notation = None if scheme is None else find_notation(self.labels, scheme=known)
         if self.notation is None and scheme not in (None, "auto"):
             raise InputError(f"The tags {named(self.labels)} have no prefixes, so their scheme is not {scheme}.")
         self.scheme = None if self.notation is None else self.notation.scheme
-        self.crf, self.segmenter, self._segmenter_note = crf, segmenter, ""
-        self.head = "tagging-crf" if crf else "tagging"
+        self._segmenter_note = ""
+        self.head = "tagging-crf" if self.crf else "tagging"
         self.main_metric = "accuracy" if self.scheme is None else "entity_f1"
         self.tags = [(self.notation and self.notation.read(label)) or label for label in self.labels]
         self._label = dict(zip(self.tags[::-1], self.labels[::-1], strict=True))
@@ -139,13 +121,7 @@ class Tagging(Task):
     # -- rows and examples -----------------------------------------------------------------------------------
 
     @classmethod
-    def read(
-        cls,
-        path: Path | str,
-        *,
-        columns: Mapping[str, str] | None = None,
-        skip_bad_rows: bool = False,
-    ) -> TaggedTable:
+    def read(cls, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> TaggedTable:
         """Reads tagged sentences; see `text.readers.tagged.read_tagged`."""
         return read_tagged(path, columns=columns, skip_bad_rows=skip_bad_rows)
 
@@ -170,7 +146,6 @@ class Tagging(Task):
         *,
         crf: bool = False,
         train_file: str | None = None,
-        dev_file: str | None = None,
     ) -> Tagging:
         """Collects the tags of the training rows; with a scheme, all of its tags for their entity types.
 
@@ -191,8 +166,6 @@ class Tagging(Task):
         segmenter = find_segmenter(train_rows)
         task = cls(labels, None if notation is None else notation.scheme, crf, segmenter.name)
         task._segmenter_note = segmenter.description
-        task.check(train_rows, train_file)
-        task.check(dev_rows, dev_file)
         return task
 
     @property
@@ -540,6 +513,19 @@ class Tagging(Task):
             "accuracy": accuracy,
         }
 
+    def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
+        """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
+        assert isinstance(examples, TaggedExamples)
+        gold, found = self.gold_of(examples), self.tags_of(logits, examples)
+        pairs = [
+            [pair for pair in zip(*row, strict=True) if pair[0] != MISSING] for row in zip(gold, found, strict=True)
+        ]
+        right = np.array([all(one == other for one, other in row) for row in pairs])
+        if self.scheme is None:
+            counts = [[sum(one == other for one, other in row), len(row)] for row in pairs]
+            return ScoredPredictions("accuracy", np.array(counts, dtype=np.float64), share, right)
+        return ScoredPredictions("entity_f1", np.array(_entity_counts(gold, found), dtype=np.float64), f1, right)
+
     def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
         """Whether all tags of a sentence are correct."""
         return all(gold == predicted for gold, predicted in self.class_pairs(examples, row, answer))
@@ -551,47 +537,22 @@ class Tagging(Task):
         pairs = zip(examples.targets[start:end].tolist(), answer["tags"], strict=True)
         return [(self.labels[number], tag) for number, tag in pairs if number != IGNORED]
 
-    # -- files -----------------------------------------------------------------------------------------------
-
-    def to_json(self) -> dict[str, Any]:
-        """{"task", "labels", "scheme", "crf", "segmenter"}, and "temperature" if fitted."""
-        fitted = {} if self.temperature is None else {"temperature": self.temperature.to_json()}
-        facts = {"labels": self.labels, "scheme": self.scheme, "crf": self.crf, "segmenter": self.segmenter}
-        return {"task": self.name, **facts, **fitted}
-
-    @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> Tagging:
-        """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
-        labels = facts.get("labels")
-        if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-            raise ModelFolderError("The model's maskwright.json has no list of tag names under 'labels'.")
-        try:
-            segmenter = facts.get("segmenter", DEFAULT_SEGMENTER)
-            task = cls(labels, facts.get("scheme", "auto"), bool(facts.get("crf", False)), segmenter)
-        except InputError as error:
-            raise ModelFolderError(f"The model's maskwright.json does not describe a tagger: {error}") from None
-        if facts.get("temperature") is not None:
-            task.temperature = Temperature.from_json(facts["temperature"])
-        return task
+    def table_rows(self, answer: Mapping[str, Any]) -> list[TableRow]:
+        """Returns one row per entity, or per word if the tags have no scheme, after a first one for the text."""
+        if "entities" not in answer:
+            each = zip(answer["tokens"], answer["tags"], answer["scores"], strict=True)
+            return [TableRow("", "", None), *(TableRow(word, tag, score) for word, tag, score in each)]
+        return [
+            TableRow("", "" if answer["entities"] else "-", None),
+            *(
+                TableRow(f"{one['start']}-{one['end']} {one['text']}", one["type"], one["score"])
+                for one in answer["entities"]
+            ),
+        ]
 
 
 def _by_sentence(names: list[str], examples: TaggedExamples) -> list[list[str]]:
     return [names[start:end] for start, end in pairwise(examples.starts.tolist())]
-
-
-# -- The main metric by row, to compare two models -------------------------------------------------------------------
-
-
-def rate(task: Tagging, logits: Tensor, examples: Examples) -> ScoredPredictions:
-    """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
-    assert isinstance(examples, TaggedExamples)
-    gold, found = task.gold_of(examples), task.tags_of(logits, examples)
-    pairs = [[pair for pair in zip(*row, strict=True) if pair[0] != MISSING] for row in zip(gold, found, strict=True)]
-    right = np.array([all(one == other for one, other in row) for row in pairs])
-    if task.scheme is None:
-        counts = [[sum(one == other for one, other in row), len(row)] for row in pairs]
-        return ScoredPredictions("accuracy", np.array(counts, dtype=np.float64), share, right)
-    return ScoredPredictions("entity_f1", np.array(_entity_counts(gold, found), dtype=np.float64), f1, right)
 
 
 def _entity_counts(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> list[list[int]]:

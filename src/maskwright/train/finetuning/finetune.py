@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ...core import registry
-from ...core.errors import InputError, RowErrors
+from ...core.errors import InputError
 from ...core.progress import note, warn
 from ...core.util import plural
 from ...hub.adapters import attach_adapter
@@ -185,7 +185,8 @@ class FinetuningSetup(SeedRunner):
 
     def __init__(self, config: FinetuneConfig, device: torch.device) -> None:
         self.config, self.device = config, device
-        self.task, self.data = build_task(config, read_data(config))
+        self.data = read_data(config)
+        self.task = make_task(config, self.data)
         model, self.loaded = self._model(config.seed)
         self.tokenizer = tokenizer_of(model)
         positions = model.config.max_position_embeddings
@@ -239,7 +240,7 @@ class FinetuningSetup(SeedRunner):
             **self.task.to_json(),
             "max_length": self.config.max_length,
             "training": {**run.recipe, **result},
-            "examples": held_out_examples(self.data.dev),
+            "examples": held_out_examples(self.dev.rows),
         }
         save_model(merged(model) if self.config.merge else model, run.path / "model", facts=facts, replace=True)
         write_finetune_report(run, self.run_data, seeds, evaluation, result)
@@ -267,7 +268,7 @@ class FinetuningSetup(SeedRunner):
         return RunData(
             task=self.task,
             train_rows=self.data.train,
-            dev_rows=self.data.dev,
+            dev_rows=list(self.dev.rows),
             train=self.train,
             dev=self.dev,
             max_length=self.config.max_length,
@@ -275,7 +276,7 @@ class FinetuningSetup(SeedRunner):
             saved_model=self.saved_model,
             config=self.config,
             is_split=self.data.from_train,
-            num_skipped=self.data.skipped,
+            num_skipped=self.data.skipped + self.train.num_skipped + self.dev.num_skipped,
             loaded=self.loaded,
         )
 
@@ -293,7 +294,11 @@ class FinetuningSetup(SeedRunner):
         return self._model(self.config.seed)[0]
 
     def _examples(self, rows: list[Any], path: Path) -> Examples:
-        return self.task.examples(rows, self.tokenizer, self.config.max_length, file=str(path))
+        skips, length = self.config.skip_bad_rows, self.config.max_length
+        found = self.task.examples(rows, self.tokenizer, length, file=str(path), skip_bad_rows=skips)
+        if skips and found.num_skipped:
+            warn(f"{path}: {plural(found.num_skipped, 'more bad row is', 'more bad rows are')} skipped.")
+        return found
 
     def _model(self, seed: int) -> tuple[Model, LoadReport]:
         """The untrained network: loaded, or new from a preset; new weights are initialized from `seed`."""
@@ -367,28 +372,10 @@ def has_new_head(loaded: LoadReport) -> bool:
     return any("classifier" in name or name.startswith("head.") for name in loaded.new)
 
 
-def build_task(config: FinetuneConfig, data: LabeledData) -> tuple[Task, LabeledData]:
-    """The task and its data; with `config.skip_bad_rows`, rows with labels that the task cannot have are removed.
-
-    Otherwise raises RowErrors as `make_task` does.
-    """
-    while True:
-        try:
-            return make_task(config, data), data
-        except RowErrors as error:
-            fewer = data.without(error.rows)
-            if not config.skip_bad_rows or fewer.skipped == data.skipped:
-                raise
-            more = plural(fewer.skipped - data.skipped, "more bad row is", "more bad rows are")
-            warn(f"{more} skipped, the first: {error.rows[0]}")
-            data = fewer
-
-
 def make_task(config: FinetuneConfig, data: LabeledData) -> Task:
-    """The task with the labels of the rows. Raises RowErrors for dev labels that train does not contain."""
+    """The task with the labels of the training rows."""
     cls: type[Task] = registry.resolve("task", config.task_name)
-    files = {"train_file": str(config.train), "dev_file": str(config.dev or config.train)}
-    task = cls.from_rows(data.train, data.dev, **files, **config.of_task(config.task_name))
+    task = cls.from_rows(data.train, data.dev, train_file=str(config.train), **config.of_task(config.task_name))
     if config.metric is not None:
         task.choose_by(config.metric)
     return task
