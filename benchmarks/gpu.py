@@ -32,11 +32,12 @@ from threading import Event, Timer
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE / "on_gpu"), str(HERE.parent / "src")]
+sys.path[:0] = [str(HERE), str(HERE / "on_gpu"), str(HERE.parent / "src")]
 
+import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from inputs import prepare_inputs  # noqa: E402
-from table import write_tables  # noqa: E402
+from tables import table, write_part  # noqa: E402
 
 from maskwright.core.gpus import gpu_from_driver_name  # noqa: E402
 from maskwright.core.progress import note, set_quiet  # noqa: E402
@@ -45,6 +46,7 @@ from maskwright.models.device import resolve_device, resolve_precision  # noqa: 
 from maskwright.models.presets import preset  # noqa: E402
 from maskwright.speed.backend_process import BackendError, BackendProcess  # noqa: E402
 from maskwright.speed.ceiling import matrix_ceiling  # noqa: E402
+from maskwright.speed.timed import centered_cosines  # noqa: E402
 
 OURS, PEER = "maskwright", "transformers"
 SIZES = {"base": "bert-base", "large": "bert-large", "tiny": "bert-tiny"}
@@ -196,7 +198,25 @@ def main() -> None:
 def write(found: dict[str, Any], output: Path) -> None:
     """The results so far."""
     write_json(output / "gpu.json", found)
-    write_tables(found, output / "gpu.md")
+    facts = found["machine"]
+    lines = [f"## {facts['name']}, {facts['precision']}, commit {facts['commit']}", ""]
+    lines += table({"": {"peak": facts["peak"] or "not known", **facts["ceilings"], **facts["versions"]}})
+    for part in dict.fromkeys(one["part"] for one in found["measured"]):
+        rows = {one["name"]: {**one, **shares(one, facts)} for one in found["measured"] if one["part"] == part}
+        lines += ["", f"## {part}", "", *table(rows, "tokens per second")]
+    for size in dict.fromkeys(one["size"] for one in found["measured"]):
+        own = [np.array(one["vectors"]) for one in found["measured"] if one["size"] == size and "vectors" in one]
+        if len(own) == 2:  # of both backends
+            lines += [f"\nVectors compared: {size}, lowest centered cosine {centered_cosines(*own).min():.4f}."]
+    lines += [f"\nCut, because the time was up: {'; '.join(found['cut'])}."] if found["cut"] else []
+    lines += [f"\nFailed: {one['name']}: {one['why']}" for one in found["failed"]]
+    write_part(output / "gpu.md", "gpu", lines, "On one GPU")
+
+
+def shares(one: dict[str, Any], facts: dict[str, Any]) -> dict[str, float | None]:
+    """Model FLOPs utilization: of the manufacturer's peak, and of plain matrix products; None if unknown."""
+    of = {"of the peak": facts["peak"], "of plain products": facts["ceilings"].get(one["size"])}
+    return {name: one["flops_per_second"] / most if most else None for name, most in of.items()}
 
 
 def machine(options: argparse.Namespace, device: torch.device, precision: str, sizes: list[str]) -> dict[str, Any]:

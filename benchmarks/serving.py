@@ -44,15 +44,15 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent
-sys.path[:0] = [str(HERE / "loads"), str(REPOSITORY / "recipes"), str(REPOSITORY / "src")]
+sys.path[:0] = [str(HERE), str(HERE / "loads"), str(REPOSITORY / "recipes"), str(REPOSITORY / "src")]
 
 from commands import minilm_folder  # noqa: E402
 from load import Load, Request, closed_loop, open_loop, post, summary  # noqa: E402
 from servers import Running, Server, infinity, ours, plain, running  # noqa: E402
-from serving_page import page  # noqa: E402
+from tables import table, write_part  # noqa: E402
 
 import maskwright as mw  # noqa: E402
-from maskwright.core.storage import write_json, write_text  # noqa: E402
+from maskwright.core.storage import write_json  # noqa: E402
 from maskwright.core.util import usable_cores  # noqa: E402
 from maskwright.speed.bench import built_in_texts, text_of_length  # noqa: E402
 
@@ -83,7 +83,7 @@ def main() -> None:
     options = parser.parse_args()
     target = PAGE if options.results == RESULTS else options.results.with_suffix(".md")
     if options.page:
-        write_text(target, page(read(options.results), read(HOUR)))
+        write_page(target, read(options.results), read(HOUR))
         return
     folder = options.model or (Path(found) if (found := minilm_folder()) else None)
     if folder is None:
@@ -111,7 +111,22 @@ def main() -> None:
             found = {"error": str(error)[-300:]}
         results["servers"][server.name] = found
         write_json(options.results, results)
-    write_text(target, page(results, read(HOUR)))
+    write_page(target, results, read(HOUR))
+
+
+def write_page(page: Path, results: dict[str, Any], hour: dict[str, Any]) -> None:
+    """Write a table for each section, between marks in the page."""
+    servers = {name: one for name, one in results["servers"].items() if "error" not in one}
+    lines = ["Measured on", "", *table({"": results["measured"]}), "", "The library in one process", ""]
+    lines += table({"": results["library"] or {}})
+    sections = dict.fromkeys(name for one in servers.values() for name, found in one.items() if isinstance(found, dict))
+    for name in sections:
+        rows = {server: one[name] for server, one in servers.items() if name in one}
+        lines += ["", f"### {name.replace('_', ' ')}", "", *table(rows, "answered per second")]
+    start = {name: {key: one[key] for key in one if key not in sections} for name, one in servers.items()}
+    lines += ["", "### Start", "", *table(start)]
+    lines += ["", "### Memory over an hour", "", *table({"": hour})] if hour else []
+    write_part(page, "serving", lines, "Serving, measured")
 
 
 def read(path: Path) -> dict[str, Any]:

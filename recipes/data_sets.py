@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import lzma
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from maskwright.core import storage
 from maskwright.core.errors import InputError
 
 SIZES = "sizes.json"
+TEXTS = ("wikipedia", "novels", "textbooks", "reuters", "speeches")  # of pretraining_text/
 
 
 def data_folder() -> Path:
@@ -45,3 +47,16 @@ def made_once(folder: Path, sizes: Mapping[str, object], make: Callable[[Path], 
     if other:
         raise InputError(f"{folder} was created with another {' and another '.join(other)}: pass another -o.")
     return folder
+
+
+def documents_of(path: Path) -> Iterator[str]:
+    """The documents of a text, packed or not, each with a sentence per line."""
+    read = lzma.open if path.suffix == ".xz" else open
+    with read(path, "rt", encoding="utf-8") as lines:
+        sentences: list[str] = []
+        for line in [*lines, ""]:
+            if line.strip():
+                sentences.append(line.strip())
+            elif sentences:
+                yield "\n".join(sentences)
+                sentences = []

@@ -38,8 +38,7 @@ from maskwright.core.randomness import generator
 from maskwright.hub.folders import load_model, read_facts, save_model
 from maskwright.inference.predict import Predictor
 from maskwright.tasks.base import TaskData
-from maskwright.tasks.evaluation.compare import rate
-from maskwright.tasks.evaluation.rating import ScoredPredictions
+from maskwright.tasks.evaluation.compare import ScoredPredictions
 from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.finetuning.finetune import FinetuneResult, finetune
 
@@ -289,7 +288,7 @@ def scored(head: Head, folder: Path) -> dict[str, Any]:
     began = time.monotonic()
     examples, evaluation = predictor.evaluate(dev)
     seconds = time.monotonic() - began
-    low, high = interval(rate(task, evaluation.logits, examples))
+    low, high = interval(task.rate(evaluation.logits, examples))
     baseline = task.baseline(data_of(predictor, train, dev))
     found = {
         "metric": task.main_metric,

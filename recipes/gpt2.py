@@ -26,9 +26,8 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from data_sets import data_file, made_once
+from data_sets import TEXTS, data_file, documents_of, made_once
 from figures import minutes_of, spread
-from next_sentence import TEXTS, documents_of
 from running import run_main
 from torch import Tensor, nn
 

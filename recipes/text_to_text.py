@@ -21,9 +21,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from data_sets import data_file, made_once
+from data_sets import data_file, documents_of, made_once
 from figures import minutes_of
-from next_sentence import documents_of
 from running import run_main
 
 from maskwright.core import storage

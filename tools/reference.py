@@ -38,9 +38,7 @@ from maskwright.core.config import (  # noqa: E402
     typed_name,
 )
 from maskwright.core.storage import write_text  # noqa: E402
-from maskwright.experiments.benchmark.config import BenchmarkConfig  # noqa: E402
-from maskwright.experiments.ladder.config import LadderConfig  # noqa: E402
-from maskwright.experiments.rare.config import RareLabConfig  # noqa: E402
+from maskwright.experiments.config import BenchmarkConfig, LadderConfig, RareLabConfig  # noqa: E402
 from maskwright.models.presets import PRESETS  # noqa: E402
 from maskwright.models.sizes import parameter_count  # noqa: E402
 from maskwright.objectives.fitting import fitting_objectives, usual_objective  # noqa: E402

@@ -28,13 +28,13 @@ from typing import Any
 import numpy as np
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1] / "recipes")]
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[1] / "recipes")]
 
 from commands import minilm_folder  # noqa: E402
 from cpu import cpu_name  # noqa: E402
 from encoders import CONTENDERS, REFERENCE  # noqa: E402
-from page import MIN_COSINE, MOST_WORDS, OURS, write_page  # noqa: E402
-from training import contests, hold, measure_profiles  # noqa: E402
+from tables import table, write_part  # noqa: E402
+from training import contests, hold  # noqa: E402
 
 from maskwright.core.progress import note, set_quiet  # noqa: E402
 from maskwright.core.storage import write_json  # noqa: E402
@@ -53,7 +53,8 @@ from maskwright.text.tokenizers.tokenizer import Tokenizer  # noqa: E402
 
 INFERENCE = ("natural", "tail", "long", "lists", "latency")
 TRAINING = ("pretraining", "finetuning")
-PROFILE = "profile"
+OURS, BASELINE = "maskwright", "transformers"  # the baseline of the ratios: float32, batches in the order of arrival
+MOST_WORDS, MIN_COSINE = 128, 0.98  # of single requests: a less exact backend is not timed
 PACKAGES = (
     "torch",
     "transformers",
@@ -86,11 +87,24 @@ def main() -> None:
         for part in options.parts.split(","):
             if part in TRAINING:
                 measure_training(part, options)
-        if PROFILE in options.parts.split(",") and not (output / f"{PROFILE}.json").is_file():
-            note(f"{PROFILE} ...")
-            write_json(output / f"{PROFILE}.json", measure_profiles(options, minilm()) | {"commit": commit()})
     write_page(output, options.page)
     print(f"results: {output}")
+
+
+def write_page(output: Path, page: Path) -> None:
+    """Write a table for each part that is measured, between marks in the page."""
+    facts = json.loads((output / "machine.json").read_text(encoding="utf-8"))
+    versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items() if version)
+    lines = [f"{facts['processor']}, {facts['options']['threads']} threads, {versions}. Medians over rounds; compare"]
+    lines += ["only within one table."]
+    for path in sorted(output.glob("*.json")):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        for setting, part in found.get("settings", {"": found} if "part" in found else {}).items():
+            rows = {name: {**row, "cosine": found.get("cosines", {}).get(name)} for name, row in part["rows"].items()}
+            head = ", ".join(filter(None, (found["part"], found.get("model"), setting, f"commit {part['commit']}")))
+            lines += ["", f"### {head}", "", *table(rows, "median", BASELINE)]
+            lines += [f"\nNot measured: {name}: {' '.join(why.split())[:200]}" for name, why in part["missing"].items()]
+    write_part(page, "speed", lines, "Benchmarks")
 
 
 def arguments() -> argparse.Namespace:
@@ -99,7 +113,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("-o", "--output", type=Path, default=Path("runs/speed"))
     parser.add_argument("--page", type=Path, default=HERE.parents[1] / "docs" / "results" / "speed.md")
     parser.add_argument("--models", default="minilm", help="minilm, base, mini, or model folders, separated by commas")
-    parser.add_argument("--parts", default=",".join((*INFERENCE, *TRAINING, PROFILE)))
+    parser.add_argument("--parts", default=",".join((*INFERENCE, *TRAINING)))
     parser.add_argument("--only", help="only these contenders of inference, and of training, separated by commas")
     parser.add_argument(
         "--texts", type=Path, help="one text per line, .txt or .txt.xz; default: $MASKWRIGHT_DATA's, or Python's"

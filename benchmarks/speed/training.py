@@ -1,5 +1,4 @@
-"""The training parts of the contest: pre-training through benchmarks/pretrain.py, fine-tuning through finetune.py, and
-the profiles of profiles.py.
+"""The training parts of the contest: pre-training through benchmarks/pretrain.py, fine-tuning through finetune.py.
 
 Each measurement runs in a separate process; the backends alternate, in rounds.
 """
@@ -18,7 +17,7 @@ from maskwright.core.progress import note
 from maskwright.speed.backend_process import MAX_ERROR_CHARS, environment
 
 HERE = Path(__file__).parent
-PRETRAIN, FINETUNE, PROFILES = HERE.parent / "pretrain.py", HERE / "finetune.py", HERE / "profiles.py"
+PRETRAIN, FINETUNE = HERE.parent / "pretrain.py", HERE / "finetune.py"
 
 # name -> preset, vocabulary, share of --steps: a network that is slow gets fewer
 SETTINGS = {
@@ -56,13 +55,6 @@ def contests(part: str, options: argparse.Namespace, model: Path) -> dict[str, C
         return {name: _pretraining(name, options) for name in options.settings.split(",")}
     rows = ["--model", str(model), "--rows", str(options.rows)]
     return {f"minilm, {options.rows:,} rows": {name: [str(FINETUNE), kind, *rows] for name, kind in FINETUNERS.items()}}
-
-
-def measure_profiles(options: argparse.Namespace, model: Path) -> dict[str, Any]:
-    """Where the time of the three main paths goes: shares by kind of work."""
-    command = [sys.executable, str(PROFILES), "--model", str(model), "--threads", str(options.threads)]
-    result = subprocess.run(command, capture_output=True, text=True, check=True, env=environment(options.threads))
-    return {"part": "profile", **json.loads(result.stdout.strip().splitlines()[-1])}
 
 
 def _pretraining(setting: str, options: argparse.Namespace) -> Commands:

@@ -17,7 +17,7 @@ _NAMES = {  # module -> names
     "estimators": "AnomalyDetector Embedder FillMask Generator MultipleChoice QuestionAnswerer TextClassifier "
     "TextRegressor TokenTagger Translator",
     "evaluation": "evaluate",
-    "experiments.layers.config": "LayerLabConfig",
+    "experiments.config": "LayerLabConfig",
     "inspect": "inspect",
     "models.config": "ModelConfig",
     "text.tokenizers.tokenizer": "Tokenizer",
@@ -85,7 +85,7 @@ if TYPE_CHECKING:
         Translator,
     )
     from .evaluation import evaluate
-    from .experiments.layers.config import LayerLabConfig
+    from .experiments.config import LayerLabConfig
     from .models.config import ModelConfig
     from .text.tokenizers.tokenizer import Tokenizer
     from .train.callbacks import Callback

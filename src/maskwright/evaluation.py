@@ -21,9 +21,8 @@ from .inference.predict import Predictor
 from .inference.ready import room_of
 from .models.model import Model
 from .tasks.base import Evaluation
-from .tasks.evaluation.compare import compare, on_equal_terms, rate
-from .tasks.evaluation.errors import worst_errors
-from .tasks.evaluation.scoring import check_text, read_to_score
+from .tasks.evaluation.compare import compare
+from .tasks.evaluation.scoring import check_text, read_to_score, worst_errors
 from .tasks.examples import Examples
 from .text.readers.inputs import Text
 
@@ -189,12 +188,14 @@ def _against(
     name = str(own.against)
     opened = open_model(name, "predict", own.device, own.precision, untrained=own.untrained)
     other = predictor_of(opened, name, own.max_length)
-    first, other.task = on_equal_terms(predictor.task, other.task)
+    first = predictor.task
+    if type(first) is type(other.task):
+        first, other.task = first.on_equal_terms(other.task)
     theirs, scored = other.evaluate(rows, skip_bad_rows=own.skip_bad_rows, batch_tokens=own.batch_tokens)
     if theirs.num_rows != examples.num_rows:
         raise InputError(f"{name} knows other labels than the first model, so they cannot be compared row by row.")
-    rated = rate(first, found.logits, examples)
-    comparison = compare(rated, rate(other.task, scored.logits, theirs), seed=own.seed)
+    rated = first.rate(found.logits, examples)
+    comparison = compare(rated, other.task.rate(scored.logits, theirs), seed=own.seed)
     return {"model": name, "metrics": scored.metrics, "comparison": comparison.to_json()}
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, overload
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .experiments.layers.config import LayerLabConfig
-    from .experiments.layers.run import LayerLabResult
+    from .experiments.config import LayerLabConfig
+    from .experiments.runner import ExperimentResult
     from .train.callbacks import Callback
     from .train.distillation.config import DistillConfig
     from .train.distillation.distill import DistillResult
@@ -96,7 +96,7 @@ def distill(config: DistillConfig, *, restart: bool = False, callbacks: Sequence
     return run(config, restart=restart, callbacks=callbacks)
 
 
-def layer_lab(config: LayerLabConfig, *, restart: bool = False) -> LayerLabResult:
+def layer_lab(config: LayerLabConfig, *, restart: bool = False) -> ExperimentResult:
     """Compares the layers of a frozen encoder as features, or resumes the run in `config.output`, as the command does.
 
     Args:
@@ -109,6 +109,6 @@ def layer_lab(config: LayerLabConfig, *, restart: bool = False) -> LayerLabResul
     Raises:
         RunError: If the run folder is in use, or has a run with other settings.
     """
-    from .experiments.layers.run import layer_lab as run
+    from .experiments.layers import layer_lab as run
 
     return run(config, restart=restart)

@@ -6,23 +6,9 @@ from typing import Any
 
 import pytest
 
-from maskwright.report import (
-    Bar,
-    Bars,
-    Confusion,
-    Health,
-    Paragraph,
-    Report,
-    RunMetadata,
-    Table,
-    WorstError,
-    WorstErrors,
-    render,
-)
-from report.report_sample import finetuning_report, pretraining_report
+from maskwright.report import Report, render
+from report.sample import blocks, whole
 
-SIZES = (375, 1400)
-SCHEMES = ("light", "dark")
 ENOUGH = 4.5  # contrast of text, WCAG 2.2, 1.4.3
 
 CONTRASTS = """() => {
@@ -54,85 +40,41 @@ CONTRASTS = """() => {
   return found;
 }"""
 
-OVERLAPS = """() => {
-  const clash = [];
-  for (const svg of document.querySelectorAll('.plot > svg, .whiskers')) {
-    const boxes = [...svg.querySelectorAll('.tick')].map((text) => [text.textContent, text.getBoundingClientRect()]);
-    for (let i = 0; i < boxes.length; i++) for (let j = 0; j < i; j++) {
-      const [a, b] = [boxes[i][1], boxes[j][1]];
-      if (a.width && a.left < b.right && b.left < a.right && a.top + 1 < b.bottom && b.top + 1 < a.bottom)
-        clash.push(boxes[i][0] + ' / ' + boxes[j][0]);
-    }
-  }
-  return clash;
-}"""
-
-TICKS = """() => [...document.querySelectorAll('.plot .tick')].map((text) => {
-  const box = text.getBoundingClientRect();
-  return [text.textContent, parseFloat(getComputedStyle(text).fontSize), box.left, box.right];
+# Labels of charts that meet, leave the page or are too small to read.
+CLASHES = """() => [...document.querySelectorAll('.charts svg')].flatMap((svg) => {
+  const boxes = [...svg.querySelectorAll('text.dim')].map((text) => [text.textContent, text.getBoundingClientRect()]);
+  const small = boxes.filter(([, a]) => a.left < 0 || a.right > innerWidth || a.height < 11).map(([text]) => text);
+  const meet = (a, b) => a.left < b.right && b.left < a.right && a.top + 1 < b.bottom && b.top + 1 < a.bottom;
+  return [...small, ...boxes.flatMap(([one, a], i) =>
+    boxes.slice(0, i).filter(([, b]) => a.width && meet(a, b)).map(([other]) => `${one} / ${other}`))];
 })"""
 
 
-@pytest.fixture(scope="module", params=[pretraining_report, finetuning_report], ids=["pretraining", "finetuning"])
-def html(request: pytest.FixtureRequest) -> str:
-    return render(request.param())
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("width", SIZES)
-def test_the_page_is_quiet_self_contained_and_fits(open_page: Any, html: str, width: int, scheme: str):
-    opened = open_page(html, width, scheme)
-    assert opened.complaints == []
-    assert opened.requests == []
+@pytest.mark.parametrize(("width", "scheme"), [(320, "light"), (375, "dark"), (1400, "light")])
+def test_the_page_is_quiet_fits_and_can_be_read(open_page: Any, width: int, scheme: str):
+    opened = open_page(render(whole()), width, scheme)
+    assert opened.complaints == [] and opened.requests == []
     assert opened.ask("document.documentElement.scrollWidth") == width
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_every_text_stands_out_from_what_is_behind_it(open_page: Any, html: str, scheme: str):
-    opened = open_page(html, 1400, scheme)
+    assert opened.ask("document.querySelectorAll('[data-chart] > svg').length") == 7
+    assert opened.ask(CLASHES) == []
     opened.ask("() => document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     contrasts = opened.ask(CONTRASTS)
     assert len(contrasts) > 100
     assert [entry for entry in contrasts if entry[0] < ENOUGH] == []
 
 
-def test_the_two_themes_differ(open_page: Any, html: str):
-    backs = [open_page(html, 800, scheme).ask("getComputedStyle(document.body).backgroundColor") for scheme in SCHEMES]
-    assert backs[0] != backs[1]
-
-
-@pytest.mark.parametrize("width", [320, *SIZES])
-def test_labels_of_charts_can_be_read_and_do_not_meet(open_page: Any, html: str, width: int):
-    opened = open_page(html, width)
-    assert opened.ask(OVERLAPS) == []
-    ticks = opened.ask(TICKS)
-    assert ticks
-    for text, size, left, right in ticks:
-        assert size >= 11, f"'{text}' has {size} px"
-        assert left >= 0
-        assert right <= width, f"'{text}' ends at {right} of {width}"
-
-
-def test_pointing_at_a_chart_shows_its_values(open_page: Any):
-    opened = open_page(render(pretraining_report()), 1000)
-    plot = opened.page.locator(".plot").first
-    plot.scroll_into_view_if_needed()
-    box = plot.bounding_box()
-    shown = "[...document.querySelectorAll('.readout')].filter((one) => getComputedStyle(one).opacity > 0)"
-    assert opened.ask(f"{shown}.length") == 0
-    opened.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    texts = opened.ask(f"{shown}.map((one) => one.textContent)")
-    assert len(texts) == 1
-    assert texts[0].startswith("step ")
-
-
-def test_a_table_that_is_too_wide_scrolls_in_its_own_box(open_page: Any):
-    table = Table([f"column {number}" for number in range(30)], [list(range(30))], title="Wide")
-    opened = open_page(render(Report("t", "h", blocks=[table])), 375)
-    assert opened.ask("document.documentElement.scrollWidth") == 375
-    assert opened.ask(
-        "(() => { const box = document.querySelector('.wide'); return box.scrollWidth > box.clientWidth; })()"
-    )
+def test_curves_are_smoothed_over_the_measured_values_and_seeds_have_their_mean(open_page: Any):
+    opened = open_page(render(whole()), 1000)
+    loss, _, seeds, _ = opened.page.locator(".charts svg").all()
+    assert loss.locator("path.raw").count() == 1 and loss.locator("path.line").count() == 2
+    assert seeds.locator("path.raw").count() == 3 and seeds.locator("circle").count() == 6
+    wiggle = """(path) => {
+      const ys = path.getAttribute("d").slice(1).split("L").map((one) => Number(one.split(" ")[1]));
+      return ys.slice(1).reduce((sum, y, index) => sum + Math.abs(y - ys[index]), 0); }"""
+    raw, smooth = (loss.locator(f"path.{name}").first.evaluate(wiggle) for name in ("raw", "line"))
+    assert smooth < 0.6 * raw
+    loss.hover()
+    assert loss.locator(".pointed text").text_content().startswith("step ")
 
 
 LONG = "https://example.org/" + "averylongpathwithoutanybreak" * 12
@@ -140,31 +82,16 @@ HOSTILE = "</style></script><script>document.title = 'taken'</script><img src=x 
 
 
 @pytest.mark.parametrize("text", [LONG, HOSTILE, "שלום \u202e עולם " * 8], ids=["long", "hostile", "right-to-left"])
-@pytest.mark.parametrize("width", SIZES)
-def test_awkward_text_neither_runs_nor_breaks_the_page(open_page: Any, text: str, width: int):
-    report = Report(
-        text,
-        text,
-        Health("bad", [text]),
-        [
-            Paragraph(text, title=text),
-            RunMetadata(text, {text: text}, {text: text}),
-            Table(["a", "b"], [[text, text]], title="Table"),
-            Bars([Bar(text, 1)], title="Bars"),
-            Confusion([text, text], [[1, 2], [3, 4]]),
-            WorstErrors([WorstError(text, text, text, 0.5, text_pair=text)]),
-        ],
-    )
-    opened = open_page(render(report), width)
-    assert opened.requests == []
-    assert opened.complaints == []
+def test_awkward_text_neither_runs_nor_breaks_the_page(open_page: Any, text: str):
+    opened = open_page(render(Report(text, text, blocks=blocks(f" {text}"))), 375)
+    assert opened.requests == [] and opened.complaints == []
     assert opened.ask("document.title") == " ".join(text.split())
-    assert opened.ask("document.scripts.length + document.images.length") == 0
-    assert opened.ask("document.documentElement.scrollWidth") == width
+    assert opened.ask("document.images.length") == 0
+    assert opened.ask("document.documentElement.scrollWidth") == 375
 
 
 def test_paper_gets_the_light_theme_whatever_the_screen(open_page: Any):
-    opened = open_page(render(finetuning_report()), 800, "dark")
+    opened = open_page(render(whole()), 800, "dark")
     opened.page.emulate_media(media="print", color_scheme="dark")
     red, green, blue = opened.ask("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
     assert min(red, green, blue) > 240

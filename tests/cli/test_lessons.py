@@ -25,7 +25,7 @@ def test_the_list_names_every_lesson(maskwright):
 def test_one_lesson_tells_all(maskwright):
     code, out, _ = maskwright("lessons", "run", "toy-scores")
     assert code == 0
-    source = "maskwright.lessons.parts.scaling"
+    source = "maskwright.lessons.parts"
     for words in (".87 .12 .01 0", "0.8808, 0.1192", "weights are approximate", "Question:", source):
         assert words in out
 
@@ -45,7 +45,7 @@ def test_json_is_all_that_stands_on_standard_output(maskwright):
 
 
 def test_a_wrong_number_is_exit_code_1_and_is_named(maskwright, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    break_function(monkeypatch, "lessons.parts.scaling:attention_weights")
+    break_function(monkeypatch, "lessons.parts:attention_weights")
     page = tmp_path / "lessons.html"
     code, out, _ = maskwright("lessons", "run", *FEW, "-o", page)
     assert code == 1 and "2 of 3 lessons hold" in out and "NO" in out

@@ -26,7 +26,6 @@ from maskwright.cli.doctor import DataSettings, ModelSettings
 from maskwright.cli.embed import EmbedSettings
 from maskwright.cli.ensemble import EnsembleSettings
 from maskwright.cli.evaluate import EvaluateSettings
-from maskwright.cli.experiment.ablations import AblationsSettings
 from maskwright.cli.fill_mask import FillMaskSettings
 from maskwright.cli.generate import GenerateSettings
 from maskwright.cli.inspect.cells import CellsSettings
@@ -49,10 +48,13 @@ from maskwright.cli.translate import TranslateSettings
 from maskwright.core import registry
 from maskwright.core.config import command_words, default_of, from_dict, kind_of, length_of, settings_of, to_dict
 from maskwright.core.errors import ConfigError
-from maskwright.experiments.benchmark.config import BenchmarkConfig
-from maskwright.experiments.ladder.config import LadderConfig
-from maskwright.experiments.layers.config import LayerLabConfig
-from maskwright.experiments.rare.config import RareLabConfig
+from maskwright.experiments.config import (
+    AblationsConfig,
+    BenchmarkConfig,
+    LadderConfig,
+    LayerLabConfig,
+    RareLabConfig,
+)
 from maskwright.export.config import ExportConfig
 from maskwright.models.config import ModelConfig
 from maskwright.serve.settings import ServeSettings
@@ -85,7 +87,7 @@ STARTS = [
 # The same of every other command.
 TEXTS = {"model": "m", "texts": ("a b", "c")}
 PLAIN_STARTS = [
-    (AblationsSettings, {"output": "runs/a"}),
+    (AblationsConfig, {"output": "runs/a"}),
     (AnswerSettings, {"model": "m", "question": ("Who?", "-"), "context": "a b"}),
     (CalibrateSettings, {"model": "m", "file": "a.tsv"}),
     (CellsSettings, {"model": "m", "text": ("a.txt", "b")}),

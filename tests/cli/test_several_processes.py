@@ -10,7 +10,7 @@ from maskwright.cli import app as command_line
 from maskwright.core.config import command_line as command_line_of
 from maskwright.core.config import to_dict
 from maskwright.core.errors import InputError
-from maskwright.train.distributed import current as command
+from maskwright.train import distributed as command
 from maskwright.train.finetuning.config import FinetuneConfig
 
 

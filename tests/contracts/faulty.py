@@ -16,7 +16,7 @@ from maskwright.models.model import Model
 from maskwright.objectives.masked import MaskedLanguageModeling
 from maskwright.objectives.outcome import LossSums
 from maskwright.tasks.regression import Regression
-from maskwright.text.tokenizers.trainers.words import train_word
+from maskwright.text.tokenizers.trainers import train_word
 
 
 class LeakyHead(MaskedLanguageModelHead):

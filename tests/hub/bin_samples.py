@@ -11,8 +11,7 @@ from collections import OrderedDict
 
 import torch
 
-from maskwright.hub.foreign.child import _LEGACY
-from maskwright.hub.foreign.reader import ReadTensor
+from maskwright.hub.pickled import _LEGACY, ReadTensor
 
 FORMATS = ("zip", "legacy")
 
@@ -44,7 +43,7 @@ def zipped(parts: dict[str, bytes], packed: bool = False) -> bytes:
 def contained(content: bytes, form: str) -> bytes:
     """A pickle in the place of the table of either format, or alone."""
     if form == "zip":
-        return zipped({"data.pkl": content, "data/0": bytes(16), "byteorder": b"little"})
+        return zipped({"data.pkl": content, "data/0": bytes(16), "byteorder": b"little", "version": b"3\n"})
     facts = pickle.dumps({"protocol_version": 1001, "little_endian": True}, 2)
     legacy = _LEGACY + pickle.dumps(1001, 2) + facts + content + pickle.dumps([], 2)
     return legacy if form == "legacy" else content
@@ -80,7 +79,7 @@ def forged_pickle(kind=torch.FloatStorage, key="0", length=4, part=(), offset=0,
 
 def forged(numbers=bytes(range(16)), **claims) -> bytes:
     """The same as a zip with 16 bytes of numbers."""
-    return zipped({"data.pkl": forged_pickle(**claims), "data/0": numbers})
+    return zipped({"data.pkl": forged_pickle(**claims), "data/0": numbers, "version": b"3\n"})
 
 
 # -- what would run code, were it opened with pickle -------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from maskwright.core.errors import InputError
-from maskwright.lessons.parts.explainers import soft_lookup, spelling_vectors
+from maskwright.lessons.parts import soft_lookup, spelling_vectors
 
 TABLE = {"jack": 4098.0, "sape": 4139.0}
 

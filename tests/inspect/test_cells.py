@@ -156,7 +156,7 @@ def test_a_page_colours_the_text_and_holds_no_markup_of_it(tmp_path):
     marked = UnitActivations(readings.text.replace("come", "<b>x"), readings.ends, readings.values, True)
     write_cells(tmp_path / "c.html", marked, find_units(marked, "quotes", noise_like(marked)), [(1, 0)], "m")
     page = (tmp_path / "c.html").read_text()
-    assert "Layer 2, unit 3" in page and "Layer 1, unit 0" in page and "cold s" in page
+    assert "Layer 2, unit 3" in page and "Layer 1, unit 0" in page and "shaded below" in page
     assert "<b>x" not in page and "was truncated" in page
 
 

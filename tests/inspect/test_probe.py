@@ -13,8 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from inference.samples import TEXTS, tiny
 from looked_at import translator
 from maskwright.core.errors import ConfigError, InputError, RowErrors
-from maskwright.inspect import probe, read_labeled
-from maskwright.inspect.probe import (
+from maskwright.inference.probing import (
     LabeledVectors,
     control_labels,
     embed_labeled,
@@ -23,6 +22,7 @@ from maskwright.inspect.probe import (
     probe_vectors,
     split_rows,
 )
+from maskwright.inspect import probe, read_labeled
 from maskwright.text.readers.tables import Row
 from maskwright.text.readers.tagged import Sentence
 

@@ -111,16 +111,16 @@ def _lacks_a_piece(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _gives_words(real: Callable[..., Any]) -> Callable[..., Any]:
-    from maskwright.text.tokenizers.trainers.words import train_word
+    from maskwright.text.tokenizers.trainers import train_word
 
     return lambda texts, vocab_size, **options: train_word(texts, vocab_size)
 
 
 MUTANTS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
-    "text.tokenizers.trainers.words:train_word": _learns_other_words,
-    "text.tokenizers.trainers.words:train_char": _learns_other_words,
-    "text.tokenizers.trainers.bpe:train_byte_bpe": _gives_words,
-    "text.tokenizers.trainers.pipelines:wordpiece": _lacks_a_piece,
+    "text.tokenizers.trainers:train_word": _learns_other_words,
+    "text.tokenizers.trainers:train_char": _learns_other_words,
+    "text.tokenizers.trainers:train_byte_bpe": _gives_words,
+    "text.tokenizers.trainers:wordpiece": _lacks_a_piece,
     "text.tokenizers.tokenizer_files:set_special_tokens": _does_nothing,
     "text.tokenizers.tokenizer:Tokenizer.with_template": _frames_backwards,
     "models.model:Model.check": _does_nothing,

@@ -120,13 +120,13 @@ def test_a_lesson_that_raises_has_failed_and_says_why():
         record.equal("one", 1, 1)
         raise ValueError("no more chalk")
 
-    broken = Lesson("x", "part", APPLICATIONS, "topic", "title", "about", (), "why?", stop)
+    broken = Lesson("x", APPLICATIONS, "topic", "title", "about", (), "why?", stop)
     result = run(broken)
     assert not result.ok and result.error == "ValueError: no more chalk" and len(result.checks) == 1
 
 
 def test_a_lesson_without_a_check_has_not_passed():
-    silent = Lesson("x", "part", APPLICATIONS, "topic", "title", "about", (), "why?", lambda record: None)
+    silent = Lesson("x", APPLICATIONS, "topic", "title", "about", (), "why?", lambda record: None)
     assert not run(silent).ok
 
 

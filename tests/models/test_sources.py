@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from maskwright.lessons.parts.explainers import ACROSS, MASKED, SELF, attention_sources
+from maskwright.lessons.parts import ACROSS, MASKED, SELF, attention_sources
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from maskwright.lessons.parts.explainers import kernel_regression
+from maskwright.lessons.parts import kernel_regression
 
 
 @pytest.mark.parametrize("width", [0.2, 1.0, 5.0])

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskwright.lessons.parts.scaling import (
+from maskwright.lessons.parts import (
     attention_weights,
     entropy,
     identities,

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from maskwright.core.errors import InputError
-from maskwright.lessons.parts.explainers import MASK, explain_loss, mask_words
+from maskwright.lessons.parts import MASK, explain_loss, mask_words
 
 WORDS = ["the", "man", "went", "to", "the", "store", "to", "buy", "a", "gallon", "of", "milk"]
 

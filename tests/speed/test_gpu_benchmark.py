@@ -27,7 +27,7 @@ FLAGS = "--device cpu --precision fp32 --sizes tiny --minutes 30 --limit 900 --s
 def rooms(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(str(REPOSITORY / "benchmarks" / "on_gpu"))
     monkeypatch.syspath_prepend(str(REPOSITORY / "benchmarks"))
-    return importlib.import_module("gpu"), importlib.import_module("table")
+    return importlib.import_module("gpu")
 
 
 @pytest.mark.slow
@@ -36,7 +36,7 @@ def test_every_part_is_measured_from_end_to_end(rooms, tmp_path: Path, monkeypat
     flags = ["--output", str(tmp_path), "--threads", "1", "--quiet", "--only", "maskwright", *FLAGS.split()]
     monkeypatch.setattr(sys, "argv", ["gpu.py", *flags])
     try:
-        rooms[0].main()
+        rooms.main()
     finally:
         set_quiet(False)
     found = json.loads((tmp_path / "gpu.json").read_text())
@@ -54,7 +54,7 @@ def test_every_part_is_measured_from_end_to_end(rooms, tmp_path: Path, monkeypat
         if one["part"] == "embed":
             assert forward_flops(config, [3]) / 3 < one["flops_per_token"] < forward_flops(config, [512]) / 512
     page = (tmp_path / "gpu.md").read_text()
-    assert "Pre-training, masked LM, sequences of at most 128" in page and "small request" in page
+    assert "## pretrain" in page and "## embed" in page
 
 
 @pytest.mark.slow
@@ -74,27 +74,14 @@ def test_both_contenders_see_the_same_network_and_the_page_tells_it(tmp_path: Pa
 
 
 def test_utilization_is_a_fraction_of_the_peak_and_empty_if_unknown(rooms):
-    _, table = rooms
-    assert table.utilization(494.5e12, 989e12) == 0.5 and table.utilization(1.0, None) is None
-    rate = {"part": "pretrain", "size": "base", "length": 128, "kind": "auto", "name": "x", "step_seconds": 0.04,
-            "tokens_of_a_step": 32768, "memory": 2e10}  # fmt: skip
-    rows = [
-        {**rate, "contender": "maskwright", "tokens_per_second": 8e5, "flops_per_second": 494.5e12},
-        {**rate, "contender": "transformers", "tokens_per_second": 4e5, "flops_per_second": 247.25e12},
-    ]
-    machine = {"name": "NVIDIA H100 80GB HBM3", "memory": 8e10, "peak": 989e12, "peak_source": "data sheet, not looked "
-               "up again", "precision": "bf16", "ceilings": {"base": 659e12}, "python": "3.12", "versions": {},
-               "commit": None}  # fmt: skip
-    found = {"machine": machine, "measured": rows, "cut": ["finetune base, maskwright"], "failed": [
-        {"name": "embed base, transformers", "why": "no memory"}]}  # fmt: skip
-    page = "\n".join(table.lines_of(found))
-    assert "| base | maskwright | 800,000 | 2.00 | 50.0% | 75.0% | 40.0 | 32,768 | 20.0 |" in page
-    assert "not looked up again" in page
-    assert "time was up: finetune base, maskwright." in page and "embed base, transformers: no memory" in page
+    one = {"size": "base", "flops_per_second": 494.5e12}
+    found = rooms.shares(one, {"peak": 989e12, "ceilings": {"base": 659e12}})
+    assert found["of the peak"] == 0.5 and found["of plain products"] == pytest.approx(0.75, abs=1e-3)
+    assert rooms.shares(one, {"peak": None, "ceilings": {}}) == {"of the peak": None, "of plain products": None}
 
 
 def test_the_most_wanted_comes_first_and_every_part_of_every_size_is_wanted(rooms):
-    gpu, _ = rooms
+    gpu = rooms
     wanted = gpu.plan(["base", "large"])
     assert [(one.part, one.length, one.size) for one in wanted[:2]] == [("pretrain", 128, "base")] * 2
     assert len({one.name for one in wanted}) == len(wanted)
@@ -105,7 +92,7 @@ def test_the_most_wanted_comes_first_and_every_part_of_every_size_is_wanted(room
 
 
 def test_a_batch_that_does_not_fit_is_halved(rooms, monkeypatch: pytest.MonkeyPatch):
-    gpu, _ = rooms
+    gpu = rooms
     asked = []
 
     class Full:
@@ -129,7 +116,7 @@ def test_a_batch_that_does_not_fit_is_halved(rooms, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_measurement_that_hangs_is_given_up_and_its_process_begun_anew(rooms, monkeypatch: pytest.MonkeyPatch):
-    gpu, _ = rooms
+    gpu = rooms
     stopped = threading.Event()
 
     class Hanging:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
 import pytest
 
 from maskwright.core.locking import lock
-from maskwright.report.charts.axes import Line, smooth
 from studio.serving import serving
 
 RECIPE = 'task = "classification"\n'
@@ -141,32 +139,3 @@ def test_a_pretraining_run_has_its_held_out_accuracy_as_result(served, monkeypat
         "replaced": {"name": "rtd_accuracy", "value": 0.9},
         "other": {"name": "loss", "value": 2.0},
     }
-
-
-def test_curves_are_those_of_reports(served, monkeypatch, tmp_path):
-    values = np.random.default_rng(0).normal(3, 1, 60)
-    values[7] = -1.0
-    records = [{"step": step, "loss": value, "time": 1e9 + 2 * step} for step, value in enumerate(values, start=1)]
-    write_run(tmp_path / "long", RECIPE, records)
-    for seed, value in enumerate((1.0, 3.0)):
-        write_run(tmp_path / "seeds" / f"seed-{seed}", RECIPE, [{"step": step, "loss": value} for step in (1, 2)])
-    (tmp_path / "seeds" / "config.toml").write_text(RECIPE, encoding="utf-8")
-    monkeypatch.setattr(served.studio, "runs", tmp_path)
-
-    def curves(**options):
-        asked = {"names": ["long", "seeds"], "measure": "loss", **options}
-        return served.post("/api/runs/curves", asked).json()
-
-    long, seeds = curves()["lines"]
-    smoothed = smooth(Line(np.arange(1.0, 61.0), values))
-    assert long["ys"] == pytest.approx(smoothed.y.tolist()) and long["behind"][0]["ys"] == pytest.approx(
-        values.tolist()
-    )
-    assert (seeds["ys"], seeds["seeds"], seeds["run"]) == ([2.0, 2.0], 2, 1)
-    assert [line["ys"] for line in seeds["behind"]] == [[1.0, 1.0], [3.0, 3.0]]
-    raw = curves(is_smooth=False)["lines"][0]
-    assert raw["ys"] == pytest.approx(values.tolist()) and raw["behind"] == []
-    positive = curves(is_smooth=False, is_log=True)
-    assert positive["dropped"] == int((values <= 0).sum()) > 0
-    by_time = curves(axis="time", is_smooth=False)["lines"]
-    assert [line["name"] for line in by_time] == ["long"] and by_time[0]["xs"] == [2.0 * step for step in range(60)]

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 from maskwright.core.errors import InputError, RowError, RowErrors
 from maskwright.tasks.evaluation.metrics import of_classes
 from maskwright.text.formats.files import file_format, read_lines
-from maskwright.text.readers.reader import Reader
-from maskwright.text.readers.tables import Row, Table
+from maskwright.text.readers.tables import Reader, Row, Table
 
 MARK = "__label__"
 _LINES_SEEN = 5  # to recognize a file

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from maskwright.core.errors import InputError
-from maskwright.lessons.parts.explainers import explain_bleu
+from maskwright.lessons.parts import explain_bleu
 from maskwright.tasks.translation import corpus_scores
 
 

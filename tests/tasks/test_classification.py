@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from maskwright.core.errors import InputError, ModelFolderError, RowErrors
 from maskwright.tasks.base import task_from_json
 from maskwright.tasks.classification import Classification, balanced_weights, sort_labels, split_labels
-from maskwright.tasks.evaluation.errors import worst_errors
+from maskwright.tasks.evaluation.scoring import worst_errors
 from tasks.standins import SumModel, Words, row
 
 

@@ -9,7 +9,7 @@ import torch
 from maskwright.core.errors import InputError
 from maskwright.tasks.choice import Choice
 from maskwright.tasks.classification import Classification
-from maskwright.tasks.evaluation.compare import bootstrap_scores, compare, mcnemar, permutation_test, rate
+from maskwright.tasks.evaluation.compare import bootstrap_scores, compare, mcnemar, permutation_test
 from maskwright.tasks.examples import Examples
 from maskwright.tasks.regression import Regression
 from maskwright.tasks.similarity import Similarity
@@ -22,7 +22,7 @@ def classified(right, task=None):
     task = task or Classification(["no", "yes"])
     logits = torch.tensor([[0.0, 1.0] if is_right else [1.0, 0.0] for is_right in right])
     rows = [row(str(place), "yes") for place in range(len(right))]
-    return rate(task, logits, Examples([np.zeros(1)] * len(rows), None, torch.ones(len(rows), dtype=torch.int64), rows))
+    return task.rate(logits, Examples([np.zeros(1)] * len(rows), None, torch.ones(len(rows), dtype=torch.int64), rows))
 
 
 def test_classifiers_are_compared_by_accuracy_and_mcnemar():
@@ -48,13 +48,13 @@ def test_numbers_and_several_labels_have_parts_that_make_their_metric():
     gold = torch.randn(50, generator=draw)
     rows = [row(str(place), "1") for place in range(50)]
     logits = gold[:, None] + torch.randn(50, 1, generator=draw)
-    rated = rate(task, logits, Examples([np.zeros(1)] * 50, None, gold, rows))
+    rated = task.rate(logits, Examples([np.zeros(1)] * 50, None, gold, rows))
     assert rated.metric == "pearson" and rated.is_right is None
     assert rated.of(rated.parts) == pytest.approx(task.metrics(logits, gold)["pearson"])
     several = Classification(list("abc"), True)
     targets = (torch.rand(50, 3, generator=draw) > 0.5).float()
     guess = torch.randn(50, 3, generator=draw)
-    rated = rate(several, guess, Examples([np.zeros(1)] * 50, None, targets, rows))
+    rated = several.rate(guess, Examples([np.zeros(1)] * 50, None, targets, rows))
     assert rated.of(rated.parts) == pytest.approx(several.metrics(guess, targets)["f1"])
 
 
@@ -68,7 +68,7 @@ def test_taggers_are_compared_by_entities_of_whole_sentences():
     rows += [Sentence.of_words(["rain", "fell"], ["B-X", "O"], n + 20, "f.conll") for n in range(5)]
     examples = task.examples(rows, model.tokenizer, 32)
     evaluation = task.evaluate(model, examples)
-    rated = rate(task, evaluation.logits, examples)
+    rated = task.rate(evaluation.logits, examples)
     assert rated.of(rated.parts) == pytest.approx(evaluation.metrics["entity_f1"])
     assert rated.parts[:, 0].sum() == 17
     assert compare(rated, rated).difference.difference == 0
@@ -107,7 +107,7 @@ def test_choices_are_compared_by_accuracy():
     examples = tokenize_choices(rows, tokenizer(), None, torch.arange(9) % 3)
     logits = torch.eye(3).repeat(3, 1)
     logits[4] = torch.tensor([1.0, 0.0, 0.0])
-    rated = rate(Choice(), logits, examples)
+    rated = Choice().rate(logits, examples)
     assert (rated.metric, rated.of(rated.parts), rated.is_right.sum()) == ("accuracy", pytest.approx(8 / 9), 8)
     assert compare(rated, rated).sentence("A", "B").startswith("A and B have the same accuracy")
 
@@ -120,6 +120,6 @@ def test_vectors_of_sentences_are_compared_by_rank():
     task = Similarity()
     examples = task.examples(rows, tokenizer())
     vectors = torch.nn.functional.normalize(torch.randn(12, 2, 5, generator=draw), dim=-1)
-    rated = rate(task, vectors, examples)
+    rated = task.rate(vectors, examples)
     assert rated.metric == "spearman"
     assert rated.of(rated.parts) == pytest.approx(task.score(vectors, examples).metrics["spearman"])

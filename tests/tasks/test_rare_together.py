@@ -13,7 +13,7 @@ from maskwright.core.errors import ConfigError, InputError
 from maskwright.tasks.anomaly import Anomaly
 from maskwright.tasks.classification import Classification, resample_rows
 from maskwright.tasks.evaluation.calibration import Temperature
-from maskwright.tasks.evaluation.compare import compare, on_equal_terms, rate
+from maskwright.tasks.evaluation.compare import compare
 from maskwright.tasks.evaluation.rare import RareClass, Threshold
 from maskwright.tasks.evaluation.report import curve_of
 from maskwright.tasks.examples import Examples
@@ -102,12 +102,12 @@ def test_confidence_on_the_risk_curve_is_that_of_what_is_answered():
 def test_a_model_with_a_rare_class_is_compared_by_it_with_one_without():
     gold = (["a"] * 9 + ["b"]) * 6
     right = torch.tensor([[0.0, 3.0 if label == "b" else -3.0] for label in gold])
-    first, second = on_equal_terms(classifier(("a", "b"), 0.3), Classification(["a", "b"]))
+    first, second = classifier(("a", "b"), 0.3).on_equal_terms(Classification(["a", "b"]))
     examples = first.examples(rows_of(gold), Words())
-    found = compare(rate(first, right, examples), rate(second, some_logits(60, 2), examples))
+    found = compare(first.rate(right, examples), second.rate(some_logits(60, 2), examples))
     assert found.metric == "pr_auc" and found.first == 1.0 > found.second and found.is_significant
     with pytest.raises(InputError, match="Unknown class 'c'"):
-        on_equal_terms(classifier(), Classification(["a", "b"]))
+        classifier().on_equal_terms(Classification(["a", "b"]))
 
 
 def test_requesting_a_class_keeps_windows_and_temperature():
@@ -165,12 +165,12 @@ def test_detectors_are_compared_by_how_they_rank():
     examples = task.examples(rows_of("aaab" * 10), Words())
     assert isinstance(examples, Examples)
     errors = torch.tensor([[0.1], [0.2], [0.1], [0.9]] * 10)
-    found = compare(rate(task, errors, examples), rate(task, 1 - errors, examples))
+    found = compare(task.rate(errors, examples), task.rate(1 - errors, examples))
     assert found.metric == "pr_auc" and found.first == 1.0 and found.is_significant and found.mcnemar is not None
     normal = task.examples(rows_of("aaaa" * 10), Words())
-    assert rate(task, errors, normal).metric == "explained_variance"
+    assert task.rate(errors, normal).metric == "explained_variance"
     with pytest.raises(InputError, match="'a' as normal and the other 'b'"):
-        on_equal_terms(task, Anomaly("b"))
+        task.on_equal_terms(Anomaly("b"))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import torch
 from inference.samples import tiny, tokenizer
 from maskwright.core.errors import InputError, ModelFolderError, RowErrors
 from maskwright.tasks.base import task_from_json
-from maskwright.tasks.evaluation.errors import worst_errors
+from maskwright.tasks.evaluation.scoring import worst_errors
 from maskwright.tasks.regression import Regression
 from tasks.standins import SumModel, Words, row
 

@@ -15,7 +15,7 @@ from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.core.errors import InputError, ModelFolderError, RowErrors
 from maskwright.hub.folders import load_model
 from maskwright.tasks.base import task_from_json
-from maskwright.tasks.evaluation.errors import worst_errors
+from maskwright.tasks.evaluation.scoring import worst_errors
 from maskwright.tasks.examples import rows_of
 from maskwright.tasks.tagging.examples import window_sentences
 from maskwright.tasks.tagging.task import Tagging

@@ -9,10 +9,8 @@ import pytest
 from maskwright.core.errors import InputError, MissingExtraError, RowErrors
 from maskwright.tasks.classification import Classification
 from maskwright.tasks.contents import check_content, reader_for
-from maskwright.tasks.evaluation.scoring import read_to_score
 from maskwright.tasks.tagging.task import Tagging
-from maskwright.text.annotations.formats import FORMATS, annotation_format
-from maskwright.text.readers.reader import find_reader
+from maskwright.text.readers.tables import find_reader
 
 TEXT = "Ada Byron met Ann in Graz."
 WORDS = ["Ada", "Byron", "met", "Ann", "in", "Graz", "."]
@@ -271,24 +269,6 @@ def test_a_folder_of_brat_files_is_read_by_lines(file, tmp_path):
     check_content(tmp_path, "tagging")
 
 
-def test_no_file_is_taken_for_questions_because_of_its_ending(file):
-    names = {
-        name: find_reader(file(name, content)).name for name, content in ENTITIES.items() if name.endswith(".json")
-    }
-    assert set(names.values()) == {"tagged"}
-    assert find_reader(file("records.json", CLASSES["records.json"])) is None
-    squad = {"version": "2", "data": [{"paragraphs": [{"context": TEXT, "qas": []}]}]}
-    assert find_reader(file("squad.json", squad)).name == "questions"
-
-
-def test_the_table_of_formats_recognizes_each_file_as_one(file):
-    for name, content in {**ENTITIES, **CLASSES}.items():
-        path = file(name, content)
-        found = annotation_format(path)
-        assert (found is None) == (name in ("pretty.json", "records.json")), name
-        assert found is None or found in FORMATS
-
-
 # -- which field is the text ---------------------------------------------------------------------------------
 
 
@@ -376,18 +356,6 @@ def test_the_unit_of_offsets_is_found_by_the_recorded_texts(file, capsys, name, 
         content = f"T1\tPER {ann[0]} {ann[1]}\tAnn\nT2\tLOC {graz[0]} {graz[1]}\tGraz\n"
     assert entities(file(name, content, EMOJI)) == ["Hi/O 😀/O Ann/B-PER in/O Graz/B-LOC"]
     assert (unit in capsys.readouterr().err) == (unit != "characters")
-
-
-def test_bad_rows_are_counted_where_the_file_is_described(file, capsys):
-    rows = [(TEXT, [[0, 9, "PER"]]), ("One.", [[0, 40, "PER"]]), ("Two.", [["0", "3", "PER"]])]
-    path = file("a.jsonl", [{"id": n, "text": text, "label": spans} for n, (text, spans) in enumerate(rows)])
-    assert len(Tagging.read(path, skip_bad_rows=True).rows) == 1
-    assert "1 text, 1 span; left out or changed: bad rows (2)" in capsys.readouterr().err
-
-
-def test_offsets_without_a_recorded_text_are_characters(file):
-    path = file("a.jsonl", [{"id": 1, "text": EMOJI, "label": [[5, 8, "PER"], [12, 16, "LOC"]]}])
-    assert entities(path) == ["Hi/O 😀/O Ann/B-PER in/O Graz/B-LOC"]
 
 
 @pytest.mark.parametrize(
@@ -509,11 +477,6 @@ def test_a_span_inside_a_word_splits_it(file, capsys):
     assert "words that a span cuts" in capsys.readouterr().err
 
 
-def test_adjacent_spans_of_one_label_stay_two(file):
-    path = file("a.jsonl", [{"id": 1, "text": "Ann Eva", "label": [[0, 3, "PER"], [4, 7, "PER"]]}])
-    assert entities(path) == ["Ann/B-PER Eva/B-PER"]
-
-
 @pytest.mark.compatibility(
     "label-studio-sdk 2.1.2",
     theirs="the CONLL2003 export tags every word of an unannotated task with O",
@@ -545,13 +508,6 @@ def test_rejected_and_ignored_answers_are_not_learned(file, capsys):
     assert "rejected answers (1)" in said and "ignored answers (1)" in said
 
 
-def test_a_text_with_classes_only_is_no_example_without_spans(file):
-    pairs = [[TEXT, {"entities": [list(span) for span in SPANS]}], ["Two.", {"cats": {"travel": 1}}]]
-    path = file("a.json", pairs)
-    assert entities(path) == [EXPECTED]
-    assert [row.text for row in Classification.read(path).rows] == ["Two."]
-
-
 def test_a_file_that_nobody_annotated_says_so(file):
     with pytest.raises(InputError, match=r"no annotated text: .*texts without an annotation \(1\)"):
         Tagging.read(file("a.json", [task()]))
@@ -561,14 +517,6 @@ def test_a_file_that_nobody_annotated_says_so(file):
         row.tags
         for row in reader_for("tagging", file("c.json", [task()])).read(file("c.json", [task()]), {}, False).rows
     ] == [None]
-
-
-def test_entries_on_one_line_are_told_apart_by_number(file):
-    rows = [task(annotated(*REGIONS), id=1), task(annotated(region(9, 99, "PER")), id=2)]
-    path = file("a.json", json.dumps(rows))
-    with pytest.raises(RowErrors, match=r"a\.json:2: .*task 2"):
-        Tagging.read(path)
-    assert [row.line for row in Tagging.read(path, skip_bad_rows=True).rows] == [1]
 
 
 def test_binary_answers_about_one_label_make_two_classes(file):
@@ -610,16 +558,6 @@ def test_annotators_who_agree_count_once_and_who_disagree_are_kept_apart(file):
     assert entities(path, columns={"annotator": "2"}) == [EXPECTED, "Ann/B-PER ./O"]
     with pytest.raises(InputError, match="no annotation by 'c': the annotators are a@x.org, b@x.org"):
         Tagging.read(path, columns={"annotator": "c"})
-
-
-def test_disagreements_are_errors_of_a_score_too(file):
-    path = file("a.json", [task(annotated(by=1), annotated(*REGIONS, by=2))])
-    for model in (Tagging(["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]), Classification(["a", "b"])):
-        with pytest.raises(InputError, match="1 and 2 disagree|is a model for classification"):
-            read_to_score(model, path, "runs/a")
-    assert (
-        len(read_to_score(Tagging(["O", "B-PER", "I-PER", "B-LOC"]), path, "runs/a", columns={"annotator": "2"})) == 1
-    )
 
 
 def test_texts_alone_are_read_whatever_their_annotations(file):

@@ -46,13 +46,6 @@ def test_swag_is_read_as_its_csv_lies(tmp_path):
     assert row.choices == ("walks.", 'runs, "fast".', "sits.", "eats.")
 
 
-def test_csv_and_json_lines_give_the_same_rows(tmp_path):
-    one = read_choices(write(tmp_path, "a.csv", SWAG_HEADER + SWAG_ROW)).rows[0]
-    given = {"context": one.context, "question": one.question, "choices": one.choices, "label": 2, "id": "anetv_1"}
-    two = read_choices(jsonl(tmp_path, given)).rows[0]
-    assert two == ChoiceRow(one.context, one.question, one.choices, 2, 1, two.file, "anetv_1")
-
-
 def test_pairs_put_the_question_before_the_choice():
     row = ChoiceRow("A girl stands.", "She", ("walks.", "sits."), 0, 1, "f")
     assert row.pairs() == [("A girl stands.", "She walks."), ("A girl stands.", "She sits.")]
@@ -72,11 +65,6 @@ def test_the_csv_of_cosmosqa_is_read(tmp_path):
     text = "id,context,question,answer0,answer1,answer2,answer3,label\nk1,Rain.,Why?,a,b,c,d,3\n"
     (row,) = read_choices(write(tmp_path, "valid.csv", text)).rows
     assert (row.key, row.context, row.question, row.choices, row.label) == ("k1", "Rain.", "Why?", tuple("abcd"), 3)
-
-
-@pytest.mark.parametrize("label", [1, "1", " 1 "])
-def test_a_label_may_be_a_number_or_its_digits(tmp_path, label):
-    assert read_choices(jsonl(tmp_path, plain(label=label))).rows[0].label == 1
 
 
 def test_question_or_context_may_be_missing_and_not_both(tmp_path):
@@ -133,12 +121,6 @@ def test_a_csv_row_with_fewer_endings_is_reported(tmp_path):
         read_choices(write(tmp_path, "a.csv", SWAG_HEADER + SWAG_ROW + SWAG_ROW + short))
 
 
-def test_a_csv_row_with_an_ending_missing_in_the_middle_is_reported(tmp_path):
-    gap = '1,v,1,"s",A girl.,She,gold,walks.,,sits.,eats.,1\n'
-    with pytest.raises(RowErrors, match="choice 1: the text is empty"):
-        read_choices(write(tmp_path, "a.csv", SWAG_HEADER + gap))
-
-
 def test_faults_of_form_are_reported_with_the_others_in_order(tmp_path):
     path = jsonl(tmp_path, plain(choices=list("abc")), "{broken", plain(), plain(), "[1]")
     with pytest.raises(RowErrors) as caught:
@@ -154,7 +136,7 @@ def test_faults_of_form_are_reported_with_the_others_in_order(tmp_path):
         ("a.csv", "text,label\na,b\n", "does not have the SWAG columns"),
         ("a.csv", "", "is empty"),
         ("a.jsonl", "\n", "contains no rows"),
-        ("a.jsonl", "{}\n", "contains no valid rows"),
+        ("a.jsonl", "{}\n", "no valid one"),
         ("a.tsv", "x", "multiple-choice examples are read from"),
     ],
 )

@@ -82,12 +82,6 @@ def test_columns_are_chosen_by_name_attribute_or_position(tmp_path, columns, tag
     assert (first.words[:2], first.tags[:5]) == (("Vamos", "nos"), tags)
 
 
-def test_lemmas_as_words_keep_the_characters_of_the_forms(tmp_path):
-    first = read_tagged(write(tmp_path / "a.conllu", SPANISH), columns={"token": "LEMMA"}).rows[0]
-    assert first.words[:5] == ("ir", "yo", "a", "el", "mar")
-    assert first.text[slice(*first.spans[7])] == "veces"
-
-
 @pytest.mark.parametrize("name", ["a.txt", "a.conll", "a.conllu.gz"])
 def test_it_is_recognized_by_its_columns_or_its_name(tmp_path, name):
     if name.endswith(".gz"):
@@ -105,11 +99,6 @@ def test_columns_that_a_plus_file_names_are_read(tmp_path):
     assert read_tagged(path, columns={"tag": "NE:TAG"}).rows[0].tags == ("B-PER", "O")
     without = write(tmp_path / "b.conllup", "# global.columns = FORM NE:TAG\n1-2\tO\n3.1\tO\n")
     assert read_tagged(without).rows[0].words == ("1-2", "3.1")
-
-
-def test_a_text_that_is_not_that_of_the_words_is_made_from_them(tmp_path):
-    text = "# text = another\n" + row(1, "a", misc="SpaceAfter=No") + row(2, "b") + row(3, "c")
-    assert read_tagged(write(tmp_path / "a.conllu", text)).rows[0].text == "ab c"
 
 
 def test_words_without_a_tag_have_none_and_a_file_without_tags_is_for_predictions(tmp_path):

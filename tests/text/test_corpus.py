@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskwright.core.errors import InputError, MissingExtraError, MissingFileError, RowErrors
+from maskwright.core.errors import InputError, MissingExtraError, RowErrors
 from maskwright.text.readers import corpus
 from maskwright.text.readers.corpus import CorpusFacts, read_documents
 
@@ -55,13 +55,6 @@ def test_rows_of_tables_are_documents_cut_by_rule(tmp_path):
     write(tmp_path, "a.csv.gz", gzip.compress((tmp_path / "a.csv").read_bytes()))
     for name in ("a.parquet", "a.jsonl", "a.csv", "a.csv.gz"):
         assert sentences(tmp_path / name) == expected, name
-
-
-def test_the_text_may_have_another_name(tmp_path):
-    path = write(tmp_path, "a.jsonl", '{"body": "Hello there."}\n')
-    assert sentences(path, text_field="body") == [("Hello there.",)]
-    with pytest.raises(InputError, match=r"no column 'body': the columns are 'text', 'x'"):
-        sentences(write(tmp_path, "a.csv", "text,x\na,b\n"), text_field="body")
 
 
 def test_folders_patterns_and_lists_are_read_in_order(tmp_path):
@@ -127,13 +120,6 @@ def test_bad_rows_of_tables_are_reported_with_their_column(tmp_path):
         sentences(path)
 
 
-def test_documents_come_before_the_bad_rows_are_raised(tmp_path):
-    stream = read_documents(write(tmp_path, "a.txt", b"one\n\n\xff\n\ntwo\n"))
-    assert [next(stream).sentences, next(stream).sentences] == [("one",), ("two",)]
-    with pytest.raises(RowErrors):
-        next(stream)
-
-
 @pytest.mark.parametrize("content", ["", "\n \n\t\n", "\ufeff"])
 def test_an_empty_corpus_is_refused(tmp_path, content):
     with pytest.raises(InputError, match=r"The corpus \(.*a\.txt\) contains no text"):
@@ -141,17 +127,6 @@ def test_an_empty_corpus_is_refused(tmp_path, content):
     for name in ("a.jsonl", "a.csv"):
         with pytest.raises(InputError, match="contains no text"):
             sentences(write(tmp_path, name, content))
-
-
-def test_a_corpus_that_cannot_be_read_is_refused_before_anything_else(tmp_path):
-    with pytest.raises(MissingFileError):
-        read_documents([write(tmp_path, "a.txt", "x"), tmp_path / "nowhere.txt"])
-    with pytest.raises(InputError, match="decompress it first"):
-        read_documents(write(tmp_path, "a.zip", "x"))
-
-
-def test_a_text_of_only_emoji_is_a_document(tmp_path):
-    assert sentences(write(tmp_path, "a.txt", "🙂🙃\n")) == [("🙂🙃",)]
 
 
 # -- limits ------------------------------------------------------------------------------------------------------

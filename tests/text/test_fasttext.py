@@ -7,10 +7,8 @@ import pytest
 from maskwright.core.errors import RowErrors
 from maskwright.doctor.fix import relabel
 from maskwright.tasks.classification import Classification
-from maskwright.text.formats.fasttext import is_fasttext, split_line
-from maskwright.text.readers.reader import find_reader
-from maskwright.text.readers.row_stream import RowStream
-from maskwright.text.readers.tables import read_texts
+from maskwright.text.formats.records import is_fasttext, split_line
+from maskwright.text.readers.tables import RowStream, find_reader, read_texts
 
 LINES = "__label__sauce __label__cheese How much  cheese ?\n\n__label__bread Rise of dough\n"
 

@@ -14,8 +14,8 @@ import pytest
 from maskwright.core.errors import InputError, RowErrors
 from maskwright.tasks.contents import check_content
 from maskwright.tasks.qa.task import QuestionAnswering
-from maskwright.text.readers.reader import find_reader
 from maskwright.text.readers.squad import read_questions
+from maskwright.text.readers.tables import find_reader
 
 CONTEXT = "Mara Lindt, who is a pilot, moved to Lisbon."
 ANSWER = {"text": ["Lisbon"], "answer_start": [37]}

@@ -11,7 +11,7 @@ import pytest
 
 from maskwright.core.errors import InputError, RowErrors
 from maskwright.tasks.classification import Classification
-from maskwright.text.readers.tables import Table, read_table, read_texts
+from maskwright.text.readers.tables import Table, read_table
 
 
 def table(folder: Path, cells: list, multi_label: bool | None = None, name: str = "a.jsonl", **columns: str) -> Table:
@@ -75,11 +75,6 @@ def test_the_column_may_be_called_labels(tmp_path, name, cells, multi_label, exp
     assert labels(read_table(tmp_path / name, multi_label=multi_label)) == expected
     (tmp_path / "b.jsonl").write_text('{"text": "text", "labels": ["a", "b"], "label": "c"}\n')
     assert labels(read_table(tmp_path / "b.jsonl")) == ["c"]
-
-
-def test_a_missing_list_is_named_with_the_remedy(tmp_path):
-    with pytest.raises(RowErrors, match=r"a.jsonl:2: .*the label is missing: write \[\] for a row without labels"):
-        table(tmp_path, [["a", "b"], None, ["a"]])
 
 
 def test_lists_are_refused_with_the_setting_where_a_row_has_one_class(tmp_path):
@@ -151,19 +146,6 @@ def test_a_model_reads_the_labels_that_it_knows(tmp_path):
 )
 def test_a_class_has_one_spelling(tmp_path, cells, expected):
     assert labels(table(tmp_path, cells)) == expected
-
-
-def test_models_that_know_another_spelling_read_it(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"text": "x", "label": 1}\n{"text": "y", "label": "cafe\\u0301"}\n')
-    assert labels(Classification(["1.0", "caf\u00e9"]).read_known(path)) == ["1.0", "caf\u00e9"]
-
-
-def test_targets_of_generation_stay_as_they_are(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text('source,label\na,1.0\nb,"[""x"", ""y""]"\nc,cafe\u0301\n')
-    found = read_texts(path, label_is_text=True)
-    assert labels(found) == ["1.0", '["x", "y"]', "cafe\u0301"]
 
 
 # -- zeros and ones ------------------------------------------------------------------------------------------

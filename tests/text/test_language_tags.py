@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from maskwright.core.errors import InputError
-from maskwright.text.formats.language_tags import check_languages, language_of, languages_of, tag
+from maskwright.text.formats.targets import check_languages, language_of, languages_of, tag
 from maskwright.text.readers.tables import Row
 
 

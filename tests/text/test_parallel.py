@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 
 import pytest
@@ -21,12 +20,6 @@ def files(folder: Path, source: str, target: str) -> tuple[Path, Path]:
 def test_line_n_belongs_to_line_n(tmp_path: Path):
     table = read_parallel(*files(tmp_path, "eins\nzwei \n", "one\ntwo\n"))
     assert [(row.text, row.label, row.line) for row in table.rows] == [("eins", "one", 1), ("zwei", "two", 2)]
-
-
-def test_files_may_be_packed(tmp_path: Path):
-    _, target = files(tmp_path, "", "one\n")
-    (tmp_path / "b.de.gz").write_bytes(gzip.compress(b"eins\n"))
-    assert read_parallel(tmp_path / "b.de.gz", target).rows[0].text == "eins"
 
 
 @pytest.mark.parametrize(
@@ -67,9 +60,3 @@ def test_one_file_on_both_sides_pairs_each_line_with_itself_and_is_reported(
     rows = read_parallel(source, source).rows
     assert [(row.text, row.label) for row in rows] == [("ein Hund", "ein Hund"), ("zwei Hunde", "zwei Hunde")]
     assert "is both source and target" in capsys.readouterr().err
-
-
-def test_nothing_at_all_is_refused(tmp_path: Path):
-    source, target = files(tmp_path, "\n", "\n")
-    with pytest.raises(InputError, match="no pair of lines"):
-        read_parallel(source, target)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.samples import TEXTS, tokenizer
-from maskwright.text.readers.passages import MAX_PARAGRAPH, bad_rows_of, cut, read_passages
+from maskwright.text.readers.corpus import MAX_PARAGRAPH, bad_rows_of, cut, read_passages
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 
 WORST = (
@@ -89,11 +89,3 @@ def test_rows_of_tables_are_paragraphs_with_their_line(tmp_path: Path):
     table.write_text("id,body\n1,the cat\n2,\n", encoding="utf-8")
     assert [one.text for one in passages(table, 100, text_field="body")] == ["the cat"]
     assert [error.line for error in bad_rows_of(str(table), "body")] == [3]
-
-
-def test_a_bad_line_is_named_and_keeps_the_places_of_the_others(tmp_path: Path):
-    path = tmp_path / "bad.txt"
-    path.write_bytes(b"the cat\nna\xefve\nthe dog\n")
-    assert [(error.line, error.reason[:6]) for error in bad_rows_of(str(path))] == [(2, "byte 3")]
-    source = path.read_bytes().decode("utf-8", errors="replace")
-    assert [source[one.start : one.end] for one in passages(path, 100)] == ["the cat", "the dog"]

@@ -16,9 +16,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from maskwright.core.errors import InputError, MissingFileError, RowErrors
-from maskwright.text.readers.row_stream import RowStream
-from maskwright.text.readers.tables import read_texts
+from maskwright.core.errors import InputError, RowErrors
+from maskwright.text.readers.tables import RowStream, read_texts
 
 WORDS = ["one text", "another, longer text", "third"]
 
@@ -77,21 +76,6 @@ def test_a_bad_last_row_is_found_before_the_first_is_given(tmp_path: Path):
     assert [row.line for row in caught.value.rows] == [2, 4]
     stream = RowStream(tmp_path / "in.txt", skip_bad_rows=True)
     assert (stream.num_rows, stream.num_skipped) == (3, 2)
-
-
-def test_a_header_of_unknown_names_is_still_noticed(tmp_path: Path):
-    (tmp_path / "in.csv").write_text("body,kind\nfirst text,a\nsecond text,b\nthird text,a\n")
-    with pytest.raises(InputError, match="looks like a header"):
-        RowStream(tmp_path / "in.csv")
-    assert RowStream(tmp_path / "in.csv", columns={"text": "body", "label": "kind"}).num_rows == 3
-
-
-def test_what_is_not_there_is_said_at_once(tmp_path: Path):
-    (tmp_path / "empty.txt").write_text("")
-    with pytest.raises(MissingFileError):
-        RowStream(tmp_path / "missing.txt")
-    with pytest.raises(InputError, match="contains no text"):
-        RowStream(tmp_path / "empty.txt")
 
 
 def test_standard_input_is_given_as_it_comes_and_its_bad_rows_end_it(monkeypatch: pytest.MonkeyPatch):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
-from maskwright.core.errors import InputError, MissingExtraError
+from maskwright.core.errors import InputError
 from maskwright.text import segmenters
-from maskwright.text.readers.sentence import Sentence
+from maskwright.text.readers.tagged import Sentence
 from maskwright.text.segmenters import find_segmenter, segment
 
 
@@ -64,13 +62,6 @@ def test_a_dictionary_finds_the_words_in_text(modules, texts, library, text, exp
         pytest.importorskip(module)
     assert find_segmenter(rows(*texts)).name == library
     assert words(text, library) == expected.split()
-
-
-def test_a_library_that_is_missing_names_its_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "jieba", None)
-    segmenters._load_jieba.cache_clear()
-    with pytest.raises(MissingExtraError, match=r"maskwright\[segmenters\]"):
-        segment("我", "jieba")
 
 
 def test_what_has_no_shape_is_no_word():

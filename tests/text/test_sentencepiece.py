@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maskwright.core.errors import CorruptFileError, MaskwrightError, ModelFolderError
-from maskwright.text.tokenizers.sentencepiece import read_pieces
+from maskwright.core.errors import MaskwrightError, ModelFolderError
 from maskwright.text.tokenizers.tokenizer import Tokenizer
-from text.sentencepiece_samples import FILES, SPELT, block, number, piece, trained
+from text.sentencepiece_samples import FILES, SPELT, block, piece, trained
 from text.tokenizer_samples import CORPUS, any_text
 
 TEXTS = [
@@ -120,19 +119,6 @@ def test_byte_fallback_gives_the_pieces_of_the_library(family, tmp_path):
             assert tokenizer.decode(ids) == library.decode(wanted)
 
 
-@pytest.mark.parametrize("family", FILES)
-def test_pieces_outside_the_special_ones_are_those_of_the_library(family, tmp_path):
-    """The reader of ours against the library's own: text, score, kind."""
-    sentencepiece = pytest.importorskip("sentencepiece")
-    path = folder_of(family, tmp_path) / FILES[family]
-    library = sentencepiece.SentencePieceProcessor(model_file=str(path))
-    found = read_pieces(path)
-    assert [text for text, _ in found.vocab] == [library.id_to_piece(id) for id in range(len(library))]
-    assert [score for _, score in found.vocab] == [library.get_score(id) for id in range(len(library))]
-    assert [kind == 3 for kind in found.kinds] == [library.is_control(id) for id in range(len(library))]
-    assert len(found.charsmap) > 1000
-
-
 @pytest.mark.parametrize(
     "family, config",
     [
@@ -153,15 +139,6 @@ def test_settings_of_the_folder_are_followed_as_there(family, config, tmp_path):
     for text in TEXTS:
         check_equal(ours, theirs, text)
         check_equal(ours, theirs, text, "and more [MASK] <mask>")
-
-
-@pytest.mark.parametrize("rule", ["identity", "nfkc", "nmt_nfkc_cf"])
-def test_any_normalizer_gives_their_ids(rule, tmp_path):
-    pytest.importorskip("sentencepiece")
-    folder = folder_of("xlm-roberta", tmp_path, trained("xlm-roberta", normalization_rule_name=rule))
-    ours, theirs = Tokenizer.load(folder), theirs_of(folder)
-    for text in TEXTS:
-        check_equal(ours, theirs, text)
 
 
 # -- without the library -----------------------------------------------------------------------------------------
@@ -250,20 +227,3 @@ def test_random_damage_is_refused_in_words_or_gives_a_tokenizer(tmp_path):
             assert str(error)
         else:
             assert tokenizer("the cats").ids
-
-
-def test_a_number_is_written_as_it_is_read():
-    from maskwright.text.tokenizers.sentencepiece import _varint
-
-    for value in (0, 1, 127, 128, 300, 1 << 31, (1 << 63) - 1):
-        assert _varint(memoryview(number(value)), 0) == (value, len(number(value)))
-
-
-def test_a_damaged_file_of_ours_is_named(tmp_path):
-    from maskwright.core.storage import new_folder, write_bytes
-
-    with new_folder(tmp_path / "tok") as new:
-        write_bytes(new / "spiece.model", SPELT)
-    (tmp_path / "tok/spiece.model").write_bytes(SPELT.replace(b"cat", b"dog"))
-    with pytest.raises(CorruptFileError, match="has changed since it was written"):
-        Tokenizer.load(tmp_path / "tok")

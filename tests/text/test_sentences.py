@@ -58,12 +58,6 @@ def test_sentences_are_the_text_in_order_without_the_space_between(text):
     assert not text[position:].strip()
 
 
-@given(st.lists(PIECES, max_size=40).map("".join))
-def test_a_sentence_is_not_cut_again(text):
-    for sentence in split_sentences(text):
-        assert split_sentences(sentence) == [sentence]
-
-
 @pytest.mark.parametrize(
     "pattern",
     ["A. ", ".", "a.b", "!?", "1. ", "U.S. ", "“”\"'", ". \n", "Dr. ", "x", "。", " ", ".) ", "... ", "1"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,9 @@ from maskwright.core.errors import ConfigError, InputError, RowErrors
 from maskwright.tasks.classification import Classification
 from maskwright.text.readers.sentiment_trees import (
     is_treebank,
-    phrase_rows,
     read_sentiment_trees,
     read_treebank,
-    sentence_rows,
+    rows_of,
 )
 
 FILM = "(3 (2 (2 The) (2 film)) (4 (4 shines) (2 .)))"
@@ -31,7 +29,7 @@ def write(folder: Path, *lines: str) -> Path:
 
 
 def test_a_tree_gives_its_sentence_and_every_phrase(tmp_path):
-    (tree,) = read_sentiment_trees(write(tmp_path, FILM)).trees
+    (tree,) = read_sentiment_trees(write(tmp_path, FILM)).rows
     assert tree.words == ("The", "film", "shines", ".") and tree.label == 3 and tree.line == 1
     assert list(tree.phrases()) == [
         ("The", 2),
@@ -45,21 +43,21 @@ def test_a_tree_gives_its_sentence_and_every_phrase(tmp_path):
 
 
 def test_sentences_in_five_classes_and_in_two(tmp_path):
-    trees = read_sentiment_trees(write(tmp_path, FILM, "", DULL, FLAT)).trees
-    five = [(row.text, row.label, row.line) for row in sentence_rows(trees)]
+    trees = read_sentiment_trees(write(tmp_path, FILM, "", DULL, FLAT)).rows
+    five = [(row.text, row.label, row.line) for row in rows_of(trees)]
     assert five == [("The film shines .", "3", 1), ("The film drags .", "1", 3), ("A film", "2", 4)]
-    assert [(row.text, row.label) for row in sentence_rows(trees, binary=True)] == [
+    assert [(row.text, row.label) for row in rows_of(trees, binary=True)] == [
         ("The film shines .", "1"),
         ("The film drags .", "0"),
     ]
 
 
 def test_a_phrase_is_a_row_once(tmp_path):
-    trees = read_sentiment_trees(write(tmp_path, FILM, DULL)).trees
-    rows = phrase_rows(trees)
+    trees = read_sentiment_trees(write(tmp_path, FILM, DULL)).rows
+    rows = rows_of(trees, phrases=True)
     assert len(rows) == len({row.text for row in rows}) == 10  # 7 of the first, 3 new ones
     assert [row.line for row in rows if row.text == "The film"] == [1]
-    assert [(row.text, row.label) for row in phrase_rows(trees, binary=True)] == [
+    assert [(row.text, row.label) for row in rows_of(trees, phrases=True, binary=True)] == [
         ("shines", "1"),
         ("shines .", "1"),
         ("The film shines .", "1"),
@@ -69,20 +67,9 @@ def test_a_phrase_is_a_row_once(tmp_path):
     ]
 
 
-def test_a_phrase_with_two_labels_gives_two_rows(tmp_path):
-    trees = read_sentiment_trees(write(tmp_path, "(3 (2 so) (3 good))", "(2 (2 so) (2 good))")).trees
-    assert [(row.text, row.label) for row in phrase_rows(trees) if row.text == "good"] == [("good", "3"), ("good", "2")]
-
-
 def test_escaped_brackets_are_brackets_again(tmp_path):
     line = "(2 (2 -LRB-) (2 (2 and\\/or) (2 (2 \\*) (2 -RRB-))))"
-    assert read_sentiment_trees(write(tmp_path, line)).trees[0].words == ("(", "and/or", "*", ")")
-
-
-def test_files_may_be_packed(tmp_path):
-    path = tmp_path / "dev.txt.gz"
-    path.write_bytes(gzip.compress(FILM.encode()))
-    assert len(read_sentiment_trees(path)) == 1
+    assert read_sentiment_trees(write(tmp_path, line)).rows[0].words == ("(", "and/or", "*", ")")
 
 
 def test_a_very_deep_tree_is_read():
@@ -120,7 +107,7 @@ def expected(tree) -> list[tuple[str, int]]:
 @given(trees)
 def test_any_tree_comes_back(tmp_path_factory, tree):
     path = write(tmp_path_factory.mktemp("trees"), bracketed(tree))
-    assert list(read_sentiment_trees(path).trees[0].phrases()) == expected(tree)
+    assert list(read_sentiment_trees(path).rows[0].phrases()) == expected(tree)
 
 
 @pytest.mark.parametrize(
@@ -146,13 +133,13 @@ def test_what_is_no_tree_is_named(tmp_path, line, reason):
         read_sentiment_trees(path)
     assert [fault.line for fault in caught.value.rows] == [2] and reason in caught.value.rows[0].reason
     bank = read_sentiment_trees(path, skip_bad_rows=True)
-    assert [tree.line for tree in bank.trees] == [1, 3] and len(bank.skipped) == 1
+    assert [tree.line for tree in bank.rows] == [1, 3] and len(bank.skipped) == 1
 
 
 def test_no_tree_at_all_is_said(tmp_path):
     with pytest.raises(InputError, match="contains no trees"):
         read_sentiment_trees(write(tmp_path, ""))
-    with pytest.raises(InputError, match="contains no valid trees"):
+    with pytest.raises(InputError, match="no valid one"):
         read_sentiment_trees(write(tmp_path, "("), skip_bad_rows=True)
 
 

@@ -225,17 +225,6 @@ def test_a_table_without_the_needed_columns_is_refused_in_one_sentence(tmp_path,
     assert ("\n" not in str(caught.value) and "a.csv" in str(caught.value)) or mapping
 
 
-def test_json_and_parquet_name_their_columns_when_one_is_missing(tmp_path):
-    for name, data in {"a.jsonl": to_jsonl([{"body": "x"}]), "a.parquet": to_parquet([{"body": "x"}])}.items():
-        with pytest.raises(InputError, match="the columns are 'body'"):
-            read_table(write(tmp_path, name, data))
-
-
-def test_other_columns_may_repeat_and_hold_anything(tmp_path):
-    path = write(tmp_path, "a.csv", "x,text,x,label,\n1,a,2,b,\n")
-    assert read_table(path).rows[0].label == "b"
-
-
 def test_rows_are_chosen_by_another_column(tmp_path):
     rows = [{"text": f"t{n}", "label": "a", "split": "train" if n % 3 else "test"} for n in range(7)]
     rows.append({"text": "", "label": "", "split": "test"})
@@ -275,31 +264,6 @@ def test_several_labels_are_joined_by_a_bar_and_may_be_none(tmp_path):
         read_table(path, multi_label=True, labels=["x"])
     with pytest.raises(RowErrors, match="a list of labels: pass --multi-label"):
         read_table(path)
-
-
-def test_text_is_kept_as_it_is_and_labels_are_stripped(tmp_path):
-    row = read_table(write(tmp_path, "a.tsv", "text\tlabel\n  two  spaces \t pos \n")).rows[0]
-    assert (row.text, row.label) == ("  two  spaces ", "pos")
-
-
-def test_a_text_of_only_emoji_is_a_text(tmp_path):
-    assert read_table(write(tmp_path, "a.csv", "text,label\n🙂🙃,pos\n")).rows[0].text == "🙂🙃"
-
-
-def test_parquet_of_other_types_is_read(tmp_path):
-    table = pa.table(
-        {
-            "text": pa.array(["a", "b", "a"]).dictionary_encode(),
-            "label": pa.array([1, 0, 1], pa.int8()),
-            "vector": pa.array([[0.5], [1.5], []]),
-        }
-    )
-    pq.write_table(table, tmp_path / "a.parquet")
-    assert [(row.text, row.label) for row in read_table(tmp_path / "a.parquet").rows] == [
-        ("a", "1"),
-        ("b", "0"),
-        ("a", "1"),
-    ]
 
 
 def test_a_broken_parquet_file_is_refused_in_words(tmp_path):
@@ -369,11 +333,6 @@ def test_the_real_data_sets_are_read_whole(data_folder):
     expected = {"sst2/train.tsv": 6917, "stsb/dev.tsv": 1368, "wic/dev.tsv": 638, "hate_speech/train.tsv": 18580}
     for name, rows in expected.items():
         assert len(read_table(data_folder / name, numeric=name.startswith("stsb"))) == rows
-
-
-def test_prompts_are_texts_by_their_column(tmp_path):
-    table = read_texts(write(tmp_path, "p.tsv", "id\tprompt\n1\tOnce upon\n2\tThe river\n"))
-    assert [row.text for row in table.rows] == ["Once upon", "The river"]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskwright.core.errors import MAX_ROWS_SHOWN, InputError, RowErrors
+from maskwright.core.errors import InputError, RowErrors
 from maskwright.text.formats import files
 from maskwright.text.readers.tables import read_table
 
@@ -172,14 +172,6 @@ def test_targets_that_are_no_finite_numbers_are_found(tmp_path_factory, labels):
     assert all(error.column == "score" for error in found)
 
 
-def test_unknown_labels_are_found_and_the_known_ones_named(tmp_path):
-    path = tmp_path / "dev.tsv"
-    path.write_text("text\tlabel\na\tpos\nb\tneu\nc\tneg\nd\tneu\n")
-    with pytest.raises(RowErrors, match=r"unknown label 'neu' \(known: neg, pos\)") as caught:
-        read_table(path, labels=["pos", "neg"])
-    assert [row.line for row in caught.value.rows] == [3, 5]
-
-
 def test_a_quote_that_is_never_closed_hides_no_row_behind_it(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text('text,label\ngood,a\n"open,b\nfine,c\n"also fine",d\n"never closed,e\nlast,f\n')
@@ -217,22 +209,6 @@ def test_a_first_row_that_cannot_be_read_is_reported_even_when_bad_rows_are_skip
     assert [row.line for row in caught.value.rows] == [1, 3]
 
 
-def test_a_file_of_only_bad_rows_leaves_nothing_to_go_on_with(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("text,label\n,x\ny,\n")
-    with pytest.raises(InputError, match="no valid one"):
-        read_table(path, skip_bad_rows=True)
-
-
-def test_the_message_counts_all_rows_and_shows_the_first(tmp_path):
-    path = tmp_path / "a.tsv"
-    path.write_text("text\tlabel\na\tb\n" + "".join("a\t" * (2 + row) + "\n" for row in range(MAX_ROWS_SHOWN + 7)))
-    with pytest.raises(RowErrors) as caught:
-        read_table(path)
-    assert str(caught.value).startswith(f"{MAX_ROWS_SHOWN + 7} bad rows; fix the file, or skip invalid rows with")
-    assert str(caught.value).endswith("and 7 more")
-
-
 def test_equal_faults_are_counted_and_not_repeated(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_text("text\tlabel\na\tb\n" + "a\n" * 99_999 + "\tb\n")
@@ -243,14 +219,6 @@ def test_equal_faults_are_counted_and_not_repeated(tmp_path):
     assert head.startswith("100,000 bad rows; ")
     assert first == f"  {path}:3: has 1 column, not 2 (99,999 rows: lines 3, 4, 5, 6, 7, …)"
     assert second == f"  {path}:100002: column 'text': the text is empty"
-
-
-def test_skipping_is_not_advised_where_no_row_is_good(tmp_path):
-    path = tmp_path / "a.tsv"
-    path.write_text("text\tlabel\n" + "a\n" * 9)
-    with pytest.raises(RowErrors) as caught:
-        read_table(path)
-    assert "no valid one" in str(caught.value) and "--skip-bad-rows" not in str(caught.value)
 
 
 @pytest.mark.compatibility(

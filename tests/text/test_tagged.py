@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError, RowErrors
-from maskwright.text.readers.tagged import Sentence, is_tagged, read_tagged
+from maskwright.text.readers.tagged import is_tagged, read_tagged
 
 CONLL = "-DOCSTART-\t-X-\tO\n\n# a comment\nAlbert\tNNP\tB-PER\n#\tX\tO\n\n\nRome\tNNP\tB-LOC\n"
 
@@ -29,11 +29,6 @@ def test_columns_are_read_token_first_tag_last(tmp_path):
         (("Rome",), ("B-LOC",), 8),
     ]
     assert table.rows[0].line_of(1) == 5
-
-
-def test_columns_are_chosen_by_position(tmp_path):
-    rows = read_tagged(write(tmp_path / "a.txt", CONLL), columns={"token": "0", "tag": "1"}).rows
-    assert rows[0].tags == ("NNP", "X")
 
 
 GERMEVAL = "#\thttps://example.org/1 [2009-10-17]\n1\tUni\tB-ORG\tO\n2\tBern\tI-ORG\tB-LOC\n\n#\tx\n1\t#\tO\tO\n"
@@ -76,12 +71,6 @@ def test_words_without_tags_may_be_counted(tmp_path):
     assert (row.words, row.tags) == (("Ada", "left"), None)
     with pytest.raises(RowErrors, match="a number and a word"):
         read_tagged(path)
-
-
-def test_spaces_separate_where_there_is_no_tab(tmp_path):
-    rows = read_tagged(write(tmp_path / "a.ner", "New NNP  B-LOC\nYork NNP I-LOC\n")).rows
-    assert rows[0].words == ("New", "York")
-    assert rows[0].tags == ("B-LOC", "I-LOC")
 
 
 def test_json_lines_and_packed_files(tmp_path):
@@ -160,11 +149,6 @@ def test_what_is_written_in_columns_is_read_again(tmp_path_factory, rows):
     write(path, "\n\n".join("\n".join(f"{one}\t{tag}" for one, tag in row) for row in rows) + "\n")
     found = read_tagged(path).rows
     assert [list(zip(row.words, row.tags, strict=True)) for row in found] == rows
-
-
-def test_a_text_becomes_words_with_their_places():
-    row = Sentence.of_text("To  Rome.", 3, "x")
-    assert (row.words, row.spans, row.label) == (("To", "Rome", "."), [(0, 2), (4, 8), (8, 9)], None)
 
 
 def test_numbers_of_tags_are_read_by_their_names(tmp_path):

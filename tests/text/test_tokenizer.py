@@ -18,7 +18,6 @@ from maskwright.core.errors import (
     InputError,
     MissingFileError,
     ModelFolderError,
-    RunError,
 )
 from maskwright.text.tokenizers.encoding import TextCounts
 from maskwright.text.tokenizers.tokenizer import Tokenizer
@@ -72,18 +71,6 @@ def test_the_fast_path_gives_the_ids_of_the_full_one(kind, texts, max_length):
     assert counts.cut_tokens == sum(encoding.num_truncated for encoding in encodings)
     assert counts.unknown_tokens == sum(encoding.num_unknown for encoding in encodings)
     assert counts.tokens == sum(map(len, encodings)) and counts.texts == len(texts)
-
-
-@every_kind
-def test_a_batch_packs_the_same_ids(kind):
-    tokenizer = trained(kind)
-    texts = [("the old man", "told a story"), "walking slowly", ""]
-    batch = tokenizer.batch(texts, max_length=8)
-    encodings = tokenizer.encode_batch(texts, 8)
-    assert batch.input_ids.tolist() == [id for encoding in encodings for id in encoding.ids]
-    assert batch.token_type_ids.tolist() == [type_id for encoding in encodings for type_id in encoding.type_ids]
-    assert batch.lengths == [len(encoding) for encoding in encodings]
-    assert tokenizer.batch(["one text"]).token_type_ids is None
 
 
 @every_kind
@@ -232,13 +219,6 @@ def test_a_flipped_bit_in_a_saved_folder_is_found(tmp_path):
         Tokenizer.load(tmp_path / "tok")
 
 
-def test_saving_never_overwrites(tmp_path):
-    trained("word").save(tmp_path / "tok")
-    with pytest.raises(RunError, match="not empty"):
-        trained("char").save(tmp_path / "tok")
-    assert Tokenizer.load(tmp_path / "tok").kind == "word"
-
-
 def test_unknown_kinds_and_options_name_what_there_is():
     with pytest.raises(ConfigError, match="Did you mean 'wordpiece'"):
         Tokenizer.train_from_iterator(CORPUS, "wordpeice", 100)
@@ -266,15 +246,6 @@ def test_continuing_pieces_are_those_with_the_prefix():
     for kind in ("bpe", "char"):
         with pytest.raises(InputError, match="does not show"):
             trained(kind).continues_word()
-
-
-def test_one_tokenizer_serves_threads_with_other_lengths():
-    from concurrent.futures import ThreadPoolExecutor
-
-    tokenizer, text = trained("wordpiece"), " ".join(CORPUS)
-    with ThreadPoolExecutor(4) as pool:
-        lengths = list(pool.map(lambda limit: len(tokenizer(text, max_length=limit)), range(3, 60)))
-    assert lengths == list(range(3, 60))
 
 
 def test_overflow_of_two_long_texts_costs_nothing_until_it_is_read():

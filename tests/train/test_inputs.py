@@ -17,14 +17,11 @@ import pytest
 from maskwright.core import storage
 from maskwright.core.config import settings_of
 from maskwright.core.errors import InputError, RunError
-from maskwright.experiments.benchmark.config import BenchmarkConfig
-from maskwright.experiments.benchmark.suite import run_benchmark
-from maskwright.experiments.ladder.config import LadderConfig
-from maskwright.experiments.ladder.run import ladder
-from maskwright.experiments.layers.config import LayerLabConfig
-from maskwright.experiments.layers.run import layer_lab
-from maskwright.experiments.rare.config import RareLabConfig
-from maskwright.experiments.rare.run import rare_lab
+from maskwright.experiments.benchmark import run_benchmark
+from maskwright.experiments.config import BenchmarkConfig, LadderConfig, LayerLabConfig, RareLabConfig
+from maskwright.experiments.ladder import ladder
+from maskwright.experiments.layers import layer_lab
+from maskwright.experiments.rare import rare_lab
 from maskwright.train.distillation.config import DistillConfig
 from maskwright.train.distillation.distill import distill
 from maskwright.train.finetuning import finetune as finetune_module
@@ -131,7 +128,7 @@ def a_benchmark(folder: Path) -> Case:
     benchmark_data.glue(folder / "data")
     model = saved_encoder(folder)
     own = {**QUICK, "max_length": 16, "lr": 1e-3, "tasks": ("rte",)}
-    config = BenchmarkConfig("glue", folder / "data", str(model), folder / "run", **own)
+    config = BenchmarkConfig(benchmark="glue", data=folder / "data", model=str(model), output=folder / "run", **own)
     return run_benchmark, config, [folder / "data/RTE/train.tsv", folder / "data/RTE/test.tsv", model / "vocab.txt"]
 
 

@@ -54,7 +54,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "bench": "bench:app",
         "plan": "bench.plan:plan",
     },
-    "Experiment": {"experiment": "experiment:app"},
+    "Experiment": {"experiment": "experiments:app"},
     "Tools": {
         "doctor": "doctor:app",
         "convert": "convert:convert",
@@ -147,7 +147,7 @@ def _run() -> None:
     launch = launch_of()
     if launch is not None and launch.world > 1 and (launch.is_torchrun or _command() in SHARED):
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")  # torch prints pages when a connection ends
-        from ..train.distributed.current import run_member
+        from ..train.distributed import run_member
 
         run_member(launch, _run_shared, debug="--debug" in sys.argv[1:])
     _run_alone()

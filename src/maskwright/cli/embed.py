@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..core.progress import Track
     from ..inference.embed import TextEncoder, TokenVectors
     from ..text.readers.inputs import Text
-    from ..text.readers.row_stream import RowStream
+    from ..text.readers.tables import RowStream
 
 SHOWN = 6  # dimensions shown on a terminal
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..inference.predict import Predictor
     from ..inference.zero_shot import ZeroShot
     from ..tasks.base import AnyRow, TableRow, Task
-    from ..text.readers.row_stream import RowStream
+    from ..text.readers.tables import RowStream
 
 TEMPLATE = "This text is about {}."
 TABLE_ROWS = 10_000  # answers shown as one table; more come as several, so that they need not all be held

@@ -15,7 +15,7 @@ from .groups import make_group
 from .settings import takes_settings
 
 if TYPE_CHECKING:
-    from ..text.tokenizers.compare import Comparison
+    from ..text.tokenizers.explain import Comparison
 
 if TYPE_CHECKING:
     Kind = str
@@ -272,7 +272,7 @@ def compare(settings: CompareSettings, json: JsonFlag = False) -> None:
 
         maskwright tokenizer compare corpus.txt --kind bpe --kind wordpiece --tokenizer tok/ --json
     """
-    from ..text.tokenizers.compare import compare as run
+    from ..text.tokenizers.explain import compare as run
     from ..text.tokenizers.tokenizer import Tokenizer
 
     comparison = run(

@@ -99,7 +99,7 @@ def translate(settings: TranslateSettings, json: JsonFlag = False) -> None:
         raise ConfigError("--json prints; --output FILE.jsonl writes the same into a file.")
     decoding, translator = settings.decoding, _open(settings)
     from ..tasks.examples import rows_of
-    from ..text.readers.row_stream import RowStream
+    from ..text.readers.tables import RowStream
 
     stream = None if settings.texts else RowStream(settings.input or STDIN, skip_bad_rows=settings.skip_bad_rows)
     rows = rows_of(list(settings.texts)) if stream is None else stream

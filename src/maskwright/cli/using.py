@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from ..models.model import Model
     from ..tasks.base import AnyRow, AnyTable
     from ..text.readers.inputs import Text
-    from ..text.readers.row_stream import RowStream
-    from ..text.readers.tables import Row
+    from ..text.readers.tables import Row, RowStream
     from ..text.tokenizers.encoding import TextCounts
 
 Columns = Mapping[str, str]
@@ -110,7 +109,7 @@ def read_rows(path: Path, columns: Columns | None = None, skip_bad_rows: bool = 
 
 def stream_rows(path: Path, columns: Columns | None = None, skip_bad_rows: bool = False) -> RowStream:
     """Streams the texts or pairs of a file. Call `warn_of_skipped` at the end."""
-    from ..text.readers.row_stream import RowStream
+    from ..text.readers.tables import RowStream
 
     return RowStream(path, columns=columns or None, skip_bad_rows=skip_bad_rows)
 
@@ -120,7 +119,7 @@ def read_any_rows(
 ) -> Sequence[AnyRow] | RowStream:
     """Reads a file of tagged sentences, questions or choices; streams the texts of any other file."""
     from ..core import registry
-    from ..text.readers.reader import find_reader
+    from ..text.readers.tables import find_reader
 
     roles = columns or {}
     reader = find_reader(path, roles) or registry.resolve("reader", "texts")

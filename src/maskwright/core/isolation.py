@@ -40,7 +40,7 @@ class BadFile(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """memory_bytes: address space in addition to the file's size; cpu_seconds; wall_seconds."""
+    """memory_bytes: address space in addition to that of the started process; cpu_seconds; wall_seconds."""
 
     memory_bytes: int = 512 << 20
     cpu_seconds: int = 60
@@ -49,7 +49,7 @@ class Limits:
     @classmethod
     def for_size(cls, size: int) -> Limits:
         """Returns limits many times above what a valid file of `size` bytes needs."""
-        return cls(cpu_seconds=60 + size // 20_000_000, wall_seconds=300 + size // 5_000_000)
+        return cls((512 << 20) + 12 * size, cpu_seconds=60 + size // 20_000_000, wall_seconds=300 + size // 5_000_000)
 
 
 @contextmanager
@@ -57,7 +57,8 @@ def isolated(work: str, file: BinaryIO, limits: Limits, libraries: Sequence[str]
     """Runs `module:function` (a `Work`) on `file` in a separate process and yields its output stream.
 
     Args:
-        libraries: Folders added to the import path; the module's imports run before the limits are lowered.
+        libraries: Folders added to the import path; the module's imports, and its function `prepare` if it has one,
+            run before the limits are lowered.
 
     The block may raise EOFError if the output ends too early. The process has ended when the block exits.
     Raises BadFile if the process was stopped, failed, or wrote more than was read; InputError on a system without
@@ -114,17 +115,19 @@ def _why(code: int, late: bool, limits: Limits) -> str:
 def inside() -> None:
     """Entry point of the process: maps the file, drops privileges, runs the work."""
     module, _, function = sys.argv[2].partition(":")
-    work: Work = getattr(import_module(module), function)
+    imported = import_module(module)
+    work: Work = getattr(imported, function)
+    getattr(imported, "prepare", lambda: None)()
     limits = Limits(*map(int, sys.argv[3:]))
     data = memoryview(mmap.mmap(0, 0, access=mmap.ACCESS_READ))
-    drop_privileges(limits, len(data))
+    drop_privileges(limits)
     work(data, sys.stdin.buffer, sys.stdout.buffer)
     sys.stdout.buffer.flush()
     os._exit(0)  # skip cleanup handlers: no code derived from the file should run
 
 
-def drop_privileges(limits: Limits, file_bytes: int) -> None:
-    """Permanently lowers the limits of this process. file_bytes: the size of the mapped file."""
+def drop_privileges(limits: Limits) -> None:
+    """Permanently lowers the limits of this process."""
     if os.geteuid() == 0:
         # Process limits do not apply to root. A container may have no other user; the other limits still apply.
         with suppress(OSError):
@@ -139,6 +142,7 @@ def drop_privileges(limits: Limits, file_bytes: int) -> None:
         resource.RLIMIT_CPU: limits.cpu_seconds,
     }
     if sys.platform == "linux":  # macOS does not limit address space
-        most[resource.RLIMIT_AS] = limits.memory_bytes + file_bytes
+        pages = int(Path("/proc/self/statm").read_bytes().split()[0])
+        most[resource.RLIMIT_AS] = limits.memory_bytes + pages * resource.getpagesize()
     for kind, limit in most.items():
         resource.setrlimit(kind, (limit, limit))

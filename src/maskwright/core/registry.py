@@ -17,12 +17,12 @@ NAMES_SHOWN = 20  # known names in an error message
 
 TABLE: dict[str, dict[str, str]] = {
     "tokenizer": {
-        "wordpiece": "maskwright.text.tokenizers.trainers.wordpiece:train_wordpiece",
-        "wordpiece-score": "maskwright.text.tokenizers.trainers.wordpiece:train_wordpiece_score",
-        "bpe": "maskwright.text.tokenizers.trainers.bpe:train_bpe",
-        "byte-bpe": "maskwright.text.tokenizers.trainers.bpe:train_byte_bpe",
-        "word": "maskwright.text.tokenizers.trainers.words:train_word",
-        "char": "maskwright.text.tokenizers.trainers.words:train_char",
+        "wordpiece": "maskwright.text.tokenizers.trainers:train_wordpiece",
+        "wordpiece-score": "maskwright.text.tokenizers.trainers:train_wordpiece_score",
+        "bpe": "maskwright.text.tokenizers.trainers:train_bpe",
+        "byte-bpe": "maskwright.text.tokenizers.trainers:train_byte_bpe",
+        "word": "maskwright.text.tokenizers.trainers:train_word",
+        "char": "maskwright.text.tokenizers.trainers:train_char",
     },
     "objective": {
         "mlm": "maskwright.objectives.masked:MaskedLanguageModeling",
@@ -49,7 +49,7 @@ TABLE: dict[str, dict[str, str]] = {
         "tagged": "maskwright.text.readers.tagged:READER",
         "trees": "maskwright.text.readers.sentiment_trees:READER",
         "choices": "maskwright.text.readers.choices:READER",
-        "texts": "maskwright.text.readers.row_stream:READER",
+        "texts": "maskwright.text.readers.tables:READER",
     },
     "logger": {
         "tensorboard": "maskwright.train.loggers.tensorboard:EventFile",

@@ -24,20 +24,20 @@ from ..report import (
     Facts,
     Health,
     Histogram,
+    Level,
     NextSteps,
     Report,
     RunMetadata,
     Table,
     write_report,
 )
-from ..report.content import Level
 from ..report.numbers import percent
 from ..tasks.contents import reader_for
 from ..tasks.specs import spec_of, task_for
 from ..text.annotations.reader import find_annotations
 from ..text.fingerprints import RowFingerprints, near_pairs
 from ..text.formats.files import bare_suffix
-from ..text.readers.reader import Reader, find_reader
+from ..text.readers.tables import Reader, find_reader
 from ..text.readers.tagged import column_facts
 from . import checks as labels
 from . import checks as questions

@@ -13,12 +13,10 @@ from typing import Any
 
 from ..core import storage
 from ..core.errors import InputError
-from ..text.annotations.formats import annotation_format
+from ..text.annotations.reader import annotation_format
 from ..text.formats.cells import LABEL_SEPARATOR, number_error
-from ..text.formats.dialect import Dialect
-from ..text.formats.fasttext import MARK, is_fasttext, split_line
 from ..text.formats.files import MAX_LINE_BYTES, Line, bare_suffix, file_format, read_lines
-from ..text.formats.records import parse_object, read_records
+from ..text.formats.records import MARK, Dialect, is_fasttext, parse_object, read_records, split_line
 from ..text.readers.tables import scan_texts
 from ..text.readers.tagged import tag_column
 from .checks import Tags
@@ -85,7 +83,7 @@ def _label_column(path: Path, columns: Mapping[str, str]) -> tuple[str, int]:
     name = found.names.get("label")
     if name is None:
         raise InputError("The file has no column for the label.")
-    return name, found.positions.get(name, -1)
+    return name, found.header.index(name) if name in found.header else -1
 
 
 def _tag_replaced(text: str, place: int, tag: str) -> str:

@@ -10,9 +10,8 @@ from typing import Any, Literal, NamedTuple
 from ..core.errors import RowError
 from ..core.util import plural
 from ..text.readers.choices import ChoiceRow
-from ..text.readers.reader import Reader
 from ..text.readers.squad import Question
-from ..text.readers.tables import Row
+from ..text.readers.tables import Reader, Row
 from ..text.readers.tagged import Sentence
 
 # -- Findings about a data set: severity, count and the first few locations ------------------------------------------

@@ -24,8 +24,8 @@ from ..tasks.regression import Regression
 from ..tasks.tagging.task import Tagging
 from ..text.readers.choices import ChoiceRow, choices_of
 from ..text.readers.inputs import Column, column_names, is_frame, is_table, texts_of_table
-from ..text.readers.sentence import Segment, Sentence
 from ..text.readers.squad import Question, ReferenceAnswer, find_answer
+from ..text.readers.tagged import Segment, Sentence
 from ..text.words import split_words
 from .base import AdapterSettings, FineTuned, WholeText, check_lengths, check_targets, is_missing, own_facts
 

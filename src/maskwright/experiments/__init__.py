@@ -1,1 +1,0 @@
-"""Comparisons that train many models: layers, class imbalance, the model ladder, benchmarks."""

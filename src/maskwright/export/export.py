@@ -23,7 +23,7 @@ from ..inference.ready import place, room_of, usual_length
 from ..models.model import Model, SentenceSettings
 from ..tasks.examples import content_of
 from ..text.readers.inputs import Text
-from ..text.readers.reader import find_reader
+from ..text.readers.tables import find_reader
 from .agreement import (
     Agreement,
     Trial,

@@ -1,6 +1,6 @@
 """Converts a model folder with pickled weights to safetensors.
 
-`hub.foreign` reads the `.bin` files without executing anything. All other files are copied, except code and references
+`hub.pickled` reads the `.bin` files in a confined process. All other files are copied, except code and references
 to code. The new folder appears only after it has been loaded successfully.
 """
 
@@ -24,7 +24,7 @@ from .adapters import is_adapter
 from .config_file import FolderConfig, read_config
 from .download import find_folder
 from .folders import complete_facts, load_model, merged, read_facts, save_model
-from .foreign.reader import read_bin
+from .pickled import read_bin
 from .sentence import module_folders, network_folder
 
 LARGEST_COPY_BYTES = 256 << 20

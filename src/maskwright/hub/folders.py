@@ -24,9 +24,9 @@ from ..models.adapters import SharedWeights, merge_adapter
 from ..models.device import DTYPES
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.model import Model
-from ..text.tokenizers.marian import TARGET as MARIAN_TARGET
 from ..text.tokenizers.tokenizer import Tokenizer
 from ..text.tokenizers.tokenizer_files import MAIN_FILES
+from ..text.tokenizers.tokenizer_files import TARGET as MARIAN_TARGET
 from . import config_file, weights
 from .adapters import FACT, adapter_files, has_own_tokenizer, is_adapter, load_adapter
 from .adapters import FILE as ADAPTER_WEIGHTS

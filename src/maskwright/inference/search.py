@@ -24,8 +24,7 @@ from ..core.errors import ConfigError, CorruptFileError, InputError, RowErrors, 
 from ..core.progress import note, track, warn
 from ..core.util import plural
 from ..text.formats.files import HUB, STDIN
-from ..text.readers.corpus import Source, corpus_files, file_size
-from ..text.readers.passages import Passage, bad_rows_of, read_passages
+from ..text.readers.corpus import Passage, Source, bad_rows_of, corpus_files, file_size, read_passages
 from ..text.words import sentence_spans
 from .embed import TextEncoder
 from .output_files import write_npy

@@ -9,7 +9,7 @@
     moves.py        attention changes between texts   view.py         all content of a page
     gradients.py    gradient decay by distance        page/           self-contained HTML page
     lengths.py      translation scores by length      cells.py, text.py   units of recurrent networks
-    structure.py    blocks, shapes, FLOPs, weights    probe.py        layer-wise probing
+    structure.py    blocks, shapes, FLOPs, weights    reports of probing in reports.py
     reports.py      reports of units, gradients, lengths and probes
 
 Functions take a model from `maskwright.load` and a text or text pair. Arrays are numpy, on the CPU.
@@ -17,6 +17,7 @@ Functions take a model from `maskwright.load` and a text or text pair. Arrays ar
 
 from __future__ import annotations
 
+from ..inference.probing import LayerProbe, ProbeResult, probe, read_labeled
 from .attention import SOURCES, Attention, AttentionMap, attention, attention_of
 from .attribution import Attribution, attribute, attribute_of
 from .compare import ModelComparison, compare_models, compare_readings, differences
@@ -36,7 +37,6 @@ from .moves import AttentionChange, AttentionChanges, Move, head_moves
 from .outputs import Output, output_of
 from .page import render, write_page
 from .predictions import MaskPrediction, Predictions, predictions, predictions_of
-from .probe import LayerProbe, ProbeResult, probe, read_labeled
 from .reading import TokenizedText, read
 from .reasons import Reasons, Removal, Word, WordChange, WordChanges, explain, one_word_changes
 from .states import Neighbor, States, WordMap, hidden_states, neighbors, states_of, word_map

@@ -7,15 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ..report import Block, Chart, ColoredText, Curves, Paragraph, Report, Series, Table, write_report
-from ..report.content import Unit, Value
+from ..inference.probing import ProbeResult
+from ..report import Block, Chart, ColoredText, Curves, Report, Series, Table, Unit, write_report
+from ..report.numbers import Value
 from .cells import RULES, FoundUnit, UnitActivations
 from .gradients import GradientDecay
 from .lengths import ByLength
-from .probe import ProbeResult
-
-# -- HTML report of interpretable units: units by rule, and text colored by their activations ------------------------
-
 
 EXCERPT_TOKENS = 1_200
 
@@ -39,17 +36,11 @@ def write_cells(
         "on the held-out second half. Random weights: absolute held-out correlation of the best unit of the same "
         "model before training."
     )
-    blocks: list[Block] = [
-        Table(
-            ["Rule", "Layer:unit", "Searched", "Confirmed", "Random weights"],
-            rows,
-            title="Units by rule",
-            note=note,
-        )
-    ]
-    blocks += [_coloured(readings, *unit, about) for unit, about in _drawn(best_of(found), shown).items()]
     if readings.is_cut:
-        blocks.append(Paragraph(f"The text was truncated to {len(readings.ends):,} tokens."))
+        note += f" The text was truncated to {len(readings.ends):,} tokens."
+    columns = ["Rule", "Layer:unit", "Searched", "Confirmed", "Random weights"]
+    blocks: list[Block] = [Table(columns, rows, title="Units by rule", note=note)]
+    blocks += [_colored(readings, *unit, about) for unit, about in _drawn(best_of(found), shown).items()]
     write_report(path, Report(f"cells of {model}", headline(found), blocks=blocks))
 
 
@@ -86,7 +77,7 @@ def confirmed_text(one: FoundUnit) -> str:
     return f"{one.confirmed:+.3f}" if np.isfinite(one.confirmed) else "-"
 
 
-def _coloured(readings: UnitActivations, layer: int, unit: int, about: str) -> ColoredText:
+def _colored(readings: UnitActivations, layer: int, unit: int, about: str) -> ColoredText:
     """Return an excerpt of the second half, colored by a unit's activation scaled to its maximum."""
     part = readings.half(True)
     begin = part.start or 0
@@ -100,9 +91,6 @@ def _coloured(readings: UnitActivations, layer: int, unit: int, about: str) -> C
     ]
     title = f"Layer {layer}, unit {unit}"
     return ColoredText(pieces, title, f"{about}.", f"{-most:.2f}", f"{most:.2f}")
-
-
-# -- HTML report of gradient decay, one line per model ---------------------------------------------------------------
 
 
 def write_gradients(path: Path, found: Sequence[GradientDecay]) -> None:
@@ -144,9 +132,6 @@ def half_text(one: GradientDecay) -> str:
     return "no decay" if one.half is None else f"{one.half:.1f} tokens"
 
 
-# -- HTML report of translation scores by source length, one line per model ------------------------------------------
-
-
 MEASURES: dict[str, tuple[str, Unit]] = {  # title and unit
     "bleu": ("BLEU", "number"),
     "token_accuracy": ("Token accuracy (teacher forcing)", "percent"),
@@ -167,7 +152,7 @@ def write_lengths(path: Path, found: Sequence[ByLength]) -> None:
         [name, f"{count:,}"] for name, count in {one.name: one.num_parameters for one in found}.items()
     ]
     blocks: list[Block] = [
-        Curves([chart for chart in charts if not chart.is_empty()], title="Scores by length"),
+        Curves(charts, title="Scores by length"),
         Table(["Model", "Parameters"], sizes, title="Models"),
         Table(["Mean source words", "Texts"], rows, title="Groups"),
     ]
@@ -193,10 +178,7 @@ def _shown(value: float, measure: str) -> str:
     return f"{value:.1f}" if measure == "BLEU" else f"{value:.3f}"
 
 
-# -- HTML report of probes: accuracy and selectivity by layer --------------------------------------------------------
-
-
-NOTE = (
+PROBE_NOTE = (
     "A linear classifier is trained on the frozen embeddings of each layer; layer 0 is the embedding layer. In the "
     "control task every word type has a random label, so its accuracy measures memorization (Hewitt and Liang 2019). "
     "Selectivity is accuracy minus control accuracy."
@@ -228,7 +210,7 @@ def write_probes(path: Path, found: ProbeResult, model: str) -> None:
     ]
     strong = [found.best.layer]
     blocks: list[Block] = [
-        Curves(charts, title="Accuracy by layer", note=NOTE),
+        Curves(charts, title="Accuracy by layer", note=PROBE_NOTE),
         Table([name.capitalize() for name in COLUMNS], probe_rows(found), title="Scores", strong=strong),
         Table(["Name", "Value"], facts, title="Data", right=["Value"]),
     ]

@@ -1,7 +1,8 @@
-"""All lessons by name, in teaching order: the modules of topics/, each with a tuple LESSONS."""
+"""All lessons by name, in teaching order: the modules of topics/, each with LESSONS and the name of their PART."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 
@@ -10,48 +11,16 @@ from ..core.registry import unknown_name
 from .lesson import Lesson
 
 TOPICS = (
-    "words",
-    "merges",
-    "subword_tokens",
-    "positions",
-    "inputs",
-    "plain_attention",
-    "scaling",
-    "toy_scores",
-    "attention_changes",
-    "encoder",
-    "kinds_of_attention",
-    "decoder",
-    "masking",
-    "mask_rate",
-    "masked_prediction",
-    "pairs",
-    "families",
-    "sizes",
-    "training_cost",
-    "layer_cost",
-    "classifying",
-    "entailing",
-    "tagging",
-    "answering",
-    "published",
-    "rare",
-    "layers",
-    "searching",
-    "generation",
-    "writing",
-    "bleu",
-    "smaller",
-    "sparse",
-    "recurrent",
-)
+    "words", "positions", "attention", "encoder", "masking", "pairs", "sizes",
+    "classifying", "tagging", "layers", "generation", "sparse", "recurrent",
+)  # fmt: skip
 
 
 @cache
 def lessons() -> dict[str, Lesson]:
     """Return name -> lesson, in order."""
-    found = [one for topic in TOPICS for one in import_module(f"{__package__}.topics.{topic}").LESSONS]
-    return {one.name: one for one in found}
+    modules = [import_module(f"{__package__}.topics.{topic}") for topic in TOPICS]
+    return {one.name: replace(one, part=module.PART) for module in modules for one in module.LESSONS}
 
 
 def lesson(name: str) -> Lesson:

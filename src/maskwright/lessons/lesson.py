@@ -33,15 +33,14 @@ LECTURES = {  # with a short name for narrow columns
 class Lesson:
     """A demonstration from the lectures.
 
-    name: for the command line; part: the heading of its group; lecture: one of LECTURES, the first that shows it;
-    topic: of the slide; title: what is learned; about: a few sentences; functions: the functions that compute the
-    numbers, "module:name" below `maskwright.` (shown as code, and broken by a test that expects the lesson to fail);
-    question: for the reader, answered by an experiment; run: records numbers, pictures and the answer with a
-    LessonRecorder, and takes each of the inputs as an argument; inputs: what the reader can change.
+    name: for the command line; lecture: one of LECTURES, the first that shows it; topic: of the slide; title: what is
+    learned; about: a few sentences; functions: the functions that compute the numbers, "module:name" below
+    `maskwright.` (shown as code, and broken by a test that expects the lesson to fail); question: for the reader,
+    answered by an experiment; run: records numbers, pictures and the answer with a LessonRecorder, and takes each of
+    the inputs as an argument; inputs: what the reader can change; part: the heading of its group, PART of its module.
     """
 
     name: str
-    part: str
     lecture: str
     topic: str
     title: str
@@ -50,6 +49,7 @@ class Lesson:
     question: str
     run: Callable[..., None] = field(repr=False)
     inputs: tuple[Input, ...] = ()
+    part: str = ""
 
 
 @dataclass(frozen=True)

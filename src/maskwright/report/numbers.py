@@ -1,24 +1,24 @@
-"""Number formatting of reports."""
+"""Number formatting of reports, and HTML elements that escape their content."""
 
 from __future__ import annotations
 
 import html
+import json
 import math
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-from .content import Value
+Value = str | int | float | bool | None
+Attribute = str | int | float | bool | None
 
 # -- HTML that is safe by construction: `element` escapes all text and attributes that are not `Markup` --------------
-
 
 # Characters that are invalid in HTML text: control characters except tab and line feed, lone surrogates,
 # noncharacters.
 _INVALID = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 _VOID = frozenset({"meta", "link"})
 _CAMEL = {"viewbox": "viewBox", "preserveaspectratio": "preserveAspectRatio"}  # case-sensitive in SVG
-
-Attribute = str | int | float | bool | None
 
 
 class Markup(str):
@@ -39,7 +39,7 @@ def escape(text: str) -> Markup:
 
 def join(*parts: str | Iterable[str] | None) -> Markup:
     """Concatenates parts; None is skipped, iterables are joined, plain text is escaped."""
-    return Markup("".join(_flat(parts)))
+    return Markup("".join(escape(one) if isinstance(one, str) else join(*one) for one in parts if one is not None))
 
 
 def element(tag: str, /, *parts: str | Iterable[str] | None, **attributes: Attribute) -> Markup:
@@ -49,9 +49,7 @@ def element(tag: str, /, *parts: str | Iterable[str] | None, **attributes: Attri
     True has no value. Tags and attribute names must not come from data.
     """
     written = "".join(_attribute(key, value) for key, value in attributes.items())
-    if tag in _VOID:
-        return Markup(f"<{tag}{written}>")
-    return Markup(f"<{tag}{written}>{join(*parts)}</{tag}>")
+    return Markup(f"<{tag}{written}>" if tag in _VOID else f"<{tag}{written}>{join(*parts)}</{tag}>")
 
 
 def data_text(text: str, tag: str = "span", /, **attributes: Attribute) -> Markup:
@@ -59,14 +57,10 @@ def data_text(text: str, tag: str = "span", /, **attributes: Attribute) -> Marku
     return element(tag, text, dir="auto", **attributes)
 
 
-def _flat(parts: Iterable[str | Iterable[str] | None]) -> Iterable[str]:
-    for part in parts:
-        if part is None:
-            continue
-        if isinstance(part, str):
-            yield escape(part)
-        else:
-            yield from _flat(part)
+def json_text(data: Any) -> str:
+    """JSON that is safe inside a script element: ASCII without `<`, `>` and `&`. Raises ValueError for NaN."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _attribute(key: str, value: Attribute) -> str:
@@ -78,37 +72,42 @@ def _attribute(key: str, value: Attribute) -> str:
     return f' {name}="{escape(f"{value:g}" if isinstance(value, float) else str(value))}"'
 
 
+# -- Numbers as text -------------------------------------------------------------------------------------------------
+
 MISSING = "–"
 MINUS = "−"
 NO_BREAK = "\N{NO-BREAK SPACE}"
+# "1,204", "31.2 %", "0.894 ± 0.004", "3 min 20 s", "–".
+_NUMBER = re.compile(r"[–−+]?|[−+]?[\d.,]+(e[−+]?\d+)?(\s?(%|[kMG]?B|ms|s|min|h|d|±|[\d.,]+))*")
 
 
 def show(value: Value) -> str:
     """Formats any value: 1,204, 0.894, 12.3, 2e-5, yes / no, – for None or NaN; text is unchanged."""
-    if value is None:
-        return MISSING
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
         return count(value)
     if isinstance(value, float):
         return _float(value)
-    return value
+    return MISSING if value is None else value
 
 
 def setting(value: Value) -> str:
     """As `show`, but without trailing zeros: 0.1, 1.442, 5e-4."""
-    if isinstance(value, float) and 1e-3 <= abs(value) < 1000:
-        return _signed(f"{value:.4g}")
-    return show(value)
+    is_plain = isinstance(value, float) and 1e-3 <= abs(value) < 1000
+    return _signed(f"{value:.4g}") if is_plain else show(value)
 
 
 def column(values: Sequence[Value]) -> list[str]:
     """Formats a column of values: floats of ordinary size all have three decimals, so that they align."""
     floats = [abs(value) for value in values if isinstance(value, float) and math.isfinite(value)]
-    if floats and 0.01 <= max(floats) < 1000:
-        return [fraction(value) if isinstance(value, float) else show(value) for value in values]
-    return [show(value) for value in values]
+    is_even = bool(floats) and 0.01 <= max(floats) < 1000
+    return [fraction(value) if is_even and isinstance(value, float) else show(value) for value in values]
+
+
+def is_number(text: str) -> bool:
+    """Whether the text of a cell is a number, with a unit or a deviation, and so right-aligned."""
+    return _NUMBER.fullmatch(text.strip()) is not None
 
 
 def keep_together(text: str) -> str:
@@ -121,23 +120,25 @@ def count(number: int) -> str:
     return _signed(f"{number:,}")
 
 
+def decimals(value: float, digits: int) -> str:
+    """A number with so many decimals; – and ∞ for what is not finite."""
+    return _signed(f"{value:,.{digits}f}") if math.isfinite(value) else _odd(value)
+
+
 def fraction(value: float) -> str:
     """0.8941 -> 0.894; always three decimals."""
-    return _signed(f"{value:.3f}") if math.isfinite(value) else _odd(value)
+    return decimals(value, 3)
 
 
 def percent(value: float, digits: int = 1) -> str:
     """0.3123 -> 31.2 %."""
-    return _signed(f"{100 * value:,.{digits}f}") + f"{NO_BREAK}%" if math.isfinite(value) else _odd(value)
+    return decimals(100 * value, digits) + f"{NO_BREAK}%" * math.isfinite(value)
 
 
 def plus_minus(mean: float, deviation: float | None, unit: str = "number") -> str:
     """0.894 ± 0.004, or 89.4 ± 0.4 % if `unit` is "percent"; only the mean without a deviation."""
-    if deviation is None:
-        return percent(mean) if unit == "percent" else fraction(mean)
-    if unit == "percent":
-        return f"{_signed(f'{100 * mean:.1f}')} ± {percent(deviation)}"
-    return f"{fraction(mean)} ± {fraction(deviation)}"
+    form = percent if unit == "percent" else fraction
+    return form(mean) if deviation is None else f"{form(mean).removesuffix(f'{NO_BREAK}%')} ± {form(deviation)}"
 
 
 def duration(seconds: float) -> str:
@@ -168,40 +169,23 @@ def file_size(size_bytes: int) -> str:
     return f"{size:,.1f}{NO_BREAK}TB"
 
 
-def short(number: float) -> str:
-    """Compact numbers for axes: 950, 1.5k, 20k, 3.3M, 1.2B."""
-    if not math.isfinite(number):
-        return _odd(number)
-    size = abs(number)
-    for limit, unit in ((1e9, "B"), (1e6, "M"), (1e4, "k")):
-        if size >= limit:
-            return _signed(f"{number / (1e3 if unit == 'k' else limit):.4g}{unit}")
-    return count(int(number)) if number == int(number) else _float(number)
-
-
 def _float(value: float) -> str:
     if not math.isfinite(value):
         return _odd(value)
     size = abs(value)
-    if size >= 1000:
+    if size >= 1000 or value == int(value):
         return _signed(f"{value:,.0f}")
-    if value == int(value):
-        return _signed(f"{value:.0f}")
-    if size >= 1:
-        return _signed(f"{value:.3f}" if size < 10 else f"{value:.4g}")
     if size >= 1e-3:
-        return _signed(f"{value:.3f}" if size >= 0.1 else f"{value:.3g}")
+        return _signed(f"{value:.3f}" if 0.1 <= size < 10 else f"{value:.4g}" if size >= 10 else f"{value:.3g}")
     mantissa, exponent = f"{value:.2e}".split("e")
     return _signed(f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}")
 
 
 def _signed(text: str) -> str:
     if text.startswith("-") and not text.strip("-0.,"):
-        text = text[1:]
+        return text[1:]
     return text.replace("-", MINUS, 1) if text.startswith("-") else text
 
 
 def _odd(value: float) -> str:
-    if math.isnan(value):
-        return MISSING
-    return "∞" if value > 0 else MINUS + "∞"
+    return MISSING if math.isnan(value) else "∞" if value > 0 else MINUS + "∞"

@@ -92,6 +92,9 @@ def static_files() -> dict[str, bytes]:
                 found[prefix + entry.name] = entry.read_bytes()
 
     visit(resources.files(__package__).joinpath("static"), "")
+    visit(
+        resources.files("maskwright.report").joinpath("static"), "lib/"
+    )  # the charts of reports are those of the studio
     # The page that `inspect` writes as a file: the studio shows the same modules.
     found["inspect/page.js"] = inspect_page.module().encode()
     found["inspect/page.css"] = inspect_page.style().encode()

@@ -26,10 +26,9 @@ from ..models.model import Model
 from ..objectives.outcome import LossSums
 from ..text.tokenizers.encoding import TextCounts
 from .evaluation.calibration import Decisions, Temperature, fit_temperature
-from .evaluation.ensemble import mean_scores
+from .evaluation.compare import ScoredPredictions
 from .evaluation.rare import RareClass, Threshold
-from .evaluation.rating import ScoredPredictions
-from .evaluation.unscored import Unscored, named
+from .evaluation.scoring import Unscored, mean_scores, named
 from .examples import Examples, Forward, SequenceLogits, compute, finite_only, stacked
 from .windows import LongTexts
 

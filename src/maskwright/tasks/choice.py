@@ -28,8 +28,8 @@ from ..text.tokenizers.encoding import TextCounts
 from .base import Baseline, ColumnNames, Evaluation, TableRow, Task, TaskData
 from .base import window_rows as top_rows
 from .evaluation import metrics as scores
-from .evaluation.ensemble import mean_probabilities
-from .evaluation.rating import ScoredPredictions, mean
+from .evaluation.compare import ScoredPredictions, mean
+from .evaluation.scoring import mean_probabilities
 from .examples import TOKENIZE_ROWS, Examples, as_logits, stacked
 from .sequence import labeled
 from .windows import FIRST, LongExamples, LongTexts, portions_by_tokens, window_rows

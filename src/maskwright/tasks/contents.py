@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..core import registry
 from ..core.errors import InputError
-from ..text.readers.reader import Reader, find_reader
+from ..text.readers.tables import Reader, find_reader
 from .specs import spec_of, task_for
 
 

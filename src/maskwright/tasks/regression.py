@@ -19,8 +19,8 @@ from ..text.formats.cells import number_error
 from ..text.readers.tables import Row, Table, read_table
 from .base import ColumnNames
 from .evaluation import metrics as scores
-from .evaluation.rating import ScoredPredictions
-from .evaluation.unscored import Unscored
+from .evaluation.compare import ScoredPredictions
+from .evaluation.scoring import Unscored
 from .examples import Examples
 from .sequence import SequenceTask, labeled
 from .specs import as_range

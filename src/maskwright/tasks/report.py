@@ -14,13 +14,13 @@ from torch import Tensor
 from ..core.registry import load
 from ..models.model import Model, tokenizer_of
 from ..report import (
-    AlignmentMap,
     Bar,
     Bars,
     Block,
     Command,
     Confusion,
     Facts,
+    Grid,
     Histogram,
     Section,
     Table,
@@ -34,7 +34,7 @@ from .anomaly import Anomaly
 from .base import Evaluation, Task, TaskData
 from .choice import Choice, ChoiceExamples
 from .classification import Classification
-from .evaluation.errors import worst_errors
+from .evaluation.scoring import worst_errors
 from .examples import Examples
 from .generation import Generation
 from .qa.task import QuestionAnswering
@@ -659,8 +659,8 @@ class TranslationReport(TargetReport[Translation]):
         ]
 
 
-def alignment_map(one: Aligned, title: str = "", note: str = "") -> AlignmentMap:
+def alignment_map(one: Aligned, title: str = "", note: str = "") -> Grid:
     """Returns the alignment heatmap of a translation, with the mean largest weight as its caption."""
     strongest = one.weights.max(axis=1).mean()
     caption = f"A target word gives {strongest:.0%} of its attention to one source word, on average."
-    return AlignmentMap(one.source, one.target, one.weights.tolist(), caption, title, note)
+    return Grid(one.target, one.source, one.weights.tolist(), caption, None, title, note)

@@ -30,8 +30,8 @@ from ..text.readers.tables import Row, Table, read_texts
 from ..text.tokenizers.encoding import TextCounts
 from .base import Baseline, ColumnNames, Evaluation, Task, TaskData, valid_rows
 from .evaluation import metrics as scores
-from .evaluation.rating import ScoredPredictions
-from .evaluation.unscored import Unscored
+from .evaluation.compare import ScoredPredictions
+from .evaluation.scoring import Unscored
 from .examples import Examples, Forward, stacked, tokenize_rows
 from .sequence import APART, TOGETHER, labeled, plain_name
 from .specs import as_range

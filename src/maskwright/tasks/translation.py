@@ -28,9 +28,8 @@ from ..models.decoding.translation import translate_ids
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.model import Model, tokenizer_of
 from ..objectives.outcome import LossSums
-from ..text.formats.brackets import BracketConstraint
 from ..text.formats.files import file_format
-from ..text.formats.language_tags import check_languages, language_of, languages_of, tag
+from ..text.formats.targets import BracketConstraint, check_languages, language_of, languages_of, tag
 from ..text.readers.parallel import read_pairs, read_parallel
 from ..text.readers.tables import Row, Table
 from ..text.tokenizers.encoding import TextCounts

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..report.content import Level
+from ..report import Level
 from ..tasks.base import TaskData
 
 MARGIN = 0.01  # minimum difference from the baseline

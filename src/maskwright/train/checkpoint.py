@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,10 +42,10 @@ class Checkpoint:
     state: dict[str, Any]
 
 
-def restore_moments(model: nn.Module, optimizer: torch.optim.Optimizer, moments: Mapping[str, Tensor]) -> None:
-    """Set the optimizer state to what `moments_of` returned."""
+def restore_moments(model: nn.Module, optimizer: torch.optim.Optimizer, moments: Iterable[tuple[str, Tensor]]) -> None:
+    """Set the optimizer state to the items of what `moments_of` returned."""
     names = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
-    for key, value in moments.items():
+    for key, value in moments:
         moment, _, name = key.partition("/")
         # The step counter stays on the CPU unless the optimizer is fused on a GPU; torch moves it there itself.
         parameter = names[name]

@@ -22,23 +22,22 @@ from ..core.progress import note, track
 from ..core.randomness import derive_seed
 from ..data.batch import Batch
 from ..models.adapters import load_trained_state
+from ..models.device import DTYPES
 from ..nn.dropout import preserve_generators, seed_generators
 from ..objectives.outcome import LossSums
 from ..objectives.scores import mean_scores
 from .callbacks import CheckpointFacts, EvaluationFacts, StepFacts, read_only
 from .checkpoint import list_checkpoints, load_latest, restore_moments, save_checkpoint
-from .clock import Clock
-from .distributed.group import Group, ProcessGroup, check_same, share_moments, share_weights
-from .distributed.steps import LocalSteps, Totals, check_dealt, reduced_type, steps_of
+from .distributed import Group, ProcessGroup, check_same
 from .optimizer import ADAM, RowGradients, adamw, set_learning_rate
 from .run import RunFolder
 from .schedules import Schedule, learning_rate, warmup_steps
 from .settings import ReducePrecision
 from .signals import Interrupted, StopRequest, stop_on_signals
-from .step_flops import batch_flops
+from .steps import Clock, LocalSteps, Totals, batch_flops, check_dealt, steps_of
 
 if TYPE_CHECKING:
-    from .distributed.sharding import ShardedNetwork
+    from .sharding import ShardedNetwork
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class LoopSettings:
 class Job(Protocol):
     """A model and its training data. `micro_batches` advances by one step; `state` and `restore` serve checkpoints.
 
-    A job that several processes can train is also a `distributed.steps.Dealt`.
+    A job that several processes can train is also a `steps.Dealt`.
     """
 
     @property
@@ -154,22 +153,22 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
     _check_processes(group, job, settings)
     data = job.fingerprint() if run is not None and isinstance(job, Fingerprinted) else ""
     step, window, moments = _resume(job, run, data)
-    share_weights(group, job.model)
+    group.broadcast([*job.model.parameters(), *job.model.buffers()])
     job.model.train()
-    sharded = _sharded(job, group, settings)
+    reduced = None if settings.reduce_precision is None else DTYPES[settings.reduce_precision]
+    sharded = _sharded(job, group, settings, reduced)
     optimizer = adamw(
         job.model if sharded is None else sharded.sharded, settings.lr, settings.weight_decay, settings.adam
     )
     if sharded is None:
-        restore_moments(job.model, optimizer, moments)
-        share_moments(group, job.model, optimizer)
+        restore_moments(job.model, optimizer, group.shared(moments))
     else:
-        sharded.restore(optimizer, moments)
+        sharded.restore(optimizer, group.shared(moments))
     with (
         preserve_generators(next(job.model.parameters()).device),
         _deterministic(job.model),
         _stop_request(run) as stop,
-        steps_of(job, group, stop, reduced_type(settings.reduce_precision), sharded) as steps,
+        steps_of(job, group, stop, reduced, sharded) as steps,
         track(name, settings.steps, "steps", step) as progress,
     ):
         clock = Clock()
@@ -205,13 +204,13 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
     return step
 
 
-def _sharded(job: Job, group: Group, settings: LoopSettings) -> ShardedNetwork | None:
+def _sharded(job: Job, group: Group, settings: LoopSettings, reduced: torch.dtype | None) -> ShardedNetwork | None:
     """The network in parts, if several processes each store one."""
     if not settings.shard or not isinstance(group, ProcessGroup):
         return None
-    from .distributed.sharding import ShardedNetwork  # imports parts of torch that few trainings need
+    from .sharding import ShardedNetwork  # imports parts of torch that few trainings need
 
-    return ShardedNetwork(job, group, reduced_type(settings.reduce_precision))
+    return ShardedNetwork(job, group, reduced)
 
 
 def _stop_request(run: RunFolder | None) -> AbstractContextManager[StopRequest]:
@@ -283,13 +282,13 @@ def _backward(
     for place, (number, batch) in enumerate(batches, 1):
         # Dropout uses torch's default generator, so it is seeded here; `train` restores it.
         seed_generators(derive_seed(seed, "dropout", step, number), device)
-        outcome = steps.outcome(job, batch)
-        labels, _ = totals()
-        # Each part is a mean over the whole step, even if its labels are unevenly distributed over the micro-batches.
-        parts = [outcome.weights.get(part, 1.0) * loss / max(labels[part], 1) for part, loss in outcome.losses.items()]
-        if place == len(batches):
-            steps.before_last()
-        steps.backward(torch.stack(parts).sum(), number)
+        with steps.passes(is_last=place == len(batches)):
+            outcome = steps.outcome(job, batch)
+            labels, _ = totals()
+            # Each part is a mean over the whole step, even if its labels are unevenly distributed over its batches.
+            losses = outcome.losses.items()
+            parts = [outcome.weights.get(part, 1.0) * loss / max(labels[part], 1) for part, loss in losses]
+            steps.backward(torch.stack(parts).sum(), number)
         outcomes.append(outcome)
     return outcomes
 

@@ -29,7 +29,7 @@ from ..core.errors import InputError, MissingExtraError, MissingFileError, RunEr
 from ..core.progress import note
 from ..core.util import plural
 from .callbacks import Callback, Callbacks
-from .distributed.group import Group, check_same
+from .distributed import Group, check_same
 from .inputs import INPUTS, SHOWN, Finder, Inputs, inputs_of
 from .loggers.base import Logger, loggers_of
 

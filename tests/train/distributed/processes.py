@@ -36,13 +36,13 @@ from maskwright.core.program import launch_of
 from maskwright.train import loop
 from maskwright.train.distillation.config import DistillConfig
 from maskwright.train.distillation.distill import distill
-from maskwright.train.distributed.current import run_member
-from maskwright.train.distributed.steps import LocalSteps, SharedSteps
+from maskwright.train.distributed import run_member
 from maskwright.train.finetuning import finetune as finetune_module
 from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.finetuning.finetune import finetune
 from maskwright.train.pretraining.config import PretrainConfig
 from maskwright.train.pretraining.pretrain import pretrain
+from maskwright.train.steps import LocalSteps, SharedSteps
 from train.runs import TINY, corpus, labeled
 
 TIMES = ("tokens_per_second", "tflops_per_second", "memory_mb", "slowest_process", "time")
@@ -459,7 +459,7 @@ SCENARIOS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "resume-in-one": lambda folder: interrupted(folder, {1: before_step(4, kill_self)}, again=1),
     "nan": lambda folder: interrupted(folder, {1: before_step(4, poison)}),
     "hang": lambda folder: interrupted(
-        folder, {1: before_step(4, lambda job: time.sleep(100))}, environment={"MASKWRIGHT_TIMEOUT": "8"}
+        folder, {1: before_step(4, lambda job: time.sleep(11))}, environment={"MASKWRIGHT_TIMEOUT": "8"}
     ),
     "kill-finetune": lambda folder: interrupted(folder, {0: before_step(5, kill_self)}, make=finetuning),
     "kill-distill": lambda folder: interrupted(folder, {1: before_step(5, kill_self)}, make=distilling),

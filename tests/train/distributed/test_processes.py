@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,17 +12,22 @@ from typing import Any
 
 import pytest
 
+from maskwright.core.errors import RunError
+from maskwright.core.program import launch_of
+from maskwright.train import distributed
+from maskwright.train import run as run_folder
+
 HARNESS = Path(__file__).with_name("processes.py")
 FAST = ("equal", "shard", "kill-1", "other-settings", "few-micro-batches", "bad-input")
 KILLED = {
-    "kill-0": "process 0 of 2 ended unexpectedly",
-    "kill-in-save": "process 0 of 2 ended unexpectedly",
-    "kill-finetune": "process 0 of 2 ended unexpectedly",
-    "kill-distill": "process 1 of 2 ended unexpectedly",
+    "kill-0": "another process ended unexpectedly",
+    "kill-in-save": "another process ended unexpectedly",
+    "kill-finetune": "another process ended unexpectedly",
+    "kill-distill": "another process ended unexpectedly",
     "full-disk": "process 0 of 2: Cannot write",
     "nan": "process 1 of 2: The gradient is not finite at step 5",
-    "hang": "process 1 of 2 hangs",
-    "shard-kill": "process 1 of 2 ended unexpectedly",
+    "hang": "another process hangs",
+    "shard-kill": "another process ended unexpectedly",
 }
 TERMINATED = ("terminate", "terminate-one")
 EQUAL = ("equal-finetune", "equal-distill")  # "long…" and "random-kills" take minutes: run by hand
@@ -86,7 +92,7 @@ def test_the_log_of_several_processes_has_times_of_a_step(fast: dict[str, Any]):
 
 
 def test_a_killed_process_ends_the_job_and_the_same_command_resumes(fast: dict[str, Any]):
-    check_resumed(fast["kill-1"], "process 1 of 2 ended unexpectedly")
+    check_resumed(fast["kill-1"], "another process ended unexpectedly")
     assert fast["kill-1"]["codes"] == [2, -9]
 
 
@@ -151,3 +157,24 @@ def test_gradients_added_up_in_bfloat16_are_rounded(tmp_path: Path):
 @pytest.mark.parametrize("scenario", EQUAL)
 def test_every_kind_of_training_equals_one_process(tmp_path: Path, scenario: str):
     check_equal(ended(tmp_path, scenario))
+
+
+def test_a_port_in_use_is_named(monkeypatch: pytest.MonkeyPatch):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        names = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(taken.getsockname()[1])}
+        for name, value in names.items():
+            monkeypatch.setenv(name, value)
+        launch = launch_of()
+        assert launch is not None
+        with pytest.raises(distributed.ConnectError, match=f"Port {launch.port} is in use"):
+            distributed.ProcessGroup(launch)
+
+
+def test_a_folder_that_not_all_processes_see_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(run_folder, "VISIBLE_SECONDS", 0.0)
+    with pytest.raises(RunError, match="is not the run folder of the first process"):
+        run_folder._check_visible(tmp_path, "process 1 on node1")
+    (tmp_path / ".lock").write_text("process 1 on node1")
+    run_folder._check_visible(tmp_path, "process 1 on node1")

@@ -52,8 +52,8 @@ def probe(settings: ProbeSettings, json: JsonFlag = False) -> None:
     """
     check_page(settings.output)
     from ...api import open_model
-    from ...inspect.probe import MAX_STEPS, read_labeled
-    from ...inspect.probe import probe as probe_layers
+    from ...inference.probing import MAX_STEPS, read_labeled
+    from ...inference.probing import probe as probe_layers
     from ...inspect.reports import COLUMNS, probe_rows, write_probes
     from ...inspect.reports import probe_headline as headline
 

@@ -1,16 +1,13 @@
-"""The parts of an encoder layer: heads, a feed-forward network, add and norm."""
+"""Encoder and decoder: layers, heads, kinds of attention, the causal mask, teacher forcing, the learning rate."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
+from ...report import Arrow, Bar, Bars, Box, Chart, Curves, Flow, Grid, Series, Table
 from ..inputs import Matrix, integer, matrix, number, text
 from ..lesson import APPLICATIONS, FRONTIERS, NEUROCOMPUTING, SESSION, Lesson
-from ..recorder import difference, tolerance
-
-if TYPE_CHECKING:
-    from ..recorder import LessonRecorder
+from ..recorder import LessonRecorder, difference, tiny, tolerance
 
 PART = "Encoder and decoder"
 
@@ -20,7 +17,6 @@ def _heads(record: LessonRecorder) -> None:
 
     from ...models.presets import preset
     from ...nn.attention import Run, attend
-    from ...report import Grid
 
     base = preset("transformer-base")
     record.equal("heads and d_k", [8, 64], [base.num_attention_heads, base.head_dim])
@@ -58,7 +54,6 @@ def _parts(record: LessonRecorder, x: float, vector: Matrix) -> None:
     from ...models.presets import preset
     from ...nn.feed_forward import FeedForward
     from ...nn.linear import LayerNorm
-    from ...report import Bar, Bars, Chart, Curves, Series
 
     base = preset("transformer-base")
     record.equal(
@@ -122,7 +117,6 @@ def _stack(record: LessonRecorder, layers: int) -> None:
 
     from ...data.batch import Batch
     from ...models.presets import preset
-    from ...report import Chart, Curves, Series
     from ..small import small_network
 
     depths = [preset(name).num_hidden_layers for name in ("transformer-base", "bert-base", "bert-large")]
@@ -167,8 +161,7 @@ def _five_steps(record: LessonRecorder, text: str) -> None:
 
     from ...data.batch import Batch
     from ...inspect.steps import layer_steps
-    from ...report import Arrow, Box, Flow, Grid, Table
-    from ..parts.scaling import attention_weights
+    from ..parts import attention_weights
     from ..small import small_network, word_tokenizer
 
     tokenizer = word_tokenizer(text)
@@ -213,10 +206,190 @@ def _five_steps(record: LessonRecorder, text: str) -> None:
     )
 
 
+SLIDE = {  # kind: query, key, value, whether later tokens are hidden
+    "encoder self-attention": ("source", "source", "source", False),
+    "masked decoder self-attention": ("target", "target", "target", True),
+    "decoder-encoder attention": ("target", "source", "source", False),
+}
+
+
+def _sources(record: LessonRecorder) -> None:
+    from ..parts import attention_sources
+    from ..small import small_translator
+
+    found = attention_sources(small_translator(), [5, 6, 7, 8], [1, 9, 10])
+    for one in found:
+        query, key, value, hides = SLIDE[one.kind]
+        record.equal(f"{one.kind}: Q, K, V", f"{query}, {key}, {value}", f"{one.query}, {one.key}, {one.value}")
+        record.equal(f"{one.kind}: masks later tokens", hides, one.hides_later)
+    across = found[-1]
+    record.off(
+        "passed from the encoder to the decoder",
+        "query and value",
+        "key and value",
+        " and ".join(part for part in ("query", "key", "value") if getattr(across, part) == "source"),
+        "one lecture says query and value; the queries are the decoder's own",
+    )
+    boxes = [
+        Box("source", 0, 2),
+        Box("encoder self-attention", 1.6, 2, True),
+        Box("target so far", 0, 0),
+        Box("masked self-attention", 1.6, 0, True),
+        Box("cross-attention", 2.9, 1, True),
+        Box("next token", 4.2, 1),
+    ]
+    arrows = [Arrow(0, 1, "Q K V"), Arrow(2, 3, "Q K V"), Arrow(3, 4, "Q"), Arrow(1, 4, "K V"), Arrow(4, 5)]
+    record.show(Flow(boxes, arrows, "Sources of queries, keys and values"))
+    record.show(
+        Table(
+            ["attention", "Q", "K", "V", "masks later tokens"],
+            [(one.kind, one.query, one.key, one.value, one.hides_later) for one in found],
+        )
+    )
+    record.answer(
+        "Only the source: with another target, the keys and values of the cross-attention are bit-identical. A "
+        "translation model therefore computes them once per source, not for each target token."
+    )
+
+
+def _cross(record: LessonRecorder) -> None:
+    from ...data.batch import Batch
+    from ..small import small_translator
+
+    model = small_translator()
+    source, target = [5, 6, 7, 8], [1, 9, 10]
+    read = Batch.from_sequences([source])
+    encoded = model.encode(read)
+    decoded = model.decode(Batch.from_sequences([target]), encoded.hidden, read, attentions=True)
+    assert decoded.cross_attentions is not None
+    weights = decoded.cross_attentions[0][0].detach()
+    record.equal("table of one head: target × source", [3, 4], list(weights.shape[1:]))
+    sums = weights.sum(dim=-1)
+    record.same("each row sums to", "1", sums, sums.new_ones(sums.shape), said="1 within")
+    record.equal(
+        "parts of a decoder layer",
+        "self-attention, cross-attention, feed-forward",
+        ", ".join(
+            word
+            for word, name in (("self-attention", "attention"), ("cross-attention", "cross"), ("feed-forward", "ffn"))
+            if hasattr(model.decoder.depths[0], name)
+        ),
+    )
+    record.show(
+        Grid(
+            ["start", "word 1", "word 2"],
+            [f"source {n}" for n in range(1, 5)],
+            weights[0].tolist(),
+            "Each target token attends to all source tokens",
+        )
+    )
+    swapped = Batch.from_sequences([[8, 7, 6, 5]])
+    other = model.decode(Batch.from_sequences([target]), model.encode(swapped).hidden, swapped).hidden
+    moved = float((other - decoded.hidden).abs().max().detach())
+    record.holds("different order of the source", "different result", f"changes by {moved:.2f}", moved > 1e-3)
+    record.answer(
+        "All of them: the whole source is encoded before the first token is generated (each row has "
+        f"{weights.shape[2]} weights and none is 0), and every encoder layer is bidirectional."
+    )
+
+
+IDS = [3, 14, 15, 9, 26, 5]
+
+
+def _mask(record: LessonRecorder, layers: int) -> None:
+    from ...data.batch import Batch
+    from ..small import small_network
+
+    model = small_network(40, "clm", attention="causal", type_vocab_size=0, pooler=False, num_hidden_layers=layers)
+    seen = model.encode(Batch.from_sequences([IDS]), attentions=True)
+    assert seen.attentions is not None
+    before = seen.hidden.detach()
+    kept, least = [], 1.0
+    for place in range(1, len(IDS)):
+        changed = [*IDS[:place], 30, *IDS[place + 1 :]]
+        after = model.encode(Batch.from_sequences([changed])).hidden.detach()
+        kept.append((before[:place], after[:place]))
+        least = min(least, float((after - before)[place:].abs().amax(dim=1).min()))
+    first, second = ([row for pair in kept for row in pair[side]] for side in (0, 1))
+    worst = difference(first, second)
+    record.same("if a later token changes", "nothing before it", first, second, said="earlier outputs change by")
+    record.holds(
+        "the later outputs", "depend on it", f"change by at least {least:.2f}", least > 100 * tolerance(before)
+    )
+    weights = seen.attentions[0][0][0].detach()
+    above = float(weights.triu(1).abs().max())
+    record.equal("weights above the diagonal", 0.0, above, law=True)
+    names = [str(place + 1) for place in range(len(IDS))]
+    shown = [
+        [value if column <= row else None for column, value in enumerate(values)]
+        for row, values in enumerate(weights.tolist())
+    ]
+    record.show(Grid(names, names, shown, "Masked self-attention of one head: dashed cells are masked"))
+    free = model.config.num_hidden_layers
+    record.answer(
+        f"No: all {free} layers are masked, and after them earlier outputs change by only {tiny(worst)}. A single "
+        "layer without a mask would leak the next word, and training would learn to copy it."
+    )
+
+
+def _parallel(record: LessonRecorder) -> None:
+    import torch
+
+    from ...data.batch import Batch
+    from ...models.decoding.causal import CausalDecoder
+    from ..small import small_network
+
+    model = small_network(40, "clm", attention="causal", type_vocab_size=0, pooler=False)
+    passes: list[int] = []  # tokens of each pass over the first layer
+    counter = next(model.encoder.in_order).register_forward_hook(lambda layer, given, out: passes.append(len(given[0])))
+    with torch.inference_mode():
+        at_once = model.mlm_logits(model.encode(Batch.from_sequences([IDS])).hidden)  # [tokens, vocab]
+    training = len(passes)
+    decoder = CausalDecoder(model, [IDS[:1]], len(IDS))
+    steps = [decoder.start(), *(decoder.step(torch.tensor([id])) for id in IDS[1:])]
+    written = torch.cat(steps)
+    gap = difference(written, at_once)
+    record.same("logits in one pass, and token by token", "the same", written, at_once)
+    record.equal("forward passes to train on 6 tokens", 1, training)
+    record.equal("forward passes to generate them", 6, len(passes) - training)
+    record.show(Bars([Bar("training", training, "1 pass"), Bar("generation", len(steps), f"{len(steps)} passes")]))
+    counter.remove()
+    slow = CausalDecoder(model, [IDS[:1]], len(IDS), use_cache=False)
+    again = [slow.start(), *(slow.step(torch.tensor([id])) for id in IDS[1:])]
+    record.same("with and without the key-value cache", "the same", torch.cat(again), written)
+    record.answer(
+        "In training the target is known, so all positions are predicted at once, each from the true tokens before "
+        f"it. The logits equal those of generation token by token (they differ by {tiny(gap)}). In generation, each "
+        f"token is an input of the next step: {len(steps)} tokens need {len(steps)} steps."
+    )
+
+
+def _schedule(record: LessonRecorder, warmup: int, width: int, step: int) -> None:
+    from ...train.schedules import learning_rate
+
+    peak = (width * warmup) ** -0.5
+
+    def rate(place: int) -> float:
+        return learning_rate(place - 1, steps=100_000, peak=peak, warmup=warmup, schedule="inverse_sqrt")
+
+    for place in sorted({1, 2000, 4000, 16_000, 100_000, warmup, step}):
+        published = width**-0.5 * min(place**-0.5, place * warmup**-1.5)
+        record.near(f"step {place:,}", published, rate(place), digits=7, law=True)
+    places = [1, *range(500, 100_001, 500)]
+    line = Series("rate", places, [rate(place) for place in places], smooth=False)
+    record.show(Curves([Chart(f"Learning rate for width {width} and {warmup:,} steps of warmup", [line])], title=""))
+    halved = rate(4 * warmup) / rate(warmup)
+    record.near("learning rate at four times the warmup, relative to the peak", 0.5, halved, digits=2, law=True)
+    record.answer(
+        f"Half of the peak: {rate(4 * warmup):.5f} after {4 * warmup:,} steps, {rate(warmup):.5f} at {warmup:,} and "
+        f"{rate(step):.7f} at {step:,}. The learning rate decays with the square root of the step and never reaches 0, "
+        "so the number of steps need not be known. The option is --set schedule=inverse_sqrt."
+    )
+
+
 LESSONS = (
     Lesson(
         "five-steps",
-        PART,
         FRONTIERS,
         "Self-Attention Layer",
         "Self-attention in five steps",
@@ -229,7 +402,6 @@ LESSONS = (
     ),
     Lesson(
         "heads",
-        PART,
         APPLICATIONS,
         "Multi-head Attention",
         "Eight heads are eight blocks",
@@ -241,7 +413,6 @@ LESSONS = (
     ),
     Lesson(
         "layer-parts",
-        PART,
         NEUROCOMPUTING,
         "Encoder layer",
         "Feed-forward and norm operate on single tokens",
@@ -257,7 +428,6 @@ LESSONS = (
     ),
     Lesson(
         "stack",
-        PART,
         SESSION,
         "Encoder: stacked layers",
         "Residual connections",
@@ -267,5 +437,66 @@ LESSONS = (
         "Why does the last layer still encode the words?",
         _stack,
         (integer("layers", "Number of layers", 6, 2, 24),),
+    ),
+    Lesson(
+        "three-attentions",
+        APPLICATIONS,
+        "Three Attentions – KQV",
+        "Three kinds of attention, one formula",
+        "A translation model uses the attention formula three times. The lesson finds the sources of Q, K and V by "
+        "changing each text in turn.",
+        ("lessons.parts:attention_sources",),
+        "Which of the two texts must be known before the keys of the cross-attention can be computed?",
+        _sources,
+    ),
+    Lesson(
+        "cross-attention",
+        NEUROCOMPUTING,
+        "Decoder",
+        "The decoder attends to the source",
+        "Between masked self-attention and feed-forward network, each decoder layer has cross-attention: its queries "
+        "come from the decoder, keys and values from the encoder.",
+        ("nn.cross:cross_attend",),
+        "To which source tokens does the first target token attend?",
+        _cross,
+    ),
+    Lesson(
+        "causal-mask",
+        APPLICATIONS,
+        "Masked Self-Attention",
+        "No token attends to later tokens",
+        "A decoder generates from left to right. In training, too, a token attends only to itself and earlier tokens: "
+        "the scores of later tokens are masked before the softmax.",
+        ("nn.attention:apply_causal_mask",),
+        "Can the next word leak through a second layer?",
+        _mask,
+        (integer("layers", "Number of layers", 2, 1, 12),),
+    ),
+    Lesson(
+        "parallel-training",
+        APPLICATIONS,
+        "Question: parallel training",
+        "Parallel training, sequential generation",
+        "A recurrent network depends on its previous state. A causal decoder is trained on all positions of a text in "
+        "one pass.",
+        ("models.decoding.causal:CausalDecoder.step",),
+        "Why can a Transformer decoder be trained in parallel, but not generate in parallel?",
+        _parallel,
+    ),
+    Lesson(
+        "warm-up",
+        NEUROCOMPUTING,
+        "Training procedure",
+        "Learning rate with warmup and decay",
+        "The original Transformer has a warmup of 4,000 steps and then decays the learning rate with the square root "
+        "of the step: d^−0.5 · min(step^−0.5, step · warm-up^−1.5).",
+        ("train.schedules:learning_rate",),
+        "What is the learning rate at four times the warmup?",
+        _schedule,
+        (
+            integer("warmup", "Steps of warmup", 4000, 100, 20_000, 100),
+            integer("width", "Width d of the network", 512, 64, 4096, 64),
+            integer("step", "Step whose rate is printed", 2000, 1, 100_000),
+        ),
     ),
 )

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from ...report import Bar, Bars, Chart, Curves, Grid, Series
 from ..inputs import integer, number
 from ..lesson import SESSION, Lesson
-from ..recorder import tiny, tolerance
+from ..recorder import LessonRecorder, tiny, tolerance
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from ..recorder import LessonRecorder
 
 PART = "Recurrent networks"
 
@@ -21,7 +20,6 @@ def _gates(record: LessonRecorder, forget: float, insert: float, output: float, 
     import torch
 
     from ...nn.recurrent import CellWeights, PackedRecurrence, gru_step, lstm_step, unroll
-    from ...report import Chart, Curves, Series
 
     column = torch.tensor([[0.0], [0.0], [1.0], [0.0]], dtype=torch.float64)  # of i, f, g, o
     none = torch.zeros(4, dtype=torch.float64)
@@ -92,7 +90,6 @@ def _directions(record: LessonRecorder, changed: int) -> None:
     import torch
 
     from ...nn.recurrent import PackedRecurrence, unroll
-    from ...report import Grid
 
     layer = _layer("lstm", 3, 4, "both")
     tokens = 6
@@ -131,7 +128,6 @@ def _memory(record: LessonRecorder, boundary: int) -> None:
     import torch
 
     from ...nn.recurrent import RecurrentStack
-    from ...report import Bar, Bars
 
     stack = RecurrentStack("rnn", 3, 8, 2)
     stack.initialize(torch.Generator().manual_seed(2))
@@ -168,7 +164,6 @@ def _fading(record: LessonRecorder, distance: int, layers: int) -> None:
     from ...inspect.gradients import fading
     from ...models.build import build
     from ...models.presets import preset
-    from ...report import Chart, Curves, Series
 
     ids = generator(0, "lesson text").integers(5, 60, 400).tolist()
     found = {}
@@ -244,7 +239,6 @@ def _chain() -> tuple[Tensor, Tensor]:
 LESSONS = (
     Lesson(
         "lstm-gates",
-        PART,
         SESSION,
         "LSTM Architecture",
         "LSTM gates",
@@ -263,7 +257,6 @@ LESSONS = (
     ),
     Lesson(
         "two-directions",
-        PART,
         SESSION,
         "Bi-LSTM",
         "Bidirectional layers",
@@ -275,7 +268,6 @@ LESSONS = (
     ),
     Lesson(
         "carried-memory",
-        PART,
         SESSION,
         "Training Details: truncated backpropagation",
         "State carried across segments",
@@ -288,7 +280,6 @@ LESSONS = (
     ),
     Lesson(
         "fading-gradients",
-        PART,
         SESSION,
         "Vanishing Gradients",
         "Gradient by distance",

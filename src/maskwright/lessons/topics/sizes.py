@@ -1,16 +1,14 @@
-"""Parameters of published networks, counted from their configurations."""
+"""Sizes and costs: parameters, hardware and time, and the cost of a layer by text length."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ..inputs import integer
-from ..lesson import APPLICATIONS, FRONTIERS, NEUROCOMPUTING, Lesson
-
-if TYPE_CHECKING:
-    from ..recorder import LessonRecorder
+from ...report import Bar, Bars, Chart, Curves, Series, Table
+from ..inputs import integer, number
+from ..lesson import APPLICATIONS, FRONTIERS, NEUROCOMPUTING, SESSION, Lesson
+from ..recorder import LessonRecorder
 
 PART = "Sizes and costs"
+
 BERT = {"bert-base": ("110 M", 109_482_240), "bert-large": ("340 M, 345 M", 335_141_888)}
 GPT2 = {
     "gpt2": ("117M", 124_439_808),
@@ -23,7 +21,6 @@ GPT2 = {
 def _bert(record: LessonRecorder, layers: int, width: int, vocabulary: int) -> None:
     from ...models.presets import preset
     from ...models.sizes import parameter_count
-    from ...report import Bar, Bars, Table
 
     rows = []
     for name, (slide, exact) in BERT.items():
@@ -65,7 +62,6 @@ def _bert(record: LessonRecorder, layers: int, width: int, vocabulary: int) -> N
 def _gpt2(record: LessonRecorder) -> None:
     from ...models.presets import preset
     from ...models.sizes import parameter_count
-    from ...report import Table
 
     rows = []
     for name, (slide, exact) in GPT2.items():
@@ -93,7 +89,6 @@ def _gpt2(record: LessonRecorder) -> None:
 def _transformer(record: LessonRecorder, vocabulary: int) -> None:
     from ...models.presets import preset
     from ...models.sizes import parameter_count
-    from ...report import Bar, Bars
 
     sizes = (25_000, 32_000, 37_000)
     own = parameter_count(preset("transformer-base", vocab_size=vocabulary), "seq2seq")
@@ -130,7 +125,6 @@ def _transformer(record: LessonRecorder, vocabulary: int) -> None:
 def _smaller(record: LessonRecorder, layers: int, embedding: int) -> None:
     from ...models.presets import preset
     from ...models.sizes import parameter_count
-    from ...report import Bar, Bars
 
     base, distil = parameter_count(preset("bert-base")), parameter_count(preset("distilbert-base"))
     record.near("DistilBERT: smaller by 40 %", 0.4, 1 - distil / base, 0.01, digits=3)
@@ -170,10 +164,133 @@ def _smaller(record: LessonRecorder, layers: int, embedding: int) -> None:
     )
 
 
+def _transformer_cost(record: LessonRecorder, devices: int, days: float) -> None:
+    from ...speed.published import DAY, P100_SUSTAINED, budget, transformer_count
+
+    base, big = budget(8, P100_SUSTAINED, DAY / 2), budget(devices, P100_SUSTAINED, days * DAY)
+    by_hand = devices * days * 24 * 3600 * 9.5e12 / 1e19
+    record.near(f"{devices} P100 for {days:g} days at 9.5 TFLOP/s, 1e19", by_hand, big / 1e19, digits=2, law=True)
+    record.near("Transformer (base), 1e18 operations", 3.3, base / 1e18, 0.05, digits=2)
+    record.near("Transformer (big), 1e19 operations", 2.3, big / 1e19, 0.05, digits=2)
+    four = budget(8, P100_SUSTAINED, 4 * DAY)
+    record.off(
+        "days of the big model on 8 GPUs",
+        "~4 days; 3.5 days on 8 P100",
+        2.3,
+        big / 1e19,
+        f"two lectures differ; 3.5 days agree with the published 2.3e19, 4 days would be {four / 1e19:.2f}e19",
+        within=0.05,
+        digits=2,
+    )
+    counted = transformer_count(512, 2048, 1e5)
+    token = 6 * (2 * (3_145_728 + 4_194_304) + 4 * 512 * 63) + 2 * 512 * 37_000  # matrices, attention, words
+    record.near(
+        "operations of the base run by hand, 1e17", 3 * 1e5 * 25_000 * token / 1e17, counted / 1e17, 0.01, digits=2
+    )
+    record.holds("our count and the published cost", "the order of 3.3e18", f"{counted:.1e}", 5e17 < counted < base)
+    rows = [
+        ("base", "8 P100, 12 hours", f"{base:.2e}", f"{counted:.2e}"),
+        ("big", f"{devices} P100, {days:g} days", f"{big:.2e}", f"{transformer_count(1024, 4096, 3e5):.2e}"),
+    ]
+    record.show(Table(["Transformer", "ran on", "hardware peak", "operations needed"], rows, right=()))
+    record.answer(
+        f"{counted / base:.0%} of the hardware's peak in that time was used for the matrix products of the network. "
+        "Published costs are hardware times time, an upper bound."
+    )
+
+
+def _bert_cost(record: LessonRecorder, days: float, speed: int) -> None:
+    from ...speed.published import DAY, TPU_V3, bert_work, budget
+
+    found, work = {}, {name: bert_work(name) for name in ("bert-base", "bert-large")}
+    for name, tpus, chips in (("bert-base", 4, 16), ("bert-large", 16, 64)):
+        record.equal(f"{name}: {tpus} Cloud TPUs are chips", chips, 4 * tpus)
+        found[name] = work[name] / budget(chips, TPU_V3, days * DAY)
+        record.holds(
+            f"{name}: {days:g} days on {chips} chips",
+            "sufficient for its run",
+            f"{found[name]:.0%} of the peak",
+            0.01 < found[name] < 0.6,
+        )
+    peak = budget(16, TPU_V3, days * DAY) / 1e20
+    record.near(f"16 chips for {days:g} days, at their peak, 1e20", 6.80, peak, 0.01, digits=2)
+    ratio = work["bert-large"] / work["bert-base"]
+    record.holds(
+        "operations of Large relative to Base", "4 times the chips", f"{ratio:.2f} times the operations", 3 < ratio < 4
+    )
+    record.show(
+        Bars(
+            [Bar(name, share, f"{share:.0%}") for name, share in found.items()],
+            title=f"Utilization of the chips over {days:g} days",
+        )
+    )
+    tokens, entries = 256 * (9e5 * 128 + 1e5 * 512), 12 * 12 * 768**2
+    least = work["bert-base"] / (6 * entries * tokens)
+    record.holds(
+        "6 operations × 85 M entries × 43 G tokens",
+        "and attention, and words",
+        f"{least:.2f} times that",
+        1 < least < 1.3,
+        law=True,
+    )
+    one = work["bert-base"] / (speed * 1e9) / DAY / 365
+    record.answer(
+        f"At {speed} GFLOP/s, {one:.3g} years (100 is the speed of a good CPU core). maskwright plan estimates the "
+        "time on your machine, and which smaller model fits into a night."
+    )
+
+
+LENGTHS = (128, 512, 1024, 2048, 4096)
+
+
+def _complexity(record: LessonRecorder, width: int, length: int) -> None:
+    from ...speed.complexity import KINDS, measure, power
+
+    slides = {
+        "self-attention": ("n^2 d", "1", "1"),
+        "recurrent": ("n d^2", "n", "n"),
+        "convolutional": ("k n d^2", "1", "log_k n"),
+        "restricted attention": ("r n d", "1", "n / r"),
+    }
+    rows = []
+    for kind in KINDS:
+        record.equal(
+            f"{kind.name}: cost, steps, maximum path length",
+            ", ".join(slides[kind.name]),
+            f"{kind.cost}, {kind.sequential}, {kind.path}",
+        )
+        fitted = power(LENGTHS, [kind.flops(n, 64, 3, 64) for n in LENGTHS])
+        record.near(f"{kind.name}: exponent of n in its operations", float(kind.power), fitted, digits=2)
+        rows.append((kind.name, f"O({kind.cost})", f"O({kind.sequential})", f"O({kind.path})"))
+    record.show(Table(["layer", "cost", "sequential steps", "maximum path length"], rows))
+    operations = {kind.name: kind.flops(length, width, 3, 64) for kind in KINDS}
+    ratio = operations["self-attention"] / operations["recurrent"]
+    record.near("operations of self-attention relative to recurrent: n / d", length / width, ratio, digits=3, law=True)
+    bars = [Bar(name, count, f"{count / 1e6:,.1f} M") for name, count in operations.items()]
+    record.show(Bars(bars, title=f"Operations for {length:,} tokens of width {width:,}"))
+    cross = next(
+        n for n in range(1, 2 * width + 2) if KINDS[0].flops(n, width, 3, 64) > KINDS[1].flops(n, width, 3, 64)
+    )
+    record.answer(
+        f"If the text is longer than the hidden size: with d = {width}, {cross:,} is the first length at which n² d "
+        f"exceeds n d². But the recurrent layer needs {length:,} sequential steps for {length:,} tokens, attention one."
+    )
+    if record.is_own:
+        return
+    found = {one.kind.name: one for one in measure(LENGTHS, width=32, window=64)}
+    attention, window = found["self-attention"], found["restricted attention"]
+    lines = [
+        Series(name, list(LENGTHS), [1000 * one for one in own.seconds], smooth=False) for name, own in found.items()
+    ]
+    # No check of the times: they depend on what else the machine computes.
+    exponents = f"exponent of n {attention.fitted:.1f}, in windows {window.fitted:.1f}"
+    title = f"Milliseconds for one layer, width 32; {exponents}"
+    record.show(Curves([Chart(title, lines, x_label="tokens", log_y=True)], title=""))
+
+
 LESSONS = (
     Lesson(
         "bert-sizes",
-        PART,
         APPLICATIONS,
         "Model Architecture and Training",
         "The exact parameter count of BERT",
@@ -189,7 +306,6 @@ LESSONS = (
     ),
     Lesson(
         "gpt2-sizes",
-        PART,
         APPLICATIONS,
         "Size Matters",
         "GPT-2's sizes, and their names",
@@ -201,7 +317,6 @@ LESSONS = (
     ),
     Lesson(
         "vocabulary-cost",
-        PART,
         NEUROCOMPUTING,
         "Output; Training procedure",
         "Parameters by vocabulary size",
@@ -214,7 +329,6 @@ LESSONS = (
     ),
     Lesson(
         "smaller-models",
-        PART,
         FRONTIERS,
         "Smaller Model",
         "Fewer layers, or shared layers",
@@ -226,6 +340,51 @@ LESSONS = (
         (
             integer("layers", "Number of layers", 12, 1, 48),
             integer("embedding", "Dimensions of ALBERT's word embeddings", 128, 16, 512, 16),
+        ),
+    ),
+    Lesson(
+        "transformer-cost",
+        SESSION,
+        "Machine translation results: training cost",
+        "Four days or three and a half?",
+        "The paper reports operations: devices times sustained speed times time. The numbers show which of two "
+        "statements is correct.",
+        ("speed.published:budget", "speed.published:transformer_count"),
+        "What fraction of that did the network need?",
+        _transformer_cost,
+        (
+            integer("devices", "P100 GPUs of the big model", 8, 1, 64),
+            number("days", "Days of the big model", 3.5, 0.5, 30, 0.5),
+        ),
+    ),
+    Lesson(
+        "bert-cost",
+        APPLICATIONS,
+        "Model Architecture and Training: compute",
+        "Four days on sixteen chips",
+        "A million steps of 256 sequences, nine tenths of them 128 tokens long. The lesson computes the utilization "
+        "of the chips in four days.",
+        ("speed.published:bert_work", "speed.published:budget"),
+        "How long would one CPU core take?",
+        _bert_cost,
+        (
+            number("days", "Days of training", 4, 0.5, 60, 0.5),
+            integer("speed", "GFLOP/s of your CPU", 100, 1, 100_000),
+        ),
+    ),
+    Lesson(
+        "complexity",
+        SESSION,
+        "Complexity",
+        "The cost of a layer by text length",
+        "Attention compares every token with every other; a recurrent layer takes one step per token; convolutions "
+        "and windows use neighbors. The table of the paper, its operations, and measured times.",
+        ("speed.complexity:measure", "speed.complexity:power"),
+        "When is self-attention more expensive than a recurrent layer?",
+        _complexity,
+        (
+            integer("width", "Hidden size d", 768, 16, 4096, 16),
+            integer("length", "Tokens n of a text", 4096, 16, 16_384, 16),
         ),
     ),
 )

@@ -1,19 +1,64 @@
-"""Sparse attention for long texts."""
+"""Smaller and longer: distillation, and sparse attention."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ...core.util import plural
-from ..inputs import integer
-from ..lesson import APPLICATIONS, SESSION, Lesson
-from ..recorder import tolerance
-
-if TYPE_CHECKING:
-    from ..recorder import LessonRecorder
+from ...report import Bar, Bars, Chart, Curves, Grid, Series
+from ..inputs import Matrix, integer, matrix, number
+from ..lesson import APPLICATIONS, FRONTIERS, SESSION, Lesson
+from ..recorder import LessonRecorder, tolerance
 
 PART = "Smaller and longer"
+
+
+def _distil(record: LessonRecorder, temperature: float, shares: Matrix) -> None:
+    import torch
+
+    from ...objectives.distillation import hidden_cosine_loss, soft_target_loss
+    from ..parts import attention_weights
+
+    (given,) = shares
+    count = len(given)
+    teacher = torch.tensor([[math.log(one) for one in given]])
+    student = torch.zeros(1, count)
+    plain = [one / sum(given) for one in given]
+    record.near("teacher at temperature 1", plain, attention_weights(teacher)[0], law=True)
+    by_hand = sum(p * math.log(count * p) for p in plain)
+    loss = float(soft_target_loss(student, teacher, 1.0))
+    record.near("loss of a uniform student, T = 1", by_hand, loss, of=teacher, law=True)
+    equal = float(soft_target_loss(teacher, teacher, 2.0))
+    record.near("loss of a student equal to the teacher", 0.0, equal, of=teacher, law=True)
+    raised = [one ** (1 / temperature) for one in given]
+    soft = [one / sum(raised) for one in raised]
+    warm = attention_weights(teacher / temperature)[0]
+    record.near(f"teacher at temperature {temperature:g}", soft, warm, law=True)
+    record.show(Bars([Bar(f"word {n}", one, f"{one:.3f}") for n, one in enumerate(soft, 1)],
+                     title=f"Teacher distribution at temperature {temperature:g}"))  # fmt: skip
+    norms = []
+    for heat in (1.0, 2.0, 4.0, 8.0):
+        own = torch.zeros(1, count, requires_grad=True)
+        soft_target_loss(own, teacher, heat).backward()
+        assert own.grad is not None
+        norms.append(float(own.grad.norm()))
+    flat = max(norms) / max(min(norms), 1e-12)
+    record.holds("gradient from T = 1 to 8", "T² keeps its size", f"{min(norms):.2f} to {max(norms):.2f}", flat < 2)
+    turned = hidden_cosine_loss(torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([[2.0, 0.0], [1.0, 0.0]]))
+    record.near("1 − cos: same direction 0, right angle 1; the sum", 1.0, float(turned), digits=1, law=True)
+    heats = [1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0]
+    lines = [
+        Series(f"word {word + 1}", heats, [float(attention_weights(teacher / heat)[0, word]) for heat in heats])
+        for word in range(count)
+    ]
+    record.show(Curves([Chart("Teacher distribution by temperature", lines, x_label="temperature")], title=""))
+    record.answer(
+        f"The similarity of the wrong words: at temperature {temperature:g}, the second word has {soft[1]:.2f} instead "
+        f"of {plain[1]:.2f}. A label contains one word; a teacher also rates the others."
+    )
+
+
 LENGTHS = (512, 1024, 2048, 4096)
 
 
@@ -21,7 +66,6 @@ def _big_bird(record: LessonRecorder, random: int, window: int, ends: int, block
     from ...models.presets import preset
     from ...models.sizes import keys_seen
     from ...nn.sparse import big_bird, global_only, random_only, window_only
-    from ...report import Chart, Curves, SeenBlocks, Series
 
     drawn = {
         "(a) random": random_only(1, random).pattern(blocks, 1).draw(),
@@ -31,7 +75,7 @@ def _big_bird(record: LessonRecorder, random: int, window: int, ends: int, block
         .pattern(blocks, 1)
         .draw(),
     }
-    record.show(SeenBlocks(drawn, title=""))
+    record.show(*(Grid.of_pattern(name, pattern) for name, pattern in drawn.items()))
     record.equal("(b) row 6 of the window", "....###.....", drawn["(b) window"].split("\n")[5])
     record.equal("(c) the first row attends to all", "#" * blocks, drawn["(c) global"].split("\n")[0], law=True)
     record.equal("(c) row 6 attends to both ends", "#..........#", drawn["(c) global"].split("\n")[5])
@@ -80,7 +124,6 @@ def _window(record: LessonRecorder, side: int, layers: int) -> None:
     import torch
 
     from ...data.batch import Batch
-    from ...report import Grid
     from ..small import small_network
 
     ids = [5, 9, 13, 17, 21, 25, 29, 33]
@@ -125,8 +168,22 @@ def _window(record: LessonRecorder, side: int, layers: int) -> None:
 
 LESSONS = (
     Lesson(
+        "distillation",
+        FRONTIERS,
+        "Smaller Model: DistilBERT",
+        "Soft targets",
+        "A small network is trained to match the probabilities of a large one, both softened by a temperature. The "
+        "factor of the squared temperature keeps the size of the gradient.",
+        ("objectives.distillation:soft_target_loss", "objectives.distillation:hidden_cosine_loss"),
+        "What do soft targets contain that labels do not?",
+        _distil,
+        (
+            number("temperature", "Temperature", 4, 0.5, 20, 0.5),
+            matrix("shares", "Shares of the teacher's words", ((8, 2, 1),), 1e-3, 1e6, rows=1, columns=3),
+        ),
+    ),
+    Lesson(
         "big-bird",
-        PART,
         APPLICATIONS,
         "BigBird",
         "Random, window, global, and combined",
@@ -149,7 +206,6 @@ LESSONS = (
     ),
     Lesson(
         "window",
-        PART,
         SESSION,
         "Complexity: restricted attention",
         "Window attention over several layers",

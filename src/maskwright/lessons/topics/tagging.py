@@ -1,18 +1,17 @@
-"""Token classification: tags, entities and entity F1."""
+"""Tagging, answers, class imbalance and anomaly detection."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from ...core.errors import InputError
-from ..inputs import Matrix, matrix, number, text
-from ..lesson import APPLICATIONS, FRONTIERS, Lesson
-
-if TYPE_CHECKING:
-    from ..recorder import LessonRecorder
+from ...report import Bar, Bars, Grid, Kind, Table, Token, Tokens
+from ..inputs import Matrix, integer, matrix, number, text
+from ..lesson import APPLICATIONS, AUTOENCODER, FRONTIERS, Lesson
+from ..recorder import LessonRecorder
 
 PART = "Tasks"
+
 WORDS = "Albert is going to United States of America ."
 GOLD = "B-PER O O O B-LOC I-LOC I-LOC I-LOC O"
 MISSED = "B-PER O O O B-LOC I-LOC I-LOC O O"
@@ -21,7 +20,6 @@ SCORES = ((0.9, 0.0, 1.0), (0.2, 1.2, 0.8), (0.1, 0.2, 2.0))  # of each tag for 
 
 
 def _tags(record: LessonRecorder, words: str, gold: str, predicted: str) -> None:
-    from ...report import Kind, Token, Tokens
     from ...tasks.tagging.schemes import agreement, encode_tags, repair, spans
 
     text = words.split()
@@ -68,7 +66,6 @@ def _together(record: LessonRecorder, transition: float, matrix: Matrix) -> None
     import torch
 
     from ...nn.crf import LinearChainCrf
-    from ...report import Grid
 
     tags, words = ["B-PER", "I-PER", "O"], ["Mary", "Ann", "sings"]
     scores = torch.tensor(matrix)  # [words, tags]
@@ -110,7 +107,6 @@ def _letters(record: LessonRecorder) -> None:
     import torch
 
     from ...nn.embeddings import CharacterWords, words_of
-    from ...report import Bar, Bars
 
     text = "cats cat's stac "
     letters = sorted(set(text) - {" "})
@@ -149,10 +145,210 @@ def _letters(record: LessonRecorder) -> None:
     )
 
 
+QUESTION = "What is the fashion capital of China?"
+CONTEXT = "Shanghai is the largest city of China, and many people there call it the fashion capital of China."
+GOLDS = ("Denver Broncos", "the Denver Broncos", "Broncos")
+START_END = ((0.0, 0.1, 5.0, 0.2, 2.0, 0.3, 6.0, 0.1), (0.0, 0.1, 0.2, 0.3, 1.0, 4.0, 0.4, 0.2))
+
+
+def _trace(record: LessonRecorder) -> None:
+    from ...tasks.qa.trace import trace_answer
+    from ..small import word_tokenizer
+
+    found = trace_answer(QUESTION, CONTEXT, (0, len("Shanghai")))
+    record.equal("tokens between whitespace, without the closing [SEP]", 27, found.num_tokens_without_end)
+    record.off(
+        "input tokens of BERT, tokenized in the same way",
+        "27",
+        28,
+        len(found.tokens),
+        "the slide omits the closing [SEP]; BERT's input ends with it",
+    )
+    record.equal("start, end", "TK10, TK10", f"{found.start}, {found.end}")
+    record.equal("answer", "Shanghai", found.answer)
+    pieces = trace_answer(QUESTION, CONTEXT, (0, len("Shanghai")), word_tokenizer(QUESTION, CONTEXT))
+    record.off(
+        "tokens by a tokenizer",
+        "27",
+        31,
+        len(pieces.tokens),
+        "the slide tokenizes on whitespace and counts from 1; in a tokenizer, ?, ',' and . are separate tokens",
+    )
+    kinds: dict[str, Kind] = {"special": "special", "question": "first", "context": ""}
+    row = [Token(one.text, "right" if one.name == found.start else kinds[one.part], one.name) for one in found.tokens]
+    record.show(Tokens([("", row)]))
+    record.answer(
+        f"To {pieces.start}: the question mark is a separate token and shifts everything after it by one. A trace "
+        "therefore names its tokenization; answers are stored as character offsets of the text, which do not depend "
+        "on it."
+    )
+
+
+def _spans(record: LessonRecorder, longest: int, threshold: float, scores: Matrix) -> None:
+    import numpy as np
+
+    from ...tasks.qa.windows import AnswerCandidates, Span, span_scores
+
+    start, end = (np.array(row) for row in scores)
+    count = len(start)
+    allowed = np.ones(count, dtype=bool)
+    allowed[0] = False  # [CLS]
+    found = span_scores(start, end, allowed, longest)
+    first, length = np.unravel_index(int(np.argmax(found)), found.shape)
+    last = first + length
+    record.equal("the best valid span (words from 0)", "w2 … w5", f"w{first} … w{last}")
+    record.near(
+        f"its score: start of w{first} + end of w{last}", start[first] + end[last], float(found.max()), law=True
+    )
+    every = [start[a] + end[b] for a in range(1, count) for b in range(a, min(count, a + longest))]
+    record.near(f"the highest of all {len(every)} valid spans", max(every), float(found.max()), law=True)
+    record.equal(
+        "the best start and the best end, chosen separately", "w6 … w5", f"w{start.argmax()} … w{end.argmax()}"
+    )
+    ruled_out = int(np.isinf(found).sum())
+    record.equal("spans from [CLS], or beyond the text", found.size - len(every), ruled_out, law=True)
+    shown = [[None if np.isinf(one) else float(one) for one in row] for row in found]
+    record.show(
+        Grid(
+            [f"w{n}" for n in range(count)],
+            [f"{n} words" for n in range(1, found.shape[1] + 1)],
+            shown,
+            "Scores of spans, by first word and length",
+            digits=1,
+        )
+    )
+    answer = AnswerCandidates((Span("w2 … w5", 0, 1, 9.0, 0.9),), no_answer_margin=-3.0, no_answer_probability=0.05)
+    record.equal("answered at a threshold of 0", True, answer.best(0.0) is not None, law=True)
+    record.equal("no answer at a threshold of −5", True, answer.best(-5.0) is None, law=True)
+    is_answered = answer.best(threshold) is not None
+    what = f"no answer leads by −3: answered at a threshold of {threshold:g}"
+    record.equal(what, threshold >= -3, is_answered, law=True)
+    record.answer(
+        f"Not always: the best start is w{start.argmax()}, the best end w{end.argmax()}, the best valid span w{first} "
+        f"… w{last}. All valid pairs are scored together, and 'no answer' is one more candidate, with a separate "
+        "threshold."
+    )
+
+
+def _scoring(record: LessonRecorder, answer: str, golds: str) -> None:
+    from ...tasks.qa.task import score_answer
+
+    tried = {
+        "the Denver Broncos!": (1.0, 1.0),
+        "Broncos": (1.0, 1.0),
+        "Denver Broncos defeated": (0.0, 0.8),
+        "Carolina Panthers": (0.0, 0.0),
+    }
+    rows = []
+    accepted = [one.strip() for one in golds.split(";")]
+    for given, slide in ({answer: (0.0, 0.0)} | tried).items():
+        exact, f1 = score_answer(given, accepted)
+        record.near(f"{given}: exact match, F1", list(slide), [exact, f1], digits=2)
+        rows.append((given, exact, f1))
+    record.near("no answer to an unanswerable question", [1.0, 1.0], list(score_answer("", [])), digits=1, law=True)
+    record.near("the first gold answer itself", [1.0, 1.0], list(score_answer(accepted[0], accepted)))
+    record.show(Table(["answer", "exact match", "F1"], rows, note="Gold answers:  " + "; ".join(accepted)))
+    single = score_answer(answer, accepted[:1])
+    record.answer(
+        f"'{answer}' would score {single[0]:.0f} and {single[1]:.2f} if '{accepted[0]}' were the only gold answer. "
+        "With the answers of three annotators, the best match counts."
+    )
+
+
+def _imbalance(record: LessonRecorder, rare: float, separation: float) -> None:
+    import numpy as np
+
+    from ...core.randomness import generator
+    from ...tasks.evaluation.metrics import accuracy, f1, pr_auc
+    from ...tasks.evaluation.rare import choose_threshold
+
+    rng = generator(0, "lesson rare")
+    rows = []
+    always = 0.0
+    for share in (0.10, rare):
+        gold = (np.arange(2000) < 2000 * share).astype(int)
+        never = np.zeros(2000, dtype=int)
+        always = accuracy(gold, never)
+        true = gold.mean()  # of 2,000 texts
+        record.near(f"accuracy of 'never', {share:.0%} rare", 1 - true, always, digits=2, law=True)
+        record.near(f"its F1, {share:.0%} rare", 0.0, f1(gold, never), digits=1, law=True)
+        ranked = pr_auc(gold, np.ones(2000))
+        record.near(f"PR-AUC of a random ranking, {share:.0%} rare", true, ranked, digits=2, law=True)
+        scores = rng.normal(gold * separation, 1.0)
+        cut = choose_threshold(scores, gold.astype(bool), [str(row) for row in range(2000)]).value
+        given, half = (scores > cut).astype(int), (scores > separation).astype(int)
+        rows.append((f"{share:.0%}", accuracy(gold, given), f1(gold, given), f1(gold, half), pr_auc(gold, scores)))
+        record.holds(
+            f"a chosen threshold, {share:.0%} rare",
+            "not 0.5",
+            f"F1 {f1(gold, given):.3f}, at the middle {f1(gold, half):.3f}",
+            f1(gold, given) >= f1(gold, half),
+            law=True,
+        )
+    record.show(Table(["rare", "accuracy", "F1", "F1 at the middle", "PR-AUC"], rows))
+    record.show(
+        Bars(
+            [
+                Bar("majority-class baseline", always, f"{always:.1%}"),
+                Bar("the model", rows[-1][1], f"{rows[-1][1]:.1%}"),
+            ],
+            title=f"Accuracy with {rare:.0%} rare examples",
+        )
+    )
+    record.answer(
+        f"Hardly: a model that finds the rare examples has an accuracy of {rows[-1][1]:.1%}, the baseline "
+        f"{always:.1%}. Their F1 is {rows[-1][2]:.2f} and 0."
+    )
+
+
+def _reconstruction(record: LessonRecorder, outside: float, threshold: float) -> None:
+    import torch
+
+    from ...models.config import ModelConfig
+    from ...models.probes import AutoencoderHead
+
+    head = AutoencoderHead(
+        ModelConfig(vocab_size=10, hidden_size=8, num_attention_heads=2, intermediate_size=16)
+    ).requires_grad_(False)
+    with torch.no_grad():  # a network that reconstructs the first two dimensions, and not the other six
+        for part in (head.down, head.up):
+            part.weight.zero_()
+            part.bias.zero_()
+        head.down.weight[0, 0] = head.down.weight[1, 1] = 1.0
+        head.up.weight[0, 0] = head.up.weight[1, 1] = 1.0
+        head.center.zero_()
+        head.log_scale.zero_()
+    like = torch.zeros(1, 8)
+    like[0, 0], like[0, 1] = 6.0, 6.0
+    unlike = torch.zeros(1, 8)
+    unlike[0, 5] = outside
+    errors = [float(head(one).detach()) for one in (like, unlike)]
+    record.equal("width of the bottleneck: a quarter", 2, head.down.weight.shape[0])
+    record.near("error of a vector in its subspace", 0.0, errors[0], of=errors, law=True)
+    record.near(f"error of a vector outside: {outside:g}² / 8", outside**2 / 8, errors[1], digits=2, law=True)
+    verdicts = ["anomaly" if error > threshold else "like the training data" for error in errors]
+    record.equal(f"threshold {threshold:g}: inside, outside", "like the training data, anomaly", ", ".join(verdicts))
+    head.fit_scale(torch.tensor([[1.0] * 8, [3.0] * 8]))
+    record.near("center and scale of 1 and 3", [2.0, 0.0], [float(head.center[0]), float(head.log_scale[0])], digits=1)
+    record.show(
+        Bars(
+            [
+                Bar("like the training data", errors[0] + 1e-9, f"{errors[0]:.2f}"),
+                Bar("unlike the training data", errors[1], f"{errors[1]:.2f}"),
+            ],
+            title="Reconstruction error",
+        )
+    )
+    record.answer(
+        f"None: it is trained only on the common class, and a large reconstruction error ({errors[1]:.2f} compared "
+        f"with {errors[0]:.2f} here) marks an anomaly. The page docs/how-to/imbalance.md compares it with weighted "
+        "fine-tuning on real data; maskwright finetune anomaly trains it."
+    )
+
+
 LESSONS = (
     Lesson(
         "names",
-        PART,
         FRONTIERS,
         "Usage III: tagging",
         "BIO tags",
@@ -168,7 +364,6 @@ LESSONS = (
     ),
     Lesson(
         "tags-together",
-        PART,
         APPLICATIONS,
         "CoNLL-2003: BiLSTM, characters, CRF",
         "Conditional random field",
@@ -184,7 +379,6 @@ LESSONS = (
     ),
     Lesson(
         "words-of-letters",
-        PART,
         APPLICATIONS,
         "CoNLL-2003: BiLSTM, characters, CRF",
         "Character-level word embeddings",
@@ -193,5 +387,81 @@ LESSONS = (
         ("nn.embeddings:words_of", "nn.embeddings:CharacterWords.forward"),
         "How does such a network represent an unknown word?",
         _letters,
+    ),
+    Lesson(
+        "answer-trace",
+        AUTOENCODER,
+        "Question Answering",
+        "TK10 of 27",
+        "An answer is a start and an end among the tokens of question and context. The slide counts 27 and finds "
+        "Shanghai at the tenth. The context here is our own sentence of exactly as many words as the slide's: 18.",
+        ("tasks.qa.trace:trace_answer",),
+        "Where does the answer move if punctuation is split off?",
+        _trace,
+    ),
+    Lesson(
+        "answer-spans",
+        FRONTIERS,
+        "Usage IV: extraction-based QA",
+        "The best valid span",
+        "Every token has a start score and an end score. A valid span does not end before it begins, is not in the "
+        "question, and is not too long.",
+        ("tasks.qa.windows:span_scores", "tasks.qa.windows:AnswerCandidates.best"),
+        "Do the best start and the best end form the best answer?",
+        _spans,
+        (
+            integer("longest", "Longest answer in words", 4, 1, 8),
+            number("threshold", "Threshold of no answer", 0, -10, 10, 0.5),
+            matrix("scores", "Scores: a row of starts, a row of ends", START_END, -100, 100, rows=2, columns=8),
+        ),
+    ),
+    Lesson(
+        "answer-scores",
+        APPLICATIONS,
+        "NLP Tasks: SQuAD",
+        "Which team represented the AFC?",
+        "Case, punctuation and articles do not count. Exact match compares the rest, F1 the words; with several gold "
+        "answers, the best match counts.",
+        ("tasks.qa.task:score_answer",),
+        "What is the score with a single annotator?",
+        _scoring,
+        (
+            text("answer", "Answer to score", "Broncos"),
+            text("golds", "Gold answers, separated by ;", "; ".join(GOLDS)),
+        ),
+    ),
+    Lesson(
+        "imbalance",
+        AUTOENCODER,
+        "Class Imbalance Problem",
+        "95% accuracy from the majority class",
+        "Hate speech is 5 to 10% of real data. A model that never predicts it is correct for all other examples.",
+        (
+            "tasks.evaluation.metrics:f1",
+            "tasks.evaluation.metrics:pr_auc",
+            "tasks.evaluation.metrics:accuracy",
+            "tasks.evaluation.rare:choose_threshold",
+        ),
+        "Does accuracy distinguish a good model from one that never finds a rare example?",
+        _imbalance,
+        (
+            number("rare", "Fraction of rare examples", 0.05, 0.01, 0.5, 0.01),
+            number("separation", "Mean score of the rare class; the other has 0", 1.5, 0, 5),
+        ),
+    ),
+    Lesson(
+        "reconstruction",
+        AUTOENCODER,
+        "Autoencoder: input → output",
+        "Anomalies have a large reconstruction error",
+        "An autoencoder reconstructs a vector through a narrow layer. With weights set by hand to keep two of eight "
+        "dimensions, the lesson shows the meaning of its error.",
+        ("models.probes:AutoencoderHead.forward", "models.probes:AutoencoderHead.fit_scale"),
+        "How many rare training examples does it need?",
+        _reconstruction,
+        (
+            number("outside", "Component outside of the learned subspace", 6, 0, 20),
+            number("threshold", "Error above which a text is an anomaly", 1, 0, 60),
+        ),
     ),
 )

@@ -12,8 +12,7 @@ from ...core.errors import InputError
 from ...http.model_registry import LoadedModel
 from ...inspect.compare import ModelComparison, compare_models
 from ...inspect.moves import AttentionChanges, head_moves
-from ...inspect.page import render
-from ...inspect.page.data import page_data
+from ...inspect.page import page_data, render
 from ...inspect.view import Inspection, look
 from ..model_registry import Studio
 from ..requests import Here, Json, LongText, Name, RequestModel, body

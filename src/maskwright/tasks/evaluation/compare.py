@@ -1,6 +1,8 @@
-"""Compares the main metric of two models on the same rows, with significance tests.
+"""Compares the main metric of two models on the same rows, with paired tests of significance.
 
-Each task decomposes its main metric into contributions per row (`parts`), so that the metric of any resample of rows is
+The bootstrap (Efron 1979; Berg-Kirkpatrick et al. 2012 for NLP) supports every metric and gives an interval; so does
+the permutation test (Noreen 1989); McNemar's exact test (1947) compares right and wrong predictions. Each task
+decomposes its main metric into contributions per row (`Task.rate`), so that the metric of any resample of rows is
 computed without running the models again.
 """
 
@@ -12,26 +14,59 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from torch import Tensor
 
 from ...core.errors import InputError
 from ...core.randomness import generator
-from ..base import Task
-from ..examples import Examples
-from .rating import ScoredPredictions, mean
-
-# -- Significance tests for the difference between two models on the same rows ---------------------------------------
-#
-# All tests are paired. The bootstrap (Efron 1979; Berg-Kirkpatrick et al. 2012 for NLP) supports every metric and gives
-# an interval; the permutation test (Noreen 1989) supports every metric; McNemar's exact test (1947) compares right and
-# wrong predictions.
-
+from . import metrics
 
 RESAMPLES = 10_000
+SAMPLES = 2000  # for metrics that are not a mean over rows
 CONFIDENCE = 0.95
 _INDICES_AT_ONCE = 1 << 20  # per block of samples, to limit memory
 
 Metric = Callable[[np.ndarray, np.ndarray], float]
+
+
+# -- the metric of any rows --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ScoredPredictions:
+    """Scored predictions of a model.
+
+    metric: name of the metric; parts: float64 [rows, parts], contribution of each row; of: parts of any rows -> metric;
+    is_right: bool [rows], None if predictions are not simply right or wrong.
+    """
+
+    metric: str
+    parts: np.ndarray
+    of: Callable[[np.ndarray], float]
+    is_right: np.ndarray | None = None
+
+
+def mean(parts: np.ndarray) -> float:
+    """Mean of [rows, 1]."""
+    return float(parts[:, 0].mean())
+
+
+def pr_auc(parts: np.ndarray) -> float:
+    """PR AUC of [rows, 2]: whether a row is of the class, and its score."""
+    return metrics.pr_auc(parts[:, 0] > 0, parts[:, 1])
+
+
+def share(parts: np.ndarray) -> float:
+    """Fraction of counts [rows, 2]: correct, total."""
+    right, total = parts.sum(axis=0)
+    return float(right / total) if total else 0.0
+
+
+def f1(parts: np.ndarray) -> float:
+    """F1 of counts [rows, 3]: gold, predicted, correct."""
+    gold, found, both = parts.sum(axis=0)
+    return float(2 * both / (gold + found)) if gold + found else 0.0
+
+
+# -- the tests ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -73,7 +108,9 @@ def bootstrap_scores(
 
     first, second: float [rows], the same rows in the same order. Raises InputError if they do not match.
     """
-    a, b = _floats(first), _floats(second)
+    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    if any(values.ndim != 1 or not np.isfinite(values).all() for values in (a, b)):
+        raise InputError("Scores to compare must be one finite number for each row.")
     _check(len(a), [len(b)], samples, confidence)
     gaps = a - b  # [rows]
     drawn = [gaps[block].mean(axis=1) for block in _resamples(len(gaps), samples, seed)]
@@ -108,20 +145,18 @@ def bootstrap_metric(
 def permutation_test(
     metric: Metric, gold: ArrayLike, first: ArrayLike, second: ArrayLike, *, samples: int = 1000, seed: int = 0
 ) -> float:
-    """Two-sided p-value of a paired permutation test.
-
-    Each sample swaps the two predictions of each row with probability 0.5. Arguments and errors: see
-    `bootstrap_metric`.
+    """Two-sided p-value of a paired permutation test: each sample swaps the predictions of each row with probability
+    0.5. Arguments and errors: see `bootstrap_metric`.
     """
     truth, a, b = np.asarray(gold), np.asarray(first), np.asarray(second)
     _check(len(truth), [len(a), len(b)], samples, CONFIDENCE)
     observed = metric(truth, a) - metric(truth, b)
-    slack, num_extreme = 1e-12 * (1 + abs(observed)), 0
+    least, num_extreme = abs(observed) - _slack(observed), 0
     shape = (len(truth), *[1] * (a.ndim - 1))
     for number in range(samples):
         swapped = generator(seed, "permutation", number).random(len(truth)).reshape(shape) < 0.5
         one, other = np.where(swapped, b, a), np.where(swapped, a, b)
-        num_extreme += abs(metric(truth, one) - metric(truth, other)) >= abs(observed) - slack
+        num_extreme += abs(metric(truth, one) - metric(truth, other)) >= least
     return (num_extreme + 1) / (samples + 1)
 
 
@@ -139,13 +174,6 @@ def mcnemar(gold: ArrayLike, first: ArrayLike, second: ArrayLike) -> McNemar:
     discordant = only_first + only_second
     p_value = float(binomtest(only_first, discordant, 0.5).pvalue) if discordant else 1.0
     return McNemar(only_first, only_second, p_value)
-
-
-def _floats(scores: ArrayLike) -> np.ndarray:
-    values = np.asarray(scores, dtype=np.float64)
-    if values.ndim != 1 or not np.isfinite(values).all():
-        raise InputError("Scores to compare must be one finite number for each row.")
-    return values
 
 
 def _check(num_rows: int, others: list[int], samples: int, confidence: float) -> None:
@@ -168,6 +196,11 @@ def _resamples(num_rows: int, samples: int, seed: int) -> Iterator[np.ndarray]:
         yield np.stack([generator(seed, "bootstrap", number).integers(num_rows, size=num_rows) for number in numbers])
 
 
+def _slack(observed: float) -> float:
+    """Rounding errors of sums in another order."""
+    return 1e-12 * (1 + abs(observed))
+
+
 def _difference(observed: float, drawn: np.ndarray, confidence: float, num_rows: int) -> Difference:
     """Interval and p-value from the differences of the samples, float [samples].
 
@@ -177,13 +210,12 @@ def _difference(observed: float, drawn: np.ndarray, confidence: float, num_rows:
     """
     tail = (1 - confidence) / 2
     low, high = np.quantile(drawn, [tail, 1 - tail])
-    slack = 1e-12 * (1 + abs(observed))  # sums in another order
-    num_extreme = int((np.abs(drawn - observed) >= abs(observed) - slack).sum())
+    num_extreme = int((np.abs(drawn - observed) >= abs(observed) - _slack(observed)).sum())
     p_value = (num_extreme + 1) / (len(drawn) + 1)
     return Difference(observed, float(low), float(high), p_value, confidence, num_rows, len(drawn))
 
 
-SAMPLES = 2000  # for metrics that are not a mean over rows
+# -- the conclusion ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -212,8 +244,8 @@ class Compared:
         if found.difference == 0:
             return f"{first} and {second} have the same {name} on these {found.num_rows:,} rows."
         better, worse = (first, second) if found.difference > 0 else (second, first)
-        low, high = sorted((abs(found.low), abs(found.high)))
         if self.is_significant:
+            low, high = sorted((abs(found.low), abs(found.high)))
             return (
                 f"{better} is better: its {name} is {abs(found.difference):.4f} higher; {found.confidence:.0%} "
                 f"bootstrap interval {low:.4f} to {high:.4f}."
@@ -225,16 +257,6 @@ class Compared:
         )
 
 
-def rate(task: Task, logits: Tensor, examples: Examples) -> ScoredPredictions:
-    """Decomposes the main metric of a task by row. Raises InputError for a task without such a metric."""
-    return task.rate(logits, examples)
-
-
-def on_equal_terms(first: Task, second: Task) -> tuple[Task, Task]:
-    """Returns both tasks with the same main metric; see `Task.on_equal_terms`, which raises InputError."""
-    return first.on_equal_terms(second) if type(first) is type(second) else (first, second)
-
-
 def compare(first: ScoredPredictions, second: ScoredPredictions, *, seed: int = 0) -> Compared:
     """Runs a paired bootstrap, a permutation test, and McNemar's test if predictions are right or wrong.
 
@@ -242,17 +264,17 @@ def compare(first: ScoredPredictions, second: ScoredPredictions, *, seed: int = 
     """
     if first.metric != second.metric:
         raise InputError(f"One model is scored by {first.metric} and the other by {second.metric}: their tasks differ.")
+
+    def metric(gold: np.ndarray, parts: np.ndarray) -> float:
+        return first.of(parts)  # which contain the gold labels
+
+    rows = (first.parts[:, 0], first.parts, second.parts)
     if first.of is mean:
         found = bootstrap_scores(first.parts[:, 0], second.parts[:, 0], seed=seed)
     else:
-        found = bootstrap_metric(_of(first), first.parts[:, 0], first.parts, second.parts, samples=SAMPLES, seed=seed)
-    p_value = permutation_test(_of(first), first.parts[:, 0], first.parts, second.parts, samples=SAMPLES, seed=seed)
+        found = bootstrap_metric(metric, *rows, samples=SAMPLES, seed=seed)
     tosses = None
     if first.is_right is not None and second.is_right is not None:
         tosses = mcnemar(np.ones(len(first.is_right), dtype=bool), first.is_right, second.is_right)
+    p_value = permutation_test(metric, *rows, samples=SAMPLES, seed=seed)
     return Compared(first.metric, first.of(first.parts), second.of(second.parts), found, p_value, tosses)
-
-
-def _of(rated: ScoredPredictions) -> Callable[[np.ndarray, np.ndarray], float]:
-    """The metric as a function of (gold, parts); the parts already contain the gold labels."""
-    return lambda gold, parts: rated.of(parts)

@@ -43,7 +43,7 @@ from .calibration import (
     probabilities,
     risk_coverage,
 )
-from .errors import worst_errors
+from .scoring import worst_errors
 
 # -- Report blocks for calibration and selective prediction ----------------------------------------------------------
 

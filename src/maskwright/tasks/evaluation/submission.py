@@ -15,6 +15,7 @@ from pathlib import Path
 from ...core import storage
 from ...core.errors import InputError
 from ...core.registry import unknown_name
+from ...text.formats.cells import number_error
 from ...text.readers.glue import glue_task
 
 
@@ -78,15 +79,18 @@ def submission_table(part: str, ids: Sequence[str], answers: Sequence[str | floa
     if len(set(ids)) != len(ids):
         raise InputError(f"{part} has duplicate indices: each row needs a unique index.")
     task = glue_task(GLUE_PARTS[part].task)
-    ends = task.span or (-math.inf, math.inf)
+    low, high = task.span or (-math.inf, math.inf)
     lines = ["index\tprediction"]
     for number, answer in zip(ids, answers, strict=True):
-        if task.labels:
-            if answer not in task.labels:
-                raise InputError(f"{part}, row {number}: {unknown_name('label', str(answer), task.labels)}")
+        if not task.labels:
+            value = math.nan if isinstance(answer, str) and number_error(answer) else float(answer)
+            if not math.isfinite(value):
+                raise InputError(f"{part}, row {number}: '{answer}' is not a finite number.")
+            lines.append(f"{number}\t{min(max(value, low), high):.3f}")
+        elif answer in task.labels:
             lines.append(f"{number}\t{answer}")
         else:
-            lines.append(f"{number}\t{_score(part, number, answer, *ends):.3f}")
+            raise InputError(f"{part}, row {number}: {unknown_name('label', str(answer), task.labels)}")
     return "\n".join(lines) + "\n"
 
 
@@ -112,15 +116,5 @@ def write_submission(
         storage.write_text(path, tables[part])
     storage.write_bytes(Path(folder) / ARCHIVE, packed.getvalue())
     sizes = {part: (len(predictions[part][0]), GLUE_PARTS[part].num_rows) for part in ordered}
-    short = {part: (found, needed) for part, (found, needed) in sizes.items() if found != needed}
+    short = {part: counts for part, counts in sizes.items() if counts[0] != counts[1]}
     return Submission(files, Path(folder) / ARCHIVE, [part for part in GLUE_PARTS if part not in tables], short)
-
-
-def _score(part: str, number: str, answer: str | float, low: float, high: float) -> float:
-    try:
-        value = float(answer)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise InputError(f"{part}, row {number}: '{answer}' is not a finite number.")
-    return min(max(value, low), high)

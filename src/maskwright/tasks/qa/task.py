@@ -30,8 +30,8 @@ from ...objectives.outcome import LossSums
 from ...text.readers.squad import Question, Questions, read_questions
 from ...text.tokenizers.encoding import TextCounts
 from ..base import Baseline, ColumnNames, Evaluation, TableRow, Task, TaskData
+from ..evaluation.compare import ScoredPredictions, mean
 from ..evaluation.rare import Threshold, between, row_key, two_halves
-from ..evaluation.rating import ScoredPredictions, mean
 from ..examples import Examples, Forward, TokenLogits
 from .windows import BEST, MAX_LENGTH, AnswerCandidates, Windows, find_answers, make_windows
 

@@ -34,9 +34,8 @@ from ...text.words import Span
 from ..base import Baseline, ColumnNames, Evaluation, TableRow, Task, TaskData
 from ..evaluation import metrics as scores
 from ..evaluation.calibration import Decisions, Temperature, calibration_errors, out_of_fold_probabilities, row_keys
-from ..evaluation.ensemble import mean_probabilities
-from ..evaluation.rating import ScoredPredictions, f1, share
-from ..evaluation.unscored import Unscored, named
+from ..evaluation.compare import ScoredPredictions, f1, share
+from ..evaluation.scoring import Unscored, mean_probabilities, named
 from ..examples import Examples, Forward, TokenLogits, as_logits
 from .examples import IGNORED, GoldTags, TaggedExamples, entities_of, window_sentences
 from .schemes import (

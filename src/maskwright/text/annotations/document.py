@@ -9,15 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ...core.errors import InputError, RowError
 from ..formats.cells import read_text
-from ..formats.files import bare_suffix, open_bytes, read_lines
-from ..formats.json_array import read_values
+from ..formats.files import bare_suffix, file_format, open_bytes, read_lines, read_values
 from ..formats.records import json_kind, read_records
 
 Offsets = tuple[int, int]
@@ -147,14 +147,12 @@ def _lines_of_values(path: Path) -> Iterator[tuple[int, Any] | RowError]:
 
 
 def json_objects(reading: Reading) -> Iterator[tuple[int, Mapping[str, Any]] | RowError]:
-    """As `_json_values`, objects only."""
+    """As `json_values`, objects only."""
     for found in json_values(reading.path):
-        if isinstance(found, RowError):
+        if isinstance(found, RowError) or isinstance(found[1], dict):
             yield found
-        elif not isinstance(found[1], dict):
-            yield RowError(str(reading.path), found[0], None, f"expected a JSON object, not {json_kind(found[1])}")
         else:
-            yield found
+            yield RowError(str(reading.path), found[0], None, f"expected a JSON object, not {json_kind(found[1])}")
 
 
 class BadRecordError(Exception):
@@ -184,6 +182,23 @@ def make_span(start: Any, end: Any, label: Any, column: str, text: Any = None) -
     return LabeledSpan(start, end, label.strip(), text if isinstance(text, str) else None)
 
 
+def make_spans(entries: Any, column: str, what: str, texts: bool = False, label: Any = None) -> list[LabeledSpan]:
+    """Returns the spans of a list: [start, end, label], or objects with these keys (and the text, if `texts`).
+
+    what: name of an entry, in errors; label: for an object without one. Raises BadRecordError for other entries.
+    """
+    spans = []
+    for entry in list_of(entries, column):
+        if isinstance(entry, dict):
+            found = (entry.get("start"), entry.get("end"), entry.get("label", label))
+            spans.append(make_span(*found, column, entry.get("text") if texts else None))
+        elif isinstance(entry, list) and len(entry) >= 3:
+            spans.append(make_span(entry[0], entry[1], entry[2], column))
+        else:
+            raise BadRecordError(column, f"{what} is {json_kind(entry)}, not an object or [start, end, label]")
+    return spans
+
+
 def text_of(value: Any, column: str) -> str:
     """Returns a text that is not empty. Raises BadRecordError for other values."""
     if not isinstance(value, str):
@@ -203,25 +218,35 @@ def list_of(value: Any, column: str) -> list[Any]:
     return value
 
 
-def parse_objects(
-    reading: Reading, read: Callable[[int, Mapping[str, Any]], Document | None], name: str = ""
+def parse_each(
+    reading: Reading,
+    found: Iterable[tuple[int, Any] | RowError],
+    read: Callable[[int, Any], Document | None],
+    place: Callable[[int, Any], str] = lambda line, record: "",
 ) -> Parsed:
-    """Yields the documents that `read` makes of JSON objects, with its errors as faults of their records."""
-    for found in json_objects(reading):
-        if isinstance(found, RowError):
-            yield found
+    """Yields the documents that `read` makes of records, with its errors as faults of their records.
+
+    place: where a record is, besides its line.
+    """
+    for one in found:
+        if isinstance(one, RowError):
+            yield one
             continue
-        line, record = found
-        place = f"{name} {record['id']}" if name and isinstance(record.get("id"), (int, str)) else ""
+        where = place(*one)
         try:
-            document = read(line, record)
+            document = read(*one)
         except BadRecordError as bad:
-            reason = f"{place}: {bad.reason}" if place else bad.reason
-            yield RowError(str(reading.path), line, bad.column, reason)
+            reason = f"{where}: {bad.reason}" if where else bad.reason
+            yield RowError(str(reading.path), one[0], bad.column or None, reason)
             continue
         if document is not None:
-            document.place = place
+            document.place = where
             yield document
+
+
+def id_place(name: str) -> Callable[[int, Any], str]:
+    """Names a record by its ID, as in "task 3"."""
+    return lambda line, record: f"{name} {record['id']}" if isinstance(record.get("id"), (int, str)) else ""
 
 
 MEDIA = ("image", "audio", "video", "pdf", "timeseries", "ts")
@@ -245,3 +270,47 @@ def aligned(forms: Sequence[str], text: str, column: str) -> list[Offsets]:
         at = start + len(form)
         words.append((start, at))
     return words
+
+
+_SAMPLE = 200  # records in which a first label is looked for
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The beginning of a file. header: of a table; records: first JSON values, or none."""
+
+    path: Path
+    suffix: str
+    first_line: str = ""
+    header: Sequence[str] = ()
+    records: Sequence[Any] = ()
+
+    @property
+    def first(self) -> Mapping[str, Any]:
+        """The first record; {} if it is no object."""
+        return self.records[0] if self.records and isinstance(self.records[0], dict) else {}
+
+
+def sample_of(path: Path) -> Sample:
+    """Reads the beginning of a file or folder. Nothing is found in a file that is not one of text."""
+    suffix = bare_suffix(path)
+    if path.is_dir() or suffix in (".ann", ".spacy"):
+        return Sample(path, suffix)
+    if not path.is_file():
+        return Sample(path, "")
+    kind = file_format(path, default="txt") if suffix not in _OTHER_FILES else "other"
+    if kind in ("csv", "tsv", "txt"):
+        first = next(read_lines(path), None)
+        line = "" if first is None or first.fault else first.text
+        header: Sequence[str] = ()
+        if kind in ("csv", "tsv") and "annotat" in line:
+            row = next(read_records(path, kind), None)
+            header = () if row is None or row.faults else [cell.strip() for cell in row.cells]
+        return Sample(path, suffix, line, header)
+    if kind == "jsonl":
+        records = (found[1] for found in json_values(path) if not isinstance(found, RowError))
+        return Sample(path, suffix, records=list(islice(records, _SAMPLE)))
+    return Sample(path, suffix)
+
+
+_OTHER_FILES = (".zip", ".tar", ".tgz", ".bz2", ".7z", ".rar", ".xlsx", ".xls", ".ods", ".doc", ".docx", ".pdf", ".odt")

@@ -1,4 +1,4 @@
-"""Reads the files of annotation tools as tagged words or as labeled texts; `formats` lists their parsers.
+"""Reads the files of annotation tools as tagged words or as labeled texts.
 
 Offsets are those of the file: code points, unless the recorded texts of the spans prove UTF-16 units or bytes. Words
 are those of the file, else those of `words.split_words`, and a span that begins or ends inside a word splits it. Of
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -20,16 +20,67 @@ from ...core.errors import InputError, RowError
 from ...core.progress import note
 from ...core.util import plural
 from ..formats.cells import LABEL_SEPARATOR
+from ..formats.files import STDIN
 from ..formats.records import Record
 from ..words import Span, split_words
-from .document import Annotation, Document, LabeledSpan, Reading
-from .formats import FORMATS, annotation_format, stamp_of
+from . import standoff, tools
+from .document import Annotation, Document, LabeledSpan, Parsed, Reading, Sample, sample_of
+
+
+@dataclass(frozen=True)
+class AnnotationFormat:
+    """A format of annotated text: its name, how the beginning of a file shows it, and its parser."""
+
+    name: str
+    fits: Callable[[Sample], bool]
+    parse: Callable[[Reading], Parsed]
+
+
+def _refuse_coco(reading: Reading) -> Parsed:
+    raise reading.wrong_project(1, "this file labels regions of images (COCO)", "images")
+    yield  # a generator, as all parsers
+
+
+FORMATS = (  # in the order in which a file is recognized; a new one is a parser and a line here
+    AnnotationFormat("Label Studio JSON", tools.is_label_studio, tools.parse_label_studio),
+    AnnotationFormat("Label Studio JSON-MIN", tools.is_label_studio_min, tools.parse_label_studio_min),
+    AnnotationFormat("Label Studio CSV", tools.is_label_studio_table, tools.parse_label_studio_min),
+    AnnotationFormat("spaCy JSON (paragraphs)", tools.is_spacy_v2, tools.parse_spacy_v2),
+    AnnotationFormat("spaCy training pairs", tools.is_spacy_pairs, tools.parse_spacy_pairs),
+    AnnotationFormat("Prodigy JSON lines", tools.is_prodigy, tools.parse_prodigy),
+    AnnotationFormat("spaCy Doc JSON", tools.is_spacy_doc, tools.parse_spacy_doc),
+    AnnotationFormat("Doccano JSON lines", tools.is_doccano, tools.parse_doccano),
+    AnnotationFormat("spaCy DocBin", lambda sample: sample.suffix == ".spacy", tools.parse_docbin),
+    AnnotationFormat("brat", standoff.is_brat, standoff.parse_brat),
+    AnnotationFormat("WebAnno TSV", standoff.is_webanno, standoff.parse_webanno),
+    AnnotationFormat("COCO", lambda sample: {"images", "annotations"} <= set(sample.first), _refuse_coco),
+)
+
+
+def annotation_format(path: Path | str) -> AnnotationFormat | None:
+    """Returns the annotation format of a file or folder, None for any other."""
+    if str(path) == STDIN or not Path(path).exists():
+        return None
+    return _recognized(str(path), stamp_of(Path(path)))
+
+
+def stamp_of(path: Path) -> tuple[Any, ...]:
+    """Changes with the content of a file, or of the files in a folder; with the text beside an .ann file."""
+    files = sorted(path.rglob("*")) if path.is_dir() else [path, path.with_suffix(".txt")]
+    return tuple((str(one), one.stat().st_mtime_ns, one.stat().st_size) for one in files if one.is_file())
+
+
+@lru_cache(maxsize=16)  # a command asks several times
+def _recognized(path: str, _: tuple[Any, ...]) -> AnnotationFormat | None:
+    sample = sample_of(Path(path))
+    return next((one for one in FORMATS if one.fits(sample)), None)
+
 
 ROLES = ("text", "label", "tag", "annotator", "overlap")
 OVERLAPS = ("longest", "error")
 SPANS, CLASSES = "spans", "classes"
 OUTSIDE = "O"
-UNKNOWN = ""  # `readers.sentence.MISSING`
+UNKNOWN = ""  # `readers.tagged.MISSING`
 UNITS = ("characters", "UTF-16 units", "bytes")
 _QUOTED = 40  # characters of a text in a message
 

@@ -17,9 +17,9 @@ from .document import (
     Offsets,
     Parsed,
     Reading,
+    Sample,
     aligned,
 )
-from .sample import Sample
 
 # -- brat --------------------------------------------------------------------------------------------------
 

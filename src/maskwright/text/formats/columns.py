@@ -8,12 +8,11 @@ positions (`--columns text=3,label=1`, counted from 0). Labels may also be colum
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...core.errors import InputError
-from .cells import LABEL_SEPARATOR
-from .column_names import KNOWN_NAMES, LABEL_NAMES, TEXT_NAMES
+from .cells import KNOWN_NAMES, LABEL_NAMES, LABEL_SEPARATOR, TEXT_NAMES
 from .records import Record
 
 ROLES = ("text", "text_pair", "label")
@@ -27,21 +26,19 @@ _BITS = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true
 class Columns:
     """Column mapping of a table.
 
-    names: role ("text", "text_pair", "label") -> column name ("column 2" without a header); positions: column name ->
-    position from 0 (csv, tsv; empty for formats with named cells); width: number of columns (csv, tsv; else 0);
-    is_inferred: the roles were inferred only from the number of columns; flags: columns of 0 and 1 that are the labels;
-    group: column whose values keep rows together; classes: names for indicators and class numbers; remarks: sentences
-    about what was detected.
+    names: role ("text", "text_pair", "label") -> column name ("column 2" without a header); is_inferred: the roles were
+    inferred only from the number of columns; flags: columns of 0 and 1 that are the labels; group: column whose values
+    keep rows together; classes: names for indicators and class numbers; remarks: sentences about what was detected;
+    header: names of all columns in order.
     """
 
     names: dict[str, str]
-    positions: dict[str, int] = field(default_factory=dict)
-    width: int = 0
     is_inferred: bool = False
     flags: tuple[str, ...] = ()
     group: str | None = None
     classes: tuple[str, ...] = ()
     remarks: list[str] = field(default_factory=list)
+    header: Sequence[str] = ()
 
     @property
     def used(self) -> list[str]:
@@ -52,16 +49,12 @@ class Columns:
     def label(self, record: Record) -> Any:
         """Returns the label cell of `record`, or the list of the columns that are 1. Raises ValueError for others."""
         if not self.flags:
-            return self.cell(record, self.names["label"])
-        values = {name: as_bit(self.cell(record, name)) for name in self.flags}
+            return record.named.get(self.names["label"])
+        values = {name: as_bit(record.named.get(name)) for name in self.flags}
         for name, value in values.items():
             if value is None:
-                raise ValueError(f"{name} is '{str(self.cell(record, name))[:60]}', not 0 or 1")
+                raise ValueError(f"{name} is '{str(record.named.get(name))[:60]}', not 0 or 1")
         return [name for name, value in values.items() if value]
-
-    def cell(self, record: Record, name: str) -> Any:
-        """Returns the cell of `record` in column `name`; None if a JSON object lacks it."""
-        return record.cells[self.positions[name]] if self.width else record.named.get(name)
 
 
 def as_bit(cell: Any) -> bool | None:
@@ -74,21 +67,6 @@ def is_header(cells: Sequence[str], mapping: Mapping[str, str] | None) -> bool:
     if any(not str(name).strip().isdecimal() for role, name in (mapping or {}).items() if role != "classes"):
         return True
     return any(cell.strip().casefold() in KNOWN_NAMES for cell in cells)
-
-
-def with_header(
-    cells: Sequence[str],
-    mapping: Mapping[str, str] | None,
-    where: str,
-    need_label: bool,
-    others: list[str],
-    flags: Flags | None = None,
-) -> Columns:
-    """Returns the column mapping of a table with the header `cells`: role columns and `others` (names)."""
-    plain = [cell.strip() for cell in cells]
-    found = with_names(plain, _positions_to_names(plain, mapping, where), where, need_label, others, flags)
-    used = [*found.used, *others]
-    return replace(found, positions={name: plain.index(name) for name in used}, width=len(plain))
 
 
 @dataclass(frozen=True)
@@ -110,7 +88,7 @@ def with_names(
     others: list[str],
     flags: Flags | None = None,
 ) -> Columns:
-    """Returns the column mapping of a table with named cells. `mapping` (role -> name) precedes recognized names.
+    """Returns the column mapping of a table with these names. `mapping` (role -> name) precedes recognized names.
 
     Raises InputError if text, a required label or one of `others` has no column, or if a used name is duplicated.
     """
@@ -138,7 +116,7 @@ def with_names(
         if _find(header, name, where) != name:
             raise InputError(f"{where} has no column '{name}' to filter rows by.")
     group = None if group is None else _find(header, group, where)
-    return Columns(names, flags=given, group=group, classes=classes, remarks=remarks)
+    return Columns(names, flags=given, group=group, classes=classes, remarks=remarks, header=header)
 
 
 def classes_in(mapping: dict[str, str]) -> tuple[str, ...]:
@@ -179,49 +157,47 @@ def _detected_flags(
     return tuple(found)
 
 
+def position_names(header: Sequence[str], mapping: Mapping[str, str] | None, where: str) -> dict[str, str]:
+    """Replace positions in `mapping` by header names, unless a column name consists of those digits."""
+    ready = {}
+    for role, name in check_mapping(mapping).items():
+        is_position = name.isdecimal() and not _has(header, name) and role != "classes"
+        ready[role] = header[_position(name, len(header), where)] if is_position else name
+    return ready
+
+
 def without_header(
-    cells: Sequence[str],
-    mapping: Mapping[str, str] | None,
-    where: str,
-    need_label: bool,
-    is_label_first: bool = False,
+    width: int, mapping: Mapping[str, str] | None, where: str, need_label: bool, is_label_first: bool = False
 ) -> Columns:
-    """Returns the column mapping of a table without a header, whose first row is `cells`."""
-    width = len(cells)
+    """Returns the column mapping of a table of `width` columns without a header, named by `numbered`."""
+    every = numbered(width)
     mapping = check_mapping(mapping)
     classes, group = classes_in(mapping), mapping.pop("group", None)
     if mapping:
-        positions = {role: _position(name, width, where) for role, name in mapping.items()}
+        names = {role: every[_position(name, width, where)] for role, name in mapping.items()}
     elif width == 1 and not need_label:
-        positions = {"text": 0}
+        names = {"text": every[0]}
     elif width in (2, 3):
         roles = ("text", "text_pair")[: width - 1]
-        positions = {
-            role: place for place, role in enumerate(("label", *roles) if is_label_first else (*roles, "label"))
-        }
+        names = dict(zip(("label", *roles) if is_label_first else (*roles, "label"), every, strict=True))
     else:
         raise InputError(
             f"{where} has {width} {'column' if width == 1 else 'columns'} and no header with recognized names: "
             "add a header, or map columns by position (from 0), for example --columns text=3,label=1."
         )
-    if "text" not in positions or (need_label and "label" not in positions):
+    if "text" not in names or (need_label and "label" not in names):
         raise InputError(f"{where} has no header: specify the positions of text and label with --columns.")
-    places = positions | ({} if group is None else {"group": _position(group, width, where)})
-    every = {role: f"column {position + 1}" for role, position in places.items()}
-    names = {role: name for role, name in every.items() if role != "group"}
     remarks = []
     if is_label_first and not mapping:
         texts = " and ".join(name for role, name in names.items() if role != "label")
         remarks.append(f"{where} has no header: column 1 is read as the label, {texts} as the text.")
-    return Columns(
-        names,
-        {every[role]: place for role, place in places.items()},
-        width,
-        not mapping,
-        group=every.get("group"),
-        classes=classes,
-        remarks=remarks,
-    )
+    group = None if group is None else every[_position(group, width, where)]
+    return Columns(names, not mapping, group=group, classes=classes, remarks=remarks, header=every)
+
+
+def numbered(width: int) -> list[str]:
+    """Names for the columns of a table without a header."""
+    return [f"column {place}" for place in range(1, width + 1)]
 
 
 def is_label_first(rows: Sequence[Sequence[str]]) -> bool:
@@ -233,22 +209,15 @@ def is_label_first(rows: Sequence[Sequence[str]]) -> bool:
     columns = list(zip(*(row for row in rows if len(row) == width), strict=True))
     if width < 2 or len(columns[0]) < 2:
         return False
-    first, last = (_Cells.of(columns[place]) for place in (0, -1))
-    return first.length * 2 <= last.length and first.distinct <= last.distinct and first.words <= last.words
-
-
-@dataclass(frozen=True)
-class _Cells:
-    """Statistics of a column: number of different cells, mean characters and mean words."""
-
-    distinct: int
-    length: float
-    words: float
-
-    @classmethod
-    def of(cls, cells: Sequence[str]) -> _Cells:
-        count = len(cells)
-        return cls(len(set(cells)), sum(map(len, cells)) / count, sum(len(cell.split()) for cell in cells) / count)
+    distinct, characters, words = (
+        [count(columns[place]) for place in (0, -1)]
+        for count in (
+            lambda cells: len(set(cells)),
+            lambda cells: sum(map(len, cells)),
+            lambda cells: sum(len(cell.split()) for cell in cells),
+        )
+    )
+    return characters[0] * 2 <= characters[1] and distinct[0] <= distinct[1] and words[0] <= words[1]
 
 
 def check_mapping(mapping: Mapping[str, str] | None) -> dict[str, str]:
@@ -259,15 +228,6 @@ def check_mapping(mapping: Mapping[str, str] | None) -> dict[str, str]:
             raise InputError(f"Unknown column role '{role}': use {', '.join((*ROLES, *MORE_ROLES))}.")
     if len(set(ready.values())) < len(ready):
         raise InputError("One column is mapped to two roles: use a different column for each.")
-    return ready
-
-
-def _positions_to_names(plain: Sequence[str], mapping: Mapping[str, str] | None, where: str) -> dict[str, str]:
-    """Replace positions by header names, unless a column name consists of those digits."""
-    ready = {}
-    for role, name in check_mapping(mapping).items():
-        is_position = name.isdecimal() and not _has(plain, name) and role != "classes"
-        ready[role] = plain[_position(name, len(plain), where)] if is_position else name
     return ready
 
 

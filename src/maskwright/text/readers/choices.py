@@ -7,17 +7,16 @@ are sentence endings; in CosmosQA's csv they are answers.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ...core.errors import InputError, RowError, RowErrors
-from ..formats.cells import read_text
+from ..formats.cells import json_kind, read_text
 from ..formats.files import file_format
-from ..formats.records import Record, json_kind, read_records
-from .reader import Reader
+from ..formats.records import Record, first_names, header_of, name_cells, read_records
+from .tables import FoundRows, Reader, check_rows, scan_of
 
 # (context, question, prefix of the choice columns, which are numbered from 0)
 _CSV_LAYOUTS = (("sent1", "sent2", "ending"), ("context", "question", "answer"), ("context", "question", "choice"))
@@ -60,20 +59,12 @@ class ChoiceRow:
 
 
 @dataclass(frozen=True)
-class ChoiceTable:
+class ChoiceTable(FoundRows):
     """The examples of a file, all with `num_choices` choices; skipped: errors of skipped rows."""
 
     rows: list[ChoiceRow]
     num_choices: int
     skipped: list[RowError] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @property
-    def num_skipped(self) -> int:
-        """Number of skipped rows (a row may have several errors)."""
-        return len({(error.file, error.line) for error in self.skipped})
 
 
 def is_choices(path: Path | str) -> bool:
@@ -81,10 +72,8 @@ def is_choices(path: Path | str) -> bool:
     kind = file_format(path, default="txt")
     if kind not in ("csv", "jsonl") or not Path(path).is_file():
         return False
-    first = next(read_records(path, kind), None)
-    if first is None or first.faults:
-        return False
-    return "choices" in first.named if kind == "jsonl" else _layout([cell.strip() for cell in first.cells]) is not None
+    names = first_names(path, kind)
+    return "choices" in names if kind == "jsonl" else _layout(names) is not None
 
 
 def read_choices(
@@ -107,12 +96,10 @@ def read_choices(
     if kind not in ("csv", "jsonl"):
         raise InputError(f"{path} is .{kind}: multiple-choice examples are read from .csv (SWAG) and .jsonl.")
     faults: list[RowError] = []
-    rows, expected = _of_one_size(list(_parsed(path, kind, with_labels, faults)), num_choices, faults)
-    faults.sort(key=lambda fault: fault.line)
-    if faults and not skip_bad_rows:
-        raise RowErrors(faults, len(rows))
-    if not rows:
-        raise InputError(f"{path} contains no {'valid ' if faults else ''}rows.")
+    records = read_records(path, kind)
+    found = _read_rows(records if kind == "jsonl" else _named(path, records, with_labels), with_labels, faults)
+    rows, expected = _of_one_size(found, num_choices, faults)
+    check_rows(path, rows, faults, skip_bad_rows)
     return ChoiceTable(rows, expected, faults)
 
 
@@ -123,96 +110,68 @@ def choices_of(items: Sequence[Mapping[str, Any]], *, with_labels: bool = True) 
     there are none.
     """
     faults: list[RowError] = []
-    found = []
-    for number, named in enumerate(items, start=1):
-        bad: list[RowError] = []
-        row = _row(Record("the rows", number, named=dict(named)), with_labels, bad)
-        found += [] if row is None or bad else [row]
-        faults += bad
-    rows, _ = _of_one_size(found, None, faults)
+    records = (Record("the rows", number, named=dict(named)) for number, named in enumerate(items, start=1))
+    rows, _ = _of_one_size(_read_rows(records, with_labels, faults), None, faults)
     if faults:
-        raise RowErrors(sorted(faults, key=lambda fault: fault.line))
+        raise RowErrors(faults)
     if not rows:
         raise InputError("There are no rows: pass at least one.")
+    return rows
+
+
+def _read_rows(records: Iterable[Record], with_labels: bool | None, faults: list[RowError]) -> list[ChoiceRow]:
+    rows = []
+    for record in records:
+        bad = list(record.faults)
+        row = None if bad else _row(record, with_labels, bad)
+        rows += [] if row is None else [row]
+        faults += bad
     return rows
 
 
 def _of_one_size(
     found: Sequence[ChoiceRow], num_choices: int | None, faults: list[RowError]
 ) -> tuple[list[ChoiceRow], int]:
-    """Keeps rows with `num_choices` choices (None: the most common number), and returns that number."""
-    expected = num_choices or _most_common([len(row.choices) for row in found])
-    rows = []
+    """Keeps rows with `num_choices` choices (None: the most common number, first of ties), and returns that number."""
+    sizes = Counter(len(row.choices) for row in found)
+    expected = num_choices or (sizes.most_common(1)[0][0] if sizes else 0)
+    who = "are expected" if num_choices else "is what most rows have"
     for row in found:
-        if len(row.choices) == expected:
-            rows.append(row)
-        else:
-            who = "are expected" if num_choices else "is what most rows have"
+        if len(row.choices) != expected:
             reason = f"there are {len(row.choices)} choices, and {expected} {who}"
             faults.append(RowError(row.file, row.line, "choices", reason))
-    return rows, expected
-
-
-def _most_common(sizes: Sequence[int]) -> int:
-    """Returns the most common size (ties: the first); 0 if empty."""
-    return Counter(sizes).most_common(1)[0][0] if sizes else 0
-
-
-def _parsed(path: Path | str, kind: str, with_labels: bool | None, faults: list[RowError]) -> Iterator[ChoiceRow]:
-    records = read_records(path, kind)
-    for record in records if kind == "jsonl" else _named(path, records, with_labels):
-        bad = list(record.faults)
-        row = None if bad else _row(record, with_labels, bad)
-        faults += bad
-        if row is not None and not bad:
-            yield row
+    faults.sort(key=lambda fault: fault.line)
+    return [row for row in found if len(row.choices) == expected], expected
 
 
 def _named(path: Path | str, records: Iterator[Record], with_labels: bool | None) -> Iterator[Record]:
     """Yields the rows of a csv file as if each were a JSON object with the standard names."""
-    first = next(records, None)
-    if first is None:
-        raise InputError(f"{path} is empty.")
-    if first.faults:
-        raise RowErrors([fault for record in chain([first], records) for fault in record.faults])
-    header = [cell.strip() for cell in first.cells]
+    header = header_of(path, records)
     layout = _layout(header)
     if layout is None:
         raise InputError(f"{path} does not have the SWAG columns sent1, sent2, ending0, ending1, ... and label.")
-    context, question, columns = layout
     if with_labels and "label" not in header:
         raise InputError(f"{path} has no column 'label': without labels, rows can only be predicted.")
-    for record in records:
-        if record.faults:
-            yield record
-        elif len(record.cells) != len(header):
-            fault = record.fault(None, f"has {len(record.cells)} columns, not {len(header)}")
-            yield Record(record.file, record.line, faults=(fault,))
-        else:
-            cells = dict(zip(header, record.cells, strict=True))
-            choices = [cells[column] for column in columns]
-            while choices and not choices[-1]:  # a row may use fewer columns than another
-                choices.pop()
-            key = next((cells[name] for name in ("id", "video-id") if name in cells), "")
-            named = {"context": cells[context], "question": cells[question], "choices": choices, "id": key}
-            yield Record(record.file, record.line, named=named | {"label": cells.get("label")})
+    context, question, columns = layout
+    key = next((name for name in ("id", "video-id") if name in header), "")
+    for record in name_cells(records, header):
+        cells = record.named
+        choices = [cells[column] for column in columns if not record.faults]
+        while choices and not choices[-1]:  # a row may use fewer columns than another
+            choices.pop()
+        named = {"context": cells.get(context), "question": cells.get(question), "choices": choices}
+        yield replace(record, named=named | {"id": cells.get(key), "label": cells.get("label")})
 
 
 def _layout(header: Sequence[str]) -> tuple[str, str, list[str]] | None:
-    """Returns the columns of context, question and choices; None if any is missing."""
+    """Returns the columns of context, question and choices (stem0, stem1, ...); None if any is missing."""
     for context, question, stem in _CSV_LAYOUTS:
-        columns = _numbered(header, stem)
+        columns: list[str] = []
+        while f"{stem}{len(columns)}" in header:
+            columns.append(f"{stem}{len(columns)}")
         if context in header and question in header and columns:
             return context, question, columns
     return None
-
-
-def _numbered(header: Sequence[str], stem: str) -> list[str]:
-    """Returns the consecutive columns stem0, stem1, ..."""
-    names: list[str] = []
-    while f"{stem}{len(names)}" in header:
-        names.append(f"{stem}{len(names)}")
-    return names
 
 
 def _row(record: Record, with_labels: bool | None, faults: list[RowError]) -> ChoiceRow | None:
@@ -220,8 +179,7 @@ def _row(record: Record, with_labels: bool | None, faults: list[RowError]) -> Ch
     named = record.named
     texts = {name: "" if named.get(name) is None else named[name] for name in ("context", "question")}
     for name, text in texts.items():
-        reason = None if text == "" else read_text(text)[1]
-        if reason is not None and not (isinstance(text, str) and not text.strip()):
+        if not (isinstance(text, str) and not text.strip()) and (reason := read_text(text)[1]) is not None:
             faults.append(record.fault(name, reason))
     if not faults and not any(text.strip() for text in texts.values()):
         faults.append(record.fault("context", "neither context nor question has text"))
@@ -233,8 +191,7 @@ def _row(record: Record, with_labels: bool | None, faults: list[RowError]) -> Ch
     if len(choices) < 2:
         faults.append(record.fault("choices", f"has {len(choices)} choices, at least two are required"))
     for number, choice in enumerate(choices):
-        reason = read_text(choice)[1]
-        if reason is not None:
+        if (reason := read_text(choice)[1]) is not None:
             faults.append(record.fault("choices", f"choice {number}: {reason}"))
     label = None
     if with_labels or (with_labels is None and named.get("label") not in (None, "")):
@@ -243,16 +200,8 @@ def _row(record: Record, with_labels: bool | None, faults: list[RowError]) -> Ch
             faults.append(record.fault("label", reason))
     if faults:
         return None
-    key = named.get("id")
-    return ChoiceRow(
-        texts["context"],
-        texts["question"],
-        tuple(choices),
-        label,
-        record.line,
-        record.file,
-        "" if key is None else str(key),
-    )
+    key = "" if named.get("id") is None else str(named["id"])
+    return ChoiceRow(texts["context"], texts["question"], tuple(choices), label, record.line, record.file, key)
 
 
 def _label(cell: Any, count: int) -> tuple[int | None, str | None]:
@@ -269,12 +218,6 @@ def _label(cell: Any, count: int) -> tuple[int | None, str | None]:
     return int(text), None
 
 
-def _scan(path: Path, columns: Mapping[str, str], faults: list[RowError]) -> Iterator[ChoiceRow]:
-    table = read_choices(path, skip_bad_rows=True)
-    faults += table.skipped
-    yield from table.rows
-
-
 READER = Reader(
     "choices",
     "multiple-choice rows",
@@ -282,5 +225,5 @@ READER = Reader(
     "test.jsonl",
     recognizes=lambda path, columns: not columns and is_choices(path),
     read=lambda path, columns, skip_bad_rows: read_choices(path, with_labels=None, skip_bad_rows=skip_bad_rows),
-    scan=_scan,
+    scan=scan_of(lambda path, columns: read_choices(path, skip_bad_rows=True)),
 )

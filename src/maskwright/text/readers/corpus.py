@@ -10,73 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...core.errors import InputError, MissingExtraError, RowError, RowErrors
 from ...core.progress import note, warn
 from ...core.util import plural
 from ..formats.cells import read_text
-from ..formats.dialect import Dialect
-from ..formats.files import HUB, STDIN, Line, Meter, expand, file_format, read_lines
-from ..formats.records import Record, read_records
-from ..words import split_sentences
+from ..formats.files import HUB, STDIN, Line, Meter, expand, file_format, read_lines, read_source_lines
+from ..formats.records import Dialect, header_of, name_cells, read_records
+from ..words import sentence_spans, split_sentences
 
-# -- Streams texts of a data set through the `datasets` library: `hub:NAME[/CONFIG]`, its training split -------------
-#
-# NAME may include its owner (`hub:OWNER/NAME/CONFIG`). Two components are tried as OWNER/NAME first, then as
-# NAME/CONFIG. Only data files are read: code of a data set is never run.
-
-
-def hub_rows(name: str, text_field: str) -> Iterator[Any]:
-    """Yields the field `text_field` of every row. Raises MissingExtraError or InputError if it is not available."""
-    try:
-        import datasets
-    except ImportError:
-        raise MissingExtraError("Reading hub: data sets", "data") from None
-    rows = iter(_open(datasets, name))
-    while True:
-        try:
-            row = next(rows, None)
-        except Exception as error:  # any error of the library, its readers or the network
-            raise _refusal(name, error) from error
-        if row is None:
-            return
-        if text_field not in row:
-            raise InputError(f"{name} has no column '{text_field}': the columns are {', '.join(row)}.")
-        yield row[text_field]
-
-
-def _open(library: Any, name: str) -> Any:
-    candidates = _candidates(name)
-    # Before version 4 the library could run a data set's own code.
-    settings = {"trust_remote_code": False} if int(library.__version__.split(".")[0]) < 4 else {}
-    for index, (repository, config) in enumerate(candidates):
-        try:
-            return library.load_dataset(repository, config, split="train", streaming=True, **settings)
-        except FileNotFoundError as error:  # also DatasetNotFoundError
-            if index + 1 == len(candidates):
-                raise _refusal(name, error) from error
-        except Exception as error:
-            raise _refusal(name, error) from error
-    raise AssertionError("there is at least one candidate")
-
-
-def _candidates(name: str) -> list[tuple[str, str | None]]:
-    """Returns possible (repository, configuration) interpretations of a name."""
-    parts = name.removeprefix(HUB).split("/")
-    if not all(parts) or len(parts) > 3:
-        raise InputError(f"'{name}' is not a data set name: use hub:NAME[/CONFIG] or hub:OWNER/NAME[/CONFIG].")
-    if len(parts) == 1:
-        return [(parts[0], None)]
-    if len(parts) == 2:
-        return [("/".join(parts), None), (parts[0], parts[1])]
-    return [("/".join(parts[:2]), parts[2])]
-
-
-def _refusal(name: str, error: Exception) -> InputError:
-    reason = str(error).strip().split("\n", 1)[0].rstrip(".") or type(error).__name__
-    return InputError(f"{name} cannot be read ({reason}): check the name and the connection.")
+if TYPE_CHECKING:
+    from ..tokenizers.tokenizer import Tokenizer
 
 
 FOLDER_FORMATS = ("txt", "jsonl", "parquet", "csv")
@@ -279,6 +226,45 @@ def _cut(sentence: str, facts: CorpusFacts) -> Iterator[str]:
         start = end
 
 
+# -- texts of a data set through the `datasets` library: hub:NAME[/CONFIG] or hub:OWNER/NAME[/CONFIG] -------------
+
+
+def hub_rows(name: str, text_field: str) -> Iterator[Any]:
+    """Yields the field `text_field` of every row of the training split; code of a data set is never run.
+
+    Two components are tried as OWNER/NAME first, then as NAME/CONFIG. Raises MissingExtraError or InputError if it is
+    not available.
+    """
+    try:
+        import datasets
+    except ImportError:
+        raise MissingExtraError("Reading hub: data sets", "data") from None
+    parts = name.removeprefix(HUB).split("/")
+    if not all(parts) or len(parts) > 3:
+        raise InputError(f"'{name}' is not a data set name: use hub:NAME[/CONFIG] or hub:OWNER/NAME[/CONFIG].")
+    candidates = [("/".join(parts[:2]), parts[2] if parts[2:] else None)]
+    candidates += [(parts[0], parts[1])] if len(parts) == 2 else []
+    # Before version 4 the library could run a data set's own code.
+    settings = {"trust_remote_code": False} if int(datasets.__version__.split(".")[0]) < 4 else {}
+    try:
+        for repository, config in candidates:
+            try:
+                rows = datasets.load_dataset(repository, config, split="train", streaming=True, **settings)
+                break
+            except FileNotFoundError:  # also DatasetNotFoundError
+                if (repository, config) == candidates[-1]:
+                    raise
+        for row in rows:
+            if text_field not in row:
+                raise InputError(f"{name} has no column '{text_field}': the columns are {', '.join(row)}.")
+            yield row[text_field]
+    except (InputError, GeneratorExit):
+        raise
+    except Exception as error:  # any error of the library, its readers or the network
+        reason = str(error).strip().split("\n", 1)[0].rstrip(".") or type(error).__name__
+        raise InputError(f"{name} cannot be read ({reason}): check the name and the connection.") from error
+
+
 # -- tables ------------------------------------------------------------------------------------------------
 
 
@@ -310,30 +296,156 @@ def _texts(name: str, kind: str, text_field: str, meter: Meter) -> Iterator[tupl
     dialect = Dialect()
     records = read_records(name, kind, [text_field], meter, dialect)
     if kind in ("csv", "tsv"):
-        yield from _cells(name, records, text_field)
-        for remark in dialect.remarks:
-            note(remark)
-        return
+        first = list(islice(records, 1))
+        header = header_of(name, chain(first, records)) if first else []
+        if first and header.count(text_field) != 1:
+            problem = "no column" if text_field not in header else "more than one column"
+            shown = ", ".join(f"'{cell[:40]}'" for cell in header[:20])
+            raise InputError(f"{name} has {problem} '{text_field}': the columns are {shown}. Specify the text column.")
+        records = name_cells(records, header)
     for record in records:
         yield record.line, record.named.get(text_field), list(record.faults)
+    for remark in dialect.remarks:
+        note(remark)
 
 
-def _cells(name: str, records: Iterator[Record], text_field: str) -> Iterator[tuple[int, Any, list[RowError]]]:
-    """Yields the same for a table with a header."""
-    header = next(records, None)
-    if header is None:
-        return
-    if header.faults:
-        raise RowErrors(header.faults)
-    plain = [cell.strip() for cell in header.cells]
-    if plain.count(text_field) != 1:
-        problem = "no column" if text_field not in plain else "more than one column"
-        shown = ", ".join(f"'{cell[:40]}'" for cell in plain[:20])
-        raise InputError(f"{name} has {problem} '{text_field}': the columns are {shown}. Specify the text column.")
-    place = plain.index(text_field)
-    for record in records:
-        faults = list(record.faults)
-        count = len(record.cells)
-        if not faults and count != len(plain):
-            faults = [record.fault(None, f"has {count} column{'s' * (count != 1)}, not {len(plain)}")]
-        yield record.line, None if faults else record.cells[place], faults
+# -- passages: paragraphs, and windows of sentences for longer ones -----------------------------------------
+#
+# A paragraph is a block between blank lines of a `.txt`, or the text of a table row. A paragraph of at most
+# `max_tokens` tokens is one passage; a longer one is split into groups of consecutive sentences; an even longer
+# sentence is split between words. Only whitespace is lost. Memory use is one paragraph (.txt: at most MAX_PARAGRAPH
+# characters; tables: one row).
+
+Span = tuple[int, int]
+MAX_PARAGRAPH = 1 << 16  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """text: as in the source; line: where it begins (tables: the row); start, end: character range in the file's text,
+    including line ends and byte order mark, or in the text of the row.
+    """
+
+    text: str
+    line: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Paragraph:
+    """text: of the source; lines: start and number of each of its lines; start: offset in the source."""
+
+    text: str
+    start: int
+    lines: tuple[Span, ...]
+
+
+def read_passages(name: str, tokenizer: Tokenizer, max_tokens: int, *, text_field: str = "text") -> Iterator[Passage]:
+    """Yields the passages of one file in order, with at most `max_tokens` tokens each (without special tokens).
+
+    text_field: text column of tables. Bad lines and rows are skipped; see `bad_rows_of`.
+    """
+    for paragraph in _paragraphs(name, text_field, CorpusFacts()):
+        yield from _passages(paragraph, tokenizer, max_tokens)
+
+
+def bad_rows_of(name: str, text_field: str = "text") -> list[RowError]:
+    """Returns the errors of unreadable lines or rows of a file."""
+    facts = CorpusFacts()
+    for _ in _paragraphs(name, text_field, facts):
+        pass
+    return facts.bad_rows
+
+
+def _paragraphs(name: str, text_field: str, facts: CorpusFacts) -> Iterator[_Paragraph]:
+    kind = file_format(name, default="txt")
+    return _plain(name, facts) if kind == "txt" else _rows(name, kind, text_field, facts)
+
+
+def _passages(paragraph: _Paragraph, tokenizer: Tokenizer, max_tokens: int) -> Iterator[Passage]:
+    for start, end in cut(paragraph.text, tokenizer, max_tokens):
+        line = next(number for place, number in reversed(paragraph.lines) if place <= start)
+        yield Passage(paragraph.text[start:end], line, paragraph.start + start, paragraph.start + end)
+
+
+def cut(text: str, tokenizer: Tokenizer, max_tokens: int) -> list[Span]:
+    """Returns spans of `text` of at most `max_tokens` tokens, in order, with as many whole sentences as fit."""
+    pieces: list[tuple[Span, int]] = []
+    spans = sentence_spans(text)
+    sentences = [text[start:end] for start, end in spans]
+    for (start, end), encoding in zip(spans, tokenizer.encode_batch(sentences, add_special_tokens=False), strict=True):
+        offsets = encoding.offsets
+        if len(offsets) <= max_tokens:
+            pieces.append(((start, end), len(offsets)))
+            continue
+        firsts = [offsets[place][0] for place in _split_points(encoding.word_ids, max_tokens)]
+        for first, last in pairwise([0, *firsts[1:], end - start]):
+            own = _strip_span(text, start + first, start + last)
+            if own[0] < own[1]:
+                pieces.append((own, max_tokens))
+    return _merge_spans(pieces, max_tokens)
+
+
+def _split_points(word_ids: Sequence[int | None], max_tokens: int) -> list[int]:
+    """Returns the tokens at which spans of at most `max_tokens` begin: at word starts unless one word is longer."""
+    cuts = [0]
+    while len(word_ids) - cuts[-1] > max_tokens:
+        place = limit = cuts[-1] + max_tokens
+        while place > cuts[-1] and word_ids[place] == word_ids[place - 1]:
+            place -= 1
+        cuts.append(place if place > cuts[-1] else limit)
+    return cuts
+
+
+def _merge_spans(pieces: list[tuple[Span, int]], max_tokens: int) -> list[Span]:
+    """Merges adjacent spans as long as they fit."""
+    joined: list[Span] = []
+    tokens = 0
+    for (start, end), count in pieces:
+        if joined and tokens + count <= max_tokens:
+            joined[-1] = (joined[-1][0], end)
+            tokens += count
+        else:
+            joined.append((start, end))
+            tokens = count
+    return joined
+
+
+def _strip_span(text: str, start: int, end: int) -> Span:
+    """Returns the span without surrounding whitespace."""
+    piece = text[start:end]
+    begin = start + len(piece) - len(piece.lstrip())
+    return begin, max(begin, start + len(piece.rstrip()))
+
+
+def _plain(name: str, facts: CorpusFacts) -> Iterator[_Paragraph]:
+    """Yields blocks between blank lines, with their line ends."""
+    parts: list[str] = []
+    lines: list[Span] = []
+    begin = place = size = 0
+    for number, source, fault in read_source_lines(name):
+        mark = number == 1 and source.startswith("\ufeff")  # counted, but not part of a passage
+        raw = source[1:] if mark else source
+        place += mark
+        is_blank = not raw.strip()
+        if fault:
+            facts.add_bad([RowError(name, number, None, fault)])
+        if parts and (is_blank or fault or size + len(raw) > MAX_PARAGRAPH):
+            yield _Paragraph("".join(parts), begin, tuple(lines))
+            parts, lines, size = [], [], 0
+        if not is_blank and not fault:
+            if not parts:
+                begin = place
+            lines.append((size, number))
+            parts.append(raw)
+            size += len(raw)
+        place += len(raw)
+    if parts:
+        yield _Paragraph("".join(parts), begin, tuple(lines))
+
+
+def _rows(name: str, kind: str, text_field: str, facts: CorpusFacts) -> Iterator[_Paragraph]:
+    """Yields the text of each row of a table."""
+    for line, text in row_texts(name, kind, text_field, facts):
+        yield _Paragraph(text, 0, ((0, line),))

@@ -7,17 +7,18 @@ label. Wang et al. 2019, GLUE, arXiv:1804.07461.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
+from typing import NamedTuple
 
-from ...core.errors import ConfigError, InputError, MissingFileError, RowError, RowErrors
+from ...core.errors import ConfigError, InputError, MissingFileError, RowError
 from ...core.registry import unknown_name
 from ..formats.cells import Rules, read_label, read_text
 from ..formats.files import PACKINGS
-from ..formats.records import Record, read_literal
-from .tables import Row
+from ..formats.records import Record, header_of, name_cells, read_literal
+from .tables import FoundRows, Row, check_rows
 
 _ENTAILMENT = ("entailment", "not_entailment")
 _BINARY = ("0", "1")
@@ -46,47 +47,36 @@ class GlueTask:
     folders: tuple[str, ...] = ()
 
 
+_MNLI = ("contradiction", "entailment", "neutral")
 _MNLI_SPLITS: Mapping[str, tuple[str, ...]] = dict.fromkeys(
     ("dev_matched", "dev_mismatched", "test_matched", "test_mismatched"), ()
 )
+_MRPC_SPLITS = {"train": ("msr_paraphrase_train",), "test": ("msr_paraphrase_test",)}
+_AX_SPLITS = {"test": ("diagnostic", "diagnostic-full")}
 TASKS = {
     task.name: task
     for task in (
         GlueTask("CoLA", (("sentence",),), _BINARY, positions=(3, 1), width=4),
         GlueTask("SST-2", (("sentence",),), _BINARY),
         GlueTask(
-            "MRPC",
-            (("#1 String", "#2 String"), _SENTENCES),
-            _BINARY,
-            ("Quality", "label"),
-            stems={"train": ("msr_paraphrase_train",), "test": ("msr_paraphrase_test",)},
+            "MRPC", (("#1 String", "#2 String"), _SENTENCES), _BINARY, ("Quality", "label"), stems=_MRPC_SPLITS
         ),
         GlueTask("STS-B", (_SENTENCES,), (), ("score", "label"), span=(0.0, 5.0)),
         GlueTask("QQP", (("question1", "question2"),), _BINARY, ("is_duplicate", "label")),
-        GlueTask(
-            "MNLI",
-            (_SENTENCES, ("premise", "hypothesis")),
-            ("contradiction", "entailment", "neutral"),
-            ("gold_label", "label"),
-            stems=_MNLI_SPLITS,
-        ),
+        GlueTask("MNLI", (_SENTENCES, ("premise", "hypothesis")), _MNLI, ("gold_label", "label"), stems=_MNLI_SPLITS),
         GlueTask("QNLI", (("question", "sentence"),), _ENTAILMENT),
         GlueTask("RTE", (_SENTENCES,), _ENTAILMENT),
         GlueTask("WNLI", (_SENTENCES,), _BINARY),
         GlueTask(
-            "AX",
-            (_SENTENCES, ("Premise", "Hypothesis")),
-            ("contradiction", "entailment", "neutral"),
-            ("Label", "label"),
-            stems={"test": ("diagnostic", "diagnostic-full")},
+            "AX", (_SENTENCES, ("Premise", "Hypothesis")), _MNLI, ("Label", "label"), stems=_AX_SPLITS,
             folders=("diagnostic",),
         ),
     )
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
-class GlueFile:
+class GlueFile(FoundRows):
     """One file of a task.
 
     ids: position of each row from 0, or without labels the index from the file, as needed for a submission;
@@ -98,9 +88,6 @@ class GlueFile:
     ids: list[str]
     skipped: list[RowError] = field(default_factory=list)
     num_without_gold: int = 0
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
 
 def glue_task(name: str) -> GlueTask:
@@ -157,113 +144,76 @@ def read_glue(path: Path | str, name: str, *, with_labels: bool = True, skip_bad
         MissingFileError: no such file.
     """
     task = glue_task(name)
-    places, records = _open(path, task, with_labels)
+    names, records = _open(path, task, with_labels)
     rules = Rules(with_labels, not task.labels, frozenset(task.labels) or None, span=task.span)
     rows: dict[str, Row] = {}
     faults: list[RowError] = []
     num_without_gold = 0
     for number, record in enumerate(records):
-        if with_labels and _is_without_gold(record, places, task):
+        if names.label == "gold_label" and record.named.get("gold_label", "").strip() == NO_GOLD:
             num_without_gold += 1
             continue
-        row, bad = _read_row(record, places, rules)
+        row, bad = _read_row(record, names, rules)
         faults += bad
         if row is None:
             continue
-        given = record.cells[places.ids].strip() if places.ids is not None else ""
+        given = record.named[names.ids].strip() if names.ids is not None else ""
         key = str(number) if with_labels or not given else given
         if key in rows:  # would be ambiguous in a submission
-            faults.append(
-                record.fault(places.names[places.ids or 0], f"duplicate '{key[:30]}', first in line {rows[key].line}")
-            )
+            faults.append(record.fault(names.ids, f"duplicate '{key[:30]}', first in line {rows[key].line}"))
         else:
             rows[key] = row
-    if faults and not skip_bad_rows:
-        raise RowErrors(faults)
-    if not rows:
-        raise InputError(f"{path} contains no {'valid ' if faults else ''}rows of {task.name}.")
+    check_rows(path, list(rows), faults, skip_bad_rows, f"rows of {task.name}")
     return GlueFile(task.name, list(rows.values()), list(rows), faults, num_without_gold)
 
 
-# -- columns -----------------------------------------------------------------------------------------------------
+class _Names(NamedTuple):
+    """The columns of a file."""
+
+    texts: tuple[str, ...]
+    label: str | None
+    ids: str | None
 
 
-@dataclass(frozen=True)
-class _Positions:
-    """Column positions from 0, and header names for messages."""
-
-    texts: tuple[int, ...]
-    label: int | None
-    ids: int | None
-    names: Sequence[str]
-
-    @property
-    def width(self) -> int:
-        """Required number of columns."""
-        return len(self.names)
-
-
-def _open(path: Path | str, task: GlueTask, with_labels: bool) -> tuple[_Positions, Iterator[Record]]:
-    """Returns the columns of a file, and its rows after the header."""
+def _open(path: Path | str, task: GlueTask, with_labels: bool) -> tuple[_Names, Iterator[Record]]:
+    """Returns the columns of a file, and its rows by name."""
     records = read_literal(path)  # MRPC's .txt is also tab-separated
-    first = next(records, None)
-    if first is None:
-        raise InputError(f"{path} is empty.")
-    if first.faults:
-        raise RowErrors([*first.faults, *(fault for record in records for fault in record.faults)])
-    header = [cell.strip() for cell in first.cells]
+    first = list(islice(records, 1))
+    header = header_of(path, chain(first, records))
     texts = next((names for names in task.texts if all(name in header for name in names)), None)
     if texts is None and task.positions is not None and len(header) == task.width:
-        text, gold = task.positions
-        names = ["source", "label", "mark", "sentence"]
-        return _Positions((text,), gold if with_labels else None, None, names), chain([first], records)
+        header = ["source", "label", "mark", "sentence"]
+        names = _Names(("sentence",), "label" if with_labels else None, None)
+        return names, name_cells(chain(first, records), header)
     if texts is None:
+        listed = ", ".join(f"'{cell[:30]}'" for cell in header[:8]) + (", ..." if len(header) > 8 else "")
         raise InputError(
-            f"{path} does not have the columns of {task.name}: its first row is {_listing(header)}, but "
+            f"{path} does not have the columns of {task.name}: its first row is {listed}, but "
             f"{' and '.join(task.texts[0])} are required."
         )
     label = next((name for name in task.label if name in header), None)
     if with_labels and label is None:
         raise InputError(f"{path} has no labels (column {task.label[0]}): without labels, rows can only be predicted.")
-    places = tuple(header.index(name) for name in texts)
-    ids = next((header.index(name) for name in task.ids if name in header), None)
-    return _Positions(places, header.index(label) if with_labels and label else None, ids, header), records
-
-
-def _listing(cells: Sequence[str]) -> str:
-    return ", ".join(f"'{cell[:30]}'" for cell in cells[:8]) + (", ..." if len(cells) > 8 else "")
+    ids = next((name for name in task.ids if name in header), None)
+    return _Names(texts, label if with_labels else None, ids), name_cells(records, header)
 
 
 def _plain(name: str) -> str:
     return "".join(letter for letter in name.casefold() if letter.isalnum())
 
 
-# -- rows --------------------------------------------------------------------------------------------------------
-
-
-def _is_without_gold(record: Record, places: _Positions, task: GlueTask) -> bool:
-    if places.label is None or record.faults or len(record.cells) != places.width:
-        return False
-    return "gold_label" in task.label and record.cells[places.label].strip() == NO_GOLD
-
-
-def _read_row(record: Record, places: _Positions, rules: Rules) -> tuple[Row | None, list[RowError]]:
+def _read_row(record: Record, names: _Names, rules: Rules) -> tuple[Row | None, list[RowError]]:
     """Returns the row, or None and its errors."""
-    if record.faults:
-        return None, list(record.faults)
-    if len(record.cells) != places.width:
-        return None, [record.fault(None, f"has {len(record.cells)} columns, not {places.width}")]
-    faults, texts = [], []
-    for place in places.texts:
-        text, reason = read_text(record.cells[place])
+    faults, texts, label = list(record.faults), [], None
+    for name in () if faults else names.texts:
+        text, reason = read_text(record.named[name])
         texts.append(text or "")
         if reason is not None:
-            faults.append(record.fault(places.names[place], reason))
-    label = None
-    if places.label is not None:
-        label, reason = read_label(record.cells[places.label], rules)
+            faults.append(record.fault(name, reason))
+    if names.label is not None and not record.faults:
+        label, reason = read_label(record.named[names.label], rules)
         if reason is not None:
-            faults.append(record.fault(places.names[places.label], reason))
+            faults.append(record.fault(names.label, reason))
     if faults:
         return None, faults
     return Row(texts[0], texts[1] if len(texts) > 1 else None, label, record.line, record.file), []

@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from ...core.errors import ConfigError, InputError, RowError, RowErrors
+from ...core.errors import ConfigError, RowError
 from ...core.registry import unknown_name
 from ..formats.files import file_format, read_lines
-from .reader import Reader
-from .tables import Row, Table
+from .tables import FoundRows, Reader, Row, Table, check_rows, scan_of
 
 NEUTRAL = 2
 CHOICES = {"text": ("sentence", "phrase"), "label": ("five", "two")}  # --columns values for trees, defaults first
@@ -49,14 +48,11 @@ class SentimentTree:
 
 
 @dataclass(frozen=True)
-class TreeBank:
+class TreeBank(FoundRows):
     """The trees of a file; skipped: errors of skipped lines."""
 
-    trees: list[SentimentTree]
+    rows: list[SentimentTree]
     skipped: list[RowError] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.trees)
 
 
 def read_sentiment_trees(path: Path | str, *, skip_bad_rows: bool = False) -> TreeBank:
@@ -77,33 +73,25 @@ def read_sentiment_trees(path: Path | str, *, skip_bad_rows: bool = False) -> Tr
             faults.append(RowError(str(path), line.number, None, str(error)))
         else:
             trees.append(SentimentTree(words, nodes, line.number, str(path)))
-    if faults and not skip_bad_rows:
-        raise RowErrors(faults)
-    if not trees:
-        raise InputError(f"{path} contains no {'valid ' if faults else ''}trees.")
+    check_rows(path, trees, faults, skip_bad_rows, "trees")
     return TreeBank(trees, faults)
 
 
-def sentence_rows(trees: Iterable[SentimentTree], *, binary: bool = False) -> list[Row]:
-    """Returns one row per sentence, labeled "0" to "4"; binary: "0" and "1", without neutral ones."""
-    rows = []
-    for tree in trees:
-        text = " ".join(tree.words)
-        rows += _rows_of([(text, tree.label)], tree, binary)
-    return rows
+def rows_of(trees: Iterable[SentimentTree], *, phrases: bool = False, binary: bool = False) -> list[Row]:
+    """Returns one row per sentence, labeled "0" to "4"; binary: "0" and "1", without neutral ones.
 
-
-def phrase_rows(trees: Iterable[SentimentTree], *, binary: bool = False) -> list[Row]:
-    """Returns one row per distinct phrase of all trees (including sentences), at its first occurrence.
-
-    A phrase with several labels yields a row for each. Labels as in `sentence_rows`.
+    phrases: one row per distinct phrase of all trees (including sentences), at its first occurrence; a phrase with
+    several labels yields a row for each.
     """
     rows = []
     seen: set[tuple[str, int]] = set()
     for tree in trees:
-        new = [phrase for phrase in dict.fromkeys(tree.phrases()) if phrase not in seen]
+        found = dict.fromkeys(tree.phrases()) if phrases else [(" ".join(tree.words), tree.label)]
+        new = [phrase for phrase in found if not phrases or phrase not in seen]
         seen.update(new)
-        rows += _rows_of(new, tree, binary)
+        for text, label in new:
+            if not (binary and label == NEUTRAL):
+                rows.append(Row(text, None, str(int(label > NEUTRAL)) if binary else str(label), tree.line, tree.file))
     return rows
 
 
@@ -138,26 +126,15 @@ def read_treebank(
             known = CHOICES.get(role, tuple(CHOICES))
             raise ConfigError(f"{path} contains trees. {unknown_name(f'{role} of trees', name, known)}")
     bank = read_sentiment_trees(path, skip_bad_rows=skip_bad_rows)
-    rows = (phrase_rows if chosen["text"] == "phrase" else sentence_rows)(bank.trees, binary=chosen["label"] == "two")
+    rows = rows_of(bank.rows, phrases=chosen["text"] == "phrase", binary=chosen["label"] == "two")
     faults = [
         RowError(row.file, row.line, "label", unknown_name("label", str(row.label), sorted(labels)))
         for row in rows
         if labels is not None and row.label not in labels
     ]
-    if faults and not skip_bad_rows:
-        raise RowErrors(faults)
     good = [row for row in rows if labels is None or row.label in labels]
-    if not good:
-        raise InputError(f"{path} contains no non-neutral tree.")
+    check_rows(path, good, faults, skip_bad_rows, "non-neutral tree")
     return Table(good, {"text": chosen["text"], "label": chosen["label"]}, [*bank.skipped, *faults])
-
-
-def _rows_of(phrases: Iterable[tuple[str, int]], tree: SentimentTree, binary: bool) -> list[Row]:
-    kept = [(text, label) for text, label in phrases if not (binary and label == NEUTRAL)]
-    return [
-        Row(text, None, str(int(label > NEUTRAL)) if binary else str(label), tree.line, tree.file)
-        for text, label in kept
-    ]
 
 
 # -- parsing -----------------------------------------------------------------------------------------------------
@@ -203,12 +180,6 @@ def _label(piece: re.Match[str] | None, place: int) -> int:
     return int(piece[0])
 
 
-def _scan(path: Path, columns: Mapping[str, str], faults: list[RowError]) -> Iterator[Row]:
-    table = read_treebank(path, columns=columns, skip_bad_rows=True)
-    faults += table.skipped
-    yield from table.rows
-
-
 READER = Reader(
     "trees",
     "bracketed trees",
@@ -216,7 +187,7 @@ READER = Reader(
     "test.txt",
     recognizes=lambda path, columns: is_treebank(path),
     read=lambda path, columns, skip_bad_rows: read_treebank(path, columns=columns, skip_bad_rows=skip_bad_rows),
-    scan=_scan,
+    scan=scan_of(lambda path, columns: read_treebank(path, columns=columns, skip_bad_rows=True)),
     is_text=True,
     read_classes=lambda path, columns, labels, skip_bad_rows: read_treebank(
         path, columns=columns, labels=labels, skip_bad_rows=skip_bad_rows

@@ -1,29 +1,149 @@
-"""Reads questions: SQuAD JSON (v1.1 and v2.0), or tables with `question`, `context`, `answers` (.jsonl, .parquet).
+"""Reads questions: SQuAD JSON (v1.1 and v2.0), or tables and JSON objects with question, context and answers.
 
 Rajpurkar et al. 2016 and 2018. A question with an empty list of answers is unanswerable. Every invalid entry is
-reported with file, number, ID and reason; the "line" in a SQuAD file is the question's number in it, from 1.
+reported with file, number, ID and reason; the "line" in a SQuAD file is the question's number in it, from 1. A row of a
+table becomes the record of a question as SQuAD has it: an answer is a text, or, in `answers`, a list of texts or
+{"text": [...], "answer_start": [...]}, in a table as JSON or as pandas prints it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.errors import InputError, RowError, RowErrors
-from ..formats.cells import read_text
-from ..formats.files import STDIN, bare_suffix, file_format
-from ..formats.json_array import has_entries, read_array, starts_with
-from ..formats.records import Record, json_kind, read_records
+from ...core.errors import InputError, RowError
+from ...core.progress import note
+from ..formats.cells import LABEL_NAMES, list_in, read_text
+from ..formats.files import STDIN, bare_suffix, file_format, has_entries, read_array, starts_with
+from ..formats.records import Dialect, Record, first_names, header_of, json_kind, name_cells, read_records
 from ..word_boundaries import whole_words, word_edges
-from .flat_questions import check_roles, has_questions, is_question_table, question_records
-from .reader import Reader
+from .tables import FoundRows, Reader, check_rows
 
-# -- Checks whether an answer is at its stated character in the context, and finds the nearest match if not ----------
+ROLES = ("question", "context", "answer", "answer_start", "id")
+_ANSWERS = ("answers", "answer", "answer_text", "answers.text")  # in order of precedence
+_STARTS = ("answer_start", "answers.answer_start")
+_ARRAYS = re.compile(
+    r"\{\s*'text':\s*(?:array\()?(?P<text>\[.*\])(?:,\s*dtype=\w+\))?,"
+    r"\s*'answer_start':\s*(?:array\()?(?P<start>\[[^\]]*\])(?:,\s*dtype=\w+\))?\s*\}",
+    re.DOTALL,
+)
+_BOOLS = {"true": True, "1": True, "false": False, "0": False, "": None}
+
+
+def has_questions(names: Sequence[str]) -> bool:
+    """Whether columns are those of questions with answers, and not those of labeled pairs."""
+    found = {name.casefold() for name in names}
+    return {"question", "context"} <= found and answer_column(names) is not None and found.isdisjoint(LABEL_NAMES)
+
+
+def answer_column(names: Sequence[str]) -> str | None:
+    """The column of the answer; `text` counts where `answer_start` is there too."""
+    known = next((name for wanted in _ANSWERS for name in names if name.casefold() == wanted), None)
+    return known or ("text" if {"text", "answer_start"} <= set(names) else None)
+
+
+def question_records(path: Path | str, columns: Mapping[str, str] | None = None) -> Iterator[Record]:
+    """Yields each row as {"id", "question", "context", "answers", "is_impossible"}.
+
+    columns: role -> column name, of ROLES; default: recognized names. Raises InputError for a missing column.
+    """
+    check_roles(columns)
+    kind = file_format(path)
+    dialect = Dialect()
+    records = read_records(path, kind, dialect=dialect)
+    if kind in ("csv", "tsv"):
+        records = _named(path, records, columns or {})
+    for record in records:
+        yield record if record.faults else replace(record, named=_as_squad(record.named, columns or {}))
+    for remark in dialect.remarks:
+        note(remark)
+
+
+def check_roles(columns: Mapping[str, str] | None) -> None:
+    """Raises InputError for a role that questions do not have."""
+    for role in columns or {}:
+        if role not in ROLES:
+            raise InputError(f"Unknown column role '{role}' of questions: use {', '.join(ROLES)}.")
+
+
+def _named(path: Path | str, records: Iterator[Record], columns: Mapping[str, str]) -> Iterator[Record]:
+    """Yields the rows of a table with their column names, recognized ones in lower case."""
+    header = header_of(path, records)
+    plain = [name.casefold() if name.casefold() in ROLES else name for name in header]
+    for name in [columns.get(role, role) for role in ("question", "context")]:
+        if name not in header and name not in plain:
+            raise InputError(
+                f"{path} has no column '{name}': questions need question, context and answer, and the columns are "
+                f"{', '.join(repr(cell[:40]) for cell in header[:20])}. Map others with --columns question=NAME."
+            )
+    return name_cells(records, header if columns else plain)
+
+
+def _as_squad(named: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
+    """The record of a question as SQuAD has it. A cell that cannot be read stays, and is reported as it is."""
+    found = {role: named.get(columns.get(role, role)) for role in ("id", "question", "context")}
+    found["id"] = None if found["id"] == "" else found["id"]
+    name = columns.get("answer") or answer_column(list(named))
+    answers = named.get(name) if name is not None else None
+    starts = next((named[one] for one in (columns.get("answer_start", ""), *_STARTS) if one in named), None)
+    is_impossible = _flag(named.get("is_impossible"))
+    if isinstance(answers, str):
+        answers = _answers_in(answers) if answers.strip() else None
+    if isinstance(answers, str) or (isinstance(answers, list) and starts not in (None, "")):
+        answers = _with_starts(answers, starts)
+    return {**found, "answers": answers, "is_impossible": is_impossible}
+
+
+def _answers_in(cell: str) -> Any:
+    """The answers in a cell: a list, an object of two lists, or the text itself."""
+    text = cell.strip()
+    if text.startswith("{"):
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            lists = _ARRAYS.fullmatch(text)
+            value = None if lists is None else {"text": list_in(lists["text"]), "answer_start": list_in(lists["start"])}
+        if isinstance(value, dict) and "text" in value:
+            return value
+    found = list_in(text)
+    return cell if found is None else found
+
+
+def _with_starts(answers: str | list[Any], starts: Any) -> Any:
+    """Answers with their first characters; a cell may hold a number, or a list."""
+    texts = [answers] if isinstance(answers, str) else answers
+    if isinstance(starts, str):
+        starts = list_in(starts) or [starts]
+    given = starts if isinstance(starts, list) else [starts]
+    if len(given) != len(texts):
+        return {"text": texts, "answer_start": given}  # reported: two lists of equal length are needed
+    return [{"text": text, "answer_start": _integer(start)} for text, start in zip(texts, given, strict=True)]
+
+
+def _integer(value: Any) -> Any:
+    """The integer in a cell, None for an empty one; anything else as it is."""
+    text = str(value).strip() if isinstance(value, (str, float)) else None
+    if text is None:
+        return value
+    if not text or text == "nan":
+        return None
+    whole = text.removesuffix(".0")
+    return int(whole) if re.fullmatch(r"-?\d{1,15}", whole) else value
+
+
+def _flag(value: Any) -> Any:
+    """The truth value in a cell, None for an empty one; anything else as it is."""
+    return _BOOLS.get(value.strip().casefold(), value) if isinstance(value, str) else value
+
+
+# -- whether an answer is at its stated character, and the nearest match if not -----------------------------
 
 
 _MAX_COMPARED = 100  # answer characters that are compared: bounds the search time
@@ -55,23 +175,26 @@ def nearest_match(answer: str, context: str, start: int = 0) -> ContextSpan | No
         return None
     first = max(0, shared.a - shared.b)
     last = min(len(context), max(first + len(wanted), shared.a + shared.size))
-    return _whole_words(context, first, last)
+    begin, end = whole_words(word_edges(context), np.array([[first, last]]))[0].tolist()
+    return ContextSpan(context[begin:end], begin)
 
 
 def position_error(answer: str, context: str, start: int) -> str | None:
     """Returns why an answer is not at character `start` of its context, or None if it is."""
     if start >= 0 and context.startswith(answer, start):
         return None
-    nearest = nearest_match(answer, context, start)
-    hint = f"the nearest match is {quoted(nearest.text)} at character {nearest.start}" if nearest else "no similar text"
     if start < 0:
-        return f"the answer {quoted(answer)} starts at {start}, before its context; {hint}"
-    if start >= len(context):
-        length = f"{len(context):,} characters"
-        return (
-            f"the answer {quoted(answer)} starts at character {start}, beyond the end of its context ({length}); {hint}"
-        )
-    return f"the answer {quoted(answer)} is not in its context at character {start}; {hint}"
+        what = f"starts at {start}, before its context"
+    elif start >= len(context):
+        what = f"starts at character {start}, beyond the end of its context ({len(context):,} characters)"
+    else:
+        what = f"is not in its context at character {start}"
+    return f"the answer {quoted(answer)} {what}; {_hint(answer, context, start)}"
+
+
+def _hint(answer: str, context: str, start: int = 0) -> str:
+    nearest = nearest_match(answer, context, start)
+    return f"the nearest match is {quoted(nearest.text)} at character {nearest.start}" if nearest else "no similar text"
 
 
 def find_answer(answer: str, context: str) -> tuple[int, str | None]:
@@ -79,12 +202,16 @@ def find_answer(answer: str, context: str) -> tuple[int, str | None]:
 
     Prefers the first occurrence that begins and ends at word boundaries, else the first occurrence.
     """
-    start = context.find(answer)
-    if start >= 0:
-        return _first_whole(answer, context, start), None
-    nearest = nearest_match(answer, context)
-    hint = f"the nearest match is {quoted(nearest.text)} at character {nearest.start}" if nearest else "no similar text"
-    return 0, f"the answer {quoted(answer)} is not in its context; {hint}"
+    first = place = context.find(answer)
+    if first < 0:
+        return 0, f"the answer {quoted(answer)} is not in its context; {_hint(answer, context)}"
+    edges = word_edges(context)
+    begin, last = len(answer) - len(answer.lstrip()), len(answer.rstrip()) - 1
+    while place >= 0 and begin <= last:
+        if edges[place + begin, 0] == place + begin and edges[place + last, 1] == place + last + 1:
+            return place, None
+        place = context.find(answer, place + 1)
+    return first, None
 
 
 def quoted(text: str, limit: int = 60) -> str:
@@ -107,23 +234,6 @@ def _nearest_occurrence(piece: str, text: str, start: int) -> int | None:
     before, after = text.rfind(piece, 0, start + len(piece)), text.find(piece, start)
     found = [place for place in (before, after) if place >= 0]
     return min(found, key=lambda place: abs(place - start)) if found else None
-
-
-def _first_whole(answer: str, context: str, start: int) -> int:
-    """Returns the first occurrence of `answer` from `start` at word boundaries; `start` if there is none."""
-    edges, place = word_edges(context), start
-    first, last = len(answer) - len(answer.lstrip()), len(answer.rstrip()) - 1
-    while place >= 0 and first <= last:
-        if edges[place + first, 0] == place + first and edges[place + last, 1] == place + last + 1:
-            return place
-        place = context.find(answer, place + 1)
-    return start
-
-
-def _whole_words(context: str, first: int, last: int) -> ContextSpan:
-    """Returns the span from `first` to `last` expanded to whole words and stripped of whitespace."""
-    start, end = whole_words(word_edges(context), np.array([[first, last]]))[0].tolist()
-    return ContextSpan(context[start:end], start)
 
 
 class ReferenceAnswer(NamedTuple):
@@ -175,19 +285,11 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Questions:
+class Questions(FoundRows):
     """The questions of a file; skipped: errors of skipped entries."""
 
     rows: list[Question]
     skipped: list[RowError] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @property
-    def num_skipped(self) -> int:
-        """Number of skipped entries (an entry may have several errors)."""
-        return len({(fault.file, fault.line) for fault in self.skipped})
 
 
 def read_questions(
@@ -205,23 +307,21 @@ def read_questions(
     """
     faults: list[RowError] = []
     rows = list(scan_questions(path, faults, need_answers=need_answers, columns=columns))
-    if faults and not skip_bad_rows:
-        raise RowErrors(faults, len(rows))
-    if not rows:
-        raise InputError(f"{path} contains no {'valid ' if faults else ''}question.")
+    check_rows(path, rows, faults, skip_bad_rows, "question")
     return Questions(rows, faults)
 
 
 def is_questions(path: Path | str) -> bool:
-    """Whether a file contains questions: the layout of SQuAD, or records with an answers field and no text."""
+    """Whether a file has the layout of SQuAD, or rows with question, context and answers and no text."""
     if str(path) != STDIN and bare_suffix(path) == ".json" and has_entries(path, "data", "paragraphs"):
         return True
-    if is_question_table(path):
-        return True
-    if file_format(path, default="txt") != "jsonl" or not Path(path).is_file():
+    kind = file_format(path, default="txt")
+    if kind == "txt" or not Path(path).is_file():
         return False
-    first = next(read_records(path, "jsonl"), None)
-    return first is not None and bool({"answers", "is_impossible"} & set(first.named)) and "text" not in first.named
+    names = first_names(path, kind)
+    return has_questions(names) or (
+        kind == "jsonl" and bool({"answers", "is_impossible"} & set(names)) and "text" not in names
+    )
 
 
 def _has_squad_layout(path: Path | str, columns: Mapping[str, str] | None) -> bool:
@@ -231,11 +331,10 @@ def _has_squad_layout(path: Path | str, columns: Mapping[str, str] | None) -> bo
     if has_entries(path, "data", "paragraphs"):
         return True
     try:
-        first = next(read_records(path, "jsonl"), None)
-        names = [] if first is None else list(first.named)
-        return not has_questions(names) and set(names).isdisjoint((columns or {}).values())
+        names = first_names(path, "jsonl")
     except InputError:  # no JSON: said with the layout that is expected
         return True
+    return not has_questions(names) and set(names).isdisjoint((columns or {}).values())
 
 
 def scan_questions(
@@ -282,31 +381,25 @@ def _squad_records(path: Path | str) -> Iterator[Record]:
 
 
 def _entries(article: Any, where: str) -> Iterator[Mapping[str, Any] | str]:
-    """Yields the questions of an article with their contexts, or an error message."""
+    """Yields the questions of an article with their contexts, or error messages."""
     for place, paragraph in _list_in(article, "paragraphs", where):
-        if place is None:
-            yield paragraph
-            continue
-        for inner, entry in _list_in(paragraph, "qas", f"{where}.paragraphs[{place}]"):
-            if inner is None:
+        for inner, entry in [(place, paragraph)] if not place else _list_in(paragraph, "qas", place):
+            if not inner:
                 yield entry
             elif not isinstance(entry, dict):
-                yield f"{where}.paragraphs[{place}].qas[{inner}] is {json_kind(entry)}, not an object"
+                yield f"{inner} is {json_kind(entry)}, not an object"
             else:
                 yield {**entry, "context": paragraph.get("context")}
 
 
-def _list_in(parent: Any, key: str, where: str) -> Iterator[tuple[int | None, Any]]:
-    """Yields index and entry of the list `parent[key]`, or (None, error)."""
+def _list_in(parent: Any, key: str, where: str) -> list[tuple[str, Any]]:
+    """Returns place and entry of the list `parent[key]`, or "" and an error."""
     if not isinstance(parent, dict):
-        yield None, f"{where} is {json_kind(parent)}, not an object"
-    elif not isinstance(parent.get(key), list):
-        yield (
-            None,
-            f"{where}.{key} is {json_kind(parent[key])}, not a list" if key in parent else f"{where} has no {key}",
-        )
-    else:
-        yield from enumerate(parent[key])
+        return [("", f"{where} is {json_kind(parent)}, not an object")]
+    if not isinstance(parent.get(key), list):
+        what = f".{key} is {json_kind(parent[key])}, not a list" if key in parent else f" has no {key}"
+        return [("", where + what)]
+    return [(f"{where}.{key}[{number}]", entry) for number, entry in enumerate(parent[key])]
 
 
 # -- one question ------------------------------------------------------------------------------------------
@@ -359,15 +452,8 @@ def _read_answers(
         reason = "is_impossible is false, but there is no answer"
     if reason is not None:
         return None, [reason]
-    found: list[ReferenceAnswer] = []
-    reasons: list[str] = []
-    for entry in entries:
-        gold, reason = _read_gold(entry, context)
-        if reason is not None:
-            reasons.append(reason)
-        elif gold is not None:
-            found.append(gold)
-    return tuple(found), reasons
+    read = [_read_gold(entry, context) for entry in entries]
+    return tuple(gold for gold, _ in read if gold is not None), [reason for _, reason in read if reason is not None]
 
 
 def _answer_entries(value: Any) -> tuple[list[Any], str | None]:

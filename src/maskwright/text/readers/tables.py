@@ -1,4 +1,4 @@
-"""Reads labeled text from .csv, .tsv, .jsonl and .parquet files, and reports all bad rows at once.
+"""Reads labeled text from .csv, .tsv, .jsonl and .parquet files, and finds the reader of any labeled file.
 
 A row is bad if it cannot be parsed (encoding, quoting, JSON), has too few or too many columns, or if its text is empty
 or its label missing, unknown, or not a number where one is required. Bad rows are collected over the whole file and
@@ -7,35 +7,161 @@ raised together, each with file, physical line, column and reason; or skipped an
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import NoReturn
+from typing import Any
 
+from ...core import registry
 from ...core.errors import InputError, RowError, RowErrors
 from ...core.progress import note
-from ..annotations.formats import annotation_format
-from ..annotations.reader import find_annotations
-from ..formats.cells import Rules, read_label, read_text
+from ..annotations.reader import CLASSES, annotation_format, find_annotations, has_annotations
+from ..formats.cells import (
+    KNOWN_NAMES,
+    LABEL_NAMES,
+    TEXT_NAMES,
+    LabelColumn,
+    LabelForm,
+    Rules,
+    read_label,
+    read_text,
+)
 from ..formats.columns import (
     Columns,
     Flags,
     as_bit,
     is_header,
     is_label_first,
-    with_header,
+    numbered,
+    position_names,
     with_names,
     without_header,
 )
-from ..formats.dialect import Dialect
-from ..formats.fasttext import COLUMNS, is_fasttext, read_fasttext
 from ..formats.files import STDIN, file_format, read_lines
-from ..formats.label_columns import LabelColumn, LabelForm
-from ..formats.records import Record, parquet_columns, read_records
+from ..formats.records import (
+    COLUMNS,
+    Dialect,
+    Record,
+    first_names,
+    header_of,
+    is_fasttext,
+    name_cells,
+    parquet_columns,
+    read_fasttext,
+    read_records,
+)
 
 _ROWS_SEEN = 1000  # which show what the columns are
+_FIRST_ROWS = 20  # to recognize a table
 _LABELS_KEPT = 10_000  # different labels whose cells are read once
+
+
+# -- the readers: one for each layout, in `core.registry` under "reader" -------------------------------------
+
+
+def label_column(path: Path) -> str | None:
+    """Returns the recognized label column of a table that also has a recognized text column, else None."""
+    kind = file_format(path, default="txt")
+    names = [] if kind == "txt" or not path.is_file() else first_names(path, kind)
+    texts = {name for known in TEXT_NAMES for name in known}
+    return next((name for name in LABEL_NAMES if name in names), None) if texts.intersection(names) else None
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How files of one layout are recognized and read.
+
+    Attributes:
+        name: name in the registry.
+        contains: what such a file contains, for messages.
+        layout: its layouts and formats, for messages.
+        example_file: name of a test file, for suggested commands.
+        recognizes: path, column mapping -> whether the file has this layout.
+        read: path, column mapping, skip_bad_rows -> its rows; labels are optional.
+        scan: path, column mapping, list of errors -> iterator over the valid rows, which adds the errors to the list.
+        is_text: whether its rows are texts with at most one label, which `texts` reads too.
+        also: name of another reader of the same files, for tasks that do not take the rows of this one.
+        read_classes: path, column mapping, allowed labels or None, skip_bad_rows -> rows of labeled texts that are not
+            in a table; None for other readers.
+    """
+
+    name: str
+    contains: str
+    layout: str
+    example_file: str
+    recognizes: Callable[[Path, Mapping[str, str]], bool] = field(repr=False)
+    read: Callable[[Path, Mapping[str, str], bool], Any] = field(repr=False)
+    scan: Callable[[Path, Mapping[str, str], list[RowError]], Iterator[Any]] = field(repr=False)
+    is_text: bool = False
+    also: str = ""
+    read_classes: Callable[[Path, Mapping[str, str] | None, Collection[str] | None, bool], Any] | None = field(
+        default=None, repr=False
+    )
+
+
+def scan_of(
+    read: Callable[[Path, Mapping[str, str]], Any],
+) -> Callable[[Path, Mapping[str, str], list[RowError]], Iterator[Any]]:
+    """Returns `Reader.scan` for a function that reads a whole file and skips its bad rows."""
+
+    def scan(path: Path, columns: Mapping[str, str], faults: list[RowError]) -> Iterator[Any]:
+        found = read(path, columns)
+        faults += found.skipped
+        yield from found.rows
+
+    return scan
+
+
+def find_reader(
+    path: Path, columns: Mapping[str, str] | None = None, fits: Callable[[Reader], bool] | None = None
+) -> Reader | None:
+    """Returns the first registered reader that recognizes a file, None if none does.
+
+    fits: whether the rows of a reader can be used; if not those of the first, those of its `also` are tried.
+    """
+    found = next((reader for reader in _readers() if reader.recognizes(path, columns or {})), None)
+    if found is None or fits is None or fits(found) or not found.also:
+        return found
+    other: Reader = registry.resolve("reader", found.also)
+    return other if fits(other) and other.recognizes(path, columns or {}) else found
+
+
+def find_classes_reader(path: Path, columns: Mapping[str, str] | None = None) -> Reader | None:
+    """Returns the reader of labeled texts that are not in a table, None if the file is none of these."""
+    return next((one for one in _readers() if one.read_classes and one.recognizes(path, columns or {})), None)
+
+
+def _readers() -> Iterator[Reader]:
+    return (registry.resolve("reader", name) for name in registry.names("reader"))
+
+
+class FoundRows:
+    """The valid rows of a file, and the errors of the skipped ones."""
+
+    rows: Any
+    skipped: list[RowError]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def num_skipped(self) -> int:
+        """Number of skipped rows (a row may have several errors)."""
+        return len({(error.file, error.line) for error in self.skipped})
+
+
+def check_rows(
+    path: Path | str, rows: Sequence[Any], faults: Sequence[RowError], skip_bad_rows: bool, what: str = "rows"
+) -> None:
+    """Raise RowErrors for bad rows unless they are skipped and others are valid; InputError if there are no rows."""
+    if faults and not (skip_bad_rows and rows):
+        raise RowErrors(faults, len(rows))
+    if not rows:
+        raise InputError(f"{path} contains no {what}.")
+
+
+# -- tables of texts -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +176,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(FoundRows):
     """The rows of a file.
 
     columns: role ("text", "text_pair", "label") -> column name; skipped: errors of skipped rows; form: how the labels
@@ -63,9 +189,6 @@ class Table:
     form: LabelForm = field(default_factory=LabelForm)
     groups: dict[int, str] = field(default_factory=dict, repr=False)
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
     @property
     def has_label(self) -> bool:
         """Whether the file has a label column."""
@@ -75,11 +198,6 @@ class Table:
     def has_pair(self) -> bool:
         """Whether each example is a pair of texts."""
         return "text_pair" in self.columns
-
-    @property
-    def num_skipped(self) -> int:
-        """Number of skipped rows (a row may have several errors)."""
-        return len({(error.file, error.line) for error in self.skipped})
 
 
 def read_table(
@@ -122,9 +240,14 @@ def read_table(
     rules = Rules(need_label, numeric, None, multi_label, span, is_text)
     where = dict(where or {})
     records, found = _open_table(
-        path, columns, need_label, list(where), multi_label=False if numeric else multi_label, labels=labels,
+        path,
+        columns,
+        need_label,
+        list(where),
+        multi_label=False if numeric else multi_label,
+        labels=labels,
         may_flip=not is_text,
-    )  # fmt: skip
+    )
     faults: list[RowError] = []
     groups: dict[int, str] = {}
     rows = list(_good_rows(records, found, where, rules, faults, groups))
@@ -137,11 +260,8 @@ def read_table(
         rows, form = _settled(rows, column, found.names.get("label"), faults)
     for remark in found.remarks:
         note(remark)
-    if faults and not (skip_bad_rows and rows):
-        raise RowErrors(faults, len(rows))
-    if not rows:
-        chosen = "".join(f" with {name} = {value}" for name, value in where.items())
-        raise InputError(f"{path} contains no rows{chosen}.")
+    chosen = "".join(f" with {name} = {value}" for name, value in where.items())
+    check_rows(path, rows, faults, skip_bad_rows, f"rows{chosen}")
     guess = HeaderDetector(found)
     for row in rows:
         guess.see(row)
@@ -197,10 +317,7 @@ def read_texts(
         )
     faults: list[RowError] = []
     rows = list(_good_lines(path, faults))
-    if faults and not (skip_bad_rows and rows):
-        raise RowErrors(faults, len(rows))
-    if not rows:
-        raise InputError(f"{shown(path)} contains no text.")
+    check_rows(shown(path), rows, faults, skip_bad_rows, "text")
     return Table(rows, {"text": "line"}, faults)
 
 
@@ -258,7 +375,7 @@ def _good_rows(
         faults += bad
         if row is not None:
             if found.group is not None and groups is not None:
-                groups[row.line] = str(found.cell(record, found.group))
+                groups[row.line] = str(record.named.get(found.group))
             yield row
 
 
@@ -291,57 +408,52 @@ def _open_table(
     kind = file_format(path)
     if kind == "txt":
         raise InputError(f"{path} is plain text: labeled text is read from .csv, .tsv, .jsonl or .parquet.")
-    dialect = Dialect()
-    seen: list[Record] = []
-    flags = Flags(lambda: _flag_columns(seen), multi_label, labels)
+    flags = Flags(list, multi_label, labels)
     if kind == "parquet":
         names = parquet_columns(path)
-        flags = replace(flags, find=lambda: _flag_columns(list(islice(read_records(path, kind), _ROWS_SEEN))))
+        flags = replace(flags, find=lambda: _flag_columns(islice(read_records(path, kind), _ROWS_SEEN)))
         found = with_names(names, mapping, str(path), need_label, others, flags)
         return read_records(path, kind, list(dict.fromkeys([*found.used, *others]))), found
+    dialect = Dialect()
     records = read_records(path, kind, dialect=dialect)
+    seen: list[Record] = []
     if kind == "jsonl":
         every: Iterable[Record] = list(records) if is_held else records
         header = list(dict.fromkeys(name for record in every for name in record.named))
         if not header:
-            _reject_unreadable(path, every if is_held else read_records(path, kind))
-        seen += islice(every, _ROWS_SEEN) if is_held else ()
+            faults = [fault for record in (every if is_held else read_records(path, kind)) for fault in record.faults]
+            raise RowErrors(faults) if faults else InputError(f"{path} is empty.")
+        flags = replace(flags, find=lambda: _flag_columns(islice(every, _ROWS_SEEN if is_held else 0)))
         rows = iter(every) if is_held else read_records(path, kind)
         return rows, with_names(header, mapping, str(path), need_label, others, flags)
-    first = next(records, None)
-    if first is None or first.faults:  # the first row determines the columns
-        _reject_unreadable(path, [] if first is None else [first, *records])
-    assert first is not None
-    if is_header(first.cells, mapping):
-        plain = [cell.strip() for cell in first.cells]
+    first = list(islice(records, 1))
+    header = header_of(path, chain(first, records))
+    if is_header(header, mapping):
 
         def find_flags() -> list[str]:
             seen.extend(islice(records, _ROWS_SEEN))
-            return _flag_columns([replace(one, named=dict(zip(plain, one.cells, strict=False))) for one in seen])
+            return _flag_columns(name_cells(seen, header))
 
-        flags = replace(flags, find=find_flags)
-        found = with_header(first.cells, mapping, str(path), need_label, others, flags)
+        names = position_names(header, mapping, str(path))
+        found = with_names(header, names, str(path), need_label, others, replace(flags, find=find_flags))
     elif others:
         raise InputError(f"{path} has no header, so no column '{others[0]}' to filter rows by.")
     else:
-        seen += [first, *(islice(records, _ROWS_SEEN) if may_flip and not mapping else ())]
+        seen += [*first, *(islice(records, _ROWS_SEEN) if may_flip and not mapping else ())]
         is_first = may_flip and is_label_first([one.cells for one in seen if one.cells])
-        found = without_header(first.cells, mapping, str(path), need_label, is_first)
-    records = chain(seen, records)
+        found = without_header(len(header), mapping, str(path), need_label, is_first)
+        header = numbered(len(header))
     dialect.remarks += found.remarks
-    return records, replace(found, remarks=dialect.remarks)
+    return name_cells(chain(seen, records), header), replace(found, remarks=dialect.remarks)
 
 
-def _flag_columns(records: Sequence[Record]) -> list[str]:
+def _flag_columns(records: Iterable[Record]) -> list[str]:
     """The names of the columns that hold 0 or 1 in all rows, and both."""
-    names = dict.fromkeys(name for record in records for name in record.named)
-    values = {name: {as_bit(record.named.get(name)) for record in records if not record.faults} for name in names}
+    values: dict[str, set[bool | None]] = {}
+    good = [record.named for record in records if not record.faults]
+    for name in dict.fromkeys(name for named in good for name in named):
+        values[name] = {as_bit(named.get(name)) for named in good}
     return [name for name, found in values.items() if None not in found and True in found]
-
-
-def _reject_unreadable(path: Path | str, records: Iterable[Record]) -> NoReturn:
-    faults = [fault for record in records for fault in record.faults]
-    raise RowErrors(faults) if faults else InputError(f"{path} is empty.")
 
 
 def _read_row(
@@ -350,11 +462,7 @@ def _read_row(
     """Returns the row, or None and its errors (no errors if excluded by `where`). read: labels of cells read before."""
     if record.faults:
         return None, list(record.faults)
-    count = len(record.cells)
-    if count != found.width:
-        noun = "column" if count == 1 else "columns"
-        return None, [record.fault(None, f"has {count} {noun}, not {found.width}")]
-    if where and any(str(found.cell(record, name)) != value for name, value in where.items()):
+    if where and any(str(record.named.get(name)) != value for name, value in where.items()):
         return None, []
     faults: list[RowError] = []
     values: dict[str, str | None] = {"text_pair": None, "label": None}
@@ -362,7 +470,7 @@ def _read_row(
         if role == "label":
             values[role], reason = _read_label(record, found, rules, read)
         else:
-            values[role], reason = read_text(found.cell(record, name))
+            values[role], reason = read_text(record.named.get(name))
         if reason is not None:
             faults.append(record.fault(name, reason))
     if faults:
@@ -404,7 +512,7 @@ class HeaderDetector:
             return
         if self.first is None:
             self.first = row
-            self.is_open = row.label is not None and all(cell.strip().isidentifier() for cell in self._cells(row))
+            self.is_open = row.label is not None and all(cell.isidentifier() for cell in self._cells(row).values())
             return
         self.num_others += 1
         self.is_open = row.label != self.first.label
@@ -418,16 +526,104 @@ class HeaderDetector:
         """Raise InputError after the last row if the first was a header."""
         if not (self.is_open and self.first is not None and self.num_others >= 2 and self.has_repeat):
             return
-        row = self.first
-        named = {role: cell for role in self.found.names if (cell := getattr(row, role)) is not None}
-        cells = [cell.strip() for cell in named.values()]
-        given = ",".join(f"{role}={cell.strip()}" for role, cell in named.items())
+        cells = self._cells(self.first)
+        given = ",".join(f"{role}={cell}" for role, cell in cells.items())
         places = ",".join(f"{role}={index}" for index, role in enumerate(self.found.names))
         raise InputError(
-            f"The first row of {path} ({', '.join(cells)}) looks like a header with unrecognized names: use --columns "
-            f"{given} if it is a header, or --columns {places} if it is data."
+            f"The first row of {path} ({', '.join(cells.values())}) looks like a header with unrecognized names: use "
+            f"--columns {given} if it is a header, or --columns {places} if it is data."
         )
 
-    @staticmethod
-    def _cells(row: Row) -> list[str]:
-        return [cell for cell in (row.text, row.text_pair, row.label) if cell is not None]
+    def _cells(self, row: Row) -> dict[str, str]:
+        return {role: cell.strip() for role in self.found.names if (cell := getattr(row, role)) is not None}
+
+
+# -- texts streamed after validation, so that they are never held in memory ----------------------------------
+#
+# A file is read twice: the first pass counts rows and finds every bad row before any work is done, the second yields
+# rows. Input that can only be read once (standard input, a pipe) is streamed directly, and its bad rows are raised at
+# the end.
+
+
+class RowStream:
+    """Rows of a file, with labels if the table has them; each iteration reads the file again.
+
+    num_rows: number of valid rows, None if unknown before the end of the input; num_skipped: skipped bad rows, known
+    with num_rows or after an iteration. Construction and iteration raise the errors of `read_texts`.
+    """
+
+    def __init__(
+        self, path: Path | str, *, columns: Mapping[str, str] | None = None, skip_bad_rows: bool = False
+    ) -> None:
+        self.path, self.columns, self.skip_bad_rows = path, columns, skip_bad_rows
+        self.num_rows: int | None = None
+        self.num_skipped = 0
+        self._held: list[Row] | None = None
+        is_read_once = str(path) == STDIN or Path(path).is_fifo() or Path(path).is_char_device()
+        if not is_read_once:
+            self.num_rows = sum(1 for _ in self._read(is_first=True))
+        elif not is_lines(path):
+            # The columns of a table are known after one pass, so rows from a pipe have to be kept.
+            table = read_table(path, columns=columns, need_label=False, skip_bad_rows=skip_bad_rows)
+            self._held, self.num_rows, self.num_skipped = table.rows, len(table), table.num_skipped
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._held) if self._held is not None else self._read()
+
+    def _read(self, is_first: bool = False) -> Iterator[Row]:
+        """Yields one pass; the first says what was detected.
+
+        After a bad row nothing more is yielded unless bad rows are skipped; the end raises them.
+        """
+        faults: list[RowError] = []
+        found, rows = scan_texts(self.path, self.columns, faults)
+        guess = HeaderDetector(found)
+        count = 0
+        for row in rows:
+            guess.see(row)
+            count += 1
+            if not faults or self.skip_bad_rows:
+                yield row
+        if faults and not (self.skip_bad_rows and count):
+            raise RowErrors(faults, count)
+        self.num_skipped = len({(fault.file, fault.line) for fault in faults})
+        if not count:
+            raise InputError(f"{shown(self.path)} contains no text.")
+        guess.reject_header(self.path)
+        for remark in found.remarks if is_first else ():
+            note(remark)
+
+
+def is_table_of_texts(path: Path) -> bool:
+    """Whether a .tsv or .csv has two known column names, or mostly several words in its first column; or a file has
+    the labels of fastText.
+    """
+    if is_fasttext(path):
+        return True
+    kind = file_format(path, default="other")
+    if kind not in ("csv", "tsv") or not path.is_file():
+        return False
+    first = [record.cells for record in islice(read_records(path, kind), _FIRST_ROWS) if record.cells]
+    if not first:
+        return False
+    num_named = sum(cell.strip().casefold() in KNOWN_NAMES for cell in first[0])
+    return num_named > 1 or 2 * sum(" " in cells[0].strip() for cells in first) > len(first)
+
+
+def _scan(path: Path, columns: Mapping[str, str], faults: list[RowError]) -> Iterator[Row]:
+    found, rows = scan_texts(path, columns or None, faults, need_label=has_annotations(path, CLASSES, columns))
+    yield from rows
+    for remark in found.remarks:
+        note(remark)
+
+
+READER = Reader(
+    "texts",
+    "a table of texts",
+    "a table: .csv, .tsv, .jsonl, .json or .parquet, one text per row, or classes of an annotation tool",
+    "test.tsv",
+    recognizes=lambda path, columns: has_annotations(path, CLASSES, columns) or is_table_of_texts(path),
+    read=lambda path, columns, skip_bad_rows: RowStream(path, columns=columns or None, skip_bad_rows=skip_bad_rows),
+    scan=_scan,
+    is_text=True,
+)

@@ -2,7 +2,7 @@
 
 A component can expand text without bound (forty steps that each double a letter), and a regular expression can take
 time quadratic or exponential in text length. So the expansion of every chain of components is limited, and a tokenizer
-with an unknown pattern or component is first run in a sandboxed process (`text.tokenizers.trial`). Published models
+with an unknown pattern or component is first run in a sandboxed process (`trial`). Published models
 have none of these and need no trial.
 """
 
@@ -18,7 +18,6 @@ from typing import Any
 
 from ...core.errors import CorruptFileError, InputError, ModelFolderError
 from ...core.isolation import BadFile, Limits, isolated
-from ...core.progress import warn
 
 MAX_TOKENS = 4_000_000  # also the highest ID
 MAX_TOKEN_CHARACTERS = 1024  # characters
@@ -120,7 +119,7 @@ def _steps(component: Any, depth: int = 0) -> Iterator[Mapping[str, Any]]:
         return
     if depth == DEEPEST:
         raise ValueError("its sequences are nested too deeply")
-    for name in ("normalizers", "pretokenizers", "decoders"):
+    for name in ("normalizers", "pretokenizers", "decoders", "processors"):
         for inner in component.get(name, ()):
             yield from _steps(inner, depth + 1)
 
@@ -171,7 +170,7 @@ def _longest_replacement(compiled: bytes) -> int:
 
 def _reject_template(processor: Any) -> str:
     """Returns why the special-token template is rejected, or ""."""
-    for step in _processors(processor):
+    for step in _steps(processor):
         ids = {name: len(token["ids"]) for name, token in (step.get("special_tokens") or {}).items()}
         for template in (step.get("single") or [], step.get("pair") or []):
             texts = [piece["Sequence"]["id"] for piece in template if "Sequence" in piece]
@@ -181,17 +180,6 @@ def _reject_template(processor: Any) -> str:
             if special > MAX_SPECIAL_TOKENS:
                 return f"adds more than {MAX_SPECIAL_TOKENS:,} special tokens to a text"
     return ""
-
-
-def _processors(processor: Any, depth: int = 0) -> Iterator[Mapping[str, Any]]:
-    if processor is None:
-        return
-    if depth == DEEPEST:
-        raise ValueError("its sequences are nested too deeply")
-    if processor["type"] != "Sequence":
-        yield processor
-    for inner in processor.get("processors") or ():
-        yield from _processors(inner, depth + 1)
 
 
 def _reject_model(content: Mapping[str, Any]) -> str:
@@ -233,6 +221,8 @@ def _try(data: bytes, path: Path) -> None:
         except BadFile as error:
             reason = str(error)
         except InputError:
+            from ...core.progress import warn
+
             warn(f"{path} has unknown components, and this system cannot test them in a sandboxed process.")
             reason = ""
     if reason:

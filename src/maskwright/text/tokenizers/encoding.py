@@ -7,7 +7,7 @@ An `Encoding` is a window on the subword tokens of one text or pair, with the sp
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -18,7 +18,16 @@ TRUNCATIONS = ("longest_first", "only_first", "only_second")
 
 
 class Pieces:  # terms: ok (SentencePiece's word; shared by tasks)
-    """The subword tokens of one whole text, as encoded by the library; each list is converted once."""
+    """The subword tokens of one whole text, as encoded by the library; each list is converted once.
+
+    offsets: start and end character of each token in its text; word_ids: index of the word in its text.
+    """
+
+    ids: list[int]
+    tokens: list[str]
+    offsets: list[tuple[int, int]]
+    word_ids: list[int | None]
+    special_tokens_mask: list[int]
 
     def __init__(self, raw: Any) -> None:
         self._raw = raw
@@ -26,30 +35,12 @@ class Pieces:  # terms: ok (SentencePiece's word; shared by tasks)
     def __len__(self) -> int:
         return len(self._raw)
 
-    @cached_property
-    def ids(self) -> list[int]:
-        """Vocabulary IDs."""
-        return self._raw.ids
-
-    @cached_property
-    def tokens(self) -> list[str]:
-        """Token strings."""
-        return self._raw.tokens
-
-    @cached_property
-    def offsets(self) -> list[tuple[int, int]]:
-        """Start and end character of each token in its text."""
-        return self._raw.offsets
-
-    @cached_property
-    def word_ids(self) -> list[int | None]:
-        """Index of the word in its text."""
-        return self._raw.word_ids
-
-    @cached_property
-    def special_tokens_mask(self) -> list[int]:
-        """1 for special tokens."""
-        return self._raw.special_tokens_mask
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        value = getattr(self._raw, name)
+        setattr(self, name, value)
+        return value
 
 
 class SpecialTokensTemplate(NamedTuple):
@@ -74,7 +65,6 @@ class Padding(NamedTuple):
     left: bool = False
     id: int = 0
     token: str = "[PAD]"
-    type_id: int = 0
 
 
 class Truncation(NamedTuple):
@@ -86,19 +76,17 @@ class Truncation(NamedTuple):
     left: bool = False
 
 
-NO_TRUNCATION = Truncation()
-NO_PADDING = Padding()
+NO_TRUNCATION, NO_PADDING = Truncation(), Padding()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Encoding:
     """One encoded text or pair.
 
     All lists have one entry per token: `ids`, `tokens`, `offsets` (start and end in the original text; (0, 0) for
     special tokens), `type_ids` (0 first text, 1 second), `special_tokens_mask` (1 special), `attention_mask`
     (0 padding), `word_ids` (index of the word in its text, None for special tokens), `sequence_ids` (0 or 1, None for
-    special tokens). `num_truncated`: tokens of the texts not in `ids`; `num_unknown`: tokens that are UNK;
-    `overflowing`: encodings of the truncated windows.
+    special tokens).
     """
 
     pieces: tuple[Pieces, ...]  # terms: ok
@@ -110,7 +98,7 @@ class Encoding:
     is_overflow: bool = field(default=False, repr=False)
 
     def __len__(self) -> int:
-        return max(self._unpadded_length, self.padding.length)
+        return max(self.template.num_special + sum(end - start for start, end in self.windows), self.padding.length)
 
     def __repr__(self) -> str:
         return f"Encoding(tokens={self.tokens}, num_truncated={self.num_truncated})"
@@ -118,7 +106,7 @@ class Encoding:
     @cached_property
     def ids(self) -> list[int]:
         """Vocabulary IDs."""
-        return self._concatenate(
+        return self._joined(
             [piece.ids for piece in self.pieces], [gap[0] for gap in self.template.gaps], self.padding.id
         )
 
@@ -126,44 +114,42 @@ class Encoding:
     def tokens(self) -> list[str]:
         """Token strings."""
         own = [piece.tokens for piece in self.pieces]
-        return self._concatenate(own, [gap[1] for gap in self.template.gaps], self.padding.token)
+        return self._joined(own, [gap[1] for gap in self.template.gaps], self.padding.token)
 
     @cached_property
     def type_ids(self) -> list[int]:
         """0 for the first text and its special tokens, 1 for the second."""
-        own = [[type_id] * len(piece) for type_id, piece in zip(self.template.type_ids, self.pieces, strict=True)]
-        return self._concatenate(own, [gap[2] for gap in self.template.gaps], self.padding.type_id)
+        return self._joined(self._constants(self.template.type_ids), [gap[2] for gap in self.template.gaps], 0)
 
     @cached_property
     def offsets(self) -> list[tuple[int, int]]:
         """Start and end character of each token in its text."""
-        return self._concatenate_constant([piece.offsets for piece in self.pieces], (0, 0), (0, 0))
+        return self._framed([piece.offsets for piece in self.pieces], (0, 0), (0, 0))
 
     @cached_property
     def special_tokens_mask(self) -> list[int]:
         """1 for special tokens."""
-        return self._concatenate_constant([piece.special_tokens_mask for piece in self.pieces], 1, 1)
+        return self._framed([piece.special_tokens_mask for piece in self.pieces], 1, 1)
 
     @cached_property
     def attention_mask(self) -> list[int]:
         """1 for tokens, 0 for padding."""
-        return self._concatenate_constant([[1] * len(piece) for piece in self.pieces], 1, 0)
+        return self._framed(self._constants((1, 1)), 1, 0)
 
     @cached_property
     def word_ids(self) -> list[int | None]:
         """Index of the word in its text."""
-        return self._concatenate_constant([piece.word_ids for piece in self.pieces], None, None)
+        return self._framed([piece.word_ids for piece in self.pieces], None, None)
 
     @cached_property
     def sequence_ids(self) -> list[int | None]:
         """0 or 1: index of the text that a token comes from."""
-        return self._concatenate_constant([[index] * len(piece) for index, piece in enumerate(self.pieces)], None, None)
+        return self._framed(self._constants((0, 1)), None, None)
 
     @property
     def num_truncated(self) -> int:
         """Number of tokens of the texts that are not in this encoding."""
-        kept = sum(end - start for start, end in self.windows)
-        return sum(len(piece) for piece in self.pieces) - kept
+        return sum(map(len, self.pieces)) - sum(end - start for start, end in self.windows)
 
     @property
     def num_unknown(self) -> int:
@@ -175,33 +161,33 @@ class Encoding:
         """The truncated windows as further encodings; for a pair, all combinations of windows."""
         return [] if self.is_overflow else list(self._other_windows())
 
-    @cached_property
-    def _unpadded_length(self) -> int:
-        return sum(end - start for start, end in self.windows) + self.template.num_special
-
     def _other_windows(self) -> Iterator[Encoding]:
         rest = [
             [window for window in all_windows(len(piece), kept, self.cut) if window != kept]
             for piece, kept in zip(self.pieces, self.windows, strict=True)
         ]
-        for first in rest[0]:
-            for others in [self.windows[1:], *((window,) for more in rest[1:] for window in more)]:
-                yield replace(self, windows=(first, *others), is_overflow=True)
-        for window in (window for more in rest[1:] for window in more):
-            yield replace(self, windows=(self.windows[0], window), is_overflow=True)
+        seconds = [(window,) for more in rest[1:] for window in more]
+        others = [(first, *second) for first in rest[0] for second in (self.windows[1:], *seconds)]
+        for windows in [*others, *((self.windows[0], *second) for second in seconds)]:
+            yield replace(self, windows=windows, is_overflow=True)
 
-    def _concatenate(self, own: list[list[Any]], special: list[list[Any]], pad: Any) -> list[Any]:
+    def _constants(self, values: tuple[Any, ...]) -> list[list[Any]]:
+        return [[value] * len(piece) for value, piece in zip(values, self.pieces, strict=False)]
+
+    def _joined(self, own: list[list[Any]], special: list[list[Any]], pad: Any) -> list[Any]:
         """Concatenates tokens in their windows with special tokens, and padding on one side."""
         result = list(special[0])
         for entries, (start, end), after in zip(own, self.windows, special[1:], strict=True):
             result += entries[start:end]
             result += after
-        fill = [pad] * (len(self) - len(result))
+        if len(result) >= self.padding.length:
+            return result
+        fill = [pad] * (self.padding.length - len(result))
         return fill + result if self.padding.left else result + fill
 
-    def _concatenate_constant(self, own: list[list[Any]], special: Any, pad: Any) -> list[Any]:
-        """Like `_concatenate`, with the same entry for all special tokens."""
-        return self._concatenate(own, [[special] * len(ids) for ids, _, _ in self.template.gaps], pad)
+    def _framed(self, own: list[list[Any]], special: Any, pad: Any) -> list[Any]:
+        """Like `_joined`, with the same entry for all special tokens."""
+        return self._joined(own, [[special] * len(ids) for ids, _, _ in self.template.gaps], pad)
 
 
 @dataclass
@@ -226,12 +212,8 @@ class TextCounts:
 
     def include(self, other: TextCounts) -> None:
         """Adds the counts of other texts."""
-        self.texts += other.texts
-        self.tokens += other.tokens
-        self.cut_texts += other.cut_texts
-        self.cut_tokens += other.cut_tokens
-        self.unknown_tokens += other.unknown_tokens
-        self.special_tokens += other.special_tokens
+        for one in fields(self):
+            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
 
     @property
     def all_unknown(self) -> bool:
@@ -260,13 +242,12 @@ def read_template(probe: Any, num_texts: int) -> SpecialTokensTemplate:
     gaps: list[tuple[list[Any], ...]] = [([], [], []) for _ in range(num_texts + 1)]
     types = [0] * num_texts
     place = 0
-    entries = zip(probe.ids, probe.tokens, probe.type_ids, probe.sequence_ids, strict=True)
-    for id, token, type_id, sequence in entries:
+    for sequence, *entry in zip(probe.sequence_ids, probe.ids, probe.tokens, probe.type_ids, strict=True):
         if sequence is not None:
-            types[sequence] = type_id
+            types[sequence] = entry[-1]
             place = sequence + 1
             continue
-        for values, value in zip(gaps[place], (id, token, type_id), strict=True):
+        for values, value in zip(gaps[place], entry, strict=True):
             values.append(value)
     return SpecialTokensTemplate(tuple(gaps), tuple(types))
 
@@ -311,8 +292,7 @@ def _longest_first(first: int, second: int, room: int) -> tuple[int, int]:
     short, is_swapped = min(first, second), first > second
     long = short if short > room else max(short, room - short)
     if short + long > room:
-        short = room // 2
-        long = short + room % 2
+        short, long = room // 2, room // 2 + room % 2
     return (long, short) if is_swapped else (short, long)
 
 
@@ -324,9 +304,9 @@ def all_windows(length: int, kept: tuple[int, int], cut: Truncation) -> list[tup
     if size == 0:
         return [kept, (0, length)]
     windows = []
-    for step in range(0, length, size - cut.stride):
-        start, end = step, min(step + size, length)
-        windows.append((max(0, length - step - size), length - step) if cut.left else (start, end))
+    for start in range(0, length, size - cut.stride):
+        end = min(start + size, length)
+        windows.append((max(0, length - start - size), length - start) if cut.left else (start, end))
         if end == length:
             break
     return windows

@@ -1,56 +1,51 @@
-"""SentencePiece models as tokenizers of the `tokenizers` library (Kudo and Richardson 2018)."""
+"""SentencePiece models (Kudo and Richardson 2018): as tokenizers of the `tokenizers` library, and Marian's pairs.
+
+The pipelines of ALBERT (Lan et al. 2020), XLM-R (Conneau et al. 2020) and BigBird (Zaheer et al. 2020) differ, and
+follow their published fast tokenizers; the few fields of the file that they need are parsed here. A Marian tokenizer
+(Junczys-Dowmunt et al. 2018) runs the library `sentencepiece`, as in transformers.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import re
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ...core import storage
-from ...core.errors import CorruptFileError, ModelFolderError
+from ...core.errors import CorruptFileError, MissingExtraError, ModelFolderError
 from .check import check_replacements
 
 if TYPE_CHECKING:
+    from tokenizers import AddedToken
     from tokenizers import Tokenizer as Backend
     from tokenizers.normalizers import Normalizer
 
-# -- Parses a SentencePiece model (Kudo and Richardson 2018): pieces with scores and types, and the normalizer table
-#
-# The file is a Protocol Buffers message, `sentencepiece_model.proto`, of which few fields are needed. This small parser
-# avoids a dependency on sentencepiece and on any protobuf version.
-
-
 LIMIT_BYTES = 256 << 20
 NORMAL, CONTROL, USER_DEFINED = 1, 3, 4
+SPACE = "▁"
 _UNIGRAM = 1
-_OWN_BYTES, _SPACE_BEHIND = 35, 24  # fields of trainer_spec: byte fallback; ▁ as suffix of words
-_CHARSMAP, _PREFIX, _TRIM, _ESCAPE = 2, 3, 4, 5  # fields of normalizer_spec
+_OWN_BYTES, _CHARSMAP = 35, 2  # fields of trainer_spec: byte fallback; of normalizer_spec: the compiled table
 
 
 @dataclass
 class Pieces:
     """Parsed model: pieces as (text, score), types of pieces, the normalizer table (may be empty).
 
-    adds_prefix: a space is prepended to texts; trims: surrounding spaces are removed and repeated ones collapsed;
-    has_bytes: characters without a piece become the pieces of their UTF-8 bytes (byte fallback), not the unknown token;
-    is_plain: False for settings that `text.tokenizers.marian` does not support (byte fallback, whitespace as suffix or
-    unescaped, a denormalizer).
+    has_bytes: characters without a piece become the pieces of their UTF-8 bytes (byte fallback), not the unknown token.
     """
 
     vocab: list[tuple[str, float]] = field(default_factory=list)
     kinds: list[int] = field(default_factory=list)
     charsmap: bytes = b""
     model_type: int = _UNIGRAM
-    adds_prefix: bool = True
-    trims: bool = True
     has_bytes: bool = False
-    is_plain: bool = True
 
 
 def read_pieces(path: Path) -> Pieces:
@@ -60,16 +55,18 @@ def read_pieces(path: Path) -> Pieces:
     try:
         for number, value in _fields(memoryview(data)):
             if number == 1:
-                _add_piece(pieces, dict(_fields(value)))
+                own = dict(_fields(value))
+                if not math.isfinite(score := own.get(2, 0.0)):
+                    raise ValueError(f"the score of piece {len(pieces.vocab)} is not a number")
+                pieces.vocab.append((str(own[1], "utf-8") if 1 in own else "", score))
+                pieces.kinds.append(own.get(3, NORMAL))
             elif number == 2:
                 trainer = dict(_fields(value))
                 pieces.model_type = trainer.get(3, _UNIGRAM)
                 pieces.has_bytes = bool(trainer.get(_OWN_BYTES))
-                pieces.is_plain &= not (pieces.has_bytes or trainer.get(_SPACE_BEHIND))
             elif number == 3:
-                _set_normalizer(pieces, dict(_fields(value)))
-            elif number == 5:
-                pieces.is_plain &= not len(dict(_fields(value)).get(_CHARSMAP, b""))
+                pieces.charsmap = bytes(dict(_fields(value)).get(_CHARSMAP, b""))
+                check_replacements(pieces.charsmap)
     except (ValueError, TypeError, struct.error) as error:
         raise CorruptFileError(f"{path} is not a SentencePiece model ({error}): restore it from its source.") from None
     if not pieces.vocab:
@@ -79,23 +76,8 @@ def read_pieces(path: Path) -> Pieces:
     return pieces
 
 
-def _add_piece(pieces: Pieces, values: dict[int, Any]) -> None:
-    text, score = str(values[1], "utf-8") if 1 in values else "", values.get(2, 0.0)
-    if not math.isfinite(score):
-        raise ValueError(f"the score of piece {len(pieces.vocab)} is not a number")
-    pieces.vocab.append((text, score))
-    pieces.kinds.append(values.get(3, NORMAL))
-
-
-def _set_normalizer(pieces: Pieces, values: dict[int, Any]) -> None:
-    pieces.charsmap = bytes(values.get(_CHARSMAP, b""))
-    check_replacements(pieces.charsmap)
-    pieces.adds_prefix, pieces.trims = bool(values.get(_PREFIX, 1)), bool(values.get(_TRIM, 1))
-    pieces.is_plain &= bool(values.get(_ESCAPE, 1))
-
-
 def _fields(data: memoryview) -> Iterator[tuple[int, Any]]:
-    """Yields number and value of each field of a message: an integer, a float, or bytes."""
+    """Yields number and value of each field of a Protocol Buffers message: an integer, a float, or bytes."""
     place = 0
     while place < len(data):
         key, place = _varint(data, place)
@@ -131,148 +113,7 @@ def _varint(data: memoryview, place: int) -> tuple[int, int]:
     raise ValueError("unterminated varint")
 
 
-# -- SentencePiece normalization: character replacement by a compiled table, spaces as ▁ (Kudo and Richardson 2018,
-#
-# section 3.2).
-#
-# At every position the longest entry of the table matches. (The fast tokenizers of other families replace whole
-# graphemes instead, which differs for letters with several combining marks.)
-
-
-SPACE = "▁"
-CACHE_SIZE = 1 << 15  # cached parts between spaces, mostly words
-_LONGEST_REMEMBERED = 64
-
-Parts = list[tuple[str, int]]  # replacement of each part, and the part's number of characters
-
-
-class SentencePieceNormalizer:
-    """Normalizes texts like the model of `pieces`. Raises ValueError for a damaged table."""
-
-    def __init__(self, pieces: Pieces) -> None:
-        self.table = Charsmap(pieces.charsmap)
-        self.adds_prefix, self.trims = pieces.adds_prefix, pieces.trims
-        kept = (text for (text, _), kind in zip(pieces.vocab, pieces.kinds, strict=True) if kind == USER_DEFINED)
-        longest_first = sorted(filter(None, kept), key=len, reverse=True)
-        self._kept = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
-        is_split = not self.table.has_spaces and not any(" " in text for text in longest_first)
-        self._split = re.compile(" +|[^ ]+" if is_split else r"(?s:.+)")
-        self._cache: dict[str, Parts] = {}
-
-    def __call__(self, text: str) -> str:
-        """Returns the normalized text; empty if nothing remains."""
-        text = "".join(own for own, _ in self._parts(text))
-        if self.trims:
-            text = re.sub(" {2,}", " ", text.strip(" "))
-        if not text:
-            return ""
-        written = (SPACE if self.adds_prefix else "") + text.replace(" ", SPACE)
-        return written.rstrip(SPACE) if self.trims else written
-
-    def aligned(self, text: str) -> tuple[str, list[tuple[int, int]]]:
-        """Returns the normalized text, and the original (start, end) of each of its characters."""
-        spans: list[tuple[str, int, int]] = []
-        place = 0
-        for own, length in self._parts(text):
-            spans += [(one, place, place + length) for one in own]
-            place += length
-        if self.trims:
-            before = [" ", *(one for one, _, _ in spans)]
-            spans = [span for span, last in zip(spans, before, strict=False) if (span[0], last) != (" ", " ")]
-            while spans and spans[-1][0] in (" ", SPACE):
-                spans.pop()
-        if spans and self.adds_prefix:
-            spans.insert(0, (SPACE, spans[0][1], spans[0][1]))
-        written = "".join(one for one, _, _ in spans).replace(" ", SPACE)
-        return written, [(start, end) for _, start, end in spans]
-
-    def _parts(self, text: str) -> Parts:
-        found: Parts = []
-        for chunk in self._split.findall(text):
-            known = self._cache.get(chunk)
-            if known is None:
-                known = self._replaced(chunk)
-                if len(chunk) <= _LONGEST_REMEMBERED:
-                    if len(self._cache) >= CACHE_SIZE:
-                        self._cache = {}
-                    self._cache[chunk] = known
-            found += known
-        return found
-
-    def _replaced(self, chunk: str) -> Parts:
-        """Replaces by table in a part of a text; user-defined pieces are passed through."""
-        found: Parts = []
-        place = 0
-        for kept in self._kept.finditer(chunk):
-            found += self.table.replaced(chunk[place : kept.start()])
-            found.append((kept[0], len(kept[0])))
-            place = kept.end()
-        return found + self.table.replaced(chunk[place:])
-
-
-class Charsmap:
-    """A compiled replacement table.
-
-    Format: size of a double array (uint32), the double-array trie with entries spelled in bytes, and the replacements,
-    each NUL-terminated. A trie unit has a label (8 bits, the highest bit marks a value), a leaf flag (bit 8), and the
-    offset to its children: the child for byte `c` is at base ^ c if its label is c, the value of an entry at base.
-    Raises ValueError for anything else.
-    """
-
-    def __init__(self, compiled: bytes) -> None:
-        size = int.from_bytes(compiled[:4], "little")
-        if compiled and (size % 4 or not 4 <= size <= len(compiled) - 4):
-            raise ValueError("the table of its normalizer is truncated")
-        units = np.frombuffer(compiled, dtype="<u4", count=size // 4, offset=4 if compiled else 0)
-        self.texts = compiled[4 + size :]
-        bases = np.arange(len(units)) ^ ((units >> 10) << ((units & 512) >> 6)).astype(np.int64)
-        is_number = units >> 31 == 1
-        if bool((bases[~is_number] >= len(units)).any()):
-            raise ValueError("the table of its normalizer is damaged")
-        starts = units[bases[~is_number & (units >> 8 & 1 == 1)]] & 0x7FFFFFFF
-        if len(starts) and (int(starts.max()) >= len(self.texts) or not self.texts.endswith(b"\0")):
-            raise ValueError("the replacements of its normalizer are truncated")
-        self.has_spaces = bool((units & 0x800000FF == ord(" ")).any())
-        self.units: list[int] = units.tolist()
-        self.bases: list[int] = bases.tolist()
-
-    def replaced(self, text: str) -> Parts:
-        """Returns the replacement of the longest entry at each position, else the character itself."""
-        if not self.units:
-            return [(one, 1) for one in text]
-        data = text.encode("utf-8", errors="surrogatepass")
-        found: Parts = []
-        place = index = 0  # byte and character index
-        while index < len(text):
-            own, size = self._longest(data, place)
-            if own is None:
-                own, size = text[index], len(text[index].encode("utf-8", errors="surrogatepass"))
-            length = len(data[place : place + size].decode("utf-8", errors="surrogatepass"))
-            found.append((own, length))
-            place, index = place + size, index + length
-        return found
-
-    def _longest(self, data: bytes, place: int) -> tuple[str | None, int]:
-        """Returns the replacement of the longest entry at a byte position, and its size in bytes; None if no match."""
-        base, start, size = self.bases[0], -1, 0
-        for end in range(place, len(data)):
-            child = base ^ data[end]
-            if child >= len(self.units) or self.units[child] & 0x800000FF != data[end]:
-                break
-            base = self.bases[child]
-            is_whole = end + 1 == len(data) or data[end + 1] & 0xC0 != 0x80  # do not split a character
-            if self.units[child] & 256 and is_whole:
-                start, size = self.units[base] & 0x7FFFFFFF, end + 1 - place
-        if start < 0:
-            return None, 0
-        own = self.texts[start : self.texts.index(b"\0", start)]
-        return own.decode("utf-8", errors="replace"), size
-
-
-# -- Reads `spiece.model` and `sentencepiece.bpe.model`: a SentencePiece vocabulary as the tokenizer of its family
-#
-# The pipelines of ALBERT (Lan et al. 2020), XLM-R (Conneau et al. 2020) and BigBird (Zaheer et al. 2020) differ, and
-# follow their published fast tokenizers.
+# -- the tokenizers of ALBERT, XLM-R and BigBird -------------------------------------------------------------
 
 
 NAMES = ("spiece.model", "sentencepiece.bpe.model")
@@ -424,3 +265,205 @@ def _class_beside(path: Path) -> str:
     if model_type is None:
         return _CLASS_OF_FILE.get(path.name, "AlbertTokenizer")
     return _CLASSES.get(str(model_type), f"a model of type '{model_type}'")
+
+
+# -- one side of a Marian tokenizer --------------------------------------------------------------------------
+#
+# The tokens of the SentencePiece model and the IDs of `vocab.json` are independent: a token missing from the vocabulary
+# is unknown, and text that the model cannot encode has an ID if the vocabulary contains it literally.
+
+_CODE = re.compile(r">>.*?<<", re.DOTALL)  # target-language code at the start of a text
+
+
+def processor_of(data: bytes) -> Any:
+    """Returns the library's processor of a model. Raises MissingExtraError, ValueError for another file."""
+    try:
+        from sentencepiece import SentencePieceProcessor
+    except ImportError:
+        raise MissingExtraError("Reading the tokenizer of a Marian model", "sentencepiece") from None
+    try:
+        made = SentencePieceProcessor(model_proto=data) if data else ()
+    except RuntimeError:
+        made = ()
+    if not made:
+        raise ValueError("it has no pieces")
+    return made
+
+
+@dataclass(frozen=True)
+class EncodedText:
+    """The tokens of one text, lists with one entry each; `type_ids` and `sequence_ids` only with special tokens."""
+
+    ids: list[int]
+    tokens: list[str] = field(default_factory=list)
+    offsets: list[tuple[int, int]] = field(default_factory=list)
+    word_ids: list[int | None] = field(default_factory=list)
+    type_ids: list[int] = field(default_factory=list)
+    sequence_ids: list[int | None] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def special_tokens_mask(self) -> list[int]:
+        """All 0: special tokens are added elsewhere."""
+        return [0] * len(self.ids)
+
+
+class _Unigram:
+    """The kind of model, as the backends of the `tokenizers` library name theirs."""
+
+    unk_token = None
+
+
+_Unigram.__name__ = "Unigram"
+
+
+class MarianBackend:
+    """Tokenizer of one side, with the methods of the library's `Tokenizer` that are used here.
+
+    side: name of the model file that encodes; back: of the one that decodes; vocab: ID of each token; added: tokens
+    matched as a whole, the first three being unknown, end of sentence and padding; files: name and content of the files
+    of both sides. Raises ValueError for an unusable model.
+    """
+
+    model = _Unigram()
+
+    def __init__(
+        self,
+        side: str,
+        back: str,
+        vocab: Mapping[str, int],
+        added: Mapping[str, AddedToken],
+        files: Mapping[str, bytes],
+    ) -> None:
+        self.side, self.back, self.files = side, back, dict(files)
+        self.vocab, self.added = dict(vocab), dict(added)
+        self.unknown, self.end = list(added)[:2]
+        self.unknown_id = self.vocab[self.unknown]
+        self.processor = processor_of(files[side])
+        self.decoder = self.processor if back == side else processor_of(files[back])
+        # Longest first, including whitespace that a token absorbs.
+        self._splits = re.compile(
+            "|".join(
+                (r"\s*" if told.lstrip else "") + re.escape(token) + (r"\s*" if told.rstrip else "")
+                for token, told in sorted(added.items(), key=lambda one: -len(one[0]))
+            )
+        )
+
+    def token_to_id(self, token: str) -> int | None:
+        """Returns the ID of a token, or None."""
+        return self.vocab.get(token)
+
+    def id_to_token(self, id: int) -> str | None:
+        """Returns the token of an ID, or None."""
+        return self._tokens.get(id)
+
+    def get_vocab(self) -> dict[str, int]:
+        """Returns the ID of each token."""
+        return dict(self.vocab)
+
+    def get_added_tokens_decoder(self) -> dict[int, AddedToken]:
+        """Returns the added tokens by ID."""
+        return {self.vocab[token]: told for token, told in self.added.items()}
+
+    def with_tokens(self, tokens: Sequence[str], vocabulary: str) -> MarianBackend:
+        """Returns a copy with further added tokens, also in the file `vocabulary`."""
+        from tokenizers import AddedToken
+
+        vocab = dict(self.vocab)
+        for token in tokens:
+            vocab.setdefault(token, max(vocab.values()) + 1)
+        added = self.added | {token: AddedToken(token, special=True, normalized=False) for token in tokens}
+        table = (json.dumps(vocab, ensure_ascii=False, indent=2) + "\n").encode()
+        return MarianBackend(self.side, self.back, vocab, added, self.files | {vocabulary: table})
+
+    @property
+    def codes(self) -> list[str]:
+        """Target languages with a code such as `>>fr<<`."""
+        return sorted(token[2:-2] for token in self.vocab if len(token) > 4 and _CODE.fullmatch(token))
+
+    def to_str(self) -> str:
+        """Serializes everything that affects encoding."""
+        model = hashlib.sha256(self.files[self.side]).hexdigest()
+        return json.dumps({"model": model, "vocab": self.vocab, "added": list(self.added)}, sort_keys=True)
+
+    def no_truncation(self) -> None:
+        """Does nothing: this backend never truncates."""
+
+    def no_padding(self) -> None:
+        """Does nothing: this backend never pads."""
+
+    @cached_property
+    def _tokens(self) -> dict[int, str]:
+        return {id: token for token, id in self.vocab.items()} | {self.vocab[token]: token for token in self.added}
+
+    def encode_batch(self, texts: Sequence[str], add_special_tokens: bool = False) -> list[EncodedText]:
+        """Returns IDs, tokens, offsets and words of each text, without special tokens."""
+        return [self._found(text) for text in texts]
+
+    def encode_batch_fast(self, texts: Sequence[str], add_special_tokens: bool = False) -> list[EncodedText]:
+        """Returns only the IDs of each text."""
+        parts = [list(self._parts(text)) for text in texts]
+        plain = [text for own in parts for text, _, is_token in own if not is_token]
+        cut = iter(self.processor.encode(plain, out_type=str))
+        found = []
+        for own in parts:
+            tokens = [one for text, _, is_token in own for one in ([text] if is_token else next(cut))]
+            found.append(EncodedText([self.vocab.get(token, self.unknown_id) for token in tokens]))
+        return found
+
+    def encode(self, text: str, pair: str | None = None, *, add_special_tokens: bool = True) -> EncodedText:
+        """Encodes a text or two concatenated texts, with the end-of-sentence token."""
+        texts = [self._found(one) for one in (text, pair) if one is not None]
+        ids = [id for one in texts for id in one.ids]
+        tokens = [token for one in texts for token in one.tokens]
+        owners: list[int | None] = [number for number, one in enumerate(texts) for _ in one.ids]
+        if add_special_tokens:
+            ids, tokens, owners = [*ids, self.vocab[self.end]], [*tokens, self.end], [*owners, None]
+        return EncodedText(ids, tokens, type_ids=[0] * len(ids), sequence_ids=owners)
+
+    def _parts(self, text: str) -> Iterator[tuple[str, int, bool]]:
+        """Yields added tokens, a language code at the start of a part, the text between, with start and is_token."""
+        place = 0
+        for token in [*self._splits.finditer(text), None]:
+            end = len(text) if token is None else token.start()
+            if (code := _CODE.match(text, place, end)) is not None:
+                yield code[0], place, True
+                place = code.end()
+            if place < end:
+                yield text[place:end], place, False
+            if token is not None:
+                bare = token[0].strip()
+                yield bare if bare in self.added else token[0], end, True
+                place = token.end()
+
+    def _found(self, text: str) -> EncodedText:
+        found = EncodedText([])
+        word = -1
+        for part, start, is_token in self._parts(text):
+            if is_token:
+                tokens, places = [part], [*range(len(part) + 1)]
+            else:
+                tokens = self.processor.encode(part, out_type=str)
+                places = self.processor.normalize(part, with_offsets=True)[1]  # character of each normalized one
+            at = 0
+            for token in tokens:
+                word += is_token or token.startswith(SPACE) or word < 0
+                found.tokens.append(token)
+                found.word_ids.append(word)
+                found.offsets.append((start + places[at], start + places[at + len(token)]))
+                at += len(token)
+        found.ids.extend(self.vocab.get(token, self.unknown_id) for token in found.tokens)
+        return found
+
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
+        """Decodes IDs as transformers does; IDs without a token are skipped."""
+        text, run = "", list[str]()
+        for token in (self._tokens.get(id) for id in ids):
+            if token in self.added:
+                if not skip_special_tokens:
+                    text, run = f"{text}{self.decoder.decode(run)}{token} ", []
+            elif token is not None:
+                run.append(token)
+        return (text + self.decoder.decode(run)).replace(SPACE, " ").strip()

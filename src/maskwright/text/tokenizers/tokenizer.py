@@ -1,17 +1,18 @@
 """The tokenizer: text to IDs and back, always run by the `tokenizers` library from a `tokenizer.json`.
 
-However it was trained, a tokenizer is saved in the standard files and encodes as in other tools. There is no state
-between calls, so threads may share one tokenizer.
+However it was trained, a tokenizer is saved in the standard files and encodes as in other tools.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from ...core import registry, storage
 from ...core.errors import ConfigError, InputError
@@ -29,29 +30,63 @@ from .encoding import (
     kept_lengths,
     read_template,
 )
-from .marian import MarianBackend
-from .tokenizer_files import TokenizerFiles, read_tokenizer, with_record
-from .vocabulary import Vocabulary
+from .sentencepiece import MarianBackend
+from .tokenizer_files import PAIRS, TEXT_END, files_of, read_tokenizer, special_token_roles, with_record
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
 
     from ...data.batch import Batch
 
+
 PathOrPaths = str | Path | Iterable[str | Path]
+END_OF_WORD = "</w>"
 
 
-class Tokenizer(Vocabulary):
+@dataclass(frozen=True)
+class WordMarkers:
+    """How tokens mark where a word begins, and what decoding keeps.
+
+    Attributes:
+        words: "prefix": a token that continues a word begins with ##; "suffix": the last token of a word ends with
+            </w>; "bytes": the first token of a word begins with a space, in the alphabet of byte-level BPE; "space":
+            words are separated by a token for the space; "whole": every token is a word; "": not shown.
+        keeps_spaces: Whether tokens decode without changing spaces around them.
+        line_separator: Text between two lines that the tokenizer preserves; "" if it preserves none.
+    """
+
+    words: Literal["prefix", "suffix", "bytes", "space", "whole", ""] = ""
+    keeps_spaces: bool = False
+    line_separator: str = ""
+
+
+WORD_MARKERS = {  # any other kind: WordMarkers()
+    "wordpiece": WordMarkers("prefix"),
+    "wordpiece-score": WordMarkers("prefix"),
+    "bpe": WordMarkers("suffix"),
+    "byte-bpe": WordMarkers("bytes", keeps_spaces=True, line_separator="\n"),
+    "word": WordMarkers("whole"),
+    "char": WordMarkers("space", keeps_spaces=True, line_separator=" "),
+    "unigram": WordMarkers(keeps_spaces=True),
+}
+
+
+class Tokenizer:
     """Converts text to IDs and back.
 
+    There is no state between calls, so threads may share one tokenizer.
+
     backend: the library's tokenizer; config: content of `tokenizer_config.json` (special tokens by role; kind and
-    training metadata under "maskwright").
+    training metadata under "maskwright"); special_tokens: role (unk, sep, pad, cls, mask) -> token, for roles that
+    exist.
     """
 
     def __init__(self, backend: Backend | MarianBackend, config: dict[str, Any] | None = None) -> None:
         backend.no_truncation()
         backend.no_padding()
-        super().__init__(backend, config)
+        self.backend = backend
+        self.config = dict(config or {})
+        self.special_tokens = special_token_roles(backend, self.config)
 
     # -- training, loading, saving -------------------------------------------------------------------------
 
@@ -69,7 +104,7 @@ class Tokenizer(Vocabulary):
 
         Raises as `text.readers.corpus.read_documents`, and RowErrors for bad rows unless `skip_bad_rows`.
         """
-        from .trainers.words import read_texts
+        from .trainers import read_texts
 
         skipped: dict[str, int] = {}
         tokenizer = cls.train_from_iterator(read_texts(files, skip_bad_rows, skipped), kind, vocab_size, **options)
@@ -123,7 +158,7 @@ class Tokenizer(Vocabulary):
 
     def files(self) -> dict[str, bytes]:
         """Returns name and content of every file, for a tokenizer or model folder; deterministic."""
-        return TokenizerFiles(self.backend, self.config, self.special_tokens, self.kind).all()
+        return files_of(self.backend, self.config, self.special_tokens)
 
     # -- encoding ------------------------------------------------------------------------------------------
 
@@ -156,30 +191,9 @@ class Tokenizer(Vocabulary):
         Raises:
             InputError: an item is not text, contains a lone surrogate, or max_length leaves no tokens for text.
         """
-        firsts, seconds = split_pairs(texts)
-        strategy = _strategy(truncation)
-        truncation_side = truncation_side or self._truncation_side
-        check_choice("truncation_side", truncation_side, ("right", "left"))
         check_choice("padding_side", padding_side, ("right", "left"))
-        if (
-            strategy
-            and max_length is not None
-            and stride > _text_limit(max_length, self._template(1, True).num_special)
-        ):
-            raise InputError(f"stride={stride} exceeds the tokens for text in max_length={max_length}: lower it.")
-        encoded = [Pieces(raw) for raw in self._encode_raw([*firsts, *(text for text in seconds if text is not None)])]
-        pairs = iter(encoded[len(firsts) :])
-        result = []
-        for first, second in zip(encoded, seconds, strict=False):
-            pieces = (first,) if second is None else (first, next(pairs))
-            template = self._template(len(pieces), add_special_tokens)
-            room = None if max_length is None or strategy is None else _text_limit(max_length, template.num_special)
-            cut = Truncation(room, strategy or "longest_first", stride, truncation_side == "left")
-            lengths = tuple(len(piece) for piece in pieces)
-            kept = kept_lengths(lengths, cut)
-            windows = tuple(first_window(*both, cut) for both in zip(lengths, kept, strict=True))
-            result.append(Encoding(pieces, windows, template, self.unk_id, cut))
-        return self._pad(result, padding, max_length, padding_side)
+        found = self._encodings(texts, max_length, truncation, stride, truncation_side, add_special_tokens)
+        return self._pad(found, padding, max_length, padding_side)
 
     def encode_plain(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns IDs without special tokens and offsets (fast path), one list per text."""
@@ -197,30 +211,11 @@ class Tokenizer(Vocabulary):
 
         The IDs equal those of `encode_batch`; `counts`, if given, accumulates truncated and unknown tokens.
         """
-        firsts, seconds = split_pairs(texts)
-        strategy, is_right = _strategy(truncation), self._truncation_side == "right"
-        plain = self.encode_plain([*firsts, *(text for text in seconds if text is not None)])
-        pairs = iter(plain[len(firsts) :])
-        all_ids, all_types = [], []
-        for first, second in zip(plain, seconds, strict=False):
-            own = (first,) if second is None else (first, next(pairs))
-            template = self._template(len(own), True)
-            room = None if max_length is None or strategy is None else _text_limit(max_length, template.num_special)
-            lengths = tuple(map(len, own))
-            fits = room is None or sum(lengths) <= room
-            kept = lengths if fits else kept_lengths(lengths, Truncation(room, strategy or "longest_first"))
-            ids, types = list(template.gaps[0][0]), list(template.gaps[0][2])
-            for entries, keep, type_id, gap in zip(own, kept, template.type_ids, template.gaps[1:], strict=True):
-                ids += entries[:keep] if is_right else entries[len(entries) - keep :]
-                ids += gap[0]
-                types += [type_id] * keep
-                types += gap[2]
-            all_ids.append(ids)
-            all_types.append(types)
-            if counts is not None:
-                unknown = 0 if self.unk_id is None else ids.count(self.unk_id)
-                counts.add(len(ids), sum(lengths) - sum(kept), unknown, template.num_special)
-        return all_ids, all_types
+        found = self._encodings(texts, max_length, truncation, fast=True)
+        if counts is not None:
+            for one in found:
+                counts.add(len(one), one.num_truncated, one.num_unknown, one.template.num_special)
+        return [one.ids for one in found], [one.type_ids for one in found]
 
     def batch(
         self,
@@ -243,7 +238,7 @@ class Tokenizer(Vocabulary):
         from tokenizers import Tokenizer as Made
 
         if isinstance(self.backend, MarianBackend):
-            return Tokenizer(self.backend.with_tokens(tokens), self.config)
+            return Tokenizer(self.backend.with_tokens(tokens, PAIRS), self.config)
         backend = Made.from_str(self.backend.to_str())
         backend.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in tokens])
         return Tokenizer(backend, self.config)
@@ -265,7 +260,7 @@ class Tokenizer(Vocabulary):
     @property
     def opening_ids(self) -> list[int]:
         """IDs of the special tokens before a text: [CLS] in BERT, none in GPT-2."""
-        return list(self._template(1, True).gaps[0][0])
+        return list(self._templates[0].gaps[0][0])
 
     # -- decoding and vocabulary ---------------------------------------------------------------------------
 
@@ -277,7 +272,177 @@ class Tokenizer(Vocabulary):
     def __repr__(self) -> str:
         return f"Tokenizer(kind='{self.kind}', vocab_size={self.vocab_size})"
 
+    # -- vocabulary ----------------------------------------------------------------------------------------
+
+    def token_to_id(self, token: str) -> int | None:
+        """Returns the ID of a token, or None."""
+        return self.backend.token_to_id(token)
+
+    def id_to_token(self, id: int) -> str | None:
+        """Returns the token of an ID, or None."""
+        return self.backend.id_to_token(int(id))
+
+    @cached_property
+    def vocab_size(self) -> int:
+        """Number of embedding rows required: the highest ID + 1."""
+        return max(self.backend.get_vocab().values(), default=-1) + 1
+
+    def __len__(self) -> int:
+        return self.vocab_size
+
+    @cached_property
+    def tokens(self) -> list[str]:
+        """Token of every ID, "" for an unused ID."""
+        tokens = [""] * self.vocab_size
+        for token, id in self.backend.get_vocab().items():
+            tokens[id] = token
+        return tokens
+
+    def _role_id(self, role: str) -> int | None:
+        token = self.special_tokens.get(role)
+        return None if token is None else self.backend.token_to_id(token)
+
+    @cached_property
+    def cls_id(self) -> int | None:
+        """ID of the token at the start of a text; None if there is none. Likewise sep (at its end), mask, pad, unk."""
+        return self._role_id("cls")
+
+    sep_id = cached_property[int | None](lambda self: self._role_id("sep"))
+    mask_id = cached_property[int | None](lambda self: self._role_id("mask"))
+    pad_id = cached_property[int | None](lambda self: self._role_id("pad"))
+    unk_id = cached_property[int | None](lambda self: self._role_id("unk"))
+
+    @cached_property
+    def bos_id(self) -> int | None:
+        """ID of the token at the start of generated text: as configured, else cls, else GPT-2's."""
+        return self._generation_id("bos", ("cls", TEXT_END))
+
+    @cached_property
+    def eos_id(self) -> int | None:
+        """ID of the token at the end of generated text: as configured, else GPT-2's, else sep."""
+        return self._generation_id("eos", (TEXT_END, "sep"))
+
+    def _generation_id(self, role: str, others: tuple[str, ...]) -> int | None:
+        """Returns the ID of a role in `tokenizer_config.json`, else of the first other role or token that exists."""
+        configured = self.config.get(f"{role}_token")
+        token = configured.get("content") if isinstance(configured, dict) else configured
+        candidates = [token, *(self.special_tokens.get(other, other) for other in others)]
+        found = (self.backend.token_to_id(one) for one in candidates if isinstance(one, str))
+        return next((id for id in found if id is not None), None)
+
+    @cached_property
+    def language_codes(self) -> tuple[str, ...]:
+        """Target languages selected by Marian codes such as >>fr<<; empty for any other tokenizer."""
+        return tuple(self.backend.codes) if isinstance(self.backend, MarianBackend) else ()
+
+    @cached_property
+    def special_ids(self) -> frozenset[int]:
+        """IDs that are not text: those of the roles and every token marked special."""
+        added = self.backend.get_added_tokens_decoder().items()
+        roles = (self.backend.token_to_id(token) for token in self.special_tokens.values())
+        return frozenset({id for id, token in added if token.special} | {id for id in roles if id is not None})
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Training metadata: kind, settings, texts, words; empty for a tokenizer from elsewhere."""
+        return self.config.get("maskwright", {})
+
+    @cached_property
+    def kind(self) -> str:
+        """The kind it was trained as, else wordpiece, byte-bpe, bpe, word or unigram, by its model."""
+        if named := self.facts.get("kind"):
+            return named
+        model = type(self.backend.model).__name__
+        if model == "BPE" and not isinstance(self.backend, MarianBackend):
+            return "byte-bpe" if "ByteLevel" in repr(self.backend.pre_tokenizer) else "bpe"
+        return {"WordPiece": "wordpiece", "WordLevel": "word"}.get(model, model.lower())
+
+    @property
+    def word_markers(self) -> WordMarkers:
+        """How tokens of this kind mark word boundaries."""
+        return WORD_MARKERS.get(self.kind, WordMarkers())
+
+    def continues_word(self) -> np.ndarray:
+        """Whether each subword continues the preceding word: bool [vocab].
+
+        Determined by the subword itself in WordPiece (##) and byte-level BPE (no leading space, and not punctuation);
+        always False for whole words. Raises InputError for kinds where it depends on neighboring tokens (bpe marks the
+        end of a word, char nothing): use `word_starts`.
+        """
+        if self.word_markers.words not in ("prefix", "bytes", "whole"):
+            raise InputError(f"A subword of a '{self.kind}' vocabulary does not show whether it continues a word.")
+        return self._continues
+
+    def word_starts(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Returns where words begin in a sequence of IDs: bool [tokens]; a special token is a separate word."""
+        ids = np.asarray(ids, dtype=np.int64)
+        is_text = self._is_text[ids]
+        starts = ~self._continues[ids] | ~is_text
+        words = self.word_markers.words
+        if words == "suffix":
+            starts[1:] = self._ends_word[ids[:-1]] | ~is_text[1:]
+        elif words == "space":
+            starts[1:] = self._ends_word[ids[:-1]] | self._ends_word[ids[1:]] | ~is_text[1:]
+        starts[:1] = True
+        starts[1:] |= ~is_text[:-1]
+        return starts
+
+    @cached_property
+    def _continues(self) -> np.ndarray:
+        words = self.word_markers.words
+        if words == "bytes":
+            return np.array([_continues_bytes(token) for token in self.tokens]) & self._is_text
+        if words != "prefix":
+            return np.zeros(self.vocab_size, dtype=bool)
+        prefix = self.backend.model.continuing_subword_prefix
+        return np.array([token.startswith(prefix) for token in self.tokens]) & self._is_text
+
+    @cached_property
+    def _ends_word(self) -> np.ndarray:
+        """Tokens after which a word begins: those with the end-of-word symbol, or the space of a char vocabulary."""
+        end = " " if self.word_markers.words == "space" else END_OF_WORD
+        return np.array([token.endswith(end) for token in self.tokens])
+
+    @cached_property
+    def _is_text(self) -> np.ndarray:
+        """Whether each ID is text: bool [vocab]."""
+        is_text = np.ones(self.vocab_size, dtype=bool)
+        is_text[list(self.special_ids)] = False
+        return is_text
+
     # -- internals -----------------------------------------------------------------------------------------
+
+    def _encodings(
+        self,
+        texts: Iterable[Text],
+        max_length: int | None,
+        truncation: str | bool | None,
+        stride: int = 0,
+        truncation_side: str | None = None,
+        add_special_tokens: bool = True,
+        fast: bool = False,
+    ) -> list[Encoding]:
+        firsts, seconds = split_pairs(texts)
+        strategy = _strategy(truncation)
+        side = truncation_side or ("left" if self.config.get("truncation_side") == "left" else "right")
+        check_choice("truncation_side", side, ("right", "left"))
+        if strategy and max_length is not None:
+            if stride > _text_limit(max_length, self._templates[0].num_special):
+                raise InputError(f"stride={stride} exceeds the tokens for text in max_length={max_length}: lower it.")
+        else:
+            max_length = None
+        raw = self._encode_raw([*firsts, *(text for text in seconds if text is not None)], fast)
+        pairs = iter(raw[len(firsts) :])
+        result = []
+        for first, second in zip(raw, seconds, strict=False):
+            pieces = (Pieces(first),) if second is None else (Pieces(first), Pieces(next(pairs)))
+            template = self._templates[len(pieces) - 1 if add_special_tokens else len(pieces) + 1]
+            room = None if max_length is None else _text_limit(max_length, template.num_special)
+            cut = Truncation(room, strategy or "longest_first", stride, side == "left")
+            lengths = tuple(map(len, pieces))
+            windows = tuple(first_window(*both, cut) for both in zip(lengths, kept_lengths(lengths, cut), strict=True))
+            result.append(Encoding(pieces, windows, template, self.unk_id, cut))
+        return result
 
     def _encode_raw(self, texts: list[str], fast: bool = False) -> list[Any]:
         encode = self.backend.encode_batch_fast if fast else self.backend.encode_batch
@@ -287,13 +452,6 @@ class Tokenizer(Vocabulary):
         except TypeError:
             reject_non_texts(texts)
             raise
-
-    @property
-    def _truncation_side(self) -> str:
-        return "left" if self.config.get("truncation_side") == "left" else "right"
-
-    def _template(self, num_texts: int, add_special_tokens: bool) -> SpecialTokensTemplate:
-        return self._templates[num_texts - 1 if add_special_tokens else num_texts + 1]
 
     @cached_property
     def _templates(self) -> tuple[SpecialTokensTemplate, ...]:
@@ -319,6 +477,12 @@ class Tokenizer(Vocabulary):
             raise InputError("This tokenizer has no padding token: encode without padding.")
         fill = Padding(length or 0, side == "left", self.pad_id, self.special_tokens["pad"])
         return [replace(encoding, padding=fill) for encoding in encodings]
+
+
+def _continues_bytes(token: str) -> bool:
+    """Whether a byte-level token continues a word: it neither begins with whitespace nor is punctuation."""
+    first = token[:1]
+    return bool(first) and first not in "ĠĊĉč" and (first.isalnum() or ord(first) > 0x7F)
 
 
 def _strategy(truncation: str | bool | None) -> str | None:

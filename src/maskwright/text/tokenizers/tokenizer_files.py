@@ -2,13 +2,14 @@
 
 A `vocab.txt` is loaded with the pipeline of BERT's published fast tokenizer (Devlin et al. 2019): clean, lowercase,
 split at spaces and punctuation, longest match first. `do_lower_case` of a sentence-transformers folder lower-cases
-before the normalizer of a tokenizer that does not do so. `vocab.json` with `merges.txt`: see
-`text.tokenizers.merges_files`; with `source.spm` and `target.spm`: see `text.tokenizers.marian`.
+before the normalizer of a tokenizer that does not do so. `vocab.json` is byte-level BPE with `merges.txt` (Radford et
+al. 2019), and a translation model of Marian with `source.spm` and `target.spm`.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +17,15 @@ from ...core import storage
 from ...core.errors import CorruptFileError, MaskwrightError, MissingFileError, ModelFolderError
 from ...core.storage import MODEL_CONFIG, RECORD, fix_for, verify_sealed
 from .check import check_tokenizer, is_panic
-from .marian import SOURCE, TARGET, TARGET_VOCABULARY, MarianBackend, marian_backend, marian_files
-from .merges_files import MERGES, PAIRS, byte_level_backend, set_roberta_special_tokens
 from .sentencepiece import NAMES as SENTENCEPIECE
-from .sentencepiece import sentencepiece_backend
+from .sentencepiece import MarianBackend, sentencepiece_backend
 
 if TYPE_CHECKING:
+    from tokenizers import AddedToken
     from tokenizers import Tokenizer as Backend
+
+PAIRS, MERGES = "vocab.json", "merges.txt"
+SOURCE, TARGET, TARGET_VOCABULARY = "source.spm", "target.spm", "target_vocab.json"
 
 TOKENIZER = "tokenizer.json"
 VOCABULARY = "vocab.txt"
@@ -66,14 +69,13 @@ def read_tokenizer(path: str | Path) -> tuple[Backend | MarianBackend, dict[str,
     config = _read_config(main.parent)
     _check_record(main.parent, config)
     if main.name in (SOURCE, TARGET):
-        return marian_backend(main, config), config
+        return _marian(main, config), config
+    named = {role: _content(config.get(f"{role}_token")) for role in (*ROLES, "bos", "eos")}
     if main.name == PAIRS:
-        tokens = {role: _content(config.get(f"{role}_token")) for role in ROLES}
-        backend = byte_level_backend(main, config, tokens)
+        backend = _byte_level(main, config, named)
     elif main.suffix == ".json":
         backend = _from_json(main, config)
     elif main.suffix == ".model":
-        named = {role: _content(config.get(f"{role}_token")) for role in (*ROLES, "bos", "eos")}
         backend = sentencepiece_backend(main, config, named)
     else:
         backend = _from_vocabulary(main, config)
@@ -167,39 +169,25 @@ def set_special_tokens(backend: Backend, tokens: dict[str, str], *, mask_takes_s
     )
 
 
-class TokenizerFiles:
-    """Content of a tokenizer folder."""
-
-    def __init__(
-        self, backend: Backend | MarianBackend, config: dict[str, Any], roles: dict[str, str], kind: str
-    ) -> None:
-        self.backend, self.config, self.roles, self.kind = backend, config, roles, kind
-
-    def all(self) -> dict[str, bytes]:
-        """Returns name and content of every file."""
-        if isinstance(self.backend, MarianBackend):
-            return marian_files(self.backend, self.config)
-        special = {f"{role}_token": token for role, token in self.roles.items()}
-        # `auto_map` names code to run on load: it is never passed on.
-        config = {name: value for name, value in self.config.items() if name != "auto_map"} | special
-        config.setdefault("tokenizer_class", "PreTrainedTokenizerFast")
-        text = self.backend.to_str(pretty=True)
-        files = {
-            TOKENIZER: text.encode(),
-            CONFIG: _json(dict(sorted(config.items()))),
-            SPECIAL_TOKENS: _json(special),
-        }
-        return files | self._vocabulary_files(json.loads(text)["model"])
-
-    def _vocabulary_files(self, model: dict[str, Any]) -> dict[str, bytes]:
-        if model.get("type") == "WordPiece":
-            return {VOCABULARY: _lines(_by_id(model["vocab"]))}
-        if model.get("type") == "BPE":
-            merges = [" ".join(merge) if isinstance(merge, list) else merge for merge in model["merges"]]
-            return {PAIRS: _json(model["vocab"]), MERGES: _lines(["#version: 0.2", *merges])}
-        if model.get("type") == "WordLevel":
-            return {PAIRS: _json(model["vocab"])}
-        return {}
+def files_of(backend: Backend | MarianBackend, config: dict[str, Any], roles: dict[str, str]) -> dict[str, bytes]:
+    """Returns name and content of every file of a tokenizer folder."""
+    if isinstance(backend, MarianBackend):
+        return _marian_files(backend, config)
+    special = {f"{role}_token": token for role, token in roles.items()}
+    # `auto_map` names code to run on load: it is never passed on.
+    config = {name: value for name, value in config.items() if name != "auto_map"} | special
+    config.setdefault("tokenizer_class", "PreTrainedTokenizerFast")
+    text = backend.to_str(pretty=True)
+    files = {TOKENIZER: text.encode(), CONFIG: _json(dict(sorted(config.items()))), SPECIAL_TOKENS: _json(special)}
+    model = json.loads(text)["model"]
+    if model.get("type") == "WordPiece":
+        files[VOCABULARY] = _lines(sorted(model["vocab"], key=model["vocab"].__getitem__))
+    elif model.get("type") in ("BPE", "WordLevel"):
+        files[PAIRS] = _json(model["vocab"])
+    if model.get("type") == "BPE":
+        merges = [" ".join(merge) if isinstance(merge, list) else merge for merge in model["merges"]]
+        files[MERGES] = _lines(["#version: 0.2", *merges])
+    return files
 
 
 def _from_json(path: Path, config: dict[str, Any]) -> Backend:
@@ -303,13 +291,192 @@ def _content(token: Any) -> str | None:
     return token if isinstance(token, str) and token else None
 
 
-def _by_id(vocab: dict[str, int]) -> list[str]:
-    return sorted(vocab, key=lambda token: vocab[token])
-
-
 def _lines(lines: list[str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
 def _json(value: Any) -> bytes:
     return (json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode()
+
+
+# -- vocab.json with merges.txt: byte-level BPE as in RoBERTa's and GPT-2's published tokenizers ---------------
+
+TEXT_END = "<|endoftext|>"  # of GPT-2
+DEFAULT_SPECIAL_TOKENS = {"unk": "<unk>", "sep": "</s>", "pad": "<pad>", "cls": "<s>", "mask": "<mask>"}
+
+
+def _byte_level(path: Path, config: dict[str, Any], tokens: dict[str, str | None]) -> Backend:
+    """Special tokens are added to texts if the vocabulary has a first and a last token (else those of GPT-2)."""
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
+
+    if not path.with_name(MERGES).is_file():
+        raise ModelFolderError(
+            f"{path} has no {MERGES} next to it, which byte-level BPE needs (a Marian tokenizer needs source.spm and "
+            "target.spm)."
+        )
+    vocab = read_vocabulary(path)
+    try:
+        model = models.BPE(vocab, _read_merges(path.with_name(MERGES)), fuse_unk=False)
+    except Exception as error:  # the library raises bare Exception for a merge missing from the vocabulary
+        raise CorruptFileError(
+            f"{path.with_name(MERGES)} does not match {PAIRS} ({error}): restore both from their source."
+        ) from None
+    backend = Tokenizer(model)
+    spaced = bool(config.get("add_prefix_space", False))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=spaced)
+    backend.decoder = decoders.ByteLevel()
+    named = {role: tokens[role] or token for role, token in DEFAULT_SPECIAL_TOKENS.items()}
+    has_special_tokens = named["cls"] in vocab and named["sep"] in vocab
+    if has_special_tokens:
+        set_roberta_special_tokens(backend, named, config)
+    else:
+        if TEXT_END in vocab:
+            backend.add_special_tokens([AddedToken(TEXT_END, special=True, normalized=False)])
+        backend.post_processor = processors.ByteLevel(trim_offsets=True)
+    config.setdefault("tokenizer_class", "RobertaTokenizer" if has_special_tokens else "GPT2Tokenizer")
+    return backend
+
+
+def set_roberta_special_tokens(backend: Backend, tokens: dict[str, str], config: dict[str, Any]) -> None:
+    """Register the special tokens and set the template <s> A </s></s> B </s>, all of type 0.
+
+    The mask token absorbs the preceding space unless tokenizer_config.json disables it.
+    """
+    from tokenizers import AddedToken, processors
+
+    said = config.get("mask_token")
+    takes_space = bool(said.get("lstrip", True)) if isinstance(said, dict) else True
+    backend.add_special_tokens(
+        [
+            AddedToken(token, special=True, normalized=False, lstrip=takes_space and role == "mask")
+            for role, token in tokens.items()
+            if role in ("cls", "sep") or backend.token_to_id(token) is not None
+        ]
+    )
+    vocab = backend.get_vocab()
+    cls, sep = ((tokens[role], vocab[tokens[role]]) for role in ("cls", "sep"))
+    spaced = bool(config.get("add_prefix_space", False))
+    backend.post_processor = processors.RobertaProcessing(sep, cls, trim_offsets=True, add_prefix_space=spaced)
+
+
+def read_vocabulary(path: Path) -> dict[str, int]:
+    """Returns the ID of each token in a JSON file. Raises CorruptFileError for other content."""
+    vocab = storage.read_json(path, LIMIT_BYTES)
+    is_table = isinstance(vocab, dict) and all(type(index) is int and 0 <= index < 1 << 32 for index in vocab.values())
+    if not is_table or not vocab:
+        raise CorruptFileError(f"{path} is not a mapping of tokens to IDs: restore it from its source.")
+    return dict(vocab)
+
+
+def _read_merges(path: Path) -> list[tuple[str, str]]:
+    try:
+        lines = storage.read_bytes(path, LIMIT_BYTES).decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise CorruptFileError(f"{path} is not UTF-8 (byte {error.start}): restore it from its source.") from None
+    merges = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip() or (number == 1 and line.startswith("#version")):
+            continue
+        first, _, second = line.rstrip("\r").partition(" ")
+        if not first or not second or " " in second:
+            raise CorruptFileError(f"{path}, line {number}: expected two symbols to merge. Restore it from its source.")
+        merges.append((first, second))
+    return merges
+
+
+# -- source.spm, target.spm and vocab.json: a translation model of Marian, also with target_vocab.json ----------
+
+_MARIAN_TOKENS = {"unk": "<unk>", "eos": "</s>", "pad": "<pad>"}
+# Tokens missing from the vocabulary get their IDs in this order.
+_MARIAN_ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+_LISTS = ("extra_special_tokens", "additional_special_tokens")
+
+
+def _marian(path: Path, config: dict[str, Any]) -> MarianBackend:
+    """Load one side: source for a source.spm, target for a target.spm. Updates `config` with class and special tokens.
+
+    config: content of tokenizer_config.json. Raises ModelFolderError if a file is missing or the model uses unsupported
+    settings, CorruptFileError for invalid files.
+    """
+    folder = path.parent
+    is_separate = bool(config.get("separate_vocabs"))
+    names = [SOURCE, TARGET, PAIRS, *([TARGET_VOCABULARY] if is_separate else [])]
+    lacking = [name for name in names if not (folder / name).is_file()]
+    if lacking:
+        raise ModelFolderError(
+            f"{folder} lacks {' and '.join(lacking)}: a Marian tokenizer consists of {', '.join(names)}. "
+            "Restore it from its source."
+        )
+    for role, token in _MARIAN_TOKENS.items():
+        config[f"{role}_token"] = config.get(f"{role}_token") or token
+    config["tokenizer_class"] = "MarianTokenizer"
+    vocab = read_vocabulary(folder / PAIRS)
+    if _content(config["unk_token"]) not in vocab:
+        raise CorruptFileError(
+            f"{folder / PAIRS} has no {_content(config['unk_token'])}: it does not belong to {SOURCE}. Restore both."
+        )
+    added = _added_tokens(config, vocab)
+    if is_separate and path.name == TARGET:
+        same = {token: vocab[token] for token in added}  # on both sides, as in transformers
+        vocab = read_vocabulary(folder / TARGET_VOCABULARY) | same
+    files = {name: storage.read_bytes(folder / name, LIMIT_BYTES) for name in names}
+    back = path.name if is_separate else SOURCE  # decoding uses the source model, as in transformers
+    try:
+        return MarianBackend(path.name, back, vocab, added, files)
+    except ValueError as error:
+        raise CorruptFileError(f"{path} is not a usable vocabulary ({error}): restore it from its source.") from None
+
+
+def _marian_files(backend: MarianBackend, config: Mapping[str, Any]) -> dict[str, bytes]:
+    """Returns name and content of every file of both sides, including tokens added later."""
+    named = {f"{role}_token" for role in _MARIAN_ROLES} & config.keys()
+    roles = {name: _content(config[name]) for name in named if config[name] is not None}
+    later = [token for token in backend.added if token not in roles.values()]
+    # `auto_map` names code to run on load: it is never passed on.
+    kept = {name: value for name, value in config.items() if name not in ("auto_map", *_LISTS)}
+    written = kept | ({_LISTS[1]: later} if later else {})
+    return backend.files | {
+        "tokenizer_config.json": _json(dict(sorted(written.items()))),
+        "special_tokens_map.json": _json(dict(sorted(roles.items()))),
+    }
+
+
+def _added_tokens(config: Mapping[str, Any], vocab: dict[str, int]) -> dict[str, AddedToken]:
+    """Returns the added tokens: unknown, end of sentence and padding first, then those of the configuration.
+
+    Tokens missing from the vocabulary get new IDs.
+    """
+    from tokenizers import AddedToken
+
+    told = {token: (id, flags) for id, token, flags in _listed_with_ids(config)}
+    for token, (id, _) in told.items():
+        vocab[token] = id
+    roles = [config.get(f"{role}_token") for role in _MARIAN_ROLES]
+    others = [one for name in _LISTS if isinstance(config.get(name), list) for one in config[name]]
+    flags = {_content(one): one for one in [*others, *roles] if isinstance(one, dict)}
+    flags |= {token: own for token, (_, own) in told.items()}
+    first = [_content(config[f"{role}_token"]) for role in _MARIAN_TOKENS]
+    named = [_content(one) for one in [*roles, *others]]
+    for token in named:
+        if token:
+            vocab.setdefault(token, max(vocab.values()) + 1)
+    return {
+        token: AddedToken(
+            token,
+            special=True,
+            normalized=False,
+            lstrip=bool(flags.get(token, {}).get("lstrip", False)),
+            rstrip=bool(flags.get(token, {}).get("rstrip", False)),
+        )
+        for token in dict.fromkeys([*first, *told, *named])
+        if token
+    }
+
+
+def _listed_with_ids(config: Mapping[str, Any]) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Yields ID, token and matching options from `added_tokens_decoder`."""
+    listed = config.get("added_tokens_decoder")
+    for id, one in listed.items() if isinstance(listed, dict) else ():
+        token = _content(one)
+        if token and str(id).isdecimal():
+            yield int(id), token, one if isinstance(one, dict) else {}

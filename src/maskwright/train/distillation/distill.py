@@ -26,6 +26,7 @@ from ...report import (
     Figure,
     Health,
     KeyFigures,
+    Level,
     NextSteps,
     Report,
     RunMetadata,
@@ -34,11 +35,10 @@ from ...report import (
     Weights,
     write_report,
 )
-from ...report.content import Level
 from ...report.numbers import percent
 from ..against_baseline import Compared
 from ..callbacks import Callback
-from ..distributed.current import check_processes, joined
+from ..distributed import check_processes, joined
 from ..loop import train
 from ..run import RunFolder, RunResult, open_run_of
 from .config import DistillConfig
@@ -153,7 +153,7 @@ def _curves(records: list[dict[str, Any]], metric: str) -> Curves:
         Chart("Learning rate", [series("learning rate", "lr")]),
         Chart("Tokens per second", [series("training", "tokens_per_second")]),
     ]
-    return Curves([chart for chart in charts if not chart.is_empty()])
+    return Curves(charts)
 
 
 def _use(recipe: dict[str, Any], model: str, metric: str) -> Command:

@@ -29,7 +29,7 @@ from ...text.tokenizers.tokenizer import Tokenizer
 from ..against_baseline import Compared
 from ..callbacks import Callback
 from ..checkpoint import mean_weights
-from ..distributed.current import check_processes, joined
+from ..distributed import check_processes, joined
 from ..loop import LoopSettings, train
 from ..run import RunFolder, RunResult, is_recorded_without, open_run_of
 from ..schedules import Schedule

@@ -9,6 +9,8 @@ import numpy as np
 
 from ...core.config import command_line
 from ...report import (
+    Bar,
+    Bars,
     Block,
     Chart,
     Comparison,
@@ -27,8 +29,7 @@ from ...report import (
     Weights,
     write_report,
 )
-from ...report.layer_mix import mixture_bars
-from ...report.numbers import percent, plus_minus
+from ...report.numbers import fraction, percent, plus_minus
 from ...tasks.base import Evaluation
 from ...tasks.contents import readers_of
 from ...tasks.evaluation.report import trust_blocks
@@ -97,6 +98,20 @@ def _mixture(mix: dict[str, Any] | None) -> list[Block]:
     return [mixture_bars(labels, mix["shares"], [percent(share) for share in mix["shares"]], mix["scale"])]
 
 
+def mixture_bars(
+    labels: Sequence[str], shares: Sequence[float], texts: Sequence[str], scale: float, of: str = ""
+) -> Bars:
+    """The weights of a scalar mix of layers. shares: softmax weights; texts: labels at the bars; of: what the weights
+    are averaged over.
+    """
+    bars = [Bar(label, share, text) for label, share, text in zip(labels, shares, texts, strict=True)]
+    note = (
+        f"softmax(w) of Peters et al. 2018, equation 1, {of}the scale gamma is {fraction(scale)}. Untrained weight of "
+        f"each layer: {percent(1 / len(labels))}."
+    )
+    return Bars(bars, title="Scalar mix weights by layer", note=note)
+
+
 def _final(result: dict[str, Any]) -> list[Block]:
     """Scores of the final model that epochs do not have, with their signatures."""
     signatures = result["signatures"]
@@ -142,7 +157,7 @@ def _curves(seeds: Sequence[SeedResult], part: str, metric: str) -> Curves:
         Chart("Learning rate", show_series(records, "learning rate", "lr")[:1]),
         Chart("Tokens per second", show_series(records, "training", "tokens_per_second")),
     ]
-    return Curves([chart for chart in charts if not chart.is_empty()])
+    return Curves(charts)
 
 
 def show_series(records: Sequence[Sequence[dict[str, Any]]], name: str, key: str) -> list[Series]:

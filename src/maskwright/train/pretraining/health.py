@@ -13,9 +13,9 @@ from torch import Tensor
 from ...core import registry
 from ...core.randomness import generator
 from ...data.batch import Batch
+from ...inference.probing import TEST_SHARE, fit_and_score
 from ...models.model import Model
-from ...report import Command
-from ...report.content import Level
+from ...report import Command, Level
 from ...tasks.classification import Classification
 from ...tasks.contents import readers_of
 from ...tasks.examples import map_batches
@@ -29,7 +29,6 @@ from ..against_baseline import Compared
 
 
 MAX_ROWS = 2000
-TEST_SHARE = 0.25
 
 
 def is_labeled(source: str) -> bool:
@@ -44,10 +43,6 @@ def linear_probe(
 
     It uses at most 2,000 rows of `source`, sampled with `seed`; a quarter of them are test rows.
     """
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
     rows = read_table(source).rows
     order = generator(seed, "probe").permutation(len(rows))[:MAX_ROWS].tolist()
     chosen = [rows[index] for index in order]
@@ -67,9 +62,8 @@ def linear_probe(
             return sums / torch.bincount(owner, minlength=len(batch)).unsqueeze(1)  # [sequences, hidden]
 
         features = map_batches(examples, mean_vectors, device=device).numpy()
-        probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=200, C=0.1))
-        probe.fit(features[:cut], labels[:cut])
-        return {"probe_accuracy": float(probe.score(features[cut:], labels[cut:]))}
+        accuracy, _ = fit_and_score(features[:cut], labels[:cut].tolist(), features[cut:], labels[cut:].tolist())
+        return {"probe_accuracy": accuracy}
 
     return score
 

@@ -38,7 +38,7 @@ from ...text.formats.files import expand
 from ...text.readers.corpus import FOLDER_FORMATS
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..callbacks import Callback
-from ..distributed.current import check_processes, joined
+from ..distributed import check_processes, joined
 from ..loop import LoopSettings, train
 from ..run import RunFolder, RunResult, open_run_of
 from .compiled import choose_compiling, compile_layers

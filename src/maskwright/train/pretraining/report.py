@@ -15,20 +15,21 @@ from ...report import (
     Curves,
     Facts,
     Figure,
+    Grid,
     Health,
     KeyFigures,
     MaskExamples,
     NextSteps,
     Report,
     RunMetadata,
-    SeenBlocks,
+    Section,
     Series,
     write_report,
 )
 from ...report.numbers import percent
 from ..run import RunFolder
 from .config import PretrainConfig
-from .health import PAIRS, WORDS, Baseline, RunHealth, next_steps, words_part
+from .health import BACKWARD, PAIRS, WORDS, Baseline, RunHealth, next_steps, words_part
 from .job import PretrainJob
 
 MAPS = 4
@@ -116,10 +117,10 @@ def _key_figures(job: PretrainJob, baseline: Baseline, scores: dict[str, float],
     return KeyFigures(figures)
 
 
-def seen_blocks(network: ModelConfig, num_tokens: int) -> SeenBlocks:
+def seen_blocks(network: ModelConfig, num_tokens: int) -> Section:
     """Attention patterns of the first sparse layers, for a text of `num_tokens`; empty for full attention."""
     if all(rule_of(network, depth, training=False) is None for depth in range(network.num_hidden_layers)):
-        return SeenBlocks({})
+        return Section("", [])
     found = [(depth, pattern_of(network, num_tokens, depth)) for depth in range(network.num_hidden_layers)]
     sparse = [(depth, pattern) for depth, pattern in found if pattern is not None]
     full = [str(depth + 1) for depth, pattern in found if pattern is None]
@@ -129,7 +130,8 @@ def seen_blocks(network: ModelConfig, num_tokens: int) -> SeenBlocks:
     if full:
         note += f" In layer {', '.join(full)} every token attends to all tokens at this length."
     maps = {f"layer {depth + 1}": pattern.draw() for depth, pattern in sparse[:MAPS]}
-    return SeenBlocks(maps or {"every layer": "#"}, note=note)
+    grids = [Grid.of_pattern(name, drawn) for name, drawn in (maps or {"every layer": "#"}).items()]
+    return Section("Attention pattern", grids, note)
 
 
 def _size(job: PretrainJob) -> Figure:
@@ -139,77 +141,33 @@ def _size(job: PretrainJob) -> Figure:
 
 
 def _curves(records: list[dict[str, Any]], baseline: Baseline) -> Curves:
-    """Loss, accuracy, learning rate and speed over the steps."""
+    """Loss, accuracy of each part of the objective, learning rate and speed over the steps."""
 
     def series(name: str, key: str) -> Series:
         found = [(record["step"], record[key]) for record in records if key in record]
         return Series(name, [x for x, _ in found], [y for _, y in found])
 
-    charts = [
-        Chart(
-            "Loss",
-            [
-                series("masked tokens, training", "mlm_loss"),
-                series("masked tokens, held out", "eval_mlm_loss"),
-                series("next tokens, training", "clm_loss"),
-                series("next tokens, held out", "eval_clm_loss"),
-                series("previous tokens, training", "backward_loss"),
-                series("previous tokens, held out", "eval_backward_loss"),
-                series("hidden tokens, training", "denoise_loss"),
-                series("hidden tokens, held out", "eval_denoise_loss"),
-            ],
-            baselines={"unigram baseline": baseline.mlm_loss},
-        ),
-        Chart(
-            "Masked-token accuracy",
-            [series("training", "mlm_accuracy"), series("held out", "eval_mlm_accuracy")],
-            unit="percent",
-            baselines={"most common token": baseline.mlm_accuracy},
-        ),
-        Chart(
-            "Next-token accuracy",
-            [series("training", "clm_accuracy"), series("held out", "eval_clm_accuracy")],
-            unit="percent",
-            baselines={"most common token": baseline.mlm_accuracy},
-        ),
-        Chart(
-            "Previous-token accuracy",
-            [series("training", "backward_accuracy"), series("held out", "eval_backward_accuracy")],
-            unit="percent",
-            baselines={"most common token": baseline.mlm_accuracy},
-        ),
-        Chart(
-            "Hidden-token accuracy",
-            [series("training", "denoise_accuracy"), series("held out", "eval_denoise_accuracy")],
-            unit="percent",
-            baselines={"most common token": baseline.mlm_accuracy},
-        ),
-        Chart(
-            "Next-sentence accuracy",
-            [series("training", "nsp_accuracy"), series("held out", "eval_nsp_accuracy")],
-            unit="percent",
-            baselines={"majority class": baseline.nsp_accuracy},
-        ),
-        Chart(
-            "Sentence-order accuracy",
-            [series("training", "sop_accuracy"), series("held out", "eval_sop_accuracy")],
-            unit="percent",
-            baselines={"majority class": baseline.nsp_accuracy},
-        ),
-        Chart(
-            "Replaced-token detection accuracy",
-            [
-                series("training", "rtd_accuracy"),
-                series("held out", "eval_rtd_accuracy"),
-                series("held out, always original", "eval_rtd_baseline"),
-            ],
-            unit="percent",
-        ),
+    def both(key: str, name: str = "") -> list[Series]:
+        prefix = f"{name}, " if name else ""
+        return [series(f"{prefix}training", key), series(f"{prefix}held out", f"eval_{key}")]
+
+    parts = {**WORDS, BACKWARD: "previous tokens"}
+    losses = [line for part, words in parts.items() for line in both(f"{part}_loss", words)]
+    charts = [Chart("Loss", losses, baselines={"unigram baseline": baseline.mlm_loss})]
+    for part, words in parts.items():
+        level = {"most common token": baseline.mlm_accuracy}
+        charts.append(Chart(f"Accuracy: {words}", both(f"{part}_accuracy"), unit="percent", baselines=level))
+    for key, words in PAIRS.items():
+        level = {"majority class": baseline.nsp_accuracy}
+        charts.append(Chart(f"Accuracy: {words}", both(key), unit="percent", baselines=level))
+    found = [*both("rtd_accuracy"), series("held out, always original", "eval_rtd_baseline")]
+    charts += [
+        Chart("Accuracy: original or replaced", found, unit="percent"),
         Chart("Linear probe on labeled rows", [series("accuracy", "eval_probe_accuracy")], unit="percent"),
         Chart("Learning rate", [series("learning rate", "lr")]),
         Chart("Tokens per second", [series("training", "tokens_per_second")]),
     ]
-    return Curves([chart for chart in charts if not chart.is_empty()])
+    return Curves(charts)
 
 
 def _shown(value: Any) -> Any:

@@ -1,6 +1,7 @@
 // Runs: all runs of the folder, curves side by side, differences of settings and results.
 
 import { ask, live, Missing } from "../lib/ask.js";
+import { traces } from "../lib/charts/series.js";
 import { make, refill } from "../lib/dom.js";
 import { COMPARED, modelsOfRuns } from "../lib/checkpoints.js";
 import { Form } from "../lib/form.js";
@@ -61,11 +62,11 @@ page(async ({ root }) => {
     values.hidden = note.hidden = !measure;
     const isLog = form.state.log === "yes";
     if (measure) {
-      const asked = { names, measure, axis: form.state.axis, is_smooth: form.state.smooth === "yes", is_log: isLog };
-      const { lines, dropped } = await ask("/api/runs/curves", asked, signal);
+      const { measured, dropped } = measuredOf(found, measure, form.state, isLog);
+      const lines = traces(measured, isLog).filter((one) => one.xs.length);
       const [unit, seconds] = form.state.axis === "step" ? ["step", 1] : unitOf(lines);
       const scaled = ({ xs, ...rest }) => ({ ...rest, xs: xs.map((x) => x / seconds) });
-      const series = lines.map((one) => ({ ...scaled(one), color: one.run, behind: one.behind.map(scaled) }));
+      const series = lines.map((one) => ({ ...scaled(one), behind: one.behind.map(scaled) }));
       drawn.rename(`${wordsOf(measure)} over ${form.state.axis === "step" ? "steps" : "time"}`);
       drawn.update(chartOf(series, measure, { legend, unit, isLog }));
       note.textContent = [noteOf(lines), dropped && `${dropped} values that are not ${isLog ? "positive" : "finite"} are not drawn.`].filter(Boolean).join(" ");
@@ -88,6 +89,20 @@ page(async ({ root }) => {
     if (chosen().some((name) => wereTraining.includes(name))) update();
   }, EVERY_MS);
 });
+
+/** One series for each seed of each run, on the chosen axis, and how many values a logarithmic axis cannot have. */
+function measuredOf(runs, measure, { axis, smooth }, isLog) {
+  const isNumber = (value) => typeof value === "number";
+  let dropped = 0;
+  const measured = runs.flatMap((run, color) => Object.values(run.curves).map((records) => {
+    const start = axis === "time" ? Math.min(...records.map((record) => record.time).filter(isNumber)) : 0;
+    const all = records.filter((record) => isNumber(record[measure]) && isNumber(record[axis]));
+    const kept = all.filter((record) => !isLog || record[measure] > 0);
+    dropped += all.length - kept.length;
+    return { name: run.name, color, smooth: smooth === "yes" ? undefined : false, xs: kept.map((record) => record[axis] - start), ys: kept.map((record) => record[measure]) };
+  }));
+  return { measured, dropped };
+}
 
 /** The unit of a time axis, and its seconds. */
 function unitOf(lines) {

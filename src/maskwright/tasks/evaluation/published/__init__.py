@@ -16,6 +16,7 @@ from ....core.registry import unknown_name
 from ....core.storage import read_json
 
 _FOLDER = Path(__file__).parent
+GLUE_NINE = ("MNLI-m", "MNLI-mm", "QQP", "QNLI", "SST-2", "CoLA", "STS-B", "MRPC", "RTE")
 
 
 @dataclass(frozen=True)
@@ -75,17 +76,17 @@ class PublishedTable:
 
     def row(self, name: str) -> PublishedRow:
         """The row of a system. Raises ConfigError that suggests the nearest name."""
-        for row in self.rows:
-            if row.name == name:
-                return row
-        raise ConfigError(unknown_name("system", name, [row.name for row in self.rows]))
+        return _named("system", name, {row.name: row for row in self.rows})
 
     def column(self, name: str) -> Column:
         """A column by name. Raises ConfigError that suggests the nearest name."""
-        for column in self.columns:
-            if column.name == name:
-                return column
-        raise ConfigError(unknown_name("column", name, [column.name for column in self.columns]))
+        return _named("column", name, {column.name: column for column in self.columns})
+
+
+def _named(kind: str, name: str, known: Mapping[str, Any]) -> Any:
+    if name not in known:
+        raise ConfigError(unknown_name(kind, name, known))
+    return known[name]
 
 
 def benchmarks() -> list[str]:
@@ -98,40 +99,29 @@ def published(benchmark: str) -> list[PublishedTable]:
 
     Raises ConfigError that suggests the nearest benchmark.
     """
-    if benchmark not in benchmarks():
-        raise ConfigError(unknown_name("benchmark", benchmark, benchmarks()))
-    facts = read_json(_FOLDER / f"{benchmark}.json")
-    return [_table(benchmark, table) for table in facts["tables"]]
+    _named("benchmark", benchmark, dict.fromkeys(benchmarks()))
+    return [_table(benchmark, table) for table in read_json(_FOLDER / f"{benchmark}.json")["tables"]]
 
 
 def published_table(benchmark: str, label: str) -> PublishedTable:
     """One table of a benchmark by label. Raises ConfigError that suggests the nearest label."""
-    tables = {table.label: table for table in published(benchmark)}
-    if label not in tables:
-        raise ConfigError(unknown_name(f"table of {benchmark}", label, tables))
-    return tables[label]
+    table: PublishedTable = _named(f"table of {benchmark}", label, {one.label: one for one in published(benchmark)})
+    return table
 
 
 def _table(benchmark: str, facts: Mapping[str, Any]) -> PublishedTable:
     columns = tuple(Column(**column) for column in facts["columns"])
-    rows = tuple(_row(columns, row) for row in facts["rows"])
+    rows = []
+    for row in facts["rows"]:
+        cells = zip(columns, row["scores"], strict=True)
+        scores = {
+            column.name: Score(**cell) if isinstance(cell, dict) else Score(cell)
+            for column, cell in cells
+            if cell is not None
+        }
+        rows.append(PublishedRow(row["name"], scores, row.get("note")))
     words = (facts["label"], facts["title"], facts["source"], tuple(facts["lectures"]))
-    return PublishedTable(benchmark, *words, columns, rows, tuple(facts["notes"]))
-
-
-def _row(columns: tuple[Column, ...], facts: Mapping[str, Any]) -> PublishedRow:
-    cells = zip(columns, facts["scores"], strict=True)
-    scores = {
-        column.name: Score(**cell) if isinstance(cell, dict) else Score(cell)
-        for column, cell in cells
-        if cell is not None
-    }
-    return PublishedRow(facts["name"], scores, facts.get("note"))
-
-
-# -- aggregate scores --------------------------------------------------------------------------------------------
-
-GLUE_NINE = ("MNLI-m", "MNLI-mm", "QQP", "QNLI", "SST-2", "CoLA", "STS-B", "MRPC", "RTE")
+    return PublishedTable(benchmark, *words, columns, tuple(rows), tuple(facts["notes"]))
 
 
 def glue_average(scores: Mapping[str, float]) -> float:

@@ -120,7 +120,7 @@ def _curves(seeds: Sequence[SeedResult], mains: Mapping[str, str]) -> Curves:
         Chart("Learning rate", show_series(records, "learning rate", "lr")[:1]),
         Chart("Tokens per second", show_series(records, "training", "tokens_per_second")),
     ]
-    return Curves([chart for chart in charts if not chart.is_empty()])
+    return Curves(charts)
 
 
 def _health(parts: Mapping[str, RunData], simple: Mapping[str, Compared]) -> Health:

@@ -17,7 +17,7 @@ from ....tasks.base import Evaluation
 from ...against_baseline import Compared
 from ...callbacks import Callback
 from ...checkpoint import mean_weights
-from ...distributed.current import check_processes, joined
+from ...distributed import check_processes, joined
 from ...run import RunFolder, RunResult, open_run_of
 from ..finetune import FinetuningSetup
 from ..job import DiskBestModelSaver

@@ -1,1 +1,0 @@
-"""Models from bag of words to BERT under one budget."""

@@ -1,1 +1,0 @@
-"""Which layers of a frozen encoder make the best features."""

@@ -1,1 +1,0 @@
-"""Methods for class imbalance, compared on the same rows."""

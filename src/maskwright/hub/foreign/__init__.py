@@ -1,1 +1,0 @@
-"""Reads weights in formats that could run code, in a separate process and without executing anything in them."""

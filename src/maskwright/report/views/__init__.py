@@ -1,1 +1,0 @@
-"""One function per block type: block in, HTML out. `page.py` has the dispatch table."""

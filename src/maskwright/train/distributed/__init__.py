@@ -1,1 +1,0 @@
-"""Training in several processes: who they are, how they agree, how gradients are added up, how failures end all."""

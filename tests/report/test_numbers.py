@@ -1,0 +1,96 @@
+"""How numbers read on the page."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maskwright.report import numbers
+
+NB = numbers.NO_BREAK
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"),
+        (float("nan"), "–"),
+        (float("inf"), "∞"),
+        (float("-inf"), "−∞"),
+        (True, "yes"),
+        (1204, "1,204"),
+        (-1204, "−1,204"),
+        (0.8941, "0.894"),
+        (0.0, "0"),
+        (-0.0, "0"),
+        (3.0, "3"),
+        (3.8841, "3.884"),
+        (12.345, "12.35"),
+        (5291264.4, "5,291,264"),
+        (2e-5, "2e-5"),
+        (-2e-5, "−2e-5"),
+        (0.0214, "0.0214"),
+        ("as it is", "as it is"),
+    ],
+)
+def test_a_value_is_shown_in_one_form(value: numbers.Value, text: str):
+    assert numbers.show(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.42, "0.42 s"),
+        (12.34, "12.3 s"),
+        (59.7, "1 min"),
+        (200, "3 min 20 s"),
+        (180, "3 min"),
+        (3599.9, "1 h 00 min"),
+        (7500, "2 h 05 min"),
+        (273600, "3 d 4 h"),
+        (-200, "−3 min 20 s"),
+    ],
+)
+def test_durations_carry_their_units(seconds: float, text: str):
+    assert numbers.duration(seconds).replace(NB, " ") == text
+
+
+@given(st.floats(0, 1e7))
+def test_a_duration_never_shows_sixty_of_a_unit(seconds: float):
+    words = numbers.duration(seconds).replace(NB, " ").split()
+    pairs = dict(zip(words[1::2], words[0::2], strict=True))
+    assert float(pairs.get("s", 0)) < 60
+    assert int(pairs.get("min", 0)) < 60
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(0, "0 B"), (999, "999 B"), (999_600, "1 MB"), (45_100_000, "45.1 MB"), (2 * 10**12, "2.0 TB")]
+)
+def test_file_sizes_step_at_a_thousand(size: int, text: str):
+    assert numbers.file_size(size).replace(NB, " ") == text
+
+
+def test_a_mean_and_its_deviation_share_their_digits():
+    assert numbers.plus_minus(0.8941, 0.00412) == "0.894 ± 0.004"
+    assert numbers.plus_minus(0.8941, 0.00412, "percent") == f"89.4 ± 0.4{NB}%"
+    assert numbers.plus_minus(0.8941, None) == "0.894"
+
+
+def test_floats_below_each_other_align():
+    assert numbers.column([0.7, 0.0793, None, float("nan"), 1.02]) == ["0.700", "0.079", "–", "–", "1.020"]
+    assert numbers.column([5e-4, 2e-5]) == ["5e-4", "2e-5"]
+
+
+def test_settings_keep_no_idle_zeros():
+    assert [numbers.setting(value) for value in (0.1, 1.442, 5e-4, 2000, False)] == [
+        "0.1",
+        "1.442",
+        "5e-4",
+        "2,000",
+        "no",
+    ]
+
+
+def test_lines_do_not_break_inside_a_figure():
+    assert numbers.keep_together("31.2 % right, 0.8 ± 0.1") == f"31.2{NB}% right, 0.8{NB}±{NB}0.1"

@@ -1,0 +1,318 @@
+"""Reports: self-contained pages that show what they were given, and text stays text."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import maskwright.report as kinds
+from maskwright.core.errors import ConfigError, MissingExtraError, StorageError
+from maskwright.report import (
+    Bars,
+    Block,
+    Chart,
+    Collapsible,
+    ColoredText,
+    Comparison,
+    Confusion,
+    Curves,
+    Facts,
+    Flow,
+    Grid,
+    Health,
+    Histogram,
+    KeyFigures,
+    MaskExample,
+    MaskExamples,
+    NextSteps,
+    Paragraph,
+    Report,
+    RunMetadata,
+    Scatter,
+    Score,
+    Section,
+    Series,
+    SourceCode,
+    System,
+    Table,
+    Tokens,
+    Weights,
+    WorstError,
+    WorstErrors,
+    pictures,
+    render,
+    thinned,
+    write_report,
+)
+from maskwright.report.numbers import clean, element, escape
+from maskwright.report.page import bundle, digest
+from report.html_reading import Node, read_html
+from report.sample import blocks, whole
+
+EMPTY = [
+    Bars([]), Comparison([]), Confusion(["a"], [[0]]), Curves([Chart("nothing", [Series("none", [], [])])]), Facts({}),
+    ColoredText([]), Histogram([0, 1], [0]), KeyFigures([]), MaskExamples([]), NextSteps([]),
+    Scatter([], [], [], [], "none"), Paragraph(""), Table(["a"], []), Weights(), RunMetadata(), WorstErrors([]),
+    Grid([], [], [], "none"), Flow([], [], "none"), Tokens([]), SourceCode([]), Collapsible("why", "because", []),
+    Section("empty", [Paragraph("")]),
+]  # fmt: skip
+
+
+def main_of(*blocks: Block) -> Node:
+    return read_html(render(Report("title", "headline", blocks=blocks))).all("main")[0]
+
+
+def rows_of(block: Block) -> list[list[str]]:
+    return [[cell.replace("\N{NO-BREAK SPACE}", " ") for cell in row] for row in main_of(block).all("table")[0].rows()]
+
+
+def data_of(block: Block) -> list:
+    """What the script of the page gets to draw."""
+    return [json.loads(node.text) for node in main_of(block).all("script")]
+
+
+# -- The page --------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_loads_nothing_runs_one_script_and_has_distinct_names(tmp_path: Path):
+    page = render(whole())
+    tree = read_html(page)
+    policy = tree.all("meta")[1].attributes["content"] or ""
+    assert "default-src 'none'" in policy and digest(tree.all("script")[-1].text) in policy
+    assert [node.attributes.get("type") for node in tree.all("script")[:-1]] == ["application/json"] * 7
+    outside = re.findall(
+        r"""(?:https?:)?//[\w.]+|@import|url\(|<iframe|\bsrc=""", re.sub(r"<script>.*", "", page, flags=re.DOTALL)
+    )
+    assert set(outside) <= {"http://www.w3.org"}
+    names = Counter(node.attributes["id"] for node in tree.all() if "id" in node.attributes)
+    targets = [(node.attributes["href"] or "")[1:] for node in tree.all("a")]
+    assert max(names.values()) == 1 and targets and set(targets) <= set(names)
+    levels = [int(node.tag[1]) for node in tree.all() if re.fullmatch("h[1-6]", node.tag)]
+    assert levels[0] == 1 and all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert page == render(whole())
+    write_report(tmp_path / "run" / "report.html", whole())
+    assert (tmp_path / "run" / "report.html").read_text(encoding="utf-8") == page
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError):
+        write_report(tmp_path / "file" / "report.html", whole())
+
+
+def test_blocks_without_content_leave_no_trace():
+    assert render(Report("t", "h", blocks=EMPTY)) == render(Report("t", "h"))
+    every = {one for one in vars(kinds).values() if isinstance(one, type) and issubclass(one, Block)} - {Block}
+    assert {type(one) for one in EMPTY} == {type(one) for one in blocks()} | {Facts, Paragraph, Table} == every
+
+
+def test_the_modules_of_the_script_are_joined_without_imports():
+    code = bundle("report.js")
+    assert not re.search(r"^(import|export) ", code, flags=re.MULTILINE)
+    assert len(re.findall(r"^const module\d+ = ", code, flags=re.MULTILINE)) == 8
+    assert code.index("function draw(") < code.index("const lines =") < code.index("const KINDS")
+
+
+def test_health_is_a_word_and_an_unknown_level_is_refused():
+    for level, word in (("good", "Healthy"), ("watch", "Worth a look"), ("bad", "Not healthy")):
+        tree = read_html(render(Report("t", "h", Health(level, ["because"]))))  # type: ignore[arg-type]
+        assert word in tree.all(class_="health")[0].text and "because" in tree.text
+    with pytest.raises(ValueError, match="watch"):
+        Health("fine")  # type: ignore[arg-type]
+
+
+# -- Text is text ----------------------------------------------------------------------------------------------------
+
+ATTACK = "</style></title></script><script>alert(1)</script><img src=x onerror=\"alert('2')\">"
+
+
+def shape(node: Node) -> list:
+    """The tags of a tree, without spans that only keep words together."""
+    inside = [shape(part) for part in node.parts if isinstance(part, Node) and part.classes != ["together"]]
+    return [node.tag, inside]
+
+
+EXPECTED = shape(read_html(render(whole(" plain"))))
+
+
+@given(st.text(st.characters(), min_size=1, max_size=40))
+@example(ATTACK)
+@example('" onmouseover="alert(1)')
+@example("]]><!--")
+@example("\ud800\u202e\u0000\r\n")
+@settings(max_examples=25, deadline=None)
+def test_no_text_changes_the_elements_of_the_page_and_all_of_it_is_shown(text: str):
+    page = render(whole(f" {text}"))
+    page.encode("utf-8")
+    tree = read_html(page)
+    assert shape(tree) == EXPECTED
+    for node in tree.all():
+        for name, value in node.attributes.items():
+            assert not name.startswith("on") and name not in {"src", "action", "srcdoc"}
+            assert name != "href" or (value or "").startswith(("#", "data:image/svg+xml,"))
+            assert name != "style" or (value or "").startswith(("width:", "--depth:"))
+    assert tree.all(class_="name")[0].text == f"A run {clean(text)}"
+    assert f"Hardware {clean(text)}" in [cell.text for cell in tree.all("td")]
+
+
+def test_invalid_characters_are_replaced_and_markup_is_escaped_once():
+    assert clean("a\ud800b\x00c\x1bd\ufffee\tf\ng") == "a\ufffdb\ufffdc\ufffdd\ufffde\tf\ng"
+    assert clean("line\r\nline\rline") == "line\nline\nline"
+    assert escape(escape("a < b")) == "a &lt; b"
+    assert element("b", element("i", "&"), "<", class_='"') == '<b class="&quot;"><i>&amp;</i>&lt;</b>'
+
+
+# -- What blocks show ------------------------------------------------------------------------------------------------
+
+
+def test_a_comparison_keeps_published_rows_apart_and_stresses_the_best_measured_one():
+    systems = [
+        System("printed", {"F1": 0.99}, source="published"),
+        System("ours", {"F1": Score(0.8, 0.01), "time": "41 s"}, seeds=3),
+        System("simple", {"F1": 0.85}, source="baseline", note="TF-IDF"),
+        System("failed", {"F1": float("nan")}),
+    ]
+    assert rows_of(Comparison(systems)) == [
+        ["System", "F1", "time", "Seeds"],
+        ["Measured here"],
+        ["ours", "0.800 ± 0.010", "41 s", "3"],
+        ["simple\nsimpler method\nTF-IDF", "0.850", "–", "–"],
+        ["failed", "–", "–", "–"],
+        ["Published elsewhere, not measured here"],
+        ["printed", "0.990", "–", "–"],
+    ]
+    assert [node.text for node in main_of(Comparison(systems)).all("strong")] == ["0.850"]
+    lower = Comparison([System("a", {"loss": 2.0}), System("b", {"loss": 1.5})], higher_is_better=False)
+    assert [node.text for node in main_of(lower).all("strong")] == ["1.500"]
+    assert not main_of(Comparison(systems[:2])).all("strong")
+
+
+def test_a_confusion_matrix_has_fractions_recall_and_precision_or_the_pairs_most_often_confused():
+    rows = rows_of(Confusion(["yes", "no"], [[8, 2], [1, 0]]))
+    assert [row[1:] for row in rows] == [
+        ["yes", "no", "Recall"], ["880 %", "220 %", "80 %"], ["1100 %", "0", "0 %"], ["89 %", "0 %", ""],
+    ]  # fmt: skip
+    assert rows_of(Confusion(["a", "b"], [[3, 0], [0, 0]]))[2][-1] == "–"
+    counts = [[5 * (gold == other) for other in range(30)] for gold in range(30)]
+    counts[3][4], counts[7][1] = 2, 5
+    many = rows_of(Confusion([f"label {number}" for number in range(30)], counts))
+    assert many[1:] == [["label 7", "label 1", "5", "50.0 %"], ["label 3", "label 4", "2", "28.6 %"]]
+
+
+def test_filled_masks_mark_the_right_token_and_give_the_rank_of_a_missed_one():
+    rows = rows_of(
+        MaskExamples(
+            [
+                MaskExample("Return a ", " list.", [("new", 0.4), ("the", 0.0002)], "new", 1, 0.4),
+                MaskExample("The ", " statement.", [("with", 0.2)], "if", rank=1009, probability=0.021),
+                MaskExample("Who ", "?", [("knows", 1.0)]),
+            ]
+        )
+    )
+    assert [row[:3] for row in rows[1:]] == [
+        ["Return a new list.", "new 40.0 % ✓, the <0.1 %", "–"],
+        ["The if statement.", "with 20.0 %", "1,009"],
+        ["Who [MASK]?", "knows 100.0 %", "–"],
+    ]
+
+
+def test_errors_show_probability_or_loss_and_both_texts_of_a_pair():
+    assert rows_of(WorstErrors([WorstError("t", "1.00", "4.00", loss=9.0)]))[1] == ["t", "1.00", "4.00", "9.000"]
+    assert rows_of(WorstErrors([WorstError("t", "a", "b")])) == [["Text", "Gold", "Predicted"], ["t", "a", "b"]]
+    own = [WorstError("t", "a", "b", 0.5, 1.0, "u", 7), WorstError("v", "a", "b")]
+    assert rows_of(WorstErrors(own))[1:] == [["7", "t\nu", "a", "b", "50.0 %"], ["–", "v", "a", "b", "–"]]
+
+
+def test_numbers_stand_on_the_right_but_not_those_of_the_first_column():
+    rows = [[1, 0.5, "3 min 20 s", "x"], [2, None, "–", "7"]]
+    cells = main_of(Table(["n", "score", "time", "word"], rows)).all("tr")[1].all("td")
+    assert [cell.classes == ["number"] for cell in cells] == [False, True, True, False]
+    with pytest.raises(ValueError, match="zip"):
+        render(Report("t", "h", blocks=[Table(["a", "b"], [[1, 2], [1]])]))
+
+
+def test_a_matrix_is_shaded_by_its_largest_value_and_says_what_is_masked():
+    grid = Grid(["a"], ["x", "y", "z"], [[0.5, -1.0, None]], "weights")
+    cells = main_of(grid).all("tr")[1].all("td")
+    assert [cell.attributes.get("style") for cell in cells] == ["--depth:0.500", "--depth:1.000", None]
+    assert [cell.text for cell in cells] == ["0.50", "−1.00", ""] and "below" in cells[1].classes
+    assert [cell.attributes["title"] for cell in cells] == ["a, x: 0.50", "a, y: −1.00", "a, z: masked"]
+    assert Grid(["a"], ["b", "c"], [[0.8, 0.9]], "", low=0.8).depth(0.85) == pytest.approx(0.5)
+    pattern = Grid.of_pattern("layer 1", "##.#\n.##.\n..##\n####")
+    assert [[int(value or 0) for value in row] for row in pattern.values] == [
+        [1, 1, 0, 1],
+        [0, 1, 1, 0],
+        [0, 0, 1, 1],
+        [1] * 4,
+    ]
+
+
+def test_commands_and_facts_read_as_given():
+    command = "maskwright pretrain --lr 0.0005 --whole-words -o runs/a corpus-of-mine/ --eval " + "held-out" * 9
+    tree = main_of(RunMetadata(command, {"eval": "", "lr": 0.1}))
+    assert tree.all("code")[0].text == command
+    assert [node.text for node in tree.all("code")[0].all("span")] == ["--lr 0.0005", "--whole-words", "-o runs/a"]
+    assert [node.text for node in tree.all("dd")] == ["–", "0.1"]
+    facts = main_of(Facts({"Documents": 5104, "Unknown": (0.00012, "122 tokens")}))
+    assert [node.text for node in facts.all("dd")] == ["5,104", "1.2e-4122 tokens"]
+    weights = main_of(Weights(["a.weight"], [], ["b.bias", "c.bias"]))
+    assert [node.text for node in weights.all(class_="amount")] == ["1", "0", "2"] and len(weights.all("details")) == 2
+
+
+# -- Charts: what the script gets ------------------------------------------------------------------------------------
+
+
+def test_a_chart_has_finite_points_in_order_and_says_what_it_leaves_out():
+    nan, inf = float("nan"), float("inf")
+    chart = Chart("Loss", [Series("a", [3, 1, 2, 4, 5], [1.0, 3.0, nan, None, inf]), Series("b", [1], [2.0])])
+    (data,) = data_of(Curves([chart, Chart("none", [Series("none", [1], [None])])]))
+    assert [one["points"] for one in data["series"]] == [[[1.0, 3.0], [3.0, 1.0]], [[1.0, 2.0]]]
+    text = main_of(Curves([chart])).text
+    assert "Without 2 values that are not finite." in text and "Loss by step: a from 3 to 1; b from 2 to 2." in text
+    logs = Chart("Norm", [Series("a", [1, 2, 3], [1.0, 0.0, 10.0])], log_y=True)
+    assert data_of(Curves([logs]))[0]["series"][0]["points"] == [[1.0, 1.0], [3.0, 10.0]]
+
+
+def test_seeds_share_a_name_and_the_legend_has_their_mean():
+    seeds = [Series("dev", [1, 2], [0.5, value]) for value in (0.7, 0.8)]
+    tree = main_of(Curves([Chart("F1", seeds, unit="percent", baselines={"most common": 0.4})]))
+    legend = [node.text.replace("\N{NO-BREAK SPACE}", " ") for node in tree.all("ul", "legend")[0].all("li")]
+    assert legend == ["dev, mean of 2 seeds75.0 %", "most common40.0 %"]
+
+
+def test_long_lines_are_thinned_but_keep_their_spikes():
+    points = np.stack([np.arange(50_000.0), np.sin(np.arange(50_000) / 500)], axis=1)
+    points[31_234, 1] = 90.0
+    kept = thinned(points)
+    assert len(kept) <= 1502 and kept[:, 1].max() == 90.0 and (np.diff(kept[:, 0]) > 0).all()
+    assert kept[0, 0] == 0 and kept[-1, 0] == 49_999
+
+
+# -- Pictures in files of their own ----------------------------------------------------------------------------------
+
+GRID = Grid(["a <b>", "c"], ["one", "two"], [[1.0, 0.0], [0.5, None]], "Two <texts> & a half")
+
+
+def test_a_matrix_is_written_as_svg_or_png(tmp_path: Path):
+    pictures.write_picture(tmp_path / "p.svg", [GRID, GRID])
+    tree = read_html((tmp_path / "p.svg").read_text())
+    assert [node.text for node in tree.all("title")] == ["a <b>, one: 1.000", "a <b>, two: 0.000", "c, one: 0.500"] * 2
+    assert "Two <texts> & a half" in tree.text
+    pytest.importorskip("resvg_py", reason="resvg-py is not installed")
+    pictures.write_picture(tmp_path / "p.png", [GRID])
+    data = (tmp_path / "p.png").read_bytes()
+    width = float(re.findall(r'viewBox="0 0 (\d+)', pictures.drawing([GRID]))[0])
+    assert data.startswith(b"\x89PNG") and int.from_bytes(data[16:20], "big") == 2 * width
+
+
+def test_other_endings_and_a_missing_extra_are_said_before_the_work(monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(ConfigError, match=r"\.png"):
+        pictures.check_picture(Path("p.gif"))
+    monkeypatch.setattr(pictures.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match="plot"):
+        pictures.check_picture(Path("p.png"))
+    pictures.check_picture(Path("p.svg"))
