@@ -15,7 +15,7 @@ from maskwright.hub.folders import load_model, read_facts
 from maskwright.models.build import initialize
 from maskwright.models.config import ModelConfig
 from maskwright.models.probes import AutoencoderHead
-from maskwright.tasks.anomaly import Anomaly, FeaturedWindows, FeatureExamples
+from maskwright.tasks.anomaly import Anomaly
 from maskwright.tasks.base import task_from_json, task_of_model
 from maskwright.tasks.windows import LongTexts
 from maskwright.train.finetuning.finetune import fit
@@ -169,7 +169,7 @@ def trained(folder: Path):
 
 def test_the_encoder_stays_and_known_vectors_give_the_same_errors(tmp_path: Path):
     task, model, examples = trained(tmp_path)
-    assert isinstance(examples, FeatureExamples) and examples.features is not None
+    assert examples.features is not None
     plain = task.examples(examples.rows, tokenizer(), 24)
     assert torch.allclose(task.logits(model, examples), task.logits(model, plain), atol=1e-5)
     assert float(task.logits(model, examples).mean()) < 0.5
@@ -212,7 +212,7 @@ def test_the_error_of_a_long_text_is_pooled_from_its_windows_by_hand(pool):
     ).detach()
     by_hand = alone[1:].mean() if pool == "mean" else alone[1:].max()
     known = task.prepare(model, examples)
-    assert isinstance(known, FeaturedWindows) and known.features.shape == (len(alone), model.config.hidden_size)
+    assert known.features.shape == (len(alone), model.config.hidden_size)
     for way in (examples, known):
         found = task.logits(model, way)
         assert torch.allclose(found.flatten(), torch.stack([alone[0, 0], by_hand]), atol=1e-5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from maskwright.models.build import build, with_tokenizer
 from maskwright.models.presets import preset
 from maskwright.tasks.base import DELIM, EXTRACT, START, with_special_tokens
 from maskwright.tasks.generation import Generation
+from maskwright.tasks.translation import Translation
 from maskwright.text.readers.parallel import read_pairs
 from maskwright.text.readers.tables import Row
 from maskwright.text.tokenizers.encoding import TextCounts
@@ -227,3 +229,30 @@ def test_both_orders_of_a_pair_are_read_and_the_answer_does_not_depend_on_which_
     assert "loudest" not in Predictor(model, both).predict([("one cat", "red")])[0]
     examples = both.examples([Row("one", "cat", "0.5", 1, "f"), Row("two", "red", "1", 2, "f")], tok, 12)
     assert both.outcome(model, examples.batch([0, 1])).counts == {"regression": 2}
+
+
+GOOD, EMPTY = Row("one cat", None, "un chat", 1, "a.tsv"), Row("red cat", None, "", 1_204, "a.tsv")
+
+
+@pytest.mark.parametrize("task", [Translation(), Generation()])
+def test_rows_without_a_target_are_refused_or_left_out(task):
+    task.start_id = 1
+    with pytest.raises(RowErrors, match="1204.*missing"):
+        task.examples([GOOD, EMPTY], tokenizer(), file="a.tsv")
+    found = task.examples([GOOD, EMPTY], tokenizer(), skip_bad_rows=True)
+    assert (list(found.rows), found.num_skipped) == ([GOOD], 1)
+    with pytest.raises(InputError, match="no usable row"):
+        task.examples([EMPTY], tokenizer(), skip_bad_rows=True)
+    with pytest.raises(InputError, match="no rows"):
+        type(task).from_rows([])
+
+
+def test_scores_are_those_of_all_tokens_and_not_of_rows():
+    logits = torch.tensor([[2.0, 1.0, 1.0], [3000.0, 0.0, 3.0]])  # loss, correct predictions, tokens
+    task = Translation()
+    found = task.score(logits, None)  # type: ignore[arg-type]
+    assert found.metrics[task.main_metric] == 1 / 4 and found.loss == 3002 / 4
+    first, second = task.answers(logits, None)  # type: ignore[arg-type]
+    assert first["score"] == 1 and first["perplexity"] == pytest.approx(math.exp(2))
+    assert second["score"] == 0 and math.isfinite(second["perplexity"])
+    assert task.is_right(None, 0, first) and not task.is_right(None, 1, second)  # type: ignore[arg-type]

@@ -26,7 +26,7 @@ from ..data.batch import Batch
 from ..models.probes import AutoencoderHead
 from ..objectives.outcome import LossSums
 from ..text.readers.tables import Row, Table, read_texts
-from .base import Baseline, ColumnNames, Evaluation, Task, TaskData
+from .base import Baseline, ColumnNames, Evaluation, Task, TaskData, require_rows
 from .evaluation.compare import ScoredPredictions, mean, pr_auc
 from .evaluation.rare import RareClass, Threshold, choose_threshold, rare_metrics, row_key
 from .evaluation.scoring import Unscored
@@ -125,8 +125,7 @@ class Anomaly(SequenceTask):
         if counts and sum(counts.values()) < len(train_rows):
             bad = [RowError(train_file or row.file, row.line, "label", "is missing") for row in train_rows]
             raise RowErrors([error for error, row in zip(bad, train_rows, strict=True) if row.label is None])
-        if not train_rows:
-            raise InputError(f"{train_file or 'The training data'} has no rows: pass texts of the normal class.")
+        require_rows(train_rows, train_file, "texts of the normal class")
         if normal is not None and normal not in counts:
             known = sorted(counts)
             where = unknown_name("class", normal, known[:20]) if known else "The rows have no classes."

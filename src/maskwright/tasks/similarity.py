@@ -28,7 +28,7 @@ from ..objectives.outcome import LossSums
 from ..text.formats.cells import number_error
 from ..text.readers.tables import Row, Table, read_texts
 from ..text.tokenizers.encoding import TextCounts
-from .base import Baseline, ColumnNames, Evaluation, Task, TaskData, valid_rows
+from .base import Baseline, ColumnNames, Evaluation, Task, TaskData, truncation_notes, valid_rows
 from .evaluation import metrics as scores
 from .evaluation.compare import ScoredPredictions
 from .evaluation.scoring import Unscored
@@ -246,7 +246,6 @@ def tokenize_pairs(
     *,
     targets: Sequence[float] | None = None,
     is_scored: bool = False,
-    num_skipped: int = 0,
     counts: TextCounts | None = None,
     long: LongTexts | None = None,
 ) -> PairExamples:
@@ -265,7 +264,9 @@ def tokenize_pairs(
     else:
         texts = window_rows(every, tokenizer, max_length, long, counts=counts)
     gold = None if targets is None else torch.tensor(targets, dtype=torch.float32)
-    return PairExamples(texts.input_ids, None, gold, rows, counts, num_skipped, texts, bool(seconds), is_scored)
+    return PairExamples(
+        texts.input_ids, None, gold, rows, counts, texts=texts, has_pairs=bool(seconds), is_scored=is_scored
+    )
 
 
 def _texts(rows: Sequence[Row], texts: Collection[str]) -> list[Row]:
@@ -364,7 +365,7 @@ class Similarity(Task):
             raise InputError(
                 f"{train_file or 'The training data'} has {rows}; contrastive training needs at least two."
             )
-        golds = {target_of(row, kind) for row in valid_rows(train_rows, task.row_reader(kind), train_file)[0]}
+        golds = set(valid_rows(train_rows, task.row_reader(kind), train_file)[1])
         task.scale = task.score_range or ((min(golds), max(golds)) if kind == "scores" else None)
         if kind == "scores" and len(golds) == 1:
             raise InputError(
@@ -379,7 +380,7 @@ class Similarity(Task):
                     f"{dev_rows[0].file} contains single texts, on which embeddings cannot be scored: pass "
                     "--dev with pairs (text, text_pair and a score)."
                 )
-            dev_golds = {target_of(row, dev_kind) for row in valid_rows(dev_rows, task.row_reader(dev_kind))[0]}
+            dev_golds = set(valid_rows(dev_rows, task.row_reader(dev_kind))[1])
             task.main_metric = "accuracy" if dev_kind == "pairs" and len(dev_golds) == 1 else "spearman"
         return task
 
@@ -395,15 +396,8 @@ class Similarity(Task):
         """Tokenizes rows, each text of a pair separately; see `Task.examples`."""
         kind = kind_of(rows)
         good, targets = valid_rows(rows, self.row_reader(kind), file, skip_bad_rows)
-        return tokenize_pairs(
-            good,
-            tokenizer,
-            max_length,
-            targets=targets,
-            is_scored=kind == "scores",
-            num_skipped=len(rows) - len(good),
-            long=self.long,
-        )
+        found = tokenize_pairs(good, tokenizer, max_length, targets=targets, is_scored=kind == "scores", long=self.long)
+        return replace(found, num_skipped=len(rows) - len(good))
 
     def row_reader(self, kind: str) -> Callable[[Row], float]:
         """Returns the function from a row of a kind to its target; see `target_of`."""
@@ -420,21 +414,11 @@ class Similarity(Task):
             )
         return tokenize_pairs(rows, tokenizer, max_length, counts=counts, long=self.long)
 
-    def for_training(self, examples: Examples) -> Examples:
-        """Keeps at most `max_windows` windows of each text."""
-        if self.long is None or not isinstance(examples, PairExamples):
-            return examples
-        return examples.limit_windows(self.long.max_windows)
-
     def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
         """Notes about truncated texts and windows."""
         if isinstance(examples, PairExamples) and examples.has_windows:
             return window_notes(examples.texts, name, max_length, "text")
-        if not examples.num_truncated:
-            return []
-        are = "is" if examples.num_truncated == 1 else "are"
-        texts = f"{examples.num_truncated:,} of {plural(examples.counts.texts, f'{name} text')}"
-        return [f"{texts} {are} truncated to {max_length} tokens."]
+        return truncation_notes(examples.num_truncated, examples.counts.texts, f"{name} text", max_length)
 
     # -- training --------------------------------------------------------------------------------------------
 

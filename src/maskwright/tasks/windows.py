@@ -265,7 +265,6 @@ def window_rows(
     max_length: int | None,
     long: LongTexts,
     targets: Tensor | None = None,
-    num_skipped: int = 0,
     counts: TextCounts | None = None,
     side: int = LAST,
 ) -> LongExamples:
@@ -297,9 +296,8 @@ def window_rows(
         targets,
         rows,
         counts,
-        num_skipped,
-        np.asarray(starts, dtype=np.int64),
-        np.asarray(spans, dtype=np.int64).reshape(-1, 2),
+        starts=np.asarray(starts, dtype=np.int64),
+        spans=np.asarray(spans, dtype=np.int64).reshape(-1, 2),
     )
 
 
@@ -308,7 +306,6 @@ def rows_both_ways(
     tokenizer: Tokenizer,
     max_length: int | None,
     targets: Tensor | None = None,
-    num_skipped: int = 0,
     counts: TextCounts | None = None,
 ) -> LongExamples:
     """Tokenizes pairs as (A, B) and (B, A), two sequences per row, truncated to `max_length`; a single text as one."""
@@ -334,9 +331,8 @@ def rows_both_ways(
         targets,
         rows,
         counts,
-        num_skipped,
-        np.asarray(starts, dtype=np.int64),
-        np.zeros((len(input_ids), 2), dtype=np.int64),
+        starts=np.asarray(starts, dtype=np.int64),
+        spans=np.zeros((len(input_ids), 2), dtype=np.int64),
     )
 
 

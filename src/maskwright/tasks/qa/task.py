@@ -29,7 +29,7 @@ from ...models.heads import span_loss
 from ...objectives.outcome import LossSums
 from ...text.readers.squad import Question, Questions, read_questions
 from ...text.tokenizers.encoding import TextCounts
-from ..base import Baseline, ColumnNames, Evaluation, TableRow, Task, TaskData
+from ..base import Baseline, ColumnNames, Evaluation, Rows, TableRow, Targets, Task, TaskData
 from ..evaluation.compare import ScoredPredictions, mean
 from ..evaluation.rare import Threshold, between, row_key, two_halves
 from ..examples import Examples, Forward, TokenLogits
@@ -280,16 +280,10 @@ class QuestionAnswering(Task):
         return row.answers
 
     def tokenize(
-        self,
-        rows: Sequence[Question],
-        tokenizer: Tokenizer,
-        max_length: int | None,
-        targets: Sequence[Any] | None = None,
-        num_skipped: int = 0,
-        counts: TextCounts | None = None,
+        self, rows: Rows, tokenizer: Tokenizer, max_length: int | None, targets: Targets, counts: TextCounts
     ) -> Windows:
         """Tokenizes questions as windows of at most `max_length` tokens; see `make_windows`."""
-        return make_windows(rows, tokenizer, max_length or MAX_LENGTH, num_skipped=num_skipped, counts=counts)
+        return make_windows(rows, tokenizer, max_length or MAX_LENGTH, counts=counts)
 
     def unlabeled(
         self,
