@@ -249,6 +249,10 @@ class Task(ABC):
         """The target of a row. Raises ValueError with the reason for an unknown, invalid or missing label."""
         raise NotImplementedError
 
+    def read_labels(self, rows: Rows, file: str | None = None, skip_bad_rows: bool = False) -> tuple[list[Any], Any]:
+        """Returns the rows with a valid label, and their targets, as `tokenize` takes them; see `examples`."""
+        return valid_rows(rows, self.row_target, file, skip_bad_rows)
+
     def examples(
         self,
         rows: Sequence[Any],
@@ -263,7 +267,7 @@ class Task(ABC):
         file: source of the rows, for messages (default: each row's own file). Raises RowErrors listing every row whose
         label is unknown or invalid; with `skip_bad_rows` such rows are skipped and counted in `num_skipped`.
         """
-        good, targets = valid_rows(rows, self.row_target, file, skip_bad_rows)
+        good, targets = self.read_labels(rows, file, skip_bad_rows)
         found = self.tokenize(good, tokenizer, max_length, targets, TextCounts())
         return replace(found, num_skipped=len(rows) - len(good))
 

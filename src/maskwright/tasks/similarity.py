@@ -28,7 +28,7 @@ from ..objectives.outcome import LossSums
 from ..text.formats.cells import number_error
 from ..text.readers.tables import Row, Table, read_texts
 from ..text.tokenizers.encoding import TextCounts
-from .base import Baseline, ColumnNames, Evaluation, Task, TaskData, truncation_notes, valid_rows
+from .base import Baseline, ColumnNames, Evaluation, Rows, Targets, Task, TaskData, truncation_notes, valid_rows
 from .evaluation import metrics as scores
 from .evaluation.compare import ScoredPredictions
 from .evaluation.scoring import Unscored
@@ -384,20 +384,18 @@ class Similarity(Task):
             task.main_metric = "accuracy" if dev_kind == "pairs" and len(dev_golds) == 1 else "spearman"
         return task
 
-    def examples(
-        self,
-        rows: Sequence[Row],
-        tokenizer: Tokenizer,
-        max_length: int | None = None,
-        *,
-        file: str | None = None,
-        skip_bad_rows: bool = False,
+    def read_labels(self, rows: Rows, file: str | None = None, skip_bad_rows: bool = False) -> tuple[list[Any], Any]:
+        """Returns the rows with a valid score or label, and their targets; see `target_of`."""
+        return valid_rows(rows, self.row_reader(kind_of(rows)), file, skip_bad_rows)
+
+    def tokenize(
+        self, rows: Rows, tokenizer: Tokenizer, max_length: int | None, targets: Targets, counts: TextCounts
     ) -> PairExamples:
-        """Tokenizes rows, each text of a pair separately; see `Task.examples`."""
-        kind = kind_of(rows)
-        good, targets = valid_rows(rows, self.row_reader(kind), file, skip_bad_rows)
-        found = tokenize_pairs(good, tokenizer, max_length, targets=targets, is_scored=kind == "scores", long=self.long)
-        return replace(found, num_skipped=len(rows) - len(good))
+        """Tokenizes each text of a pair separately; see `tokenize_pairs`."""
+        is_scored = targets is not None and kind_of(rows) == "scores"
+        return tokenize_pairs(
+            rows, tokenizer, max_length, targets=targets, is_scored=is_scored, counts=counts, long=self.long
+        )
 
     def row_reader(self, kind: str) -> Callable[[Row], float]:
         """Returns the function from a row of a kind to its target; see `target_of`."""
@@ -412,7 +410,7 @@ class Similarity(Task):
                 "This model compares two texts: pass pairs (--pair, or a column text_pair); to embed a single text use "
                 "maskwright embed."
             )
-        return tokenize_pairs(rows, tokenizer, max_length, counts=counts, long=self.long)
+        return self.tokenize(rows, tokenizer, max_length, None, counts)
 
     def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
         """Notes about truncated texts and windows."""

@@ -31,7 +31,7 @@ from ...text.readers.tagged import MISSING, Sentence, TaggedTable, as_sentences,
 from ...text.segmenters import DEFAULT_SEGMENTER, SEGMENTERS, find_segmenter, segment
 from ...text.tokenizers.encoding import TextCounts
 from ...text.words import Span
-from ..base import Baseline, ColumnNames, Evaluation, TableRow, Task, TaskData
+from ..base import Baseline, ColumnNames, Evaluation, Rows, TableRow, Task, TaskData
 from ..evaluation import metrics as scores
 from ..evaluation.calibration import Decisions, Temperature, calibration_errors, out_of_fold_probabilities, row_keys
 from ..evaluation.compare import ScoredPredictions, f1, share
@@ -177,7 +177,9 @@ class Tagging(Task):
         """Number of tags."""
         return len(self.labels)
 
-    def check(self, rows: Sequence[Sentence], file: str | None = None, *, skip_bad_rows: bool = False) -> GoldTags:
+    def read_labels(
+        self, rows: Rows, file: str | None = None, skip_bad_rows: bool = False
+    ) -> tuple[list[Sentence], GoldTags]:
         """Reads the tags of sentences, in whichever scheme and spelling they are.
 
         Raises RowErrors listing every unknown tag; with `skip_bad_rows` such sentences are skipped, as always those
@@ -199,7 +201,9 @@ class Tagging(Task):
             found.targets += [self._target(tag) for tag in found.repaired(tags, self.scheme)]
         if bad and not skip_bad_rows:
             raise RowErrors(bad)
-        return found
+        if not found.rows:
+            raise InputError(f"{file or 'The data'} has no usable sentence: pass at least one with its tags.")
+        return found.rows, found
 
     def _reading(self, rows: Sequence[Sentence]) -> tuple[Notation | None, Mapping[str, str]]:
         """Returns how sentences write tags, and what each is in this task; a tag that fits nothing stays as it is."""
@@ -270,20 +274,11 @@ class Tagging(Task):
             return True
         return self.scheme is not None and split_tag(tag)[1] in self._types
 
-    def examples(
-        self,
-        rows: Sequence[Sentence],
-        tokenizer: Tokenizer,
-        max_length: int | None = None,
-        *,
-        file: str | None = None,
-        skip_bad_rows: bool = False,
+    def tokenize(
+        self, rows: Rows, tokenizer: Tokenizer, max_length: int | None, targets: GoldTags | None, counts: TextCounts
     ) -> TaggedExamples:
-        """Tokenizes tagged sentences as windows of at most `max_length` tokens; see `Task.examples`."""
-        gold = self.check(rows, file, skip_bad_rows=skip_bad_rows)
-        if not gold.rows:
-            raise InputError(f"{file or 'The data'} has no usable sentence: pass at least one with its tags.")
-        return window_sentences(gold.rows, tokenizer, max_length, gold, num_skipped=len(rows) - len(gold.rows))
+        """Tokenizes sentences as windows of at most `max_length` tokens; see `window_sentences`."""
+        return window_sentences(rows, tokenizer, max_length, targets, counts=counts)
 
     def unlabeled(
         self, rows: Sequence[Any], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts

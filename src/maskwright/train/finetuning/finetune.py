@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,6 +24,7 @@ from ...models.model import Model, SentenceSettings, tokenizer_of
 from ...models.presets import preset, special_token_settings
 from ...tasks.base import Evaluation, Task
 from ...tasks.examples import Examples
+from ...text.tokenizers.encoding import TextCounts
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..against_baseline import Compared
 from ..callbacks import Callback
@@ -187,14 +187,18 @@ class FinetuningSetup(SeedRunner):
         self.config, self.device = config, device
         self.data = read_data(config)
         self.task = make_task(config, self.data)
+        learned = list(self.task.learns_from(self.data.train))
+        labeled = [  # before the model is loaded
+            (len(rows), *self.task.read_labels(rows, str(path), config.skip_bad_rows))
+            for rows, path in ((learned, config.train), (self.data.dev, config.dev or config.train))
+        ]
         model, self.loaded = self._model(config.seed)
         self.tokenizer = tokenizer_of(model)
         positions = model.config.max_position_embeddings
         if config.max_length > positions:
             raise InputError(f"Setting 'max_length' is {config.max_length}; the model has {positions} positions.")
-        learned = list(self.task.learns_from(self.data.train))
-        self.train = self.task.for_training(self._examples(learned, config.train))
-        self.dev = self._examples(self.data.dev, config.dev or config.train)
+        train, self.dev = (self._examples(*one) for one in labeled)
+        self.train = self.task.for_training(train)
         for name, examples in (("train", self.train), ("dev", self.dev)):
             for fact in self.task.facts(examples, name):
                 note(fact)
@@ -293,12 +297,11 @@ class FinetuningSetup(SeedRunner):
         """The untrained network."""
         return self._model(self.config.seed)[0]
 
-    def _examples(self, rows: list[Any], path: Path) -> Examples:
-        skips, length = self.config.skip_bad_rows, self.config.max_length
-        found = self.task.examples(rows, self.tokenizer, length, file=str(path), skip_bad_rows=skips)
-        if skips and found.num_skipped:
-            warn(f"{path}: {plural(found.num_skipped, 'more bad row is', 'more bad rows are')} skipped.")
-        return found
+    def _examples(self, num_rows: int, rows: list[Any], targets: Any) -> Examples:
+        found = self.task.tokenize(rows, self.tokenizer, self.config.max_length, targets, TextCounts())
+        if self.config.skip_bad_rows and len(rows) < num_rows:
+            warn(f"{plural(num_rows - len(rows), 'more bad row is', 'more bad rows are')} skipped.")
+        return replace(found, num_skipped=num_rows - len(rows))
 
     def _model(self, seed: int) -> tuple[Model, LoadReport]:
         """The untrained network: loaded, or new from a preset; new weights are initialized from `seed`."""
