@@ -144,7 +144,6 @@ class Anomaly(SequenceTask):
         return [(row.label,) if row.label else () for row in rows]
 
     def learns_from(self, rows: Sequence[Row]) -> list[Row]:
-        """The normal rows."""
         return [row for row in rows if not self.target(row.label)]
 
     def target(self, label: str | None) -> int:
@@ -176,12 +175,10 @@ class Anomaly(SequenceTask):
         return logits.mean()
 
     def outcome(self, model: Model, batch: Batch) -> LossSums:
-        """Summed errors of a batch."""
         errors = self.pooled(_errors(model, batch), batch)  # [rows, 1]
         return LossSums({self.name: errors.sum()}, self.counts(batch))
 
     def tune_threshold(self, logits: Tensor, examples: Examples) -> None:
-        """Tunes the threshold on the dev examples."""
         errors, is_rare, keys = self._rows(logits, examples)
         if is_rare.any() and not is_rare.all():
             self.threshold = choose_threshold(errors, is_rare, keys)
@@ -267,7 +264,6 @@ class Anomaly(SequenceTask):
         return errors, is_rare, errors > RareClass("", threshold=self.threshold).thresholds(errors, is_rare, keys)
 
     def metrics(self, logits: Tensor, targets: Tensor) -> dict[str, float]:
-        """pr_auc and recall_at_precision_90, which need no threshold."""
         return rare_metrics(targets.numpy() == 1, logits.squeeze(-1).double().numpy())
 
     def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
@@ -279,7 +275,6 @@ class Anomaly(SequenceTask):
         return ScoredPredictions("pr_auc", parts, pr_auc, found == is_rare)
 
     def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
-        """Whether the prediction is correct."""
         return bool(answer["is_rare"]) == bool(labeled(examples)[row])
 
     def _rows(self, logits: Tensor, examples: Examples) -> tuple[np.ndarray, np.ndarray, list[str]]:

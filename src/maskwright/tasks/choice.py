@@ -117,7 +117,6 @@ class ChoiceExamples(Examples):
         return portions_by_tokens(indices, self.lengths)
 
     def limit_windows(self, max_windows: int) -> ChoiceExamples:
-        """Keeps at most `max_windows` windows of each choice, evenly spaced from the first to the last."""
         if self.windows is None:
             return self
         fewer = self.windows.limit_windows(max_windows)
@@ -221,7 +220,6 @@ class Choice(Task):
         return cls(LongTexts.of(**long))
 
     def row_target(self, row: ChoiceRow) -> int:
-        """The number of the correct choice."""
         if row.label is None:
             raise ValueError("is missing")
         if not 0 <= row.label < len(row.choices):
@@ -248,7 +246,6 @@ class Choice(Task):
         return tokenize_choices(rows, tokenizer, max_length, counts=counts, long=self.long)
 
     def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
-        """Notes about truncated rows and windows."""
         assert isinstance(examples, ChoiceExamples)
         found, windows = [], examples.windows
         if windows is not None and len(windows.input_ids) + windows.num_dropped_windows > len(windows):
@@ -268,7 +265,6 @@ class Choice(Task):
     # -- training --------------------------------------------------------------------------------------------
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Number of rows in a batch."""
         return {self.name: len(batch.labels["example"])}
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
@@ -286,7 +282,6 @@ class Choice(Task):
         return LossSums({self.name: total}, self.counts(batch), {self.name: correct})
 
     def baseline(self, data: TaskData) -> Baseline:
-        """Accuracy of random guessing."""
         assert isinstance(data.dev, ChoiceExamples)
         return Baseline(1 / data.dev.num_choices, "guessing")
 
@@ -347,7 +342,6 @@ class Choice(Task):
         return F.cross_entropy(logits, labeled(examples), reduction="none")
 
     def score(self, logits: Tensor, examples: Examples) -> Evaluation:
-        """accuracy and ece, and the mean loss over rows."""
         targets = labeled(examples)
         shares = self.probabilities(logits).numpy()
         found = {
@@ -357,16 +351,13 @@ class Choice(Task):
         return Evaluation(found, logits, float(F.cross_entropy(logits, targets)))
 
     def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
-        """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
         right = logits.argmax(dim=-1).numpy() == labeled(examples).numpy()
         return ScoredPredictions("accuracy", right[:, None].astype(np.float64), mean, right)
 
     def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
-        """Whether the predicted choice is correct."""
         return bool(answer["label"] == int(labeled(examples)[row]))
 
     def table_rows(self, answer: Mapping[str, Any]) -> list[TableRow]:
-        """The number and the text of the choice, and the top-scoring window of a long context."""
         return [TableRow("", f"{answer['label']} {shorten(answer['choice'])}", answer["score"]), *top_rows(answer)]
 
 

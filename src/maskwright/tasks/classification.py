@@ -237,12 +237,10 @@ class Classification(SequenceTask):
 
     @property
     def num_labels(self) -> int:
-        """Number of classes."""
         return len(self.labels)
 
     @property
     def problem_type(self) -> str:
-        """single_label_classification or multi_label_classification."""
         return f"{'multi' if self.multi_label else 'single'}_label_classification"
 
     def probabilities(self, logits: Tensor) -> Tensor:
@@ -382,7 +380,6 @@ class Classification(SequenceTask):
 
     @property
     def has_one_class(self) -> bool:
-        """Whether a text has one class, not any number of labels."""
         return not self.multi_label
 
     def for_class(self, label: str) -> Self:
@@ -578,7 +575,6 @@ class Classification(SequenceTask):
 
     @classmethod
     def strata(cls, rows: Sequence[Row]) -> list[Collection[str]]:
-        """The label, or the labels `a|b`, of each row."""
         return [split_labels(str(row.label)) for row in rows]
 
     def target(self, label: str | None) -> int | list[float]:
@@ -628,7 +624,6 @@ class Classification(SequenceTask):
         return losses.mean() if weights is None else (losses * weights[targets]).mean()
 
     def num_correct(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Number of rows whose class (or every label) is correct: an int scalar."""
         if self.multi_label:
             return ((logits >= 0) == (targets >= THRESHOLD)).all(dim=-1).sum()
         return (logits.argmax(dim=-1) == targets).sum()
@@ -654,7 +649,6 @@ class Classification(SequenceTask):
         return (self, other) if rare is None else (self.for_class(rare.label), other.for_class(rare.label))
 
     def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
-        """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
         gold, predicted = labeled(examples).numpy(), self.decide(logits, self.out_of_fold_thresholds(logits, examples))
         right = (predicted == (gold >= THRESHOLD)).all(axis=1) if self.multi_label else predicted == gold
         if self.rare is not None:

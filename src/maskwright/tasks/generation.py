@@ -104,23 +104,19 @@ class TargetTask(Task):
         """Hidden states that predict each target token: float [target tokens, hidden]."""
 
     def row_target(self, row: Row) -> str:
-        """The target text."""
         if not row.label:
             raise ValueError("is missing: each row needs a source and a target")
         return row.label
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Number of target tokens in a batch."""
         return {self.name: len(batch.labels[self.target_label])}
 
     def outcome(self, model: Model, batch: Batch) -> LossSums:
-        """Summed loss and number of correct target tokens."""
         labels = batch.labels[self.target_label]
         loss, right = model.mlm_loss(self.target_states(model, batch), labels, self.label_smoothing)
         return LossSums({self.name: loss}, self.counts(batch), {self.name: right})
 
     def baseline(self, data: TaskData) -> Baseline:
-        """The score of the model before training."""
         return data.untrained()
 
     def forward(self, model: Model) -> None:
@@ -156,7 +152,6 @@ class TargetTask(Task):
         return Evaluation(found, logits, loss / tokens)
 
     def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
-        """Whether every token of the target is predicted correctly."""
         return bool(answer["score"] == 1.0)
 
 
@@ -235,7 +230,6 @@ class Generation(TargetTask):
         return cls(delimiter)
 
     def extend_vocabulary(self, model: Model) -> Model:
-        """Adds the delimiter to the vocabulary of the model."""
         if self.delimiter is None or model.tokenizer is None or model.tokenizer.token_to_id(self.delimiter) is not None:
             return model
         return with_tokenizer(model, model.tokenizer.with_tokens([self.delimiter]))

@@ -140,11 +140,9 @@ class Regression(SequenceTask):
         return {"": (window, float(window_logits[window, 0]))}
 
     def metrics(self, logits: Tensor, targets: Tensor) -> dict[str, float]:
-        """pearson, spearman and mse."""
         gold, predicted = targets.numpy(), logits.squeeze(-1).numpy()
         return scores.measure(("pearson", "spearman", "mse"), gold, predicted)
 
     def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
-        """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
         parts = np.stack([labeled(examples).numpy(), logits.squeeze(-1).numpy()], axis=1).astype(np.float64)
         return ScoredPredictions("pearson", parts, lambda both: scores.pearson(both[:, 0], both[:, 1]))

@@ -113,7 +113,6 @@ class SequenceTask(Task):
         return None
 
     def row_target(self, row: Row) -> Any:
-        """`target` of its label."""
         return self.target(row.label)
 
     def tokenize(
@@ -128,7 +127,6 @@ class SequenceTask(Task):
         return window_rows(rows, tokenizer, max_length, self.long, gold, counts)
 
     def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
-        """Notes about truncated rows, windows, and dev examples that all have the same label."""
         found = []
         if isinstance(examples, LongExamples) and self.long is not None and not self.long.both_orders:
             found = window_notes(examples, name, max_length)
@@ -139,7 +137,6 @@ class SequenceTask(Task):
         return found
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Number of rows in a batch."""
         return {self.name: len(batch.labels.get("windows", batch.lengths))}
 
     def pooled(self, logits: Tensor, batch: Batch) -> Tensor:
@@ -204,7 +201,6 @@ class SequenceTask(Task):
         return torch.stack([self.loss_of(logits[row : row + 1], targets[row : row + 1]) for row in range(len(logits))])
 
     def score(self, logits: Tensor, examples: Examples) -> Evaluation:
-        """`metrics` and the mean loss over rows."""
         targets = labeled(examples)
         return Evaluation(self.metrics(logits, targets), logits, float(self.loss_of(logits, targets)))
 

@@ -413,7 +413,6 @@ class Similarity(Task):
         return self.tokenize(rows, tokenizer, max_length, None, counts)
 
     def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
-        """Notes about truncated texts and windows."""
         if isinstance(examples, PairExamples) and examples.has_windows:
             return window_notes(examples.texts, name, max_length, "text")
         return truncation_notes(examples.num_truncated, examples.counts.texts, f"{name} text", max_length)
@@ -453,7 +452,6 @@ class Similarity(Task):
         return torch.stack([first, other[batch.labels["first"]]], dim=1)
 
     def baseline(self, data: TaskData) -> Baseline:
-        """The score of the model before training."""
         return data.untrained()
 
     # -- answers ---------------------------------------------------------------------------------------------
@@ -507,7 +505,6 @@ class Similarity(Task):
         return Evaluation(found, logits, self._dev_loss(logits, examples))
 
     def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
-        """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
         if not isinstance(examples, PairExamples) or not examples.is_scored:
             raise InputError("Sentence embeddings are compared on pairs with scores; these rows have none.")
         parts = np.stack([labeled(examples).numpy(), self.cosines(logits).numpy().round(DIGITS)], axis=1)

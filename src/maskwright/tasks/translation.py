@@ -247,7 +247,6 @@ class Translation(TargetTask):
         return cls(0.1 if label_smoothing is None else label_smoothing, languages)
 
     def extend_vocabulary(self, model: Model) -> Model:
-        """Adds the language tags to the vocabulary of the model."""
         tokenizer = model.tokenizer
         missing = [] if tokenizer is None else [tag(one) for one in self.languages if not _knows(tokenizer, tag(one))]
         if tokenizer is None or not missing:
@@ -310,7 +309,6 @@ class Translation(TargetTask):
         return examples.fitting()
 
     def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
-        """Notes about truncated pairs."""
         cut = int(examples.is_too_long.sum()) if isinstance(examples, TranslationExamples) else 0
         return truncation_notes(cut, len(examples), f"{name} pair", max_length)
 

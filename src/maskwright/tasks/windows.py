@@ -207,7 +207,6 @@ class LongExamples(Examples):
         return portions_by_tokens(indices, self.lengths)
 
     def limit_windows(self, max_windows: int) -> LongExamples:
-        """Keeps at most `max_windows` windows of each row, evenly spaced from the first to the last."""
         counts = self.num_windows
         if not (counts > max_windows).any():
             return self

@@ -265,16 +265,13 @@ class QuestionAnswering(Task):
 
     @classmethod
     def strata(cls, rows: Sequence[Question]) -> list[Collection[str]]:
-        """Whether a question has an answer."""
         return [("no answer" if row.is_impossible else "answer",) for row in rows]
 
     @classmethod
     def texts_apart(cls, rows: Sequence[Question]) -> list[tuple[str, str | None]]:
-        """The context, whatever is asked about it."""
         return [(row.context, None) for row in rows]
 
     def row_target(self, row: Question) -> Sequence[Any]:
-        """The gold answers."""
         if row.answers is None:
             raise ValueError(f"id {row.id}: the answers are missing")
         return row.answers
@@ -298,7 +295,6 @@ class QuestionAnswering(Task):
         return make_windows(as_questions(rows), tokenizer, max_length or MAX_LENGTH, counts=counts, **windows)
 
     def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
-        """Notes about windows, truncated questions, and answers that are not completely in any window."""
         windows = _windows(examples)
         found = []
         if len(windows) > windows.num_rows:
@@ -315,7 +311,6 @@ class QuestionAnswering(Task):
     # -- training --------------------------------------------------------------------------------------------
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Number of windows in a batch."""
         return {self.name: len(batch)}
 
     def outcome(self, model: Model, batch: Batch) -> LossSums:
@@ -429,12 +424,10 @@ class QuestionAnswering(Task):
         return Evaluation(summarize(outcome, scored.has_answer), logits, loss)
 
     def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
-        """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
         outcome = out_of_fold_outcome(self.scored(logits, examples), self.threshold, self.may_refuse)  # [rows, 2]
         return ScoredPredictions("f1", outcome[:, 1:], mean, outcome[:, 0] == 1.0)
 
     def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
-        """Whether the answer exactly matches a gold answer after SQuAD normalization."""
         golds = _windows(examples).questions[row].label or []
         return score_answer(answer["answer"], golds)[0] == 1.0
 

@@ -49,7 +49,6 @@ class Windows(Examples):
 
     @property
     def num_rows(self) -> int:
-        """Number of questions."""
         return len(self.rows)
 
     @property

@@ -81,7 +81,6 @@ class TaggedExamples(Examples):
 
     @property
     def num_rows(self) -> int:
-        """Number of sentences."""
         return len(self.starts) - 1
 
     @property

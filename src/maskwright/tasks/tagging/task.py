@@ -126,7 +126,6 @@ class Tagging(Task):
 
     @classmethod
     def strata(cls, rows: Sequence[Sentence]) -> list[Collection[str]]:
-        """The different tags of each sentence."""
         return [sorted(set(row.tags or ())) for row in rows]
 
     def why_unscored(self, rows: Sequence[Sentence]) -> Unscored | None:
@@ -174,7 +173,6 @@ class Tagging(Task):
 
     @property
     def num_labels(self) -> int:
-        """Number of tags."""
         return len(self.labels)
 
     def read_labels(
@@ -315,7 +313,6 @@ class Tagging(Task):
         return found
 
     def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
-        """Warnings about repaired and missing tags, words that no segmenter finds, and windows."""
         assert isinstance(examples, TaggedExamples)
         gold = examples.gold
         found = [] if gold is None else self._tag_notes(gold, examples, name)
@@ -361,7 +358,6 @@ class Tagging(Task):
                 self._crf(model).init_from_counts(torch.cat(chains), list(map(len, chains)))
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Number of words in a batch."""
         return {self.name: len(batch.labels["places"])}
 
     def outcome(self, model: Model, batch: Batch) -> LossSums:
@@ -379,7 +375,6 @@ class Tagging(Task):
         return LossSums({self.name: losses.sum()}, counts)
 
     def baseline(self, data: TaskData) -> Baseline:
-        """The score of the most frequent tag of each word."""
         assert isinstance(data.train, TaggedExamples) and isinstance(data.dev, TaggedExamples)
         gold = self.gold_of(data.dev)
         found = most_frequent_tags(data.train.rows, self.gold_of(data.train), data.dev.rows)
@@ -388,7 +383,6 @@ class Tagging(Task):
     # -- answers ---------------------------------------------------------------------------------------------
 
     def forward(self, model: Model) -> Forward:
-        """Logits of every token."""
         return TokenLogits(model)
 
     def gather(self, outputs: Sequence[Tensor], model: Model, examples: Examples) -> Tensor:
@@ -465,7 +459,6 @@ class Tagging(Task):
         return torch.stack([part.sum() / max(int(own.sum()), 1) for part, own in zip(parts, counts, strict=True)])
 
     def decisions(self, logits: Tensor, examples: Examples) -> Decisions:
-        """The tag of each word that has a gold tag."""
         assert isinstance(examples, TaggedExamples) and examples.targets is not None
         rows = row_keys(as_sentences(examples.rows))
         keys = [key for key, words in zip(rows, examples.num_words_by_row, strict=True) for _ in range(words)]
@@ -508,7 +501,6 @@ class Tagging(Task):
         }
 
     def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
-        """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
         assert isinstance(examples, TaggedExamples)
         gold, found = self.gold_of(examples), self.tags_of(logits, examples)
         pairs = [
@@ -521,11 +513,9 @@ class Tagging(Task):
         return ScoredPredictions("entity_f1", np.array(_entity_counts(gold, found), dtype=np.float64), f1, right)
 
     def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
-        """Whether all tags of a sentence are correct."""
         return all(gold == predicted for gold, predicted in self.class_pairs(examples, row, answer))
 
     def class_pairs(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> list[tuple[str, str]]:
-        """Gold and predicted tag of each word of a sentence that has a gold tag."""
         assert isinstance(examples, TaggedExamples) and examples.targets is not None
         start, end = examples.starts[row : row + 2].tolist()
         pairs = zip(examples.targets[start:end].tolist(), answer["tags"], strict=True)
