@@ -13,8 +13,7 @@ from ...core.progress import note, warn
 from ...core.util import plural
 from ...hub.folders import LoadReport
 from ...tasks.base import AnyTable, Task, TaskData
-from ...tasks.contents import check_content
-from ...tasks.specs import spec_of
+from ...tasks.specs import check_content, spec_of
 from ...tasks.split import hold_out
 from ...text.readers.tables import Table
 from ...text.readers.tagged import Sentence
