@@ -107,7 +107,7 @@ def test_the_task_travels_as_json():
     again = task_from_json(json.loads(json.dumps(task.to_json())))
     assert again.to_json() == task.to_json()
     assert again.head == "tagging-crf"
-    with pytest.raises(ModelFolderError, match="list of tag names"):
+    with pytest.raises(ModelFolderError, match="two tags"):
         task_from_json({"task": "tagging"})
     with pytest.raises(ModelFolderError, match="tagging scheme"):
         task_from_json({"task": "tagging", "labels": ["O", "B-X"], "scheme": "BIX"})

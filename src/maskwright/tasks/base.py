@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ..core import registry
-from ..core.config import default_of, from_dict
+from ..core.config import check, default_of, from_dict
 from ..core.errors import ConfigError, InputError, ModelFolderError, RowError, RowErrors
 from ..core.registry import unknown_name
 from ..core.util import on_one_line, plural
@@ -504,15 +504,14 @@ class Task(ABC):
     def from_json(cls, facts: Mapping[str, Any]) -> Task:
         """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
         own = {one.name: facts[one.name] for one in fields(cls) if one.name in facts}  # type: ignore[arg-type]
-        for name, kind in STORED.items():
-            if own.get(name) is not None:
-                own[name] = kind.from_json(own[name])
         try:
+            for name, kind in STORED.items():
+                if own.get(name) is not None:
+                    check(isinstance(own[name], Mapping), f"'{name}' is not an object.")
+                    own[name] = kind.from_json(own[name])
             task: Task = from_dict(cls, own, "maskwright.json")  # type: ignore[type-var]  # subclasses are dataclasses
         except (ConfigError, InputError) as error:
-            raise ModelFolderError(
-                f"The model's maskwright.json does not describe a {cls.name} model: {error}"
-            ) from None
+            raise ModelFolderError(f"maskwright.json does not describe a model for {cls.name}: {error}") from None
         return task
 
 
