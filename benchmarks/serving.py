@@ -57,7 +57,6 @@ from maskwright.core.util import usable_cores  # noqa: E402
 from maskwright.speed.bench import built_in_texts, text_of_length  # noqa: E402
 
 RESULTS = HERE / "loads" / "results.json"
-HOUR = HERE / "loads" / "hour.json"  # written by serving_memory.py
 PAGE = REPOSITORY / "docs" / "results" / "serving.md"
 CLIENTS, LONG_TOKENS, LONG_SHARE, LOAD, BATCH = 64, 512, 0.1, 0.7, 32
 EQUAL_RATE = 15.0  # requests per second of mixed texts that every server can answer
@@ -83,7 +82,7 @@ def main() -> None:
     options = parser.parse_args()
     target = PAGE if options.results == RESULTS else options.results.with_suffix(".md")
     if options.page:
-        write_page(target, read(options.results), read(HOUR))
+        write_page(target, read(options.results))
         return
     folder = options.model or (Path(found) if (found := minilm_folder()) else None)
     if folder is None:
@@ -111,10 +110,10 @@ def main() -> None:
             found = {"error": str(error)[-300:]}
         results["servers"][server.name] = found
         write_json(options.results, results)
-    write_page(target, results, read(HOUR))
+    write_page(target, results)
 
 
-def write_page(page: Path, results: dict[str, Any], hour: dict[str, Any]) -> None:
+def write_page(page: Path, results: dict[str, Any]) -> None:
     """Write a table for each section, between marks in the page."""
     servers = {name: one for name, one in results["servers"].items() if "error" not in one}
     lines = ["Measured on", "", *table({"": results["measured"]}), "", "The library in one process", ""]
@@ -125,7 +124,6 @@ def write_page(page: Path, results: dict[str, Any], hour: dict[str, Any]) -> Non
         lines += ["", f"### {name.replace('_', ' ')}", "", *table(rows, "answered per second")]
     start = {name: {key: one[key] for key in one if key not in sections} for name, one in servers.items()}
     lines += ["", "### Start", "", *table(start)]
-    lines += ["", "### Memory over an hour", "", *table({"": hour})] if hour else []
     write_part(page, "serving", lines, "Serving, measured")
 
 

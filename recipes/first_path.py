@@ -59,7 +59,8 @@ def main() -> None:
     if folder := minilm_folder():
         found["sst2 MiniLM"] = run(
             "finetune", "classification", *sst2, "--model", folder, "--epochs", "4", "--lr", "1e-4",
-            "--batch-size", "16", "--seeds", options.seeds, "--average-seeds", "-o", str(output / "sst2-minilm"),
+            "--batch-size", "16", "--seeds", options.seeds, "--set",
+            "average_seeds=true", "-o", str(output / "sst2-minilm"),
         )  # fmt: skip
     (output / "results.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     shown = ("metrics", "deviation", "average")

@@ -41,7 +41,7 @@ from maskwright.inspect.reports import lengths_headline as headline
 from maskwright.inspect.reports import write_lengths
 from maskwright.models.build import make_model
 from maskwright.models.config import ModelConfig
-from maskwright.models.decoding.beam import Beams
+from maskwright.models.decoding.search import Beams
 from maskwright.models.model import Model
 from maskwright.tasks.translation import BEAMS, Translation, alignments, corpus_scores
 from maskwright.text.readers.tables import Row

@@ -30,8 +30,8 @@ from maskwright.core import storage
 from maskwright.inference.fill_mask import MaskFiller
 from maskwright.inference.generate import Generation, TextGenerator
 from maskwright.inference.ready import place
-from maskwright.models.decoding.beam import Beams
 from maskwright.models.decoding.rules import Rules
+from maskwright.models.decoding.search import Beams
 from maskwright.models.decoding.translation import translate_ids
 from maskwright.objectives.denoising import restore_spans
 from maskwright.text.tokenizers.tokenizer import Tokenizer

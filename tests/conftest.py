@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import os
+import zlib
 
 # Test tensors are tiny: a second thread costs more than it brings, and test processes may run side by side.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -14,6 +16,23 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile("maskwright", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("maskwright")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--share", type=int, default=1, help="run one of this many shares of the slow tests, by the day")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keeps a share of the slow tests: another one each day, the same on every machine."""
+    shares = config.getoption("--share")
+    today = datetime.datetime.now(tz=datetime.UTC).toordinal()
+    left = {
+        item
+        for item in items
+        if item.get_closest_marker("slow") and (zlib.crc32(item.nodeid.encode()) + today) % shares
+    }
+    config.hook.pytest_deselected(items=list(left))
+    items[:] = [item for item in items if item not in left]
 
 
 @pytest.fixture(scope="session")

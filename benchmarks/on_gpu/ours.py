@@ -30,8 +30,7 @@ from maskwright.text.readers.tables import Row
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.train.finetuning.job import FinetuneJob, MemoryBestModelSaver
 from maskwright.train.loop import LoopSettings, train
-from maskwright.train.pretraining.compiled import choose_compiling, compile_layers
-from maskwright.train.pretraining.job import PretrainJob
+from maskwright.train.pretraining.job import PretrainJob, choose_compiling, compile_layers
 
 NEVER = 10**9
 ROWS, FINETUNING_LENGTH = 32, 128

@@ -18,15 +18,17 @@ _NAMES = {  # module -> names
     "TextRegressor TokenTagger Translator",
     "evaluation": "evaluate",
     "experiments.config": "LayerLabConfig",
+    "experiments.layers": "layer_lab",
     "inspect": "inspect",
     "models.config": "ModelConfig",
     "text.tokenizers.tokenizer": "Tokenizer",
     "train.callbacks": "Callback",
     "train.distillation.config": "DistillConfig",
-    "train.finetuning.config": "FinetuneConfig",
-    "train.finetuning.multi_task.config": "MultiTaskConfig",
+    "train.distillation.distill": "distill",
+    "train.finetuning.config": "FinetuneConfig MultiTaskConfig",
+    "train.finetuning.finetune": "finetune",
     "train.pretraining.config": "PretrainConfig",
-    "training": "distill finetune layer_lab pretrain",
+    "train.pretraining.pretrain": "pretrain",
 }
 _WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
 
@@ -86,14 +88,16 @@ if TYPE_CHECKING:
     )
     from .evaluation import evaluate
     from .experiments.config import LayerLabConfig
+    from .experiments.layers import layer_lab
     from .models.config import ModelConfig
     from .text.tokenizers.tokenizer import Tokenizer
     from .train.callbacks import Callback
     from .train.distillation.config import DistillConfig
-    from .train.finetuning.config import FinetuneConfig
-    from .train.finetuning.multi_task.config import MultiTaskConfig
+    from .train.distillation.distill import distill
+    from .train.finetuning.config import FinetuneConfig, MultiTaskConfig
+    from .train.finetuning.finetune import finetune
     from .train.pretraining.config import PretrainConfig
-    from .training import distill, finetune, layer_lab, pretrain
+    from .train.pretraining.pretrain import pretrain
 
 
 def __getattr__(name: str) -> Any:

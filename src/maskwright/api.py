@@ -145,7 +145,7 @@ def _zero_shot(
     return EmbeddingZeroShot(embedder_of(model, name, normalize=True, max_length=max_length), labels, template)
 
 
-# Task -> the abilities of which a model needs one (`tasks.spec.ModelKind`), and what opens a loaded one.
+# Task -> the abilities of which a model needs one (`tasks.specs.ModelKind`), and what opens a loaded one.
 # Without a task, the first that the model can do.
 _OPENERS: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
     "answer": (("answer",), _answerer),
@@ -192,7 +192,7 @@ def open_ensemble(
 
     Models are loaded when the ensemble runs, one after the other. Raises InputError for a run that is not finished.
     """
-    from .train.finetuning.members import is_run, seed_models
+    from .train.finetuning.seeds import is_run, seed_models
 
     def opener(load: Callable[[], Model], folder: Path, name: str) -> Callable[[], Predictor]:
         def open_member() -> Predictor:
@@ -224,7 +224,7 @@ def open_model(
 ) -> Model:
     """Opens a model with its tokenizer on a device; a Model is copied.
 
-    abilities: names as in `tasks.spec.ModelKind`, of which the model needs one; () for any model; untrained: accept a
+    abilities: names as in `tasks.specs.ModelKind`, of which the model needs one; () for any model; untrained: accept a
     head without stored weights, whose answers are random. Raises ModelFolderError if it has none of the abilities, or
     lacks weights of its head.
     """
@@ -245,7 +245,7 @@ def open_model(
 
 def open_checkpoint(folder: str | Path, *, device: str = "auto", precision: str = "auto") -> Model:
     """The model of a finished run as it was at one of its checkpoints (runs/a/checkpoints/step-500)."""
-    from .train.finetuning.members import checkpoint_model
+    from .train.finetuning.seeds import checkpoint_model
 
     model = checkpoint_model(Path(folder))
     tokenizer_of(model)

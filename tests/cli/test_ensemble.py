@@ -36,7 +36,7 @@ def test_a_run_of_several_seeds_is_an_ensemble_of_them(maskwright, folder, tmp_p
 
 
 def test_the_best_seed_is_the_run_s_model(folder):
-    from maskwright.train.finetuning.members import seed_models
+    from maskwright.train.finetuning.seeds import seed_models
 
     best = json.loads((folder / "tuned" / "result.json").read_text())["best_seed"]
     models = seed_models(folder / "tuned")

@@ -50,7 +50,7 @@ def test_the_setting_of_training_is_followed_by_predict_and_evaluate(maskwright,
     facts = json.loads((run / "model" / "maskwright.json").read_text())
     assert facts["long"] == {"stride": 4, "pool": "max", "max_windows": 5}
     page = (run / "report.html").read_text()
-    assert "training windows of 24 tokens" in page and "--set max_windows=5" in page
+    assert "training windows of 24 tokens" in page and "max_windows=5" in page
 
     code, out, err = maskwright("predict", run / "model", TEXT_OF["bird"], "rain fell", "--json")
     long, short = lines_of(out)

@@ -61,10 +61,8 @@ from maskwright.serve.settings import ServeSettings
 from maskwright.speed.plan_config import PlanConfig
 from maskwright.tasks.specs import spec_of
 from maskwright.train.distillation.config import DistillConfig
-from maskwright.train.finetuning.config import FinetuneConfig
-from maskwright.train.finetuning.multi_task.config import MultiTaskConfig
-from maskwright.train.pretraining.config import PretrainConfig
-from maskwright.train.pretraining.static_config import StaticConfig
+from maskwright.train.finetuning.config import FinetuneConfig, MultiTaskConfig
+from maskwright.train.pretraining.config import PretrainConfig, StaticConfig
 
 ROWS = {"train": "rows.tsv", "output": "runs/a"}
 SCRATCH = ROWS | {"preset": "bert-tiny", "tokenizer": "tok"}

@@ -121,13 +121,6 @@ def test_any_changed_bit_or_cut_is_found_and_named(tmp_path: Path, data: st.Data
         storage.verify_folder(folder)
 
 
-def test_a_missing_file_is_named(tmp_path: Path):
-    fill(tmp_path / "folder", "x")
-    (tmp_path / "folder" / "a.txt").unlink()
-    with pytest.raises(CorruptFileError, match=r"a\.txt is missing"):
-        storage.verify_folder(tmp_path / "folder")
-
-
 def test_an_existing_folder_is_not_overwritten_silently(tmp_path: Path):
     fill(tmp_path / "folder", "x")
     with pytest.raises(RunError, match="already exists"), storage.new_folder(tmp_path / "folder"):
@@ -252,14 +245,6 @@ def test_a_folder_that_was_moved_away_by_a_killed_writer_comes_back(tmp_path: Pa
     assert (tmp_path / "m" / "a.txt").read_text() == "old"
     fill(tmp_path / "m", "new")
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
-
-
-def test_a_part_of_a_folder_never_comes_back(tmp_path: Path):
-    fill(tmp_path / "m", "old")
-    (tmp_path / "m").rename(tmp_path / ".m.old-7-0")
-    (tmp_path / ".m.old-7-0" / "a.txt").unlink()
-    storage.recover_folder(tmp_path / "m")
-    assert not (tmp_path / "m").exists()
 
 
 def test_what_a_living_writer_is_writing_stays(tmp_path: Path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,12 +35,6 @@ def test_runs_cover_every_token_once_in_order(sequences):
     assert covered == batch.num_tokens
 
 
-@given(sequences)
-def test_first_tokens_begin_the_sequences(sequences):
-    batch = Batch.from_sequences([sequence or [7] for sequence in sequences])
-    assert batch.input_ids[batch.first_tokens].tolist() == [(sequence or [7])[0] for sequence in sequences]
-
-
 def test_token_types_and_labels_travel_along():
     batch = Batch.from_sequences([[5, 6], [7]], token_types=[[0, 1], [1]], labels={"nsp": torch.tensor([0, 1])})
     assert batch.token_type_ids.tolist() == [0, 1, 1]
@@ -64,9 +57,3 @@ def test_chunks_hold_every_index_once_and_stay_within_the_budget(lengths, budget
     assert [index for chunk in chunks for index in chunk] == order.tolist()
     for chunk in chunks:
         assert len(chunk) == 1 or sum(lengths[index] for index in chunk) <= budget
-
-
-def test_sorting_makes_the_longest_runs():
-    lengths = [3, 5, 3, 5, 3]
-    batch = Batch.from_sequences([np.zeros(lengths[i], dtype=np.int64) for i in order_by_length(lengths)])
-    assert [(run.count, run.length) for run in batch.runs] == [(3, 3), (2, 5)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskwright.data.duplicates import DIGEST_BYTES, SeenDigests, digest
+from maskwright.data.prepare import DIGEST_BYTES, SeenDigests, digest
 
 
 def key(number: int) -> bytes:

@@ -65,19 +65,6 @@ def test_counts_are_those_of_the_documents(prepared):
     assert sum(entry["documents"] for entry in facts) == len(expected)
 
 
-def test_sentences_are_views_of_the_file_and_cannot_be_written(prepared):
-    shards, _ = prepared
-    sentence = shards.document(3)[0]
-    assert sentence.dtype == np.uint16 and not sentence.flags.owndata and not sentence.flags.writeable
-
-
-def test_a_document_that_is_not_there_is_an_index_error(prepared):
-    shards, expected = prepared
-    for index in (-1, len(expected)):
-        with pytest.raises(IndexError):
-            shards.document(index)
-
-
 def test_large_vocabularies_take_four_bytes(tmp_path):
     class Large(ToyTokenizer):
         def encode(self, text: str) -> list[int]:
@@ -134,10 +121,3 @@ def test_a_folder_that_is_no_prepared_corpus_is_refused(tmp_path):
     (tmp_path / "shards.json").write_text("{")
     with pytest.raises(CorruptFileError):
         TokenShards.open(tmp_path)
-
-
-def test_another_tokenizer_is_refused(tmp_path):
-    prepare(write_corpus(tmp_path, 10), ToyTokenizer(), tmp_path / "out")
-    TokenShards.open(tmp_path / "out", ToyTokenizer())
-    with pytest.raises(InputError, match="another tokenizer"):
-        TokenShards.open(tmp_path / "out", ToyTokenizer(name="other"))

@@ -132,16 +132,6 @@ def test_an_interrupted_download_leaves_nothing_half_written(folder: Path, monke
     assert not cached(folder) and len(remote.document(0))
 
 
-def test_missing_rights_are_one_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch):
-    class Denied:
-        def open_input_stream(self, path: str) -> Any:
-            raise OSError("When reading: AWS Error ACCESS_DENIED during GetObject\nmore")
-
-    monkeypatch.setattr(object_store, "file_system", lambda uri: (Denied(), uri))
-    with pytest.raises(StorageError, match=r"^s3://b/c/shards\.json: When .*GetObject\. Check the address, the cred"):
-        StreamedShards.open_remote("s3://b/c/", TOKENIZER, 1.0)
-
-
 def test_an_unknown_kind_of_address_and_an_unreachable_one_are_told_apart(monkeypatch: pytest.MonkeyPatch):
     from pyarrow import fs
 

@@ -20,10 +20,10 @@ from maskwright.export.cached import networks_of
 from maskwright.export.config import ExportConfig
 from maskwright.export.export import export_model
 from maskwright.export.graph_model import GraphModel, GraphTranslator
+from maskwright.http.model_registry import LoadedModel
 from maskwright.inference.generate import Generation, TextGenerator
 from maskwright.inference.translate import TextTranslator, TranslationSettings
 from maskwright.models.decoding.rules import Rules
-from maskwright.serve.models import ServedModel
 
 PROMPTS = ["the cat sat on the mat .", "dogs chase cats", "a"]
 DYNAMIC = {"quantization": {"activations": "dynamic"}}
@@ -113,7 +113,7 @@ def test_an_exported_causal_model_has_the_names_of_transformers_js_and_generates
         assert code == 0, err
         texts.append(out)
     assert texts[0] == texts[1]
-    served = ServedModel("generator", str(exported), mw.load(exported))
+    served = LoadedModel("generator", str(exported), mw.load(exported))
     assert served.kind.can("generate") and not served.kind.can("embed")
 
 

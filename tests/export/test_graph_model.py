@@ -27,11 +27,11 @@ from maskwright.export.agreement import TorchRuntime
 from maskwright.export.cached import networks_of
 from maskwright.export.graph_model import GraphModel
 from maskwright.export.network import most_tokens
+from maskwright.http.model_registry import LoadedModel
 from maskwright.inference.fill_mask import MaskFiller
 from maskwright.inference.kinds import kind_of
 from maskwright.inference.next_sentence import NextSentence
-from maskwright.serve.models import ServedModel
-from maskwright.serve.warmup import measure
+from maskwright.serve.worker import measure
 
 FP32 = ("--precision", "fp32", "--quiet")
 MASKED = ["the [MASK] sat on [MASK] mat ."]
@@ -192,12 +192,12 @@ def test_commands_open_an_exported_folder(maskwright, encoder_folder, exported_e
 
 
 def test_a_server_has_the_routes_that_a_graph_can_answer(exported_encoder, exported_classifier):
-    encoder = ServedModel("encoder", str(exported_encoder), mw.load(exported_encoder))
-    classifier = ServedModel("classifier", str(exported_classifier), mw.load(exported_classifier))
+    encoder = LoadedModel("encoder", str(exported_encoder), mw.load(exported_encoder))
+    classifier = LoadedModel("classifier", str(exported_classifier), mw.load(exported_classifier))
     assert encoder.kind.can("embed") and not classifier.kind.can("embed") and classifier.kind.can("classify")
     assert len(encoder.digest) == 64 and encoder.max_length == 24
     assert measure(encoder.model).batch_tokens and measure(classifier.model, 64).tokens_per_second > 0
-    assert encoder.embedder().prepare(TEXTS).run().shape == (len(TEXTS), encoder.model.config.hidden_size)
+    assert encoder.encoder().prepare(TEXTS).run().shape == (len(TEXTS), encoder.model.config.hidden_size)
 
 
 # -- what a graph cannot do --------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from maskwright.models.device import CACHES, KEPT_SHAPES
 from maskwright.models.model import Model
 from maskwright.models.presets import PRESETS, preset
 from maskwright.nn.attention import Run, attend
-from maskwright.nn.feed_forward import ACTIVATIONS
+from maskwright.nn.layers import ACTIVATIONS
 
 ragged = st.lists(st.integers(1, 16), min_size=1, max_size=8)
 SMALL = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}

@@ -11,18 +11,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from inference.samples import TEXTS, tiny
-from looked_at import translator
-from maskwright.core.errors import ConfigError, InputError, RowErrors
+from maskwright.core.errors import ConfigError, InputError
 from maskwright.inference.probing import (
     LabeledVectors,
     control_labels,
     embed_labeled,
     fit_and_score,
-    majority,
     probe_vectors,
-    split_rows,
 )
-from maskwright.inspect import probe, read_labeled
+from maskwright.inspect import probe
 from maskwright.text.readers.tables import Row
 from maskwright.text.readers.tagged import Sentence
 
@@ -120,11 +117,6 @@ def test_texts_are_probed_by_their_pooled_vectors():
     )
 
 
-def test_a_translator_is_probed_at_its_encoder():
-    found = probe(translator(), sentences(40, 1), penalty=1.0)
-    assert len(found.layers) == 3 and found.layers[0].accuracy > 0.9
-
-
 def test_the_probe_is_the_minimum_of_another_optimizer():
     train, dev = planted(1, 300, 3), planted(1, 300, 4)
     numbers = {label: number for number, label in enumerate(sorted(set(train.labels)))}
@@ -162,23 +154,6 @@ def test_control_labels_belong_to_types_and_come_as_often_as_labels():
     assert control_labels(types, labels, seed=4) != drawn
 
 
-def test_the_commonest_label_by_hand():
-    assert majority(["b", "a", "b"], ["b", "a", "c", "b"]) == 0.5
-    assert majority(["b", "a"], ["b", "b", "a"]) == pytest.approx(1 / 3)  # of equals the first by name
-
-
-def test_a_quarter_is_held_back_by_seed():
-    rows = sentences(40, 1)
-    train, dev = split_rows(rows, 7)
-    assert len(dev) == 10 and sorted([*train, *dev], key=lambda row: row.line) == rows
-    assert split_rows(rows, 7)[1] == dev and split_rows(rows, 8)[1] != dev
-
-
-def test_so_many_words_and_no_sentence_in_parts():
-    rows = sentences(10, 1)
-    assert [len(embed_labeled(tiny(), rows, "mean", None, most).labels) for most in (1, 8, 9, 1000)] == [8, 8, 16, 80]
-
-
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
@@ -213,14 +188,3 @@ def test_settings_out_of_range_are_refused_whatever_is_probed(settings, words):
     for rows in (sentences(2, 1), [Row("the cat", None, "x", 1, "f"), Row("rain", None, "y", 2, "f")]):
         with pytest.raises(ConfigError, match=words):
             probe(tiny(), rows, rows, **settings)
-
-
-def test_files_are_read_as_what_they_are(tmp_path):
-    (tmp_path / "a.conll").write_text("the\tD\ncat\tN\n\nit\tP\n", encoding="utf-8")
-    (tmp_path / "b.tsv").write_text("text\tlabel\nthe cat\tpets\nrain\tweather\n", encoding="utf-8")
-    (tmp_path / "bad.conll").write_text("the\tD\ncat\n\nit\tP\n", encoding="utf-8")
-    assert [row.tags for row in read_labeled(tmp_path / "a.conll")] == [("D", "N"), ("P",)]
-    assert [row.label for row in read_labeled(tmp_path / "b.tsv")] == ["pets", "weather"]
-    with pytest.raises(RowErrors):
-        read_labeled(tmp_path / "bad.conll")
-    assert len(read_labeled(tmp_path / "bad.conll", skip_bad_rows=True)) == 1

@@ -128,7 +128,7 @@ MUTANTS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     "models.probes:AutoencoderHead.fit_scale": _does_nothing,
     "models.presets:preset": _is_deeper,
     "nn.attention:apply_causal_mask": _does_nothing,
-    "train.finetuning.multi_task.job:SharedEncoder.__init__": _shares_nothing,
+    "train.finetuning.multi_task:SharedEncoder.__init__": _shares_nothing,
     "text.readers.parallel:lead_pairs": _finds_none,
     "nn.positions:RelativeVectors.score_terms": _knows_no_distance,
     "objectives.causal:NextTokenPrediction.batch": _asks_half,

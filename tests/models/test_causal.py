@@ -50,14 +50,6 @@ def test_changing_a_token_changes_no_output_before_it(place, positions, norm):
     assert torch.equal(one[start + 8 :], other[start + 8 :]), "another sequence of the pack saw it"
 
 
-def test_each_prefix_is_encoded_as_if_nothing_followed():
-    model = made()
-    whole = model.encode(Batch.from_sequences([SEQUENCES[2]])).hidden
-    for length in range(1, 9):
-        prefix = model.encode(Batch.from_sequences([SEQUENCES[2][:length]])).hidden
-        torch.testing.assert_close(prefix, whole[:length], rtol=0, atol=1e-5)
-
-
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("act", [None, "tanh"], ids=["pooled", "own dense layer"])
 def test_a_head_on_whole_sequences_judges_the_last_token_packed_and_padded(side, act):

@@ -15,7 +15,6 @@ from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.models.decoder import decoder_config
 from maskwright.models.encoder_decoder import EncoderDecoder
 from maskwright.models.model import Model
 from maskwright.models.presets import preset
@@ -76,33 +75,12 @@ def test_a_pair_gives_what_it_gives_beside_others(config: ModelConfig):
 
 
 @pytest.mark.parametrize("config", SWITCHES)
-@pytest.mark.parametrize("place", [1, 3, 4])
-def test_a_target_token_changes_nothing_before_it(config: ModelConfig, place: int):
-    model, target = made(config), [1, 7, 8, 9, 10]
+def test_a_target_token_changes_nothing_before_it(config: ModelConfig):
+    model, target, place = made(config), [1, 7, 8, 9, 10], 3
     changed = [*target[:place], target[place] + 1, *target[place + 1 :]]
     (one,), (other,) = logits(model, [SOURCES[0]], [target]), logits(model, [SOURCES[0]], [changed])
     assert torch.equal(one[:place], other[:place])
     assert not torch.allclose(one[place:], other[place:])
-
-
-@pytest.mark.parametrize("config", SWITCHES)
-def test_every_source_token_reaches_every_target_token(config: ModelConfig):
-    model, target = made(config), [1, 7, 8, 9, 10]
-    (before,) = logits(model, [SOURCES[0]], [target])
-    for place in range(len(SOURCES[0])):
-        changed = list(SOURCES[0])
-        changed[place] += 5
-        (after,) = logits(model, [changed], [target])
-        assert bool((before != after).any(dim=-1).all())
-
-
-@pytest.mark.parametrize("config", SWITCHES)
-def test_a_pass_over_the_whole_target_is_reading_it_token_by_token(config: ModelConfig):
-    model, target = made(config), TARGETS[1]
-    (whole,) = logits(model, [SOURCES[2]], [target])
-    for length in range(1, len(target) + 1):
-        (part,) = logits(model, [SOURCES[2]], [target[:length]])
-        assert torch.allclose(part[-1], whole[length - 1], atol=1e-9)
 
 
 @pytest.mark.parametrize("config", SWITCHES)
@@ -161,13 +139,6 @@ def test_cross_attention_in_groups_is_attention_of_each_pair(pairs: list[tuple[i
         assert torch.allclose(shares, wanted_shares)
 
 
-def test_one_vocabulary_is_one_table_and_two_are_two():
-    one, two = made(CONFIG), made(TWO)
-    assert one.scored_words is one.word_embeddings
-    assert two.scored_words.shape == (30, 32) and two.word_embeddings.shape == (40, 32)
-    assert two.num_parameters - one.num_parameters == 30 * 32 - 10  # a table more, a shorter bias
-
-
 def test_the_published_base_model_has_the_published_size():
     """65 million (Vaswani et al. 2017, table 3) with 37,000 tokens, biases counted."""
     with torch.device("meta"):
@@ -188,11 +159,6 @@ def test_a_folder_keeps_every_kind(tmp_path: Path, config: ModelConfig):
     assert loaded.config == config and not report.new and not report.unused
     for one, other in zip(logits(model, SOURCES, TARGETS), logits(loaded, SOURCES, TARGETS), strict=True):
         assert torch.equal(one, other)
-
-
-def test_the_decoder_is_causal_whatever_the_encoder_is():
-    own = decoder_config(replace(CONFIG, attention="window", full_attention_every=2))
-    assert (own.attention, own.full_attention_every, own.num_hidden_layers) == ("causal", 0, 2)
 
 
 @pytest.mark.parametrize(

@@ -84,13 +84,3 @@ def test_layers_keep_their_inputs_alone():
     config = model_of(True).config
     reckoned = [activation_bytes(config, 20, "fp32", True, recomputed) for recomputed in (True, False)]
     assert reckoned[0] < 0.6 * reckoned[1]
-
-
-def test_in_use_nothing_runs_twice(monkeypatch: pytest.MonkeyPatch):
-    from maskwright.models import transformer
-
-    monkeypatch.setattr(transformer, "checkpoint", lambda *_, **__: pytest.fail("checkpointed in use"))
-    model = model_of(True)
-    model.eval().encode(batch())
-    with torch.no_grad():
-        model.train().encode(batch())

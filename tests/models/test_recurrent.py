@@ -8,7 +8,6 @@ import torch
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
-from maskwright.inference.ready import place
 from maskwright.models.build import build
 from maskwright.models.decoding.causal import decoder_of
 from maskwright.models.decoding.rules import Rules
@@ -24,24 +23,6 @@ def hidden(made, rows):
     """Hidden states of each row."""
     batch = Batch.from_sequences(rows)
     return made.encode(batch).hidden.split(batch.lengths)
-
-
-@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
-def test_from_the_left_a_token_sees_nothing_of_those_behind_it(cell: str):
-    made = model(recurrent=cell)
-    whole, changed = hidden(made, [[5, 6, 7, 8]])[0], hidden(made, [[5, 6, 7, 20]])[0]
-    assert torch.equal(whole[:3], changed[:3])
-    assert not torch.allclose(whole[3], changed[3])
-
-
-@pytest.mark.parametrize(("name", "meets"), [("bilstm-small", True), ("elmo-small", False)])
-def test_from_both_ends_the_output_is_twice_a_direction_and_directions_meet_or_do_not(name: str, meets: bool):
-    made = model(name, None)
-    whole, changed = hidden(made, [[5, 6, 7, 8]])[0], hidden(made, [[5, 6, 20, 8]])[0]
-    assert whole.shape == (4, 2 * made.config.direction_size)
-    left = torch.equal(whole[:2, :6], changed[:2, :6])
-    right = torch.equal(whole[3:, 6:], changed[3:, 6:])
-    assert (left, right) == (not meets, not meets)
 
 
 def test_a_text_in_pieces_is_the_text_whole_when_what_was_remembered_goes_on():
@@ -91,14 +72,6 @@ def test_a_folder_brings_the_same_numbers_back(name: str, head: str, tmp_path):
     assert "LSTM cells" in (tmp_path / "m" / "README.md").read_text() or name == "gru-small"
 
 
-def test_a_task_head_on_a_language_model_keeps_its_encoder(tmp_path):
-    made = model("elmo-small", "bilm")
-    made.save(tmp_path / "m")
-    tagger, report = load_model(tmp_path / "m", "tagging", labels=3)
-    assert {name.split(".")[0] for name in report.new} == {"head"}
-    assert torch.equal(hidden(made, ROWS)[0], hidden(tagger, ROWS)[0])
-
-
 def test_the_head_of_both_directions_gives_the_losses_of_each():
     made = model("elmo-small", "bilm")
     ids = torch.tensor([ROWS[2]])
@@ -110,12 +83,11 @@ def test_the_head_of_both_directions_gives_the_losses_of_each():
     torch.testing.assert_close(out.loss, torch.stack(following + before).mean())
 
 
-@pytest.mark.parametrize("use_cache", [True, False])
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
-def test_texts_grow_as_they_would_read_whole(cell: str, use_cache: bool):
+def test_texts_grow_as_they_would_read_whole(cell: str):
     made = model(recurrent=cell)
     prompts = [[5, 6, 7], [8]]
-    grown = grow(decoder_of(made, prompts, 6, use_cache=use_cache), prompts, Rules(greedy=True), max_new_tokens=6)
+    grown = grow(decoder_of(made, prompts, 6), prompts, Rules(greedy=True), max_new_tokens=6)
     for prompt, one in zip(prompts, grown, strict=True):
         row = list(prompt)
         for token in one.ids:
@@ -131,26 +103,6 @@ def test_rows_of_a_decoder_go_on_in_any_order():
     found = decoder.step(torch.tensor([9, 9, 9]))
     expected = torch.cat([made.mlm_logits(hidden(made, [row])[0][-1:]) for row in ([7, 8, 9], [5, 6, 9], [7, 8, 9])])
     torch.testing.assert_close(found, expected)
-
-
-def test_the_seed_decides_the_weights_and_a_cell_begins_by_remembering():
-    one, same, other = (build(network(), "clm", seed=seed) for seed in (1, 1, 2))
-    name = "encoder.stack.layers.0.kernel.weight_hh_l0"
-    weights = [dict(made.named_parameters())[name] for made in (one, same, other)]
-    assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
-    assert float(weights[0].detach().abs().max()) <= 12**-0.5
-    bias = dict(one.named_parameters())["encoder.stack.layers.0.kernel.bias_ih_l0"]
-    assert bias.tolist() == [0.0] * 12 + [1.0] * 12 + [0.0] * 24
-
-
-def test_the_engine_leaves_recurrent_networks_to_torch():
-    made = place(model("bilstm-small", None), "cpu", "fp32")
-    expected = hidden(made, ROWS)
-    with torch.inference_mode():
-        found = hidden(made, ROWS)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)  # torch's inference kernels may round differently
-    with pytest.raises(ConfigError, match="recurrent"):
-        place(model("bilstm-small", None), "cpu", "int8")
 
 
 @pytest.mark.parametrize(
@@ -192,14 +144,6 @@ def test_a_character_has_the_vector_of_its_word_and_words_are_what_is_read():
     torch.testing.assert_close(spaced[-1], found[-1])  # one space or two
     with pytest.raises(ConfigError, match="cannot predict characters"):
         build(made.config, "mlm")
-
-
-def test_an_empty_sequence_in_a_batch_changes_nothing():
-    made = model("bilstm-small", None)
-    batch = Batch.from_sequences([ROWS[0], [], ROWS[1]])
-    found = made.encode(batch).hidden.split(batch.lengths)
-    for own, other in zip((found[0], found[2]), hidden(made, ROWS[:2]), strict=True):
-        torch.testing.assert_close(own, other)
 
 
 def test_a_head_of_another_kind_does_not_take_parts_that_are_called_alike(tmp_path):

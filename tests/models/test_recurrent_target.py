@@ -18,7 +18,7 @@ from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 from maskwright.models.encoder_decoder import EncoderDecoder
 from maskwright.models.pooling import state_of
-from maskwright.models.presets import PRESETS, preset
+from maskwright.models.presets import preset
 from maskwright.nn.recurrent import CELLS
 
 SMALL = {
@@ -143,14 +143,6 @@ def test_without_attention_all_that_is_known_of_a_source_is_its_state():
         assert torch.allclose(one, two) is same
 
 
-@pytest.mark.parametrize("score", ["none", "mlp"])
-def test_every_weight_is_trained(score: str):
-    model, batch = made(attention_score=score, input_feeding=score != "none").train(), pairs([(4, 3), (2, 5)])
-    loss, _ = model.mlm_loss(model.decode(batch.target, model.encode(batch).hidden, batch).hidden, torch.arange(3, 11))
-    loss.backward()
-    assert [name for name, part in model.named_parameters() if part.grad is None or not part.grad.any()] == []
-
-
 def test_the_padded_call_has_the_weights_of_attention():
     model = made()
     ids = torch.tensor([[5, 6, 7], [8, 9, 0]])
@@ -179,13 +171,6 @@ def test_a_folder_gives_the_same_numbers(tmp_path, changes: dict[str, object]):
     batch = replace(batch, target=replace(batch.target, input_ids=batch.target.input_ids % 17))
     with torch.no_grad():
         assert torch.equal(target_logits(again, batch), target_logits(model, batch))
-
-
-def test_presets_are_what_they_say():
-    assert PRESETS["gnmt"].num_hidden_layers == PRESETS["gnmt"].num_decoder_layers == 8
-    assert PRESETS["gnmt"].recurrent == "gru" and PRESETS["gnmt"].recurrent_residual
-    assert PRESETS["seq2seq-small"].max_position_embeddings == 1_024  # the longest source and target
-    assert PRESETS["autoencoder-small"].attention_score == "none"
 
 
 @pytest.mark.parametrize(

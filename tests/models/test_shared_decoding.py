@@ -8,7 +8,6 @@ import torch
 from maskwright.inference.generate import Generation, TextGenerator
 from maskwright.models.decoding.causal import CausalDecoder
 from maskwright.models.decoding.rules import Rules
-from maskwright.models.decoding.shared import StepBatch
 from studio.models import write_writer
 
 GREEDY, DRAWN = Rules(greedy=True), Rules(temperature=0.9, top_k=20, repetition_penalty=1.2)
@@ -91,19 +90,6 @@ def test_five_texts_take_the_steps_of_one(model, monkeypatch):
             except StopIteration:
                 live.remove(one)
     assert sum(calls) == len(PROMPTS) * 9 and len(calls) == 9
-
-
-def test_a_step_before_everybody_had_a_turn_is_an_error_of_all(model):
-    batch = StepBatch()
-    members = [batch.add(CausalDecoder(model, [[5, 6]], 4), 4) for _ in range(2)]
-    for one in members:
-        one.start()
-        one.announce(torch.tensor([7]))
-    members[0].step(torch.tensor([7]))
-    members[0].announce(torch.tensor([8]))
-    with pytest.raises(RuntimeError, match="turn"):
-        members[0].step(torch.tensor([8]))
-    members[1].step(torch.tensor([7]))  # was computed already
 
 
 def test_an_error_reaches_each_text_once(model, monkeypatch):

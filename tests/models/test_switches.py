@@ -116,13 +116,6 @@ def test_positions_with_an_offset_begin_after_the_padding_row():
         model.encode(Batch.from_sequences([list(range(7, 24))]))
 
 
-def test_shared_layers_are_stored_and_trained_once():
-    shared = build(ModelConfig(**SIZES, num_hidden_layers=4, num_hidden_groups=2))
-    assert len(shared.encoder.layers) == 2 and shared.encoder.layer_groups == (0, 0, 1, 1)
-    own = build(ModelConfig(**SIZES, num_hidden_layers=2))
-    assert shared.num_parameters == own.num_parameters
-
-
 def test_labels_for_heads_that_take_others_are_named():
     config = ModelConfig(**SIZES, num_hidden_layers=1)
     rows = padded()

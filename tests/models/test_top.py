@@ -15,14 +15,12 @@ from maskwright.core import storage
 from maskwright.core.errors import ConfigError
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
-from maskwright.inference.ready import place
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 from maskwright.models.presets import preset
 from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.finetuning.finetune import finetune
 from maskwright.train.pretraining.pretrain import pretrain
-from train.runs import finetuning
 from train.test_pretrain_recurrent import recurrent
 from train.test_recurrent_taggers import sentences
 
@@ -39,8 +37,9 @@ def networks() -> dict[str, ModelConfig]:
     }
 
 
-@pytest.mark.parametrize("name", list(networks()))
-@pytest.mark.parametrize("head", ["classification", "tagging-crf", "qa"])
+@pytest.mark.parametrize(
+    ("name", "head"), [("bert", "classification"), ("elmo", "tagging-crf"), ("mix", "qa"), ("beside", "tagging-crf")]
+)
 def test_heads_on_it_learn_pack_and_travel(name: str, head: str, tmp_path: Path):
     made = lively(networks()[name], head)
     packs(made)
@@ -57,21 +56,6 @@ def test_it_is_the_mix_of_all_layers_with_its_scale():
     mixed = scale * sum(share * layer for share, layer in zip(shares, encoded.hidden_states, strict=True))
     torch.testing.assert_close(encoded.hidden, mixed)
     assert made.top.mixture()["scale"] == pytest.approx(float(scale))
-
-
-def test_a_new_mix_is_the_mean_of_the_layers_and_a_new_lstm_is_drawn():
-    made = build(networks()["bert"], "tagging", seed=1)
-    assert made.top.mixture() == {"shares": pytest.approx([1 / 3] * 3), "scale": 1.0}
-    other = build(networks()["bert"], "tagging", seed=2)
-    assert not torch.equal(made.top.stack.layers[0].kernel.weight_hh_l0, other.top.stack.layers[0].kernel.weight_hh_l0)
-
-
-def test_the_engine_gives_the_same_layers():
-    made = lively(networks()["bert"], "tagging")
-    expected = made.logits(Batch.from_sequences(ROWS))
-    place(made, "cpu", "fp32")
-    with torch.inference_mode():
-        torch.testing.assert_close(made.logits(Batch.from_sequences(ROWS)), expected, atol=1e-5, rtol=1e-5)
 
 
 def test_what_it_cannot_stand_before_is_refused():
@@ -120,9 +104,3 @@ def test_features_of_a_pair_of_language_models_make_a_tagger(tmp_path: Path):
     assert "Scalar mix weights by layer" in result.report.read_text()
     assert result.mean["entity_f1"] > 0.4
     assert len(mw.TokenTagger.load(result.model).predict([["aberg", "ing"]])[0]) == 2
-
-
-def test_features_of_bert_make_a_classifier(tmp_path: Path):
-    result = finetune(finetuning(tmp_path, network=TOP, epochs=8, lr=5e-3))
-    assert result.mean["accuracy"] > 0.9
-    assert storage.read_json(result.model / "config.json")["model_type"] == "maskwright"

@@ -17,9 +17,8 @@ from maskwright.data.batch import Batch
 from maskwright.inference.engine.engine import Engine
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.models.decoding.beam import Beams, search_beams
 from maskwright.models.decoding.rules import Decoder, Rules
-from maskwright.models.decoding.search import grow
+from maskwright.models.decoding.search import Beams, grow, search_beams
 from maskwright.models.decoding.translation import target_decoder, translate_ids
 from maskwright.models.encoder_decoder import EncoderDecoder
 
@@ -74,24 +73,36 @@ def made(config: ModelConfig = CONFIG, seed: int = 0) -> EncoderDecoder:
     return model.double().eval()
 
 
-def decoder(model: EncoderDecoder, sources: list[list[int]], steps: int, use_cache: bool = True) -> Decoder:
+def decoder(model: EncoderDecoder, sources: list[list[int]], steps: int) -> Decoder:
     """Over these sources."""
-    return target_decoder(model, Batch.from_sequences(sources), steps, use_cache=use_cache)
+    return target_decoder(model, Batch.from_sequences(sources), steps)
 
 
 @pytest.mark.parametrize("config", [*SWITCHES, *RECURRENT_SWITCHES])
-def test_with_and_without_a_cache_the_numbers_are_the_same_also_when_rows_change_places(config: ModelConfig):
-    model, found = made(config), []
+def test_steps_give_the_numbers_of_whole_targets_also_when_rows_change_places(config: ModelConfig):
+    model = made(config)
     moves = [torch.tensor([0, 0, 1, 1, 2, 2, 3, 3]), torch.tensor([1, 0, 2, 2, 5, 4, 7, 6]), torch.tensor([4, 0, 1])]
-    for use_cache in (True, False):
-        rows, own = decoder(model, SOURCES, 8, use_cache), []
-        own.append(rows.start())
-        for step, move in enumerate([*moves, torch.tensor([2, 1, 2])]):
-            rows.keep(move)
-            own.append(rows.step((torch.arange(len(move)) * 3 + step) % 9))
-        found.append(own)
-    for cached, anew in zip(*found, strict=True):
-        assert torch.allclose(cached, anew, atol=1e-5)
+    rows, written = decoder(model, SOURCES, 8), [(source, [START]) for source in SOURCES]
+    found = [rows.start()]
+    wanted = [whole(model, written)]
+    for step, move in enumerate([*moves, torch.tensor([2, 1, 2])]):
+        rows.keep(move)
+        tokens = (torch.arange(len(move)) * 3 + step) % 9
+        written = [
+            (written[row][0], [*written[row][1], token])
+            for row, token in zip(move.tolist(), tokens.tolist(), strict=True)
+        ]
+        found.append(rows.step(tokens))
+        wanted.append(whole(model, written))
+    for one, other in zip(found, wanted, strict=True):
+        assert torch.allclose(one, other, atol=1e-5)
+
+
+def whole(model: EncoderDecoder, rows: list[tuple[list[int], list[int]]]) -> torch.Tensor:
+    """Logits after each target, which is decoded at once."""
+    source, target = (Batch.from_sequences(side) for side in zip(*rows, strict=True))
+    hidden = model.decode(target, model.encode(source).hidden, source).hidden
+    return model.mlm_logits(hidden[target.last_tokens]).detach().float()
 
 
 @pytest.mark.parametrize("config", [CONFIG, *RECURRENT_SWITCHES])
@@ -209,17 +220,18 @@ def test_an_engine_writes_the_same(config: ModelConfig, num_sources: int):
 @pytest.mark.parametrize("config", [CONFIG, *RECURRENT_SWITCHES])
 def test_beams_of_one_text_change_places_without_a_copy_of_what_they_share(config: ModelConfig):
     model = made(config)
-    cached, plain = (decoder(model, SOURCES[:2], 8, use) for use in (True, False))
-    for one in (cached, plain):
-        one.start()
-        one.keep(torch.tensor([0, 0, 0, 1, 1, 1]))
+    beams = decoder(model, SOURCES[:2], 8)
+    beams.start()
+    beams.keep(torch.tensor([0, 0, 0, 1, 1, 1]))
+    written = [(source, [START]) for source in SOURCES[:2] for _ in range(3)]
     draws = torch.Generator().manual_seed(0)
     for step in range(6):
         tokens = torch.randint(3, 9, (6,), generator=draws)
-        assert torch.allclose(cached.step(tokens), plain.step(tokens), atol=1e-5)
-        order = torch.tensor([[1, 0, 2, 3, 3, 5], [2, 2, 0, 4, 5, 3], [0, 1, 1, 5, 5, 5]][step % 3])
-        for one in (cached, plain):
-            one.keep(order, same_texts=True)
+        written = [(source, [*own, token]) for (source, own), token in zip(written, tokens.tolist(), strict=True)]
+        assert torch.allclose(beams.step(tokens), whole(model, written), atol=1e-5)
+        order = [[1, 0, 2, 3, 3, 5], [2, 2, 0, 4, 5, 3], [0, 1, 1, 5, 5, 5]][step % 3]
+        beams.keep(torch.tensor(order), same_texts=True)
+        written = [written[row] for row in order]
 
 
 def test_what_cannot_be_written_is_refused():

@@ -27,10 +27,10 @@ def plain(vectors: torch.Tensor, table: torch.Tensor, bias: torch.Tensor | None,
     return loss, (scores.argmax(-1) == labels).sum()
 
 
-@pytest.mark.parametrize("most", [1, 3 * VOCAB, 5 * VOCAB, 1000 * VOCAB])
+@pytest.mark.parametrize(
+    ("most", "smooth", "has_bias"), [(1, 0.1, True), (5 * VOCAB, 0.0, False), (5 * VOCAB, 0.1, True)]
+)
 @pytest.mark.parametrize(("dtype", "near"), [(torch.float64, 1e-12), (torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
-@pytest.mark.parametrize("smooth", [0.0, 0.1])
-@pytest.mark.parametrize("has_bias", [True, False])
 def test_loss_hits_and_gradients_are_those_of_the_plain_way(
     dtype: torch.dtype, near: float, most: int, smooth: float, has_bias: bool
 ):

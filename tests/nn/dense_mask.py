@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from maskwright.nn.attention import Run
-from maskwright.nn.dropout import dropout
+from maskwright.nn.layers import dropout
 from maskwright.nn.positions import RelativePositions
 from maskwright.nn.sparse import AttentionRule, BlockPattern, pattern_for
 

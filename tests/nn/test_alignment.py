@@ -15,8 +15,6 @@ from maskwright.nn.attention import group_of
 from maskwright.nn.cross import Alignment, ScoreName
 from nn.packs import draw
 
-H, C = torch.tensor([1.0, 2.0]), torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 1.0]])  # one query, three tokens
-
 
 def filled(score: str, size: int = 2, seed: int = 0) -> Alignment:
     made, source = Alignment(score, size).double(), torch.Generator().manual_seed(seed)
@@ -36,33 +34,6 @@ def by_hand(score: str, own: Alignment, h: Tensor, c: Tensor) -> Tensor:
     if score == "mlp":
         return own.w_2.weight[0] @ torch.tanh(own.W_1.weight @ both)
     return torch.tanh(own.w_a.weight[0] @ both)
-
-
-def test_dot_products_weights_and_context_by_hand():
-    own = Alignment("dot", 2)
-    context, weights = own(H.view(1, 1, 2), own.prepare(C, group_of([3])))
-    total = math.exp(1) + math.exp(2) + math.exp(1)  # scores 1, 2 and 1
-    expected = [math.exp(1) / total, math.exp(2) / total, math.exp(1) / total]
-    assert weights.flatten().tolist() == pytest.approx(expected, abs=1e-6)
-    assert context.flatten().tolist() == pytest.approx([0.0, expected[1] + expected[2]], abs=1e-6)
-
-
-def test_the_other_scores_by_hand():
-    own = Alignment("bilinear", 2)
-    own.W.weight.data = torch.tensor([[0.0, 1.0], [1.0, 0.0]])  # h . (C turned round)
-    assert scored(own).tolist() == pytest.approx([2.0, 1.0, -1.0])
-    own = Alignment("mlp", 2)
-    own.W_1.weight.data = torch.tensor([[1.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])  # (h_1 + c_1, c_2)
-    own.w_2.weight.data = torch.tensor([[2.0, 1.0]])
-    expected = [2 * math.tanh(2), 2 * math.tanh(1) + math.tanh(1), math.tanh(1)]
-    assert scored(own).tolist() == pytest.approx(expected, abs=1e-6)
-    own = Alignment("additive", 2)
-    own.w_a.weight.data = torch.tensor([[0.5, 0.0, 1.0, 0.0]])
-    assert scored(own).tolist() == pytest.approx([math.tanh(1.5), math.tanh(0.5), math.tanh(-0.5)], abs=1e-6)
-
-
-def scored(own: Alignment) -> Tensor:
-    return own.scores(H.view(1, 1, 2), own.prepare(C, group_of([3])).keys).detach().flatten()
 
 
 @pytest.mark.parametrize("score", get_args(ScoreName))

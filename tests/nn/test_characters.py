@@ -69,15 +69,3 @@ def test_by_hand_a_convolution_over_neighbors_in_the_word_and_max_pooling():
     blank = torch.zeros(4, dtype=torch.float64)
     pairs = torch.stack([two(torch.cat([table[7], table[8]])), two(torch.cat([table[8], blank]))]).amax(0)
     torch.testing.assert_close(vectors[0], torch.tanh(torch.cat([singles, pairs])))
-
-
-def test_words_spelt_alike_are_nearer_than_others_and_order_matters():
-    part, table = filled(), draw(13, 4, seed=1)
-
-    def vector(*ids):
-        own = torch.tensor(ids)
-        return part(table[own], words_of(own, [len(own)], SPACE))[0]
-
-    assert not torch.allclose(vector(6, 7, 8), vector(8, 7, 6))
-    near = torch.dist(vector(6, 7, 8, 9, 10), vector(6, 7, 8, 9, 11))
-    assert near < torch.dist(vector(6, 7, 8, 9, 10), vector(12, 11, 12, 11, 12))

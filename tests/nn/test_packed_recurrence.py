@@ -31,15 +31,6 @@ def test_a_padded_block_by_hand():
     assert torch.equal(reading.turn(reading.to_kernel_layout(pack)), from_right)
 
 
-def test_packed_sequences_by_hand():
-    reading = PackedRecurrence([1, 3, 2])
-    assert reading.rows is not None and reading.rows.tolist() == [1, 2, 0]
-    assert reading.batch_sizes is not None and reading.batch_sizes.tolist() == [3, 2, 1]
-    pack = torch.tensor([[1.0], [2.0], [3.0], [4.0], [5.0], [6.0]])
-    assert reading.to_kernel_layout(pack).squeeze(1).tolist() == [2, 5, 1, 3, 6, 4]
-    assert reading.to_kernel_layout(pack, from_right=True).squeeze(1).tolist() == [4, 6, 1, 3, 5, 2]
-
-
 @pytest.mark.parametrize("from_right", [False, True])
 @pytest.mark.parametrize("pads", [False, True])
 def test_the_gradient_goes_the_way_back(pads: bool, from_right: bool):
@@ -86,9 +77,3 @@ def test_nothing_is_padded_where_it_would_be_mostly_zeros_or_where_the_end_is_wa
     assert not PackedRecurrence([100, *[1] * rows], pads=True).pads
     assert pack_whole_texts([3, 2], "cpu", "lstm").pads
     assert not pack_whole_texts([3, 2], "cpu", "gru").pads
-
-
-def test_what_an_lstm_remembers_is_not_given_where_it_is_not_known():
-    network = RecurrentStack("lstm", 4, 5, 2, reads="left").double()
-    network.initialize(torch.Generator().manual_seed(0))
-    assert network(draw(5, 4, seed=1), PackedRecurrence([3, 2], pads=True)).states == [(), ()]

@@ -22,15 +22,6 @@ def test_every_entry_is_the_formula(num_positions, size, data):
     assert float(table[position, column]) == pytest.approx(expected, abs=1e-7)
 
 
-def test_a_table_of_512_columns_is_the_formula_and_no_two_rows_are_equal():
-    table = sinusoidal_positions(512, 512)
-    position, pair = torch.arange(512.0, dtype=torch.float64)[:, None], torch.arange(256.0, dtype=torch.float64)
-    angles = position / 10_000 ** (2 * pair / 512)
-    torch.testing.assert_close(table[:, 0::2].double(), angles.sin(), rtol=0, atol=1e-6)
-    torch.testing.assert_close(table[:, 1::2].double(), angles.cos(), rtol=0, atol=1e-6)
-    assert len(torch.unique(table, dim=0)) == 512
-
-
 def test_a_step_of_k_turns_every_pair_by_the_same_angle_wherever_it_begins():
     # Vaswani et al. 2017, section 3.5: PE(pos + k) is a linear function of PE(pos).
     table = sinusoidal_positions(300, 64).double()

@@ -17,7 +17,6 @@ from maskwright.nn.recurrent import (
     RecurrentLayer,
     RecurrentStack,
     gru_step,
-    lstm_step,
     unroll,
 )
 from nn.packs import draw
@@ -70,14 +69,6 @@ def test_a_gru_by_hand():
     assert h.item() == pytest.approx((1 - z) * math.tanh(2.0 + r * (0.4 + 0.5)) + z * 0.4, abs=1e-6)
 
 
-def test_an_lstm_that_forgets_nothing_and_takes_nothing_keeps_its_cell():
-    big = torch.tensor([-50.0, 50.0, 0.0, 50.0])  # input gate shut, forget and output gates open
-    weights = CellWeights(torch.zeros(4, 1), torch.zeros(4, 1), big, torch.zeros(4))
-    h, c = lstm_step(weights, torch.tensor([[3.0]]), (torch.zeros(1, 1), torch.tensor([[0.7]])))
-    assert c.item() == pytest.approx(0.7)
-    assert h.item() == pytest.approx(math.tanh(0.7))
-
-
 # -- packs -------------------------------------------------------------------------------------------------------------
 
 
@@ -95,14 +86,6 @@ def test_a_pack_gives_what_its_sequences_give_one_by_one(cell, reads, lengths, n
     for number, states in enumerate(together.states):
         for part, state in enumerate(states):
             torch.testing.assert_close(state, torch.cat([one.states[number][part] for one in alone], dim=1))
-
-
-def test_the_order_of_the_sequences_does_not_matter():
-    network, parts = filled(), [draw(length, 4, seed=length) for length in (5, 2, 7)]
-    there = network(torch.cat(parts), [5, 2, 7]).layers[-1].split([5, 2, 7])
-    back = network(torch.cat(parts[::-1]), [7, 2, 5]).layers[-1].split([7, 2, 5])
-    for one, other in zip(there, back[::-1], strict=True):
-        torch.testing.assert_close(one, other)
 
 
 @pytest.mark.parametrize("cell", CELL_NAMES)
@@ -136,17 +119,6 @@ def test_each_direction_of_a_first_layer_sees_its_own_side_alone(reads: str):
     assert not same.any()
     assert forward.tolist() == [True] * 3 + [False] * 3
     assert backward.tolist() == [False] * 4 + [True] * 2
-
-
-def test_directions_apart_stay_apart_in_every_layer_and_others_meet():
-    vectors = draw(6, 4, seed=2)
-    changed = vectors.clone()
-    changed[3] += 1.0
-    for reads, stays in (("apart", True), ("both", False)):
-        network = filled(num_layers=2, reads=reads)
-        before, after = network(vectors, [6]).layers[-1], network(changed, [6]).layers[-1]
-        assert bool((before[:3, :5] == after[:3, :5]).all()) is stays
-        assert bool((before[4:, 5:] == after[4:, 5:]).all()) is stays
 
 
 @pytest.mark.parametrize("cell", CELL_NAMES)
@@ -197,29 +169,6 @@ def test_a_residual_layer_adds_to_what_it_reads():
     torch.testing.assert_close(other.layers[1], one.layers[1] + one.layers[0])
 
 
-def test_building_it_draws_nothing_and_the_seed_decides_its_weights():
-    torch.manual_seed(0)
-    before = torch.get_rng_state()
-    one, same, other = filled(), filled(), filled(seed=4)
-    assert torch.equal(torch.get_rng_state(), before)
-    vectors = draw(3, 4)
-    assert torch.equal(one(vectors, [3]).layers[0], same(vectors, [3]).layers[0])
-    assert not torch.equal(one(vectors, [3]).layers[0], other(vectors, [3]).layers[0])
-
-
-def test_without_memory_nothing_is_allocated():
-    with torch.device("meta"):
-        network = RecurrentStack("lstm", 100_000, 100_000, 50)
-    assert all(parameter.is_meta for parameter in network.parameters())
-
-
 def test_a_new_cell_remembers():
     assert filled().layers[0].kernel.bias_ih_l0.tolist() == [0.0] * 5 + [1.0] * 5 + [0.0] * 10
     assert filled("gru").layers[0].kernel.bias_ih_l0.tolist() == [0.0] * 15
-
-
-def test_bfloat16_vectors_are_read_in_the_dtype_of_the_weights():
-    network, vectors = filled().float(), draw(6, 4).bfloat16()
-    found = network(vectors, [6]).layers[0]
-    assert found.dtype == torch.bfloat16
-    assert torch.equal(found, network(vectors.float(), [6]).layers[0].bfloat16())

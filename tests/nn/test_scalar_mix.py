@@ -5,14 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from maskwright.nn.scalar_mix import ScalarMix
+from maskwright.nn.layers import ScalarMix
 from nn.packs import draw
 
 LAYERS = [draw(5, 3, seed=number) for number in range(4)]
-
-
-def test_it_begins_as_the_mean_of_the_layers():
-    torch.testing.assert_close(ScalarMix(4).double()(LAYERS), torch.stack(LAYERS).mean(dim=0))
 
 
 @pytest.mark.parametrize("chosen", range(4))
@@ -25,15 +21,6 @@ def test_weights_that_are_all_on_one_layer_give_that_layer(chosen: int):
     with torch.no_grad():
         mix.scale.fill_(2.5)
     assert torch.equal(mix(LAYERS), 2.5 * LAYERS[chosen])
-
-
-def test_its_value_is_that_of_the_equation():
-    mix = ScalarMix(2).double()
-    with torch.no_grad():
-        mix.weights.copy_(torch.tensor([0.0, torch.log(torch.tensor(3.0))]))  # shares of 1/4 and 3/4
-        mix.scale.fill_(2.0)
-    torch.testing.assert_close(mix(LAYERS[:2]), 2 * (LAYERS[0] / 4 + 3 * LAYERS[1] / 4))
-    torch.testing.assert_close(mix.shares(), torch.tensor([0.25, 0.75], dtype=torch.float64))
 
 
 def test_the_gradient_is_that_of_finite_differences():

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
 
-from contracts.common import SMALL
 from contracts.objectives import CLS, FIRST_WORD, SEP, Documents, make, model_for
 from maskwright.core.randomness import generator
-from maskwright.models import pretraining_heads as vocabulary_loss
 from maskwright.objectives.segments import sentence_bounds
 
 
@@ -72,44 +69,3 @@ def test_the_loss_is_the_mean_cross_entropy_of_the_next_token():
     assert int(score.correct) == int((shares[where].argmax(-1) == right)[scored].sum())
     torch.testing.assert_close(score.loss, -shares[where, right][scored].sum())
     assert outcome.counts == {"clm": len(right)}
-
-
-def test_parts_give_the_loss_and_gradients_of_the_whole(monkeypatch: pytest.MonkeyPatch):
-    objective, batch = make("clm")
-    found = []
-    for most in (1 << 23, 7 * SMALL["vocab_size"]):
-        monkeypatch.setitem(vocabulary_loss.MOST_SCORES, "cpu", most)
-        model = model_for(objective)
-        outcome = objective.outcome(model, batch)
-        (outcome.losses["clm"] / outcome.counts["clm"]).backward()
-        found.append((outcome, [parameter.grad for parameter in model.parameters()]))
-    (whole, gradients), (parts, others) = found
-    torch.testing.assert_close(parts.losses["clm"], whole.losses["clm"])
-    assert int(parts.scores["clm"].correct) == int(whole.scores["clm"].correct)
-    for one, other in zip(gradients, others, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
-
-
-def test_the_vocabulary_is_scored_where_there_is_a_label_and_nowhere_else(monkeypatch: pytest.MonkeyPatch):
-    objective, batch = make("clm")
-    model = model_for(objective)
-    scored = []
-    head = type(model.predictions)
-    original = head.loss
-
-    def counted(self, hidden, *others, **options):
-        scored.append(len(hidden))
-        return original(self, hidden, *others, **options)
-
-    monkeypatch.setattr(head, "loss", counted)
-    objective.outcome(model, batch)
-    assert scored == [len(batch.labels["clm"])]
-
-
-def test_the_audit_shows_the_text_with_the_predicted_tokens():
-    objective, batch = make("clm")
-    sequence = objective.shown(model_for(objective), batch, str)[0]
-    fates = [token.fate for token in sequence.tokens]
-    assert fates[:-1] == ["", *["next"] * (len(fates) - 2)]
-    assert all(token.shown == token.original for token in sequence.tokens)
-    assert np.array_equal([int(token.shown) for token in sequence.tokens], batch.input_ids[: len(fates)])

@@ -60,15 +60,6 @@ def test_an_epoch_is_the_text_in_streams_each_in_order(length: int, num_streams:
     assert any(twice[start : start + len(joined)] == joined for start in range(len(text)))
 
 
-def test_without_a_seed_the_text_is_read_from_its_first_token():
-    source = streams(50, 1, None)
-    assert source.take()[0][0, :20].tolist() == whole()[:20]
-
-
-def test_without_a_frame_one_token_stands_between_texts():
-    assert streams(50, 1, None, frames=False).take()[0][0, :50].tolist() == whole(frames=False)[:50]
-
-
 def test_a_place_comes_back_exactly():
     source, again = streams(), streams()
     for _ in range(source.num_segments + 2):
@@ -120,14 +111,6 @@ def test_the_loss_of_stretches_is_that_of_the_text_read_whole():
     stretches = [StreamBatches(source).batch(0, 0) for _ in range(source.num_segments)]
     once = StreamBatches(streams(10_000, 1, None)).batch(0, 0)
     assert total(objective, carrier, stretches) == pytest.approx(total(objective, carrier, [once]), rel=1e-5)
-
-
-def test_a_stateful_loss_differs_from_a_stateless_one():
-    objective, carrier = stateful()
-    source = streams(7, 2, None)
-    stretches = [StreamBatches(source).batch(0, 0) for _ in range(3)]
-    forgotten = [one.with_labels(goes_on=torch.zeros(len(one), dtype=torch.bool)) for one in stretches]
-    assert total(objective, carrier, stretches) != pytest.approx(total(objective, carrier, forgotten), rel=1e-4)
 
 
 def test_gradients_end_with_the_stretch_and_scoring_leaves_the_memory_of_training():

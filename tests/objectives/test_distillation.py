@@ -41,25 +41,11 @@ def test_the_gradient_of_soft_targets_is_t_times_the_difference_of_the_answers(
     assert torch.allclose(found.grad, temperature * difference, atol=1e-4)
 
 
-def test_the_gradient_does_not_fade_with_the_temperature():
-    """For a large T it tends to (z - v) / classes, centered logits (Hinton et al. 2015, equation 4)."""
-    student, teacher = torch.tensor([[1.0, -1.0, 0.0]], requires_grad=True), torch.tensor([[0.5, 0.5, -1.0]])
-    soft_target_loss(student, teacher, 200.0).backward()
-    assert student.grad is not None
-    assert torch.allclose(student.grad, (student.detach() - teacher) / 3, atol=5e-3)
-
-
 @given(logits=LOGITS, temperature=st.floats(0.5, 10))
 def test_equal_answers_cost_nothing(logits: list[float], temperature: float):
     same = torch.tensor([logits])
     assert float(soft_target_loss(same, same, temperature)) == pytest.approx(0, abs=1e-4)
     assert float(soft_binary_loss(same, same, temperature)) == pytest.approx(0, abs=1e-4)
-
-
-@given(student=LOGITS, teacher=LOGITS)
-def test_other_answers_cost_something(student: list[float], teacher: list[float]):
-    for loss in (soft_target_loss, soft_binary_loss):
-        assert float(loss(torch.tensor([student]), torch.tensor([teacher]), 2.0)) > -1e-4
 
 
 def test_true_or_false_labels_by_hand():

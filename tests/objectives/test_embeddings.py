@@ -131,18 +131,3 @@ def test_the_outcome_is_that_of_the_parts(size):
     assert outcome.losses["mlm"].item() == pytest.approx(wanted.item(), rel=1e-5)
     assert outcome.counts == {"embedding": 12, "mlm": len(batch.labels["mlm"])}
     assert outcome.weights == {"embedding": 1.0, "mlm": 0.1}
-
-
-def test_without_a_weight_nothing_is_masked():
-    made = objective(mask_weight=0.0)
-    batch = made.batch_of(Texts(), np.arange(8), generator(0, "masks"))
-    assert set(batch.labels) == {"embedding"} and MASK not in batch.input_ids
-    assert set(made.outcome(made.network(CONFIG, 0), batch).losses) == {"embedding"}
-
-
-def test_a_text_of_unknown_tokens_has_no_masked_token():
-    made, texts = objective(), Texts()
-    texts.tokens[1], texts.sizes[1] = np.array([4, 4, 4]), np.array([3])  # unknown tokens alone
-    batch = made.batch_of(texts, np.array([1]), generator(0, "masks"))
-    outcome = made.outcome(made.network(CONFIG, 0), batch)
-    assert outcome.counts["mlm"] == 0 and torch.isfinite(sum(outcome.losses.values()))

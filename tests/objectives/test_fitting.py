@@ -14,7 +14,7 @@ from maskwright.models.presets import PRESETS, preset
 from maskwright.objectives.fitting import check_fits, fitting_objectives, usual_objective
 from maskwright.speed.plan_config import PlanConfig
 from maskwright.train.pretraining.pretrain import pretrain, pretraining_plan
-from train.runs import TINY, pretraining
+from train.runs import pretraining
 
 USUAL = {
     "bert-mini": "mlm+nsp",
@@ -50,11 +50,6 @@ def test_the_default_objective_of_every_preset_fits_it():
         assert fitting[:1] == ([usual_objective(network)] if network.num_hidden_layers else []), name
 
 
-def test_changes_of_the_preset_count(tmp_path: Path):
-    config = mw.PretrainConfig(corpus=("-",), output=tmp_path, preset="bert-tiny", model={"attention": "causal"})
-    assert config.objective == "clm"
-
-
 @pytest.mark.parametrize("name", ["gpt2", "lstm-small", "rnn-small"])
 @pytest.mark.parametrize("objective", MASKED)
 def test_a_causal_network_learns_no_masked_tokens(name: str, objective: str, tmp_path: Path):
@@ -76,12 +71,6 @@ def test_what_fits_is_named():
         check_fits("mlm", PRESETS["bag-small"], "bag-small")
 
 
-def test_a_change_that_shows_the_targets_is_an_error(tmp_path: Path):
-    model = TINY | {"attention": "full"}
-    with pytest.raises(InputError, match="clm needs attention=causal: remove --set attention=full"):
-        pretrain(pretraining(tmp_path, preset="gpt2", objective="clm", model=model))
-
-
 @pytest.mark.parametrize(
     ("name", "head", "usual", "unfit"),
     [
@@ -100,9 +89,3 @@ def test_a_model_keeps_its_kind_of_objective(name: str, head: str, usual: str, u
     assert config.objective == usual
     with pytest.raises((InputError, mw.MaskwrightError), match=f"{unfit}.*(use --objective {usual}|cannot continue)"):
         pretrain(replace(config, objective=unfit))
-
-
-def test_a_gpt2_trains_without_an_objective(tmp_path: Path):
-    result = pretrain(pretraining(tmp_path, preset="gpt2", model=TINY, steps=2))
-    assert mw.load(result.model).head_name == "clm"
-    assert "clm_accuracy" in result.scores

@@ -12,8 +12,13 @@ from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError
 from maskwright.models.presets import preset
-from maskwright.objectives.replaced import ReplacedTokenDetection, draw, replace_with_samples
-from maskwright.objectives.replaced_pair import ReplacedTokenPair, generator_config
+from maskwright.objectives.replaced import (
+    ReplacedTokenDetection,
+    ReplacedTokenPair,
+    draw,
+    generator_config,
+    replace_with_samples,
+)
 from maskwright.train.loop import Window
 from objectives.packing import CONFIG, MASK, batch_of, each_alone, lively, objective_of
 

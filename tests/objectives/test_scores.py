@@ -15,11 +15,11 @@ from maskwright.data.batch import Batch
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 from maskwright.models.presets import preset
-from maskwright.nn.linear import Linear
+from maskwright.nn.layers import Linear
 from maskwright.objectives.causal import StatefulCausalLM
 from maskwright.objectives.distillation import DistillationWeights, MaskedDistillation
 from maskwright.objectives.masked import MaskedLanguageModeling, MaskedRecipe, Masker
-from maskwright.objectives.scores import TokenScorer, mean_scores
+from maskwright.objectives.outcome import TokenScorer, mean_scores
 from maskwright.objectives.segments import sentence_bounds
 from maskwright.train.loop import Window
 from maskwright.train.pretraining.health import baseline_of, judge

@@ -33,10 +33,6 @@ def test_a_recurrent_network_carries_its_state_unless_it_is_reset():
     assert objective_of(model, carries=False) is registry.resolve("objective", "clm")
 
 
-def test_a_model_with_the_head_of_a_task_has_the_objective_of_encoders():
-    assert objective_of(build(CONFIG, "classification", labels=2), carries=True) is MaskedLanguageModeling
-
-
 def test_every_objective_derives_from_the_base_and_only_those_that_mask_have_a_masker():
     tokenizer = Tokenizer.train_from_iterator(CORPUS, "wordpiece", 100)
     for name in registry.names("objective"):

@@ -6,7 +6,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,12 +47,6 @@ def test_half_are_swapped():
     assert abs(share - 0.5) < 4 * 0.5 / np.sqrt(len(examples))
 
 
-def test_segments_end_where_sentences_end():
-    edges = list(range(0, 601, 6))
-    for example in plan_ordered({0: edges}, 24, 0.0, generator(0, "examples")):
-        assert (example.b_stop if example.is_swapped else example.a_stop) in edges
-
-
 def test_the_label_says_which_segment_stands_first_in_the_text():
     objective, documents = objective_of("mlm+sop"), Documents()
     batch = batch_of(objective)
@@ -68,14 +61,6 @@ def test_the_label_says_which_segment_stands_first_in_the_text():
         a, b = body[1:middle], body[middle + 1 : -1]
         joined = " ".join(map(str, b + a if label else a + b))
         assert any(joined in document for document in text)
-
-
-def test_the_config_records_the_sentence_order_objective():
-    objective = objective_of("mlm+sop")
-    assert objective.network_settings == {"pair_objective": "sop"}
-    shown = objective.shown(torch.nn.Identity(), batch_of(objective), str)
-    assert {sequence.in_order for sequence in shown} == {True, False}
-    assert all(sequence.follows is None for sequence in shown)
 
 
 def test_a_text_of_single_tokens_is_refused_instead_of_waiting_for_ever():

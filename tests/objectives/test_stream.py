@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,14 +48,6 @@ def test_a_restored_stream_goes_on_with_the_same_examples(first: int, sizes: lis
     cut.restore(whole.state())
     for size in sizes:
         assert whole.take(size) == cut.take(size)
-
-
-def test_epochs_and_seeds_differ_in_order():
-    corpus = Corpus(30)
-    take = partial(ExampleStream.take, count=20)
-    assert take(stream_over(corpus, 0)) != take(stream_over(corpus, 1))
-    stream = stream_over(corpus)
-    assert stream.section(0, 0) != stream.section(1, 0)
 
 
 @given(count=st.integers(1, 60), share=st.floats(0, 0.3), seed=st.integers(0, 20))

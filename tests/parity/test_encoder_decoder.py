@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from maskwright.core.errors import ModelFolderError
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
-from maskwright.models.decoding.beam import Beams, search_beams
+from maskwright.models.decoding.search import Beams, search_beams
 from maskwright.models.decoding.translation import TranslationDecoder, translate_ids
 from maskwright.models.encoder_decoder import EncoderDecoder
 

@@ -8,10 +8,9 @@ import pytest
 import torch
 
 from maskwright.hub.folders import load_model
-from maskwright.models.decoding.beam import Beams, search_beams
 from maskwright.models.decoding.causal import CausalDecoder
 from maskwright.models.decoding.rules import Rules, probabilities
-from maskwright.models.decoding.search import grow
+from maskwright.models.decoding.search import Beams, grow, search_beams
 from parity.checkpoints import checkpoint
 
 END, PAD = 7, 5

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -58,25 +56,3 @@ def test_what_fails_half_way_leaves_nothing(tmp_path: Path):
     with pytest.raises(InputError, match="no data"):
         made_once(tmp_path / "data", {"rows": 3}, fail)
     assert not (tmp_path / "data").exists()
-
-
-CAPTIONS = {"de": ["ein hund läuft"] * 1100, "fr": ["un chien court"] * 1100, "en": ["a dog runs"] * 1100}
-
-
-@pytest.mark.parametrize("name", ["seq2seq", "multi30k", "zero_shot", "parser"])
-def test_recipes_refuse_data_of_another_size(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    module = import_module(name)
-    if hasattr(module, "captions"):
-        monkeypatch.setattr(module, "captions", lambda part: CAPTIONS)
-
-    def prepare(size: int) -> Path:
-        if name == "seq2seq":
-            return module.prepare(Namespace(output=tmp_path, source="de", rows=60, vocab_size=size))
-        if name == "multi30k":
-            return module.prepare(tmp_path, "de", size)
-        return module.prepare(tmp_path / "data", size)
-
-    made = prepare(280)
-    assert prepare(280) == made and (made / "tokenizer").is_dir()
-    with pytest.raises(InputError, match=r"was created with another --(vocab-size|sentences): pass another -o"):
-        prepare(290)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from conventions.sources import REPOSITORY
 from maskwright.core.errors import InputError
-
-RECIPES = sorted((REPOSITORY / "recipes").glob("*.py"))
 
 
 @pytest.fixture(autouse=True)
@@ -47,11 +43,3 @@ def test_a_fault_of_ours_keeps_its_traceback():
 
     with pytest.raises(ZeroDivisionError):
         run_main(fail)
-
-
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_every_recipe_ends_so(path):
-    text = path.read_text(encoding="utf-8")
-    assert "sys.exit(f" not in text, "raise an error of maskwright.core.errors"
-    if "ArgumentParser" in text:
-        assert re.search(r'__main__":\n    run_main\(main\)\n$', text)

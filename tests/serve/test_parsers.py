@@ -1,7 +1,8 @@
-"""The bounds on headers hold with the parser in C and with the one in Python."""
+"""Bounds on headers, pipelined requests, and the listening socket of the server and of the studio."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
 import socket
@@ -17,6 +18,7 @@ pytest.importorskip("httptools", reason="the extra 'serve' is not installed")
 import uvicorn
 
 from maskwright.http.connections import Limits, RequestLimits, limited_protocol, listen
+from web_client import run_async
 
 LIMITS = Limits(header_seconds=1.0)
 OK = b"HTTP/1.1 200 "
@@ -43,17 +45,16 @@ async def echo(scope, receive, send):
     await send({"type": "http.response.body", "body": body})
 
 
-@pytest.fixture(scope="module", params=["httptools", "h11"])
-def server(request):
-    """A server with this parser."""
+@pytest.fixture(scope="module")
+def server():
+    """A server with these limits."""
     listening = listen(0)
     config = uvicorn.Config(
         RequestLimits(echo, LIMITS),
-        http=limited_protocol(LIMITS, request.param),
+        http=limited_protocol(LIMITS),
         ws="none",
         lifespan="off",
         log_level="error",
-        h11_max_incomplete_event_size=LIMITS.header_bytes,
     )
     running = uvicorn.Server(config)
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
@@ -189,3 +190,24 @@ def test_pipelined_requests_are_answered_in_order(server):
             found += part
     places = [found.index(b"%d bytes" % count) for count in range(5)]
     assert places == sorted(places)
+
+
+def test_small_parts_of_a_response_are_sent_at_once():
+    """Without TCP_NODELAY the body waits for the acknowledgment of the headers, which clients delay by 40 ms."""
+
+    async def option_of_a_connection() -> int:
+        found = asyncio.get_running_loop().create_future()
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            connection = writer.get_extra_info("socket")
+            found.set_result(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        listening = listen(0)
+        async with await asyncio.start_server(answer, sock=listening):
+            _, client = await asyncio.open_connection(*listening.getsockname())
+            option = await found
+            client.close()
+        return option
+
+    assert run_async(option_of_a_connection()) != 0

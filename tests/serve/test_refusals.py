@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 import threading
 import time
 from collections.abc import Callable
 
 import pytest
 
+from conventions.sources import REPOSITORY
 from maskwright.core.errors import ConfigError
 from maskwright.serve import worker
 from maskwright.serve.settings import ServeSettings
@@ -23,6 +26,13 @@ JSON = {"Content-Type": "application/json"}
         ("/embed", b"{", 400, "JSON"),
         ("/embed", b'{"inputs": "\\ud800"}', 400, "JSON"),
         ("/embed", b"[" * 100_000, 400, "JSON"),
+        ("/embed", b'{"a":' * 50_000, 400, "JSON"),
+        ("/embed", b'{"inputs": "\xff"}', 400, "JSON"),
+        ("/embed", b"", 400, "JSON"),
+        ("/embed", b"null", 422, "request"),
+        ("/embed", b'{"inputs": NaN}', 422, "inputs"),
+        ("/embed", {"inputs": [[]]}, 422, "inputs"),
+        ("/embed", {"inputs": "a", "truncate": "yes"}, 422, "truncate"),
         ("/embed", {"inputs": []}, 400, "inputs"),
         ("/embed", {"inputs": ""}, 400, "inputs"),
         ("/embed", {"inputs": 3}, 422, "inputs"),
@@ -36,7 +46,11 @@ JSON = {"Content-Type": "application/json"}
         ("/v1/embeddings", {"input": "a", "model": "absent"}, 404, "absent"),
         ("/v1/completions", {"prompt": "a", "model": "vectors"}, 400, "/embed"),
         ("/models/absent/embed", {"inputs": "a"}, 404, "absent"),
+        ("/models/..%2f..%2fetc/embed", {"inputs": "a"}, 404, "model"),
         ("/models/vectors/tag", {"inputs": "a"}, 424, "/embed"),
+        ("/models/vectors/predict", {"inputs": "a"}, 424, "/embed"),
+        ("/models/topics/fill-mask", {"inputs": "a"}, 424, "/predict"),
+        ("/models/writer/answer", {"inputs": {"question": "a", "context": "b"}}, 424, "/generate"),
         ("/absent", {}, 404, "route"),
         ("/health", {}, 405, "method"),
         ("/fill-mask", {"inputs": "no mask"}, 422, "[MASK]"),
@@ -50,6 +64,17 @@ def test_refusals_say_what_is_wrong(served, path, body, status, word):
     sentence = content["error"]["message"] if path.startswith("/v1") else content["error"]
     assert word in sentence and sentence.endswith(".")
     assert found.headers["x-request-id"]
+
+
+def test_an_endless_body_is_cut_off(served):
+    part, sent, found = b"10000\r\n" + b"a" * 65536 + b"\r\n", 0, b""
+    with served.connect() as one, contextlib.suppress(OSError):
+        one.sendall(b"POST /embed HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+        while sent < 50_000_000:
+            one.sendall(part)
+            sent += 65536
+        found = one.recv(65536)
+    assert sent < 50_000_000 or found.startswith(b"HTTP/1.1 413 ")
 
 
 def test_another_content_type_is_refused(served):
@@ -75,10 +100,11 @@ def test_metrics_count_what_clients_see(served):
         assert served.post("/embed", {"inputs": ["a", "b"]}).status == 200
     assert served.metric("maskwright_requests_total", 'route="/embed"') == before + 3
     assert served.metric("maskwright_texts_total") == texts + 6
-    page = served.get("/metrics").body.decode()
-    for name in ("queued_requests", "queued_tokens", "worker_up", "loop_lag_seconds_count", "abandoned_total"):
-        assert f"maskwright_{name} " in page
-    assert 'maskwright_refused_total{reason="queue_full"} ' in page
+    assert 'maskwright_refused_total{reason="queue_full"} ' in served.get("/metrics").body.decode()
+    used = set()  # by the dashboard and the autoscaling of deploy/
+    for name in ("grafana.json", "kubernetes.yaml"):
+        used |= set(re.findall(r"\b(?:maskwright|process)_\w+", (REPOSITORY / "deploy" / name).read_text("utf-8")))
+    assert len(used) > 15 and used <= {name.partition("{")[0] for name in served.metrics()}
 
 
 def test_a_header_that_is_too_large_is_counted(served):

@@ -9,11 +9,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from maskwright import api
 from maskwright.inference.generate import Generation
 from maskwright.inspect.attention import attention
 from maskwright.models.decoding.rules import Rules
+
+pytest.importorskip("orjson", reason="the extra 'serve' is not installed")
+
+from maskwright.serve.dialects import routing
 
 TEXTS = ["the cat sat on the mat .", "dogs chase cats", "Ünïcödé — naïve café 🙂", "a"]
 HERE = {"device": "cpu", "precision": "fp32"}
@@ -170,13 +176,6 @@ def test_completions_whole_and_as_events(served, models):
     assert "".join(part["text"] for part in parts) == expected.text and parts[-1]["finish_reason"] == "length"
 
 
-def test_completions_accept_what_clients_send_unasked(served):
-    asked = {"model": "writer", "prompt": "the cat", "max_tokens": 2, "temperature": 0, "best_of": 1, "suffix": None}
-    more = {"frequency_penalty": 0, "presence_penalty": 0.0, "logit_bias": {}, "logprobs": None}
-    assert served.post("/v1/completions", {**asked, **more}).status == 200
-    assert served.post("/v1/completions", {**asked, "presence_penalty": 0.5}).status == 400
-
-
 def test_generate_as_events(served):
     asked = {"inputs": "the cat", "parameters": {"max_new_tokens": 8, "return_full_text": True}}
     whole = served.post("/models/writer", asked).json()[0]["generated_text"]
@@ -244,3 +243,37 @@ def test_truncation_is_never_silent(served):
     found = served.post("/embed", {"inputs": [long, "a"]})
     assert found.status == 200 and found.headers["x-truncated-texts"] == "1"
     assert served.post("/embed", {"inputs": long, "truncate": False}).status == 413
+
+
+# -- long results are written in parts -----------------------------------------------------------------------------
+
+
+VALUES = st.recursive(
+    st.none() | st.integers(-5, 5) | st.text(max_size=3) | st.just(np.arange(12, dtype=np.float32).reshape(4, 3)),
+    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.text(max_size=2), inner, max_size=4),
+    max_leaves=40,
+)
+
+
+def plain(value):
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, dict):
+        return {key: plain(one) for key, one in value.items()}
+    return [plain(one) for one in value] if isinstance(value, list) else value
+
+
+@given(VALUES, st.integers(1, 20))
+def test_parts_are_the_whole(value, most):
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setattr(routing, "PART_VALUES", most)
+        assert json.loads(b"".join(routing.json_parts(value))) == plain(value)
+
+
+@pytest.mark.parametrize(
+    "value", [np.zeros((3000, 384), np.float32), [np.zeros((100, 384), np.float32)] * 50, list(range(200_000))]
+)
+def test_no_part_takes_long(value):
+    parts = list(routing.json_parts(value))
+    assert len(parts) > 3 and max(map(len, parts)) < 8 * routing.PART_VALUES
+    assert json.loads(b"".join(parts)) == plain(value)

@@ -96,20 +96,6 @@ def test_a_temperature_changes_no_answer(seed, value):
     assert all(one["labels"] == other["labels"] for one, other in answers)
 
 
-def test_probabilities_of_a_task_are_those_at_its_temperature():
-    task = Classification(["no", "yes"])
-    task.temperature = Temperature(2.0)
-    assert task.decode(torch.tensor([[0.0, 2 * math.log(3)]]))[0]["score"] == pytest.approx(0.75)
-
-
-def test_a_perfectly_calibrated_model_has_no_error():
-    """Ten rows at 0.8, of which eight are right; ten at 0.6, of which six are."""
-    shares = np.array([[0.2, 0.8]] * 10 + [[0.4, 0.6]] * 10)
-    gold = np.array([1] * 8 + [0] * 2 + [1] * 6 + [0] * 4)
-    assert ece(gold, shares) == pytest.approx(0, abs=1e-12)
-    assert ece_equal_mass(gold, shares) == pytest.approx(0, abs=1e-12)
-
-
 def test_calibration_errors_by_hand():
     """Confidences 0.9, 0.9 (one right) and 0.6, 0.6 (both right): gaps 0.4 and 0.4, whatever the bins."""
     shares, gold = np.array([[0.1, 0.9], [0.1, 0.9], [0.4, 0.6], [0.4, 0.6]]), np.array([1, 0, 1, 1])

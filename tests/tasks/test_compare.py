@@ -9,12 +9,18 @@ import torch
 from maskwright.core.errors import InputError
 from maskwright.tasks.choice import Choice
 from maskwright.tasks.classification import Classification
+from maskwright.tasks.evaluation import compare as comparison
 from maskwright.tasks.evaluation.compare import bootstrap_scores, compare, mcnemar, permutation_test
 from maskwright.tasks.examples import Examples
 from maskwright.tasks.regression import Regression
 from maskwright.tasks.similarity import Similarity
 from maskwright.tasks.tagging.task import Tagging
 from tasks.standins import row
+
+
+@pytest.fixture(autouse=True)
+def few_samples(monkeypatch):
+    monkeypatch.setattr(comparison, "SAMPLES", 200)
 
 
 def classified(right, task=None):

@@ -157,7 +157,7 @@ def test_what_cannot_be_used_is_refused_in_words(tmp_path):
         QuestionAnswering.from_rows([ask(CONTEXT)], train_file="train.json")
     with pytest.raises(RowErrors, match="answers are missing"):
         QuestionAnswering().examples([ask(CONTEXT, known=False)], tokenizer(), 64, file="dev.json")
-    with pytest.raises(InputError, match="no usable question"):
+    with pytest.raises(InputError, match="no usable row"):
         QuestionAnswering().examples([ask(CONTEXT, known=False)], tokenizer(), 64, skip_bad_rows=True)
     with pytest.raises(InputError, match="Unknown column role 'text' of questions"):
         QuestionAnswering.read(tmp_path / "q.json", columns={"text": "body"})

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.tasks.anomaly import Anomaly
 from maskwright.tasks.classification import Classification
+from maskwright.tasks.evaluation import compare as comparison
 from maskwright.tasks.evaluation.calibration import Temperature
 from maskwright.tasks.evaluation.compare import compare
 from maskwright.tasks.evaluation.rare import RareClass, Threshold
@@ -18,6 +19,11 @@ from maskwright.tasks.evaluation.report import curve_of
 from maskwright.tasks.examples import Examples
 from maskwright.text.readers.tables import Row
 from tasks.standins import Words
+
+
+@pytest.fixture(autouse=True)
+def few_samples(monkeypatch):
+    monkeypatch.setattr(comparison, "SAMPLES", 200)
 
 
 def rows_of(labels):

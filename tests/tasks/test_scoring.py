@@ -130,11 +130,6 @@ def test_skipping_bad_rows_does_not_hide_that_all_labels_are_foreign(folder):
         read_to_score(TASKS["regression"], folder / "spam.tsv", "m", skip_bad_rows=True)
 
 
-def test_single_texts_without_labels_can_be_embedded(folder):
-    with pytest.raises(InputError, match="maskwright embed m --input "):
-        read_to_score(TASKS["similarity"], folder / "text.txt", "m")
-
-
 def test_one_pair_without_a_score_says_nothing(tmp_path):
     (tmp_path / "one.tsv").write_text("sentence1\tsentence2\na\tb\n")
     with pytest.raises(InputError, match="one pair"):

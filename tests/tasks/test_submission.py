@@ -9,33 +9,13 @@ import pytest
 
 from maskwright.core.errors import InputError
 from maskwright.tasks.evaluation.submission import GLUE_PARTS, submission_table, write_submission
-from maskwright.text.readers.glue import TASKS, glue_files, read_glue
+from maskwright.text.readers.glue import TASKS, read_glue
 
 ANSWERS = {part: list(TASKS[facts.task].labels) or [2.5, 0] for part, facts in GLUE_PARTS.items()}
 
 
 def numbered(answers):
     return [str(number) for number in range(len(answers))], answers
-
-
-def test_the_eleven_files_are_those_that_the_leaderboard_names():
-    names = "AX CoLA MNLI-m MNLI-mm MRPC QNLI QQP RTE SST-2 STS-B WNLI"
-    assert sorted(facts.file for facts in GLUE_PARTS.values()) == [f"{name}.tsv" for name in names.split()]
-
-
-@pytest.mark.parametrize("part", GLUE_PARTS)
-def test_every_part_answers_a_file_that_can_be_found(tmp_path, part):
-    facts = GLUE_PARTS[part]
-    name = "diagnostic" if part == "AX" else facts.split
-    (tmp_path / facts.task).mkdir()
-    (tmp_path / facts.task / f"{name}.tsv").touch()
-    assert glue_files(tmp_path, facts.task)[facts.split].stem == name
-
-
-def test_a_file_has_two_columns_and_keeps_the_order():
-    text = submission_table("MNLI-m", ["7", "3"], ["neutral", "entailment"])
-    assert text == "index\tprediction\n7\tneutral\n3\tentailment\n"
-    assert submission_table("CoLA", ["0"], ["1"]) == "index\tprediction\n0\t1\n"
 
 
 @pytest.mark.parametrize(

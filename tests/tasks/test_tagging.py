@@ -282,7 +282,8 @@ def test_entities_that_the_scheme_cannot_tell_apart_are_counted():
 
 def test_tags_that_fit_nothing_are_named_with_their_lines_and_the_scheme():
     with pytest.raises(RowErrors, match="(?s)'Q-PER'.*'PERSON'") as caught:
-        Tagging.from_rows(rows_of_tags("B-PER I-PER O Q-PER PERSON", "B-PER O X Y Z"))
+        rows = rows_of_tags("B-PER I-PER O Q-PER PERSON", "B-PER O X Y Z")
+        Tagging.from_rows(rows).read_labels(rows)
     assert len(caught.value.rows) == 5
     assert all("tags are BIO" in fault.reason for fault in caught.value.rows)
 

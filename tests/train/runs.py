@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import random
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from maskwright.core import storage
+from maskwright.train import loop
 from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.pretraining.config import PretrainConfig
 
@@ -92,3 +98,44 @@ def finetuning(folder: Path, **changes: Any) -> FinetuneConfig:
         "precision": "fp32",
     }
     return FinetuneConfig(**{**settings, **changes})
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    """The log of a run without what differs in every run."""
+    lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return [{name: one for name, one in json.loads(line).items() if name not in TIMES} for line in lines]
+
+
+def stopped(run: Callable[[Any], Any], config: Any, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    """End a run after `step` steps, without saving."""
+    plain = loop._stop_if_requested
+
+    def stop(request: Any, folder: Any, done: int, steps: int) -> None:
+        if done == step:
+            raise loop.Interrupted
+        plain(request, folder, done, steps)
+
+    with monkeypatch.context() as patch, pytest.raises(loop.Interrupted):
+        patch.setattr(loop, "_stop_if_requested", stop)
+        run(config)
+
+
+def continues_exactly(
+    run: Callable[[Any], Any],
+    config: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    step: int = 3,
+    whole: Path | None = None,
+    files: Sequence[str] = ("model/model.safetensors",),
+) -> None:
+    """A run that is ended after `step` steps and run again has the files and the log of an uninterrupted one.
+
+    whole: the folder of that one, if there is one already.
+    """
+    whole = whole or run(replace(config, output=config.output.with_name("whole"))).output
+    stopped(run, config, monkeypatch, step)
+    run(config)
+    for name in files:
+        assert storage.sha256(config.output / name) == storage.sha256(whole / name), name
+    for log in whole.rglob("metrics.jsonl"):
+        assert records(config.output / log.parent.relative_to(whole)) == records(log.parent)

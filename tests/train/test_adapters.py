@@ -19,12 +19,10 @@ from maskwright.hub.folders import load_model, read_facts
 from maskwright.models.build import build
 from maskwright.models.presets import preset
 from maskwright.tasks.base import task_of_model
-from maskwright.train import loop
 from maskwright.train.checkpoint import list_checkpoints, read_weights
 from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.finetuning.finetune import finetune
-from maskwright.train.signals import Interrupted
-from train.runs import finetuning, labeled
+from train.runs import continues_exactly, finetuning
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
 ANIMALS, PLACES = ("cat", "dogs", "birds"), ("garden", "store", "mat")
@@ -127,14 +125,6 @@ def test_every_task_trains_an_adapter_and_answers_as_the_merged_model(task: str,
     assert scores[0].metrics[made.main_metric] == pytest.approx(result.final[made.main_metric], abs=1e-3)
 
 
-def test_a_merged_run_leaves_a_whole_model(tmp_path: Path):
-    result = finetune(recipe("classification", tmp_path, merge=True, seeds=2, epochs=1))
-    assert (result.model / "model.safetensors").is_file() and not (result.model / "adapter_config.json").exists()
-    model, report = load_model(result.model)
-    assert report.new == [] and model.adapter is None
-    assert all(parameter.requires_grad for parameter in model.parameters())
-
-
 def test_it_learns_and_every_loader_reads_the_folder(tmp_path: Path):
     result = finetune(recipe("classification", tmp_path, epochs=10, lr=1e-2, targets="all-linear", adapter_dropout=0.1))
     assert result.mean["accuracy"] == 1.0
@@ -177,22 +167,7 @@ def test_layers_between_encoder_and_head_and_a_crf_are_stored_too(tmp_path: Path
 
 def test_an_interrupted_run_ends_with_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     config = recipe("classification", tmp_path, epochs=4, adapter_dropout=0.2, checkpoint_every=2)
-    whole = finetune(config)
-    plain = loop._one_step
-
-    def stopping(*args: object, **options: object):
-        if args[4] == 7:
-            raise Interrupted
-        return plain(*args, **options)
-
-    monkeypatch.setattr(loop, "_one_step", stopping)
-    broken = replace(config, output=tmp_path / "broken")
-    with pytest.raises(Interrupted):
-        finetune(broken)
-    monkeypatch.setattr(loop, "_one_step", plain)
-    again = finetune(broken)
-    first, second = (storage.sha256(one.model / "adapter_model.safetensors") for one in (whole, again))
-    assert first == second
+    continues_exactly(finetune, config, monkeypatch, step=7, files=["model/adapter_model.safetensors"])
 
 
 def test_several_seeds_are_an_ensemble_on_one_base(tmp_path: Path):
@@ -234,13 +209,6 @@ def test_a_distillation_may_have_an_adapter_as_its_teacher(tmp_path: Path):
         teacher=str(teacher.model), train=rows, dev=rows, output=tmp_path / "d", layers=2, epochs=1, max_length=24
     )
     assert (distill(config).model / "model.safetensors").is_file()
-
-
-def test_the_usual_rate_is_that_of_adapters(tmp_path: Path):
-    paths = {"train": labeled(tmp_path / "a.tsv", 8, 1), "output": tmp_path / "run"}
-    assert FinetuneConfig(**paths, model="m").lr == 5e-5
-    assert FinetuneConfig(**paths, adapter="lora").lr == 2e-3
-    assert FinetuneConfig(**paths, adapter="lora", lr=1e-3).lr == 1e-3
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from maskwright.core import registry
 from maskwright.train.against_baseline import Compared, health_line, worst_level
 from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.finetuning.finetune import finetune
-from maskwright.train.pretraining.health import PARTS, compare_pretraining, named_baseline
-from train.runs import finetuning, pretraining
+from maskwright.train.pretraining.health import PARTS, compare_pretraining
+from train.runs import finetuning
 
 FLAT = {"mlm_accuracy": 0.05, "mlm_loss": 6.0, "nsp_accuracy": 0.5}
 
@@ -43,13 +43,6 @@ def test_every_part_of_every_objective_has_a_baseline(objective):
     assert parts - PARTS.keys() <= {"backward"}, "which is scored as clm is, from the other end"
 
 
-def test_baselines_have_the_names_of_the_scores_of_the_run():
-    causal = named_baseline({"clm_accuracy": 0.2, "clm_loss": 4.0}, FLAT)
-    assert causal == {"clm_accuracy": 0.05, "clm_loss": 6.0}
-    pairs = named_baseline({"mlm_accuracy": 0.2, "mlm_loss": 4.0, "nsp_accuracy": 0.6, "nsp_baseline": 0.55}, FLAT)
-    assert pairs == {"mlm_accuracy": 0.05, "mlm_loss": 6.0, "nsp_accuracy": 0.55}
-
-
 @pytest.fixture(scope="module")
 def entities(tmp_path_factory):
     """Names that their words give away, and a model that has had no time to learn them."""
@@ -75,21 +68,3 @@ def test_a_tagger_that_finds_nothing_is_bad(entities):
     assert result.baseline.score == result.mean["entity_f1"] < 0.99
     assert result.baseline.level == "bad"
     assert "no better than each word" in (entities / "run" / "report.html").read_text()
-
-
-def test_commands_print_the_line(entities, tmp_path, monkeypatch, capsys):
-    from maskwright.cli import finetune as commands
-    from maskwright.cli.pretrain import _show_result
-    from maskwright.train.pretraining.pretrain import pretrain
-
-    commands._show_result(finetune(run_of(entities, "run")), False, {"file": "test.conll"})
-    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("health: ")]
-    assert len(lines) == 1 and lines[0].startswith("health: bad (entity_f1 ")
-    result = pretrain(pretraining(tmp_path, objective="clm", steps=2))
-    _show_result("clm", result, False)
-    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("health: ")]
-    assert len(lines) == 1 and "clm_accuracy" in lines[0] and "always the most common token" in lines[0]
-    _show_result("clm", result, True)
-    assert set(json.loads(capsys.readouterr().out)["baseline"]) == {"clm_accuracy", "clm_loss"}
-    card = (tmp_path / "run/model/README.md").read_text()
-    assert "baseline.clm_accuracy" in card and "baseline.mlm" not in card and "nsp_accuracy" not in card

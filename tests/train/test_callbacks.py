@@ -17,7 +17,7 @@ from torch import nn
 import maskwright as mw
 from maskwright.core.errors import ConfigError, TrainingError
 from maskwright.train.callbacks import Callbacks, EvaluationFacts
-from train.runs import finetuning, pretraining
+from train.runs import pretraining
 
 
 class Recorder(mw.Callback):
@@ -156,13 +156,6 @@ def test_every_way_to_change_a_network_is_detected(change: str):
     model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
     with pytest.raises(TrainingError, match=r"Changes\.on_evaluate changed"):
         Callbacks([Changes()]).call("on_evaluate", model, EvaluationFacts(Path("run"), 1, 2, {}))
-
-
-def test_each_seed_of_a_fine_tuning_calls_with_its_folder(tmp_path: Path):
-    seen = Recorder()
-    mw.finetune(finetuning(tmp_path, epochs=1, seeds=2), callbacks=[seen])
-    folders = [facts.folder.name for facts in seen.of("evaluate")]
-    assert folders == ["seed-0", "seed-1"] and "accuracy" in seen.of("evaluate")[0].scores
 
 
 def test_what_is_no_callback_is_refused_before_anything_is_written(tmp_path: Path):

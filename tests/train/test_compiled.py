@@ -10,8 +10,8 @@ from maskwright.data.batch import Batch
 from maskwright.models import transformer
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.train.pretraining import compiled
-from maskwright.train.pretraining.compiled import choose_compiling, compile_layers
+from maskwright.train.pretraining import job as compiled
+from maskwright.train.pretraining.job import choose_compiling, compile_layers
 from small_network import SMALL
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")

@@ -11,7 +11,7 @@ import torch
 
 import maskwright as mw
 from maskwright.core.errors import ConfigError, InputError
-from maskwright.train.pretraining.pretrain import pretrain, pretraining_plan
+from maskwright.train.pretraining.pretrain import pretrain
 from train.runs import pretraining
 
 
@@ -47,17 +47,6 @@ def test_it_trains_them_and_records_the_start(tmp_path: Path, start: Path):
     facts = json.loads((result.model / "maskwright.json").read_text())
     assert facts["training"]["start"] == start.name  # cards have no paths of a machine
     assert pretrain(config).already_finished
-
-
-def test_another_objective_has_a_new_head(tmp_path: Path, start: Path, capsys: pytest.CaptureFixture[str]):
-    result = pretrain(continued(tmp_path, start, objective="mlm+nsp"))
-    assert mw.load(result.model).head_name == "pretraining"
-    assert "randomly initialized" in capsys.readouterr().err
-
-
-def test_the_plan_is_that_of_the_model(tmp_path: Path, start: Path):
-    plan = pretraining_plan(continued(tmp_path, start))
-    assert plan["preset"] == str(start) and plan["parameters"] == mw.load(start).num_parameters
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,14 @@ import torch
 
 import maskwright as mw
 from maskwright.core import storage
-from maskwright.core.errors import ConfigError, InputError, ModelFolderError, RunError
+from maskwright.core.errors import InputError, ModelFolderError, RunError
 from maskwright.hub.folders import load_model, read_facts
 from maskwright.inference.engine import operators
-from maskwright.train import loop
 from maskwright.train.distillation.config import DistillConfig
 from maskwright.train.distillation.distill import distill
 from maskwright.train.finetuning.finetune import finetune
 from maskwright.train.pretraining.pretrain import pretrain
-from maskwright.train.signals import Interrupted, StopRequest
-from train.runs import TIMES, TINY, corpus, finetuning, labeled, pretraining
+from train.runs import TIMES, TINY, continues_exactly, corpus, finetuning, labeled, pretraining, stopped
 
 DEEP = TINY | {"num_hidden_layers": 2}
 
@@ -93,19 +91,6 @@ def records(run: Path) -> list[dict[str, float]]:
     return [{key: line[key] for key in line if key not in TIMES} for line in lines]
 
 
-def interrupt(monkeypatch: pytest.MonkeyPatch, after: int) -> Any:
-    """Ask the loop to stop after N steps, once. Returns what it replaced."""
-    original, asked = loop._stop_if_requested, {"left": after}
-
-    def ask(request: StopRequest, run: object, step: int, steps: int) -> None:
-        asked["left"] -= 1
-        request.requested = asked["left"] == 0
-        original(request, run, step, steps)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(loop, "_stop_if_requested", ask)
-    return original
-
-
 def test_the_distance_to_a_pre_trained_teacher_falls(tmp_path: Path, opinionated: Path):
     result = distill(on_text(tmp_path, opinionated, steps=80, lr=3e-3, checkpoint_every=20))
     logged = records(tmp_path / "run")
@@ -161,15 +146,7 @@ def test_the_report_compares_teacher_student_and_what_pruning_leaves(tmp_path: P
 def test_an_interrupted_run_on_text_ends_with_the_same_bits(
     tmp_path: Path, pretrained: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    distill(on_text(tmp_path, pretrained, output=tmp_path / "whole"))
-    original = interrupt(monkeypatch, after=3)
-    with pytest.raises(Interrupted):
-        distill(on_text(tmp_path, pretrained))
-    monkeypatch.setattr(loop, "_stop_if_requested", original)
-    distill(on_text(tmp_path, pretrained))
-    one, other = (storage.sha256(tmp_path / run / "model" / "model.safetensors") for run in ("run", "whole"))
-    assert one == other
-    assert records(tmp_path / "run") == records(tmp_path / "whole")
+    continues_exactly(distill, on_text(tmp_path, pretrained), monkeypatch)
 
 
 def test_a_fine_tuned_teacher_teaches_its_task_and_the_run_continues_exactly(
@@ -182,23 +159,14 @@ def test_a_fine_tuned_teacher_teaches_its_task_and_the_run_continues_exactly(
     training = [record["soft_loss"] for record in records(tmp_path / "whole") if "soft_loss" in record]
     assert sum(training[-4:]) < sum(training[:4])
     assert result.metric == "accuracy" and result.score_kept is not None
-    original = interrupt(monkeypatch, after=5)
-    with pytest.raises(Interrupted):
-        distill(on_rows(tmp_path, finetuned))
-    monkeypatch.setattr(loop, "_stop_if_requested", original)
-    distill(on_rows(tmp_path, finetuned))
-    one, other = (storage.sha256(tmp_path / run / "model" / "model.safetensors") for run in ("run", "whole"))
-    assert one == other
+    continues_exactly(distill, on_rows(tmp_path, finetuned), monkeypatch, step=5, whole=tmp_path / "whole")
 
 
 def test_a_run_does_not_go_on_with_another_teacher(tmp_path: Path, finetuned: Path, monkeypatch: pytest.MonkeyPatch):
     teacher = tmp_path / "teacher"
     model, _ = load_model(finetuned)
     model.save(teacher, facts=read_facts(finetuned))
-    original = interrupt(monkeypatch, after=5)
-    with pytest.raises(Interrupted):
-        distill(on_rows(tmp_path, teacher))
-    monkeypatch.setattr(loop, "_stop_if_requested", original)
+    stopped(distill, on_rows(tmp_path, teacher), monkeypatch, 5)
     with torch.no_grad():
         model.word_embeddings.add_(0.01)
     model.save(teacher, facts=read_facts(finetuned), replace=True)
@@ -218,20 +186,3 @@ def test_a_teacher_that_does_not_fit_the_data_is_refused_and_leaves_nothing(
     with pytest.raises(InputError, match="positions"):
         distill(on_text(tmp_path, pretrained, max_length=4000, batch_tokens=8000))
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"corpus": ()}, "Pass either CORPUS"),
-        ({"temperature": 0.0}, "temperature"),
-        ({"soft_weight": 0.0}, "soft_weight"),
-        ({"hidden_weight": -1.0}, "hidden_weight"),
-        ({"prune_heads": 1.0}, "prune_heads"),
-        ({"lr": 0.0}, "lr"),
-        ({"layers": 0}, "layers"),
-    ],
-)
-def test_settings_that_mean_nothing_are_refused(changes: dict[str, Any], message: str, tmp_path: Path):
-    with pytest.raises(ConfigError, match=message):
-        on_text(tmp_path, tmp_path / "teacher", **changes)

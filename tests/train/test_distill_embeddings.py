@@ -20,13 +20,11 @@ from maskwright.inference.embed import TextEncoder
 from maskwright.models.build import build
 from maskwright.text.readers.corpus import read_documents
 from maskwright.text.tokenizers.tokenizer import Tokenizer
-from maskwright.train import loop
 from maskwright.train.distillation import sentences as distill_texts
 from maskwright.train.distillation.config import DistillConfig
 from maskwright.train.distillation.distill import distill
 from maskwright.train.distillation.sentences import fill_word_table, make_texts, read_texts
-from maskwright.train.signals import Interrupted, StopRequest
-from train.runs import TIMES, TINY, corpus, sentence_teacher
+from train.runs import TIMES, TINY, continues_exactly, corpus, sentence_teacher
 
 STILL = {"steps": 1, "warmup": 0, "lr": 1e-30, "weight_decay": 0.0}  # a run that changes no weight
 
@@ -140,21 +138,7 @@ def test_a_later_run_starts_from_a_student(tmp_path: Path, teacher: Path, capsys
 
 
 def test_an_interrupted_run_ends_with_the_same_bits(tmp_path: Path, teacher: Path, monkeypatch: pytest.MonkeyPatch):
-    distill(recipe(tmp_path, teacher, output=tmp_path / "whole"))
-    original, asked = loop._stop_if_requested, {"left": 3}
-
-    def ask(request: StopRequest, run: object, step: int, steps: int) -> None:
-        asked["left"] -= 1
-        request.requested = asked["left"] == 0
-        original(request, run, step, steps)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(loop, "_stop_if_requested", ask)
-    with pytest.raises(Interrupted):
-        distill(recipe(tmp_path, teacher))
-    monkeypatch.setattr(loop, "_stop_if_requested", original)
-    distill(recipe(tmp_path, teacher))
-    assert weights(tmp_path / "run") == weights(tmp_path / "whole")
-    assert records(tmp_path / "run") == records(tmp_path / "whole")
+    continues_exactly(distill, recipe(tmp_path, teacher), monkeypatch)
 
 
 def test_an_interrupted_pass_does_not_repeat_finished_parts(
@@ -236,13 +220,6 @@ def test_every_sentence_is_in_one_text_and_the_kinds_have_their_shares(tmp_path:
         make_texts([str(tmp_path / "corpus.txt")], tmp_path / "texts", tokenizer, 64, 0, False)
 
 
-def test_text_without_tokens_is_skipped(tmp_path: Path, teacher: Path):
-    text = corpus(tmp_path)
-    text.write_text("\u200b\n\n" + text.read_text(encoding="utf-8") + "\n\u200b\nthe cat was here\n", encoding="utf-8")
-    result = distill(recipe(tmp_path, teacher, corpus=(str(text),)))
-    assert np.isfinite(result.rows[1].scores["cosine"])
-
-
 # -- bad input ---------------------------------------------------------------------------------------------
 
 
@@ -258,16 +235,3 @@ def test_a_teacher_without_sentence_embeddings_or_a_suitable_head_is_rejected(tm
     with pytest.raises(InputError, match="positions"):
         distill(recipe(tmp_path, teacher, **changes, max_length=4000, batch_tokens=8000))
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"preset": "half", "vocab_size": 90, "model": {}}, "'vocab_size'"),
-        ({"start": "somewhere", "vocab_size": None}, "'model'"),
-        ({"soft_weight": 0.0}, "soft_weight"),
-    ],
-)
-def test_settings_that_would_be_ignored_are_rejected(changes: dict[str, Any], message: str, tmp_path: Path):
-    with pytest.raises(ConfigError, match=message):
-        recipe(tmp_path, tmp_path / "teacher", **changes)

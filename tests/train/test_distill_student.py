@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 
 import pytest
 import torch
@@ -95,13 +94,6 @@ def test_a_classifier_keeps_its_judge_labels_and_problem_type():
         assert torch.allclose(student.model.eval().logits(batch()), teacher.logits(batch()), atol=1e-5)
 
 
-def test_what_the_teacher_does_not_have_is_drawn_and_named():
-    teacher = lively(preset("bert-tiny", **SMALL), "classification", labels=2)
-    student = make_student(teacher, student_config(teacher.config, "distilbert"))
-    assert student.new and all(name.startswith("head.") for name in student.new)
-    assert {"encoder.embeddings.word.weight", "encoder.embeddings.position.weight"} <= set(student.copied)
-
-
 @pytest.mark.parametrize(
     ("changes", "name", "layers", "message"),
     [
@@ -176,15 +168,3 @@ def test_the_least_important_heads_go_and_every_layer_keeps_one():
     assert {layer: len(heads) for layer, heads in most.items()} == {0: 3, 1: 3}
     assert 3 not in most[0] and 0 not in most[1]
     assert least_important(importance, 0.1) == {}
-
-
-def test_heads_with_learned_positions_are_refused():
-    model = lively(preset("mpnet-base", **SMALL), "mlm")
-    with pytest.raises(InputError, match="relative"):
-        prune_heads(model, {0: [0]})
-
-
-def test_a_student_of_another_vocabulary_is_not_made():
-    config = preset("bert-tiny", **SMALL)
-    assert student_config(config, "distilbert").vocab_size == config.vocab_size
-    assert student_config(replace(config, num_hidden_layers=1)).num_hidden_layers == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,9 @@ import torch
 
 import maskwright as mw
 from maskwright.core import storage
-from maskwright.core.errors import ConfigError, InputError, RowErrors, RunError
+from maskwright.core.errors import InputError, RowErrors
 from maskwright.train.finetuning.finetune import finetune
-from train.runs import finetuning, labeled
+from train.runs import finetuning
 
 
 def test_it_learns_and_leaves_a_model_that_says_the_same(tmp_path: Path):
@@ -52,14 +51,6 @@ def test_the_average_of_the_seeds_is_the_mean_of_their_weights(tmp_path: Path):
     texts, labels = zip(*rows, strict=True)
     assert result.average is not None
     assert mw.TextClassifier.load(result.model).score(texts, labels) == pytest.approx(result.average["accuracy"])
-
-
-@pytest.mark.parametrize("settings", [{"seeds": 1, "model": "start"}, {"seeds": 3}], ids=["one seed", "from scratch"])
-def test_there_must_be_something_to_average(tmp_path: Path, settings: dict):
-    if "model" in settings:
-        settings = settings | {"preset": None, "tokenizer": None}
-    with pytest.raises(ConfigError, match="--average-seeds needs"):
-        finetuning(tmp_path, **settings, average_seeds=True)
 
 
 def test_a_frozen_encoder_stays_as_it_was(tmp_path: Path):
@@ -146,44 +137,9 @@ def test_rows_that_cannot_teach_are_refused_and_leave_nothing(tmp_path: Path, ro
     assert not (tmp_path / "tuned").exists()
 
 
-def test_dev_examples_of_one_class_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    path = tmp_path / "dev.tsv"
-    config = finetuning(tmp_path, epochs=1)
-    path.write_text("text\tlabel\n" + "the old cat was here\tanimal\n" * 4)
-    finetune(config)
-    assert "All dev examples have the label 'animal'" in capsys.readouterr().err
-
-
-def test_a_tokenizer_beside_a_model_is_refused(tmp_path: Path):
-    with pytest.raises(ConfigError, match="--tokenizer requires --preset"):
-        finetuning(tmp_path, preset=None, model="some/model")
-
-
 def test_a_dev_label_that_training_does_not_know_is_named_with_its_line(tmp_path: Path):
     config = finetuning(tmp_path)
     with (tmp_path / "dev.tsv").open("a") as handle:
         handle.write("the car was here\tvehicle\n")
     with pytest.raises(RowErrors, match=r"dev\.tsv:26.*vehicle"):
         finetune(config)
-
-
-def test_a_dev_label_missing_in_training_is_skipped_on_request(tmp_path: Path, capsys):
-    config = finetuning(tmp_path, epochs=1, skip_bad_rows=True)
-    with (tmp_path / "dev.tsv").open("a") as handle:
-        handle.write("the car was here\tvehicle\n\tplace\n")
-    result = finetune(config)
-    assert sum(line.count("skipped") for line in capsys.readouterr().err.splitlines()) == 2
-    assert "vehicle" not in mw.load(result.model).labels
-
-
-def test_another_recipe_in_the_same_folder_is_refused(tmp_path: Path):
-    config = finetuning(tmp_path, epochs=1)
-    finetune(config)
-    with pytest.raises(RunError, match=r"epochs \(was 1, now 2\)"):
-        finetune(replace(config, epochs=2))
-
-
-def test_more_tokens_than_positions_is_a_sentence(tmp_path: Path):
-    labeled(tmp_path / "train.tsv", 64, 1)
-    with pytest.raises(InputError, match="'max_length' is 600; the model has 512 positions"):
-        finetune(finetuning(tmp_path, max_length=600))

@@ -99,13 +99,6 @@ def test_a_model_recommends_its_learning_rate(recommending):
     assert mw.TextClassifier(model, adapter="lora")._lr() == 2e-3
 
 
-def test_models_without_a_recommendation_have_the_default(tmp_path):
-    tiny().save(tmp_path / "model")
-    assert recommended_lr(None) is recommended_lr("owner/name") is recommended_lr(str(tmp_path / "model")) is None
-    assert inherited_settings(None) == {} and FinetuneConfig(**PATHS, model=str(tmp_path / "model")).lr == 5e-5
-    assert mw.TextClassifier("some/model")._lr() == 5e-5
-
-
 @pytest.mark.parametrize("value", ["fast", {"lr": 0}, {"lr": "1e-4"}, {"lr": True}, {}, {"lr": 3.0}])
 def test_a_damaged_recommendation_is_an_error(recommending, value):
     with pytest.raises(CorruptFileError, match="'finetuning' needs a learning rate"):

@@ -8,7 +8,6 @@ import shutil
 import typing
 from collections.abc import Callable
 from dataclasses import fields, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +16,19 @@ import pytest
 from maskwright.core import storage
 from maskwright.core.config import settings_of
 from maskwright.core.errors import InputError, RunError
-from maskwright.experiments.benchmark import run_benchmark
 from maskwright.experiments.config import BenchmarkConfig, LadderConfig, LayerLabConfig, RareLabConfig
-from maskwright.experiments.ladder import ladder
 from maskwright.experiments.layers import layer_lab
-from maskwright.experiments.rare import rare_lab
 from maskwright.train.distillation.config import DistillConfig
 from maskwright.train.distillation.distill import distill
 from maskwright.train.finetuning import finetune as finetune_module
 from maskwright.train.finetuning import run_data
-from maskwright.train.finetuning.config import FinetuneConfig
+from maskwright.train.finetuning.config import FinetuneConfig, MultiTaskConfig
 from maskwright.train.finetuning.finetune import finetune
-from maskwright.train.finetuning.multi_task.config import MultiTaskConfig
-from maskwright.train.finetuning.multi_task.train import finetune_tasks
+from maskwright.train.finetuning.multi_task import finetune_tasks
 from maskwright.train.inputs import INPUTS, inputs_of
 from maskwright.train.pretraining.config import PretrainConfig
 from maskwright.train.pretraining.pretrain import pretrain
-from train import benchmark_data
-from train.rare_rows import encoder, rare_file
+from train.rare_rows import encoder
 from train.runs import corpus, finetuning, labeled, pretraining
 from train.test_tagging import tagged
 from train.test_translation import SMALL
@@ -109,29 +103,6 @@ def probed_layers(folder: Path) -> Case:
     return layer_lab, config, [config.train, config.dev, model / "model.safetensors"]
 
 
-def rare_classes(folder: Path) -> Case:
-    data = rare_file(folder / "rows.tsv", 30, 170)
-    model = saved_encoder(folder)
-    own = {**QUICK, "max_length": 16, "seeds": 1, "rate": 0.1, "max_train_rows": 40}
-    config = RareLabConfig(data, str(model), "spam", folder / "run", **own)
-    return rare_lab, config, [data, model / "model.safetensors"]
-
-
-def a_ladder(folder: Path) -> Case:
-    rows = {"data": labeled(folder / "train.tsv", 48, 1), "dev": labeled(folder / "dev.tsv", 24, 2)}
-    text = str(corpus(folder))
-    own = {**QUICK, "seeds": 1, "only": ("words",), "vocab_size": 60}
-    return ladder, LadderConfig(**rows, output=folder / "run", corpus=(text,), **own), [rows["dev"], Path(text)]
-
-
-def a_benchmark(folder: Path) -> Case:
-    benchmark_data.glue(folder / "data")
-    model = saved_encoder(folder)
-    own = {**QUICK, "max_length": 16, "lr": 1e-3, "tasks": ("rte",)}
-    config = BenchmarkConfig(benchmark="glue", data=folder / "data", model=str(model), output=folder / "run", **own)
-    return run_benchmark, config, [folder / "data/RTE/train.tsv", folder / "data/RTE/test.tsv", model / "vocab.txt"]
-
-
 KINDS = {
     "pretraining": a_pretraining,
     "continued pretraining": continued,
@@ -141,9 +112,6 @@ KINDS = {
     "several tasks": several_tasks,
     "distillation": distilled_rows,
     "layers": probed_layers,
-    "rare classes": rare_classes,
-    "ladder": a_ladder,
-    "benchmark": a_benchmark,
 }
 CONFIGS = (
     PretrainConfig,
@@ -173,7 +141,7 @@ def test_changed_data_stop_a_finished_run_and_a_resumed_one(tmp_path: Path, make
         (config.output / "result.json").unlink()
 
 
-@pytest.mark.parametrize("make", [a_pretraining, a_finetuning, several_tasks, probed_layers, a_ladder])
+@pytest.mark.parametrize("make", [a_pretraining, several_tasks, probed_layers])
 def test_a_moved_run_with_moved_data_is_the_same(tmp_path: Path, make: Callable[[Path], Case]):
     (tmp_path / "here").mkdir()
     run, config, _ = make(tmp_path / "here")
@@ -207,14 +175,6 @@ def test_the_same_content_under_another_name_is_the_same_and_another_format_is_n
     copy.write_bytes(gzip.compress(copy.read_bytes()))
     with pytest.raises(RunError, match="train"):
         finetune(replace(config, train=copy))
-
-
-def test_settings_that_do_not_change_the_result_may_change(tmp_path: Path):
-    config = finetuning(tmp_path, epochs=1)
-    finetune(config)
-    assert finetune(replace(config, log=("tensorboard",))).already_finished
-    with pytest.raises(RunError, match="seed"):
-        finetune(replace(config, seed=4))
 
 
 def test_a_run_of_an_older_version_resumes_and_says_so_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -328,20 +288,3 @@ def test_annotations_are_all_files_of_a_folder_and_the_text_beside_a_file(tmp_pa
     for config, old in zip((whole, single), before, strict=True):
         (change,) = inputs_of(config).changes(old, {"train"})
         assert "a.txt has changed" in change
-
-
-def test_an_unchanged_file_is_read_once_by_a_process(tmp_path: Path, monkeypatch):
-    path, reads = tmp_path / "big.txt", []
-    path.write_text("text\n", encoding="utf-8")
-    os.utime(path, (1, 1))
-    monkeypatch.setattr(storage, "_RECENT_NS", -1)  # as if the file were old
-    monkeypatch.setattr(storage, "sha256", partial(counted, storage.sha256, reads))
-    first = storage.input_sha256(path)
-    assert storage.input_sha256(path) == first and len(reads) == 1
-    path.write_text("TEXT\n", encoding="utf-8")
-    assert storage.input_sha256(path) != first
-
-
-def counted(function: Callable[[Path], str], calls: list[Path], path: Path) -> str:
-    calls.append(path)
-    return function(path)

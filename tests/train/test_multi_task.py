@@ -13,16 +13,12 @@ import pytest
 import torch
 
 import maskwright as mw
-from maskwright.core import storage
-from maskwright.core.errors import ConfigError, InputError, RowErrors, RunError
+from maskwright.core.errors import ConfigError, InputError, RowErrors
 from maskwright.inference.predict import Predictor
 from maskwright.tasks.base import task_of_model
-from maskwright.train import loop
-from maskwright.train.finetuning.finetune import finetune
-from maskwright.train.finetuning.multi_task.config import MultiTaskConfig, names
-from maskwright.train.finetuning.multi_task.train import MultiTaskSetup, finetune_tasks
-from maskwright.train.signals import Interrupted
-from train.runs import finetuning
+from maskwright.train.finetuning.config import MultiTaskConfig, names
+from maskwright.train.finetuning.multi_task import MultiTaskSetup, finetune_tasks
+from train.runs import continues_exactly, finetuning
 
 
 def scored(path: Path, rows: int, seed: int) -> Path:
@@ -89,12 +85,6 @@ def test_each_task_learns_and_has_a_folder_that_answers_like_any_other(finished)
         )
 
 
-def test_the_encoders_of_all_folders_are_one(finished):
-    _, result = finished
-    one, other = (mw.load(folder).encoder.state_dict() for folder in result.models.values())
-    assert one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
-
-
 def test_the_report_shows_every_task(finished):
     _, result = finished
     page = result.report.read_text(encoding="utf-8")
@@ -114,15 +104,6 @@ def test_the_best_step_is_that_of_the_highest_mean(finished):
     (own,) = result.seeds
     best = next(record for record in records if record["step"] == own["best_step"])
     assert round(best["eval_mean_score"], 4) == max(round(record["eval_mean_score"], 4) for record in records)
-
-
-def test_a_finished_run_is_not_run_again_and_other_settings_are_refused(finished):
-    folder, result = finished
-    assert finetune_tasks(multi(folder)).already_finished
-    with pytest.raises(RunError, match="epochs"):
-        finetune_tasks(multi(folder, epochs=5))
-    with pytest.raises(RunError, match="contains a multi-task run"):
-        finetune(finetuning(folder, output=result.output))
 
 
 def test_tasks_take_turns_in_proportion_to_their_size_and_each_row_comes_once(tmp_path: Path):
@@ -192,35 +173,9 @@ def test_a_frozen_encoder_stays_as_it_was_without_dropout(tmp_path: Path):
 
 def test_a_run_that_is_interrupted_ends_with_the_same_bits(finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     _, whole = finished
+    files = [f"models/{name}/model.safetensors" for name in whole.models]
     config = multi(tmp_path, checkpoint_every=3)
-    save = loop._save
-    calls = []
-
-    def interrupt(*arguments: Any) -> None:
-        save(*arguments)
-        calls.append(1)
-        if len(calls) in (2, 3):
-            raise Interrupted
-
-    monkeypatch.setattr(loop, "_save", interrupt)
-    for _ in range(2):
-        with pytest.raises(Interrupted):
-            finetune_tasks(config)
-    result = finetune_tasks(config)
-    for name, folder in result.models.items():
-        assert storage.sha256(folder / "model.safetensors") == storage.sha256(whole.models[name] / "model.safetensors")
-
-
-def test_seeds_and_their_average(tmp_path: Path):
-    start = finetune(finetuning(tmp_path, epochs=1))
-    settings: dict[str, Any] = {"preset": None, "tokenizer": None, "model": str(start.model), "epochs": 1}
-    result = finetune_tasks(multi(tmp_path, **settings, seeds=2, average_seeds=True))
-    assert [seed["seed"] for seed in result.seeds] == [0, 1] and result.average is not None
-    classifier = mw.TextClassifier.load(result.models["train"])
-    rows = [line.split("\t") for line in (tmp_path / "dev.tsv").read_text(encoding="utf-8").splitlines()[1:]]
-    texts, labels = zip(*rows, strict=True)
-    assert classifier.score(texts, labels) == pytest.approx(result.average["train"]["accuracy"])
-    assert "average the seeds" in result.report.read_text(encoding="utf-8")
+    continues_exactly(finetune_tasks, config, monkeypatch, step=5, whole=whole.output, files=files)
 
 
 def test_files_are_named_apart():
@@ -270,12 +225,6 @@ def test_a_recipe_that_cannot_be_run_is_refused(tmp_path: Path, changes: dict, w
         multi(tmp_path, **changes)
 
 
-def test_settings_of_one_kind_reach_that_kind_alone(tmp_path: Path):
-    parts = multi(tmp_path, class_weight="balanced").parts()
-    assert [part.class_weight for part in parts.values()] == ["balanced", None]
-    assert [part.task for part in parts.values()] == ["classification", "regression"]
-
-
 def test_bad_rows_are_all_named_and_leave_no_run(tmp_path: Path):
     (tmp_path / "bad.tsv").write_text("text\tscore\na\tx\nb\ty\n" + "c\t1\n" * 20, encoding="utf-8")
     config = multi(tmp_path, multi_task=(str(finetuning(tmp_path).train), f"regression:{tmp_path / 'bad.tsv'}"), dev=())
@@ -284,15 +233,6 @@ def test_bad_rows_are_all_named_and_leave_no_run(tmp_path: Path):
     assert len(error.value.rows) == 2 and not (tmp_path / "multi").exists()
     with pytest.raises(InputError, match="positions"):
         finetune_tasks(multi(tmp_path, max_length=4000))
-
-
-def test_restart_does_not_discard_what_the_run_reads(tmp_path: Path):
-    config = multi(tmp_path, epochs=1)
-    finetune_tasks(config)
-    inside = scored(tmp_path / "multi" / "inside.tsv", 40, 3)
-    changed = multi(tmp_path, multi_task=(config.multi_task[0], f"regression:{inside}"), dev=())
-    with pytest.raises(RunError, match="would discard"):
-        finetune_tasks(changed, restart=True)
 
 
 def _folder(path: Path) -> Any:

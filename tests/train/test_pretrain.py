@@ -13,13 +13,10 @@ import torch
 import maskwright as mw
 from maskwright.core import storage
 from maskwright.core.errors import CorruptFileError, InputError, RowErrors, RunError, StorageError, TrainingError
-from maskwright.report import Facts, MaskExample
 from maskwright.train import loop
-from maskwright.train.finetuning.finetune import finetune
-from maskwright.train.pretraining import report as pretrain_report
+from maskwright.train.loop import Interrupted, StopRequest
 from maskwright.train.pretraining.pretrain import first_batch, pretrain
-from maskwright.train.signals import Interrupted, StopRequest
-from train.runs import TIMES, corpus, finetuning, pretraining
+from train.runs import TIMES, corpus, pretraining
 
 
 def records(run: Path) -> list[dict[str, float]]:
@@ -74,15 +71,6 @@ def test_a_folder_that_is_no_run_is_left_alone(tmp_path: Path):
         with pytest.raises(RunError, match="does not contain a run"):
             pretrain(pretraining(tmp_path), restart=restart)
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["thesis.txt"]
-
-
-def test_one_step_of_four_micro_batches_is_one_step_of_one(tmp_path: Path):
-    """Without dropout, and with the same sequences and masks, accumulation changes nothing but rounding."""
-    config = pretraining(tmp_path, accumulation=4, batch_tokens=512, dropout=0.0, steps=1, warmup=0)
-    pretrain(config)
-    logged = records(tmp_path / "run")[0]
-    assert logged["tokens"] > 256
-    assert 0 < logged["grad_norm"] < 100
 
 
 def test_an_interrupted_run_saves_and_goes_on_to_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -220,21 +208,6 @@ def test_a_tokenizer_that_knows_nothing_of_the_text_is_refused(tmp_path: Path):
     assert not (tmp_path / "faces").exists()
 
 
-def test_the_page_hides_whole_words_of_one_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    shown: list[MaskExample] = []
-    monkeypatch.setattr(
-        pretrain_report, "MaskExamples", lambda examples, *others, **named: shown.extend(examples) or Facts({})
-    )
-    pretrain(pretraining(tmp_path, vocab_size=140, steps=2))
-    words = set(corpus(tmp_path).read_text().split())
-    assert shown
-    for example in shown:
-        assert example.answer in words
-        assert not {"[CLS]", "[SEP]", "[MASK]"} & set(f"{example.before} {example.after}".split())
-        assert example.rank is not None
-        assert len(example.predictions) == 5
-
-
 def test_a_restart_that_would_discard_its_own_input_is_refused(tmp_path: Path):
     run = tmp_path / "run"
     first_batch(pretraining(tmp_path))
@@ -242,12 +215,6 @@ def test_a_restart_that_would_discard_its_own_input_is_refused(tmp_path: Path):
     with pytest.raises(RunError, match="'tokenizer' reads"):
         pretrain(again, restart=True)
     assert (run / "tokenizer" / "tokenizer.json").is_file()
-
-
-def test_a_run_of_another_kind_is_called_so(tmp_path: Path):
-    first_batch(pretraining(tmp_path))
-    with pytest.raises(RunError, match="contains a pre-training run, not a fine-tuning run"):
-        finetune(finetuning(tmp_path, output=tmp_path / "run"))
 
 
 def test_a_path_of_bytes_that_are_no_text_is_a_sentence(tmp_path: Path):

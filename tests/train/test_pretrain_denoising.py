@@ -12,7 +12,7 @@ from maskwright.hub.folders import load_model
 from maskwright.models.encoder_decoder import EncoderDecoder
 from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.finetuning.finetune import finetune
-from maskwright.train.pretraining.pretrain import PretrainResult, first_batch, pretrain
+from maskwright.train.pretraining.pretrain import PretrainResult, pretrain
 from train.runs import pretraining
 
 NETWORK = {"hidden_size": 32, "num_hidden_layers": 1, "num_decoder_layers": 1, "num_attention_heads": 2}
@@ -52,11 +52,6 @@ def test_its_folder_is_a_marian_that_a_translator_begins_with(run: PretrainResul
         task="translation", model=run.model, output=tmp_path / "t", epochs=1, max_length=16, device="cpu", **paths
     )
     assert "bleu" in finetune(recipe).final
-
-
-def test_the_first_batch_shows_spans_at_their_marks(tmp_path: Path):
-    shown = first_batch(pretraining(tmp_path, **WRITES))
-    assert all(any(token.fate == "masked" and token.original for token in one.tokens) for one in shown)
 
 
 def test_networks_of_another_kind_are_refused_in_words(tmp_path: Path):

@@ -9,14 +9,11 @@ import torch
 
 import maskwright as mw
 from inference.samples import tiny
-from maskwright.core import storage
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.hub.folders import load_model
-from maskwright.train import loop
 from maskwright.train.pretraining.config import PretrainConfig
 from maskwright.train.pretraining.pretrain import pretrain
-from maskwright.train.signals import Interrupted
-from train.runs import corpus
+from train.runs import continues_exactly, corpus
 
 
 def recipe(folder: Path, head: str | None = "mlm", **changes: object) -> PretrainConfig:
@@ -48,35 +45,8 @@ def test_an_adapter_of_a_domain_resumes_and_fills_masks(head, tmp_path: Path, mo
     _, report = load_model(result.model)
     assert report.new == []
     assert mw.FillMask(str(result.model)).fit(["the [MASK]"]).predict(["the [MASK] fell"])
-
-    plain = loop._one_step
-
-    def stopping(*args: object, **options: object):
-        if args[4] == 3:
-            raise Interrupted
-        return plain(*args, **options)
-
-    monkeypatch.setattr(loop, "_one_step", stopping)
-    broken = recipe(tmp_path, head, **settings, output=tmp_path / "broken")
-    with pytest.raises(Interrupted):
-        pretrain(broken)
-    monkeypatch.setattr(loop, "_one_step", plain)
-    again = pretrain(broken)
-    first, second = (storage.sha256(one.model / "adapter_model.safetensors") for one in (result, again))
-    assert first == second
-
-
-def test_a_merged_run_leaves_a_whole_model(tmp_path: Path):
-    result = pretrain(recipe(tmp_path, adapter="lora", merge=True))
-    model, report = load_model(result.model)
-    assert model.adapter is None and model.head_name == "mlm" and not report.new
-
-
-def test_a_dry_run_counts_the_start_model(tmp_path: Path):
-    from maskwright.train.pretraining.pretrain import pretraining_plan
-
-    plan = pretraining_plan(recipe(tmp_path))
-    assert plan["parameters"] == tiny("mlm").num_parameters and plan["preset"] == str(tmp_path / "base")
+    config = recipe(tmp_path, head, **settings, output=tmp_path / "broken")
+    continues_exactly(pretrain, config, monkeypatch, whole=result.output, files=["model/adapter_model.safetensors"])
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,8 @@ from typing import Any
 import pytest
 
 import maskwright as mw
-from maskwright.core import storage
-from maskwright.train import loop
 from maskwright.train.pretraining.pretrain import pretrain
-from maskwright.train.signals import Interrupted, StopRequest
-from train.runs import TINY, pretraining
+from train.runs import TINY, continues_exactly, pretraining
 
 SPARSE = {"attention": "big_bird", "block_size": 4, "random_blocks": 1, "positions": "relative_key_value"}
 RUNS: dict[str, dict[str, Any]] = {
@@ -40,22 +37,9 @@ def test_the_folder_keeps_the_network(objective: str, tmp_path: Path):
 def test_random_blocks_are_draws_of_the_run_and_an_interruption_changes_no_bit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    whole = pretrain(configured(tmp_path, "mlm", seed=5, output=tmp_path / "whole"))
-    assert mw.load(whole.model).config.attention_seed == 5
-    asked = {"left": 2}
-    original = loop._stop_if_requested
-
-    def ask_at_the_second_step(request: StopRequest, run: object, step: int, steps: int) -> None:
-        asked["left"] -= 1
-        request.requested = asked["left"] == 0
-        original(request, run, step, steps)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(loop, "_stop_if_requested", ask_at_the_second_step)
-    with pytest.raises(Interrupted):
-        pretrain(configured(tmp_path, "mlm", seed=5))
-    monkeypatch.setattr(loop, "_stop_if_requested", original)
-    again = pretrain(configured(tmp_path, "mlm", seed=5))
-    assert storage.sha256(again.model / "model.safetensors") == storage.sha256(whole.model / "model.safetensors")
+    config = configured(tmp_path, "mlm", seed=5)
+    continues_exactly(pretrain, config, monkeypatch)
+    assert mw.load(config.output / "model").config.attention_seed == 5
     given = configured(tmp_path, "mlm", output=tmp_path / "given")
     given.model["attention_seed"] = 9
     assert mw.load(pretrain(given).model).config.attention_seed == 9

@@ -6,21 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 
 import maskwright as mw
-from maskwright.core import registry
 from maskwright.hub.folders import load_model
 from maskwright.inference.held_out_text import score_text
-from maskwright.models.presets import preset
 from maskwright.text.tokenizers.tokenizer import Tokenizer
-from maskwright.train import loop
 from maskwright.train.finetuning.finetune import finetune
 from maskwright.train.pretraining.config import PretrainConfig
-from maskwright.train.pretraining.pretrain import PretrainResult, first_batch, pretrain
-from maskwright.train.run import RunFolder
-from maskwright.train.signals import Interrupted, StopRequest
-from train.runs import corpus, finetuning, pretraining
+from maskwright.train.pretraining.pretrain import PretrainResult, pretrain
+from train.runs import continues_exactly, corpus, finetuning, pretraining
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "hidden_dropout": 0.1}
 
@@ -46,28 +40,7 @@ def test_it_learns_and_its_report_says_so(run: PretrainResult):
 def test_a_run_that_was_cut_off_ends_with_the_bits_of_one_that_was_not(
     tmp_path: Path, run: PretrainResult, monkeypatch: pytest.MonkeyPatch
 ):
-    recipe = recurrent(tmp_path)
-    original = loop._stop_if_requested
-
-    def ask_some_steps_after_a_checkpoint(
-        request: StopRequest, folder: RunFolder | None, step: int, steps: int
-    ) -> None:
-        request.requested = request.requested or step == 33
-        original(request, folder, step, steps)
-
-    monkeypatch.setattr(loop, "_stop_if_requested", ask_some_steps_after_a_checkpoint)
-    with pytest.raises(Interrupted):
-        pretrain(recipe)
-    monkeypatch.setattr(loop, "_stop_if_requested", original)
-    again = pretrain(recipe)
-    one, other = (load_model(result.model)[0].state_dict() for result in (run, again))
-    assert all(torch.equal(one[name], other[name]) for name in one)
-
-
-@pytest.mark.parametrize("name", ["lstm-small", "bilstm-small", "elmo-small"])
-def test_any_recurrent_preset_is_a_unidirectional_language_model(name: str):
-    network = preset(name, **registry.resolve("objective", "clm").network_settings)
-    assert network.attention == "causal" and not network.separate_directions
+    continues_exactly(pretrain, recurrent(tmp_path), monkeypatch, step=33, whole=run.output)
 
 
 def test_memory_that_goes_on_is_another_run_than_memory_that_does_not(tmp_path: Path, run: PretrainResult):
@@ -88,25 +61,11 @@ def test_its_folder_writes_and_is_scored(run: PretrainResult, tmp_path: Path):
     assert remembered.metrics["perplexity"] < anew.metrics["perplexity"]
 
 
-@pytest.mark.parametrize("kind", ["char", "word", "byte-bpe"])
-def test_it_reads_characters_words_and_bytes(kind: str, tmp_path: Path):
-    Tokenizer.train([corpus(tmp_path)], kind=kind, vocab_size=300).save(tmp_path / "tok")
-    result = pretrain(recurrent(tmp_path, tokenizer=tmp_path / "tok", steps=30, preset="gru-small"))
-    assert result.scores["clm_scored_loss"] < result.baseline.mlm_loss + 0.5
-    assert mw.Generator(result.model, max_new_tokens=5).predict(["the"])[0] is not None
-
-
 def test_a_text_of_one_repeated_character_is_learned(tmp_path: Path):
     (tmp_path / "a.txt").write_text("a" * 2000 + "\n")
     Tokenizer.train([tmp_path / "a.txt"], kind="char", vocab_size=16).save(tmp_path / "tok")
     changes = {"corpus": (str(tmp_path / "a.txt"),), "tokenizer": tmp_path / "tok", "steps": 40, "lr": 2e-2}
     assert pretrain(recurrent(tmp_path, **changes)).scores["clm_scored_loss"] < 0.3
-
-
-def test_the_first_batch_is_shown_without_what_stands_behind_it(tmp_path: Path):
-    shown = first_batch(recurrent(tmp_path))
-    assert shown[0].tokens[-1].fate == "next" or shown[0].tokens[-1].fate == ""
-    assert {token.fate for sequence in shown for token in sequence.tokens} <= {"", "next"}
 
 
 @pytest.fixture(scope="module")

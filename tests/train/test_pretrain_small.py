@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from maskwright.core.errors import ConfigError, InputError
-from maskwright.data.in_memory import TextsInMemory
 from maskwright.inference.fill_mask import MaskFiller
 from maskwright.inference.next_sentence import NextSentence
 from maskwright.text.tokenizers.tokenizer import Tokenizer
@@ -20,14 +18,6 @@ SENTENCES = [sentence for document in DOCUMENTS for sentence in document]
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
     return Tokenizer.train_from_iterator(SENTENCES, "word", 50)
-
-
-def test_documents_in_memory_answer_as_shards_do(tokenizer: Tokenizer):
-    texts = TextsInMemory.encode(DOCUMENTS, tokenizer)
-    assert len(texts) == 8 and texts.document_lengths().tolist() == [9] * 8
-    assert texts.sentence_lengths_of(1).tolist() == [5, 4]
-    assert tokenizer.decode(texts.document_tokens(1)[:5].tolist()) == "blue fish swim there ."
-    assert texts.document_tokens(0).dtype == np.int64
 
 
 def test_a_masked_word_is_learned(tokenizer: Tokenizer):
@@ -53,10 +43,3 @@ def test_no_pair_of_two_sentence_documents_follows_by_the_place_of_b_alone():
     pairs = [(documents[place][0], documents[place - 50][1]) for place in range(200)]
     follows = NextSentence(model).probabilities(pairs)
     assert 0.35 < float(follows.mean()) < 0.65
-
-
-def test_what_cannot_be_trained_is_refused(tokenizer: Tokenizer):
-    with pytest.raises(ConfigError, match="mlm, mlm\\+nsp or clm"):
-        pretrain_small(DOCUMENTS, tokenizer, "rtd")
-    with pytest.raises(InputError, match="two documents"):
-        pretrain_small(DOCUMENTS[:1], tokenizer, "mlm+nsp")

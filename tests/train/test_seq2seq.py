@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from maskwright.core.errors import ConfigError, InputError
+from maskwright.core.errors import InputError
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
 from maskwright.inference.embed import TextEncoder
@@ -118,11 +118,6 @@ def test_the_sentence_vector_is_the_state_with_which_the_decoder_begins(translat
     np.testing.assert_allclose(found, expected.numpy(), atol=1e-5)
 
 
-def test_a_state_needs_a_recurrent_network_and_one_layer(translator: Model):
-    with pytest.raises(ConfigError, match="requires a single layer"):
-        TextEncoder(translator, layers=[0, 1], pooling="state")
-
-
 def test_an_empty_text_changes_nothing_for_the_others_and_long_ones_are_cut_and_counted(translator: Model):
     texts = ["w1 w2 w3", "w4 w5"]
     for settings in (GREEDY, TranslationSettings(beams=3)):
@@ -168,13 +163,6 @@ def test_the_pieces_of_a_word_stand_together():
     assert words_of(text, tokenizer, ids[1:])[0][0] == "lowest"
 
 
-def test_a_network_without_attention_has_no_alignments(tmp_path: Path, tokenizer: Path):
-    plain = SMALL | {"attention_score": "none", "input_feeding": False}
-    model = load_model(finetune(small(tmp_path, tokenizer, network=plain, epochs=1)).model)[0]
-    with pytest.raises(InputError, match="no attention, so there are no alignments"):
-        alignments(model, Translation(), [("w1", "w1")])
-
-
 def test_scores_by_length_are_those_of_the_groups(translator: Model):
     rows = [Row(" ".join(words), None, " ".join(words), place + 1, "x") for place, words in enumerate(sentences(60, 5))]
     found = by_length(translator, Translation(), rows, name="small", groups=3)
@@ -187,9 +175,3 @@ def test_scores_by_length_are_those_of_the_groups(translator: Model):
     assert found.token_accuracy[0] == pytest.approx(float(total[own, 1].sum() / total[own, 2].sum()))
     with pytest.raises(InputError, match="too few to group"):
         by_length(translator, Translation(), rows[:5])
-
-
-def test_rows_of_one_length_are_never_parted():
-    parts = groups_by_length([3] * 40 + [1] * 10 + [9] * 2, 8)
-    assert [len(part) for part in parts] == [10, 42]
-    assert groups_by_length([2] * 20, 4)[0].tolist() == list(range(20))

@@ -15,13 +15,12 @@ import maskwright as mw
 from maskwright.api import open_embedder
 from maskwright.core import storage
 from maskwright.core import storage as sealed
-from maskwright.core.errors import ConfigError, InputError
+from maskwright.core.errors import InputError
 from maskwright.hub.sentence import declared_by
 from maskwright.text.tokenizers.tokenizer import Tokenizer
-from maskwright.train import loop
 from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.finetuning.finetune import finetune
-from maskwright.train.signals import Interrupted, StopRequest
+from train.runs import continues_exactly
 
 ANIMALS, PLACES = ["cat", "dog", "bird"], ["house", "tree", "river"]
 COLOURS = ["old", "red", "small", "new"]
@@ -148,21 +147,7 @@ def test_long_texts_are_read_in_windows_by_training_and_by_all_that_uses_the_fol
 
 
 def test_an_interrupted_run_ends_with_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    finetune(contrastive(tmp_path, output=tmp_path / "whole", checkpoint_every=1))
-    original, left = loop._stop_if_requested, {"steps": 5}
-
-    def ask(request: StopRequest, run: Any, step: int, steps: int) -> None:
-        left["steps"] -= 1
-        request.requested = left["steps"] == 0
-        original(request, run, step, steps)
-
-    monkeypatch.setattr(loop, "_stop_if_requested", ask)
-    with pytest.raises(Interrupted):
-        finetune(contrastive(tmp_path, checkpoint_every=1))
-    monkeypatch.setattr(loop, "_stop_if_requested", original)
-    finetune(contrastive(tmp_path, checkpoint_every=1))
-    one, other = (storage.sha256(tmp_path / run / "model" / "model.safetensors") for run in ("tuned", "whole"))
-    assert one == other
+    continues_exactly(finetune, contrastive(tmp_path, checkpoint_every=2), monkeypatch, step=5)
 
 
 def test_a_folder_that_declares_its_pooling_keeps_it(tmp_path: Path):
@@ -176,19 +161,6 @@ def test_a_folder_that_declares_its_pooling_keeps_it(tmp_path: Path):
     second = finetune(contrastive(tmp_path, **on))
     assert declared_by(second.model).pooling == "cls"
     assert open_embedder(second.model).pooling == "cls"
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"task": "classification"}, "contrastive"),
-        ({"freeze_encoder": True}, "nothing to train"),
-        ({"long": "windows", "pool": "max"}, "pooled as the model pools its tokens"),
-    ],
-)
-def test_settings_that_do_not_go_together_are_refused(tmp_path: Path, changes: dict[str, Any], message: str):
-    with pytest.raises(ConfigError, match=message):
-        contrastive(tmp_path, **changes)
 
 
 @pytest.fixture

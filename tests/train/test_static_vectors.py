@@ -17,10 +17,8 @@ from maskwright.core.errors import ConfigError, InputError, MissingExtraError, R
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
 from maskwright.text.tokenizers.tokenizer import Tokenizer
-from maskwright.train.finetuning.finetune import finetune
-from maskwright.train.pretraining.static_config import StaticConfig
+from maskwright.train.pretraining.config import StaticConfig
 from maskwright.train.pretraining.static_embeddings import bag_of_vectors, train_static_vectors
-from train.runs import finetuning
 
 
 def tokenizer() -> Tokenizer:
@@ -50,25 +48,6 @@ def test_a_folder_brings_the_vectors_back_and_texts_are_their_means(tmp_path: Pa
     np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-6)
     ids = tokenizer()("the cat").ids
     np.testing.assert_allclose(vectors[0], model.word_embeddings[ids].mean(0).detach(), atol=1e-6)
-
-
-def test_it_learns_a_task_as_any_encoder_does(tmp_path: Path):
-    result = finetune(finetuning(tmp_path, preset="bag-small", epochs=20, lr=2e-2))
-    assert result.mean["accuracy"] > 0.9
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"method": "glove"}, "skip-gram or cbow"),
-        ({"size": 0}, "at least 1"),
-        ({"seed": -1}, "from 0"),
-        ({"corpus": ()}, "empty"),
-    ],
-)
-def test_wrong_settings_are_named(changes, said: str):
-    with pytest.raises(ConfigError, match=said):
-        StaticConfig(**{"corpus": ("a",), "output": Path("b"), **changes})
 
 
 def test_without_the_library_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

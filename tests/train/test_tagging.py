@@ -7,14 +7,13 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-import torch
 
 import maskwright as mw
 from maskwright.core import storage
-from maskwright.core.errors import ConfigError, InputError, RowErrors
+from maskwright.core.errors import RowErrors
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.train.finetuning.config import FinetuneConfig
-from maskwright.train.finetuning.finetune import FinetuningSetup, finetune
+from maskwright.train.finetuning.finetune import finetune
 
 PEOPLE, PLACES = ["Anna", "Bob", "Karl"], ["Rome", "New York", "Paris"]
 
@@ -93,21 +92,3 @@ def test_dev_types_that_training_does_not_know_leave_nothing(tmp_path: Path):
     with pytest.raises(RowErrors, match=r"dev\.conll:1.*B-ORG"):
         finetune(config)
     assert not (tmp_path / "tuned").exists()
-
-
-def test_dev_types_missing_in_training_are_skipped_on_request(tmp_path: Path, capsys):
-    config = tagging(tmp_path, epochs=1, skip_bad_rows=True)
-    with config.dev.open("a", encoding="utf-8") as handle:
-        handle.write("\nBob\tX\tB-PER\nis\tX\tO\nAnna\tX\tB-ORG\n\nKarl\tX\tQ-PER\n")
-    rows = len(config.dev.read_text(encoding="utf-8").split("\n\n"))
-    setup = FinetuningSetup(config, torch.device("cpu"))
-    assert (len(setup.dev.rows), setup.run_data.num_skipped, len(setup.train.rows)) == (rows - 2, 2, 48)
-    assert "B-ORG" not in setup.task.labels and "2 more bad rows are skipped" in capsys.readouterr().err
-    config.dev.write_text("Anna\tX\tB-ORG\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"dev\.conll has no usable sentence"):
-        finetune(config)
-
-
-def test_a_crf_is_for_tagging(tmp_path: Path):
-    with pytest.raises(ConfigError, match="'crf' is for tagging"):
-        tagging(tmp_path, task="classification", crf=True)

@@ -10,9 +10,9 @@ import pytest
 
 from maskwright.core import registry
 from maskwright.core.errors import ConfigError, MissingExtraError
-from maskwright.train.loggers import trackers as tracker
-from maskwright.train.loggers.trackers import Tracker
-from maskwright.train.run import RunFolder, open_run
+from maskwright.train import loggers as tracker
+from maskwright.train.loggers import Tracker
+from maskwright.train.run import open_run
 from train.runs import finetuning, pretraining
 
 LOSSES = {step: 1.0 / step for step in range(1, 6)}
@@ -163,8 +163,3 @@ def test_mlflow_writes_a_run_into_the_folder(tmp_path: Path, monkeypatch: pytest
     assert [(one.step, one.value) for one in history] == list(LOSSES.items())
     assert run.info.status == "FINISHED" and run.data.params["lr"] == "0.001"
     assert "eval/accuracy" not in run.data.metrics
-
-
-def test_reading_a_run_loads_no_tracking_program(tmp_path: Path):
-    (tmp_path / "wandb.json").write_text('{"run": "a", "sent": 2}', encoding="utf-8")
-    assert RunFolder(tmp_path, {}).records() == []

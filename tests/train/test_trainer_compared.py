@@ -17,10 +17,10 @@ from maskwright.models.build import build
 from maskwright.models.presets import preset
 from maskwright.train import loop
 from maskwright.train.finetuning.finetune import finetune
+from maskwright.train.loop import Interrupted, StopRequest
 from maskwright.train.optimizer import adamw
 from maskwright.train.pretraining.pretrain import pretrain
 from maskwright.train.schedules import learning_rate, warmup_steps
-from maskwright.train.signals import Interrupted, StopRequest
 from train.runs import TINY, finetuning, labeled, pretraining
 from train.test_translation import SMALL
 

@@ -12,8 +12,7 @@ from ..core import registry
 from ..core.config import default_of, flag_of, kind_of, read_toml, settings_of
 from ..core.errors import ConfigError
 from ..hub.published import ENGLISH
-from ..train.finetuning.config import DEFAULT_TASK, FinetuneConfig
-from ..train.finetuning.multi_task.config import MultiTaskConfig
+from ..train.finetuning.config import DEFAULT_TASK, FinetuneConfig, MultiTaskConfig
 from .common import JsonFlag, SeveralValues, print_json, print_metrics, print_text
 from .evaluate import EvaluateSettings
 from .pages import tell_default
@@ -30,7 +29,7 @@ from .settings import (
 
 if TYPE_CHECKING:
     from ..train.finetuning.finetune import FinetuneResult
-    from ..train.finetuning.multi_task.train import MultiTaskResult
+    from ..train.finetuning.multi_task import MultiTaskResult
 
 
 class FinetuneCommand(SettingsCommand, SeveralValues):
@@ -102,7 +101,7 @@ def finetune(recipe: FinetuneConfig | MultiTaskConfig, restart: RestartFlag = Fa
 
         maskwright finetune classification --model runs/a/model --train train.tsv --dev dev.tsv -o runs/b
 
-        maskwright finetune classification --model runs/a/model --train train.tsv --seeds 3 --average-seeds -o runs/b
+        maskwright finetune classification --model runs/a/model --train train.tsv --seeds 3 -o runs/b
 
         maskwright finetune classification --model runs/a/model --adapter lora --train train.tsv -o runs/adapter
 
@@ -110,9 +109,9 @@ def finetune(recipe: FinetuneConfig | MultiTaskConfig, restart: RestartFlag = Fa
 
         maskwright finetune regression --model runs/a/model --train stsb.tsv --score-range 0 5 -o runs/sts
 
-        maskwright finetune regression --contrastive --model runs/a/model --train pairs.tsv --dev dev.tsv -o runs/s
+        maskwright finetune similarity --model runs/a/model --train pairs.tsv --dev dev.tsv -o runs/s
 
-        maskwright finetune classification --model runs/a/model --train docs.csv --long windows --pool max -o runs/l
+        maskwright finetune classification --model runs/a/model --train docs.csv --long windows --set pool=max -o runs/l
 
         maskwright finetune tagging --model runs/a/model --train train.conll --dev dev.conll --crf -o runs/n
 
@@ -124,7 +123,7 @@ def finetune(recipe: FinetuneConfig | MultiTaskConfig, restart: RestartFlag = Fa
 
         maskwright finetune classification --model runs/a/model --multi-task a.tsv regression:b.tsv -o runs/x
 
-        maskwright finetune generation --model runs/g/model --train pairs.tsv --delimiter "<to-fr>" -o runs/fr
+        maskwright finetune generation --model runs/g/model --train pairs.tsv --set delimiter="<to-fr>" -o runs/fr
 
         maskwright finetune translation --preset transformer-mini --tokenizer tok/ --train a.de b.en -o runs/t
 
@@ -133,7 +132,7 @@ def finetune(recipe: FinetuneConfig | MultiTaskConfig, restart: RestartFlag = Fa
         maskwright finetune classification --preset bert-mini --tokenizer tok/ --train train.csv --seeds 5 -o runs/d
     """
     if isinstance(recipe, MultiTaskConfig):
-        from ..train.finetuning.multi_task.train import finetune_tasks
+        from ..train.finetuning.multi_task import finetune_tasks
 
         _show_tasks(finetune_tasks(recipe, restart=restart), json)
         return

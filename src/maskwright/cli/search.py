@@ -45,7 +45,7 @@ def search(settings: SearchSettings, json: JsonFlag = False) -> None:
     """Search texts semantically. A passage is a paragraph, or consecutive sentences of a long one.
 
     The formats are those of a corpus (.txt, .jsonl, .csv, .parquet, packed or not). Every passage is compared with the
-    query by the cosine similarity of their embeddings; a sentence encoder does it best (see finetune --contrastive).
+    query by the cosine similarity of their embeddings; a sentence encoder does it best (see finetune similarity).
 
     Examples:
 

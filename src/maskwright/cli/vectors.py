@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..core.util import plural
-from ..train.pretraining.static_config import StaticConfig
+from ..train.pretraining.config import StaticConfig
 from .common import JsonFlag, print_json, print_text
 from .settings import print_next, takes_settings
 from .similarity import SimilaritySettings

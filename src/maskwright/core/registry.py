@@ -26,8 +26,8 @@ TABLE: dict[str, dict[str, str]] = {
     },
     "objective": {
         "mlm": "maskwright.objectives.masked:MaskedLanguageModeling",
-        "mlm+nsp": "maskwright.objectives.sentence_pairs:MaskedLanguageModelingAndNextSentence",
-        "mlm+sop": "maskwright.objectives.sentence_pairs:MaskedLanguageModelingAndSentenceOrder",
+        "mlm+nsp": "maskwright.objectives.masked:MaskedLanguageModelingAndNextSentence",
+        "mlm+sop": "maskwright.objectives.masked:MaskedLanguageModelingAndSentenceOrder",
         "rtd": "maskwright.objectives.replaced:ReplacedTokenDetection",
         "clm": "maskwright.objectives.causal:NextTokenPrediction",
         "bilm": "maskwright.objectives.causal:BidirectionalTokenPrediction",
@@ -52,9 +52,9 @@ TABLE: dict[str, dict[str, str]] = {
         "texts": "maskwright.text.readers.tables:READER",
     },
     "logger": {
-        "tensorboard": "maskwright.train.loggers.tensorboard:EventFile",
-        "wandb": "maskwright.train.loggers.trackers:WandbLogger",
-        "mlflow": "maskwright.train.loggers.trackers:MlflowLogger",
+        "tensorboard": "maskwright.train.loggers:EventFile",
+        "wandb": "maskwright.train.loggers:WandbLogger",
+        "mlflow": "maskwright.train.loggers:MlflowLogger",
     },
     "head": {
         "mlm": "maskwright.models.pretraining_heads:MaskedLanguageModelHead",

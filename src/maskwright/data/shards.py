@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_right
 from collections import OrderedDict
+from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -225,3 +226,34 @@ def map_shard(folder: Path, facts: dict[str, Any], dtype: np.dtype) -> Shard:
 def document_lengths(sentences: np.ndarray, documents: np.ndarray) -> np.ndarray:
     """Number of tokens of each document of a shard with these ends: int64 [documents]."""
     return np.diff(sentences[documents - 1], prepend=0)
+
+
+class TextsInMemory:
+    """Tokenized documents with the interface of token shards (data/shards.py).
+
+    documents: the sentences of each, each int64 [tokens].
+    """
+
+    def __init__(self, documents: Sequence[Sequence[Sequence[int]]]) -> None:
+        self._tokens = [np.array([id for own in document for id in own], dtype=np.int64) for document in documents]
+        self._sentences = [np.array([len(own) for own in document], dtype=np.int64) for document in documents]
+
+    @classmethod
+    def encode(cls, documents: Sequence[Sequence[str]], tokenizer: PlainTokenizer) -> TextsInMemory:
+        """Tokenizes the sentences of each document."""
+        return cls([tokenizer.encode_plain(list(document)) for document in documents])
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    def document_tokens(self, document: int) -> np.ndarray:
+        """All tokens of a document: int64 [tokens]."""
+        return self._tokens[document]
+
+    def sentence_lengths_of(self, document: int) -> np.ndarray:
+        """Number of tokens of each sentence of a document: int64 [sentences]."""
+        return self._sentences[document]
+
+    def document_lengths(self) -> np.ndarray:
+        """Number of tokens of every document: int64 [documents]."""
+        return np.array([len(tokens) for tokens in self._tokens], dtype=np.int64)

@@ -196,14 +196,12 @@ class StreamedShards(TokenShards):
         return sum(ordered[:2])
 
     def document_lengths(self) -> np.ndarray:
-        """Number of tokens of every document: int64 [documents]."""
         if self._lengths is None:
             parts = [self.cache.lengths(number) for number in range(len(self.facts["shards"]))]
             self._lengths = np.concatenate(parts) if parts else np.zeros(0, np.int64)
         return self._lengths
 
     def unigram_counts(self) -> np.ndarray:
-        """Count of each token: int64 [vocab]."""
         return self.cache.unigram_counts()
 
     def verify(self, deep: bool = True) -> None:

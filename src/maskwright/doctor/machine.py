@@ -15,7 +15,7 @@ from ..export.executors import FORMATS, fastest, installed, measurements
 from ..inference.engine.choice import choose
 from ..models.device import DTYPES, instruction_sets, resolve_device, resolve_precision
 from ..nn.attention import missing
-from ..train.pretraining.compiled import WORTH_STEPS, choose_compiling
+from ..train.pretraining.job import WORTH_STEPS, choose_compiling
 
 _CORE = ("torch", "numpy", "tokenizers", "safetensors", "scikit-learn", "typer", "rich", "tomli-w")
 USUAL_HEAD = 64  # head size of published models with a hidden size of 512 or more

@@ -69,17 +69,9 @@ def _absolute(source: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class LayerLabConfig(ExperimentConfig):
-    """Everything that decides a layer-wise probing run. Validated on construction: ConfigError names the setting.
-
-    model: the model whose layers are compared; train, dev, columns, max_length, skip_bad_rows: as for fine-tuning a
-    tagger. probe: the tagger on the frozen features; probe_size: hidden size of a BiLSTM in each direction,
-    probe_layers: its number of layers; dropout: of the probe; crf: add a CRF to the probe.
-    each_layer: also a row for every single layer; also_finetune: also a row for the fine-tuned model, trained with
-    finetune_epochs and finetune_lr.
-    seeds: number of probes of each row, with seeds seed, seed + 1, ...; epochs, lr, batch_size, warmup, schedule,
-    weight_decay, clip_norm: of every probe.
-    feature_dtype: data type of stored features; feature_memory: gigabytes (10^9 bytes) of features in memory, larger
-    ones are memory-mapped from the run folder. precision: of the encoder; probes compute in fp32.
+    """Everything that decides a layer-wise probing run. The rows and the optimizer are as for fine-tuning a tagger;
+    precision is that of the encoder, probes compute in fp32; probe_size is the hidden size in each direction;
+    feature_memory is in 10^9 bytes, larger features are memory-mapped from the run folder.
     """
 
     COMMAND: ClassVar[str] = "experiment layers"
@@ -144,13 +136,7 @@ class LayerLabConfig(ExperimentConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class RareLabConfig(ExperimentConfig):
-    """Everything that decides a comparison of methods for class imbalance.
-
-    data: labeled rows, from which the splits are sampled; model: the model folder to start from; rare_class: its name
-    in the label column; all other classes are the rest; rate: its fraction in every split; seeds: number of samples and
-    models; max_train_rows: maximum training rows (None: all), with as many dev and twice as many test rows; epochs, lr,
-    batch_size, max_length: of every fine-tuning; focal: gamma.
-    """
+    """Everything that decides a comparison of methods for class imbalance. All classes but rare_class are the rest."""
 
     COMMAND: ClassVar[str] = "experiment rare"
 
@@ -181,13 +167,8 @@ class RareLabConfig(ExperimentConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class LadderConfig(ExperimentConfig):
-    """Everything that decides a comparison of models from bag of words to BERT on the same rows and budget.
-
-    data: labeled training rows; dev: labeled rows for evaluation, None to hold out a tenth of data; corpus: raw text
-    for pre-training, empty for the texts of data; models: further model folders to fine-tune; only: names of
-    LADDER_MODELS, empty for all. The budget is the same for all: epochs over the rows in batches of batch_size, and
-    pretrain_steps steps of pretrain_tokens for pre-training. hidden_size: of every network; num_layers: of
-    Transformers, recurrent networks have 2; vocab_size: of the shared tokenizer; static_method: skip-gram or cbow.
+    """Everything that decides a comparison of models from bag of words to BERT on the same rows and budget: epochs over
+    the rows in batches of batch_size, and pretrain_steps steps of pretrain_tokens for pre-training.
     """
 
     COMMAND: ClassVar[str] = "experiment ladder"
@@ -251,13 +232,8 @@ class GridPoint(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkConfig(ExperimentConfig):
-    """Everything that decides a benchmark.
-
-    data: the folder with the files; model: the model that every run starts from; tasks: names of parts, empty for all
-    that are found; seeds: number of runs of each part, with seeds seed, seed + 1, ...; epochs, lr, batch_size: None for
-    3, 3e-5 and 32, or with `grid` for the published grid; max_length: None for 128, and 384 for questions;
-    max_train_rows: maximum training rows of each part, sampled once, 0 for all; grid: run every setting with the first
-    seed and use the best on dev; submission: write the leaderboard files of GLUE.
+    """Everything that decides a benchmark. With `grid`, the first seed runs every setting, and the best on dev is used;
+    epochs, lr and batch_size that are given are not varied.
     """
 
     COMMAND: ClassVar[str] = "experiment benchmark"

@@ -23,11 +23,12 @@ from ..core import storage
 from ..core.errors import InputError, MissingExtraError
 from ..core.memory import peak_memory, resident_memory
 from ..core.progress import note, set_quiet, warn
+from ..core.util import plural
 from ..hub.folders import load_model, read_facts
 from ..hub.published import short_names
 from ..inference.predict import Predictor
 from ..inference.ready import place
-from ..report import Bar, Bars, Block, Command, Facts, Scatter, Table
+from ..report import Bar, Bars, Block, Command, Facts, Table
 from ..report.numbers import duration, plus_minus
 from ..tasks.base import task_of_model
 from ..tasks.classification import Classification
@@ -36,9 +37,8 @@ from ..text.tokenizers.tokenizer import Tokenizer
 from ..train.finetuning.config import FinetuneConfig
 from ..train.finetuning.finetune import finetune, make_task
 from ..train.finetuning.run_data import read_data
-from ..train.pretraining.config import PretrainConfig
+from ..train.pretraining.config import PretrainConfig, StaticConfig
 from ..train.pretraining.pretrain import pretrain
-from ..train.pretraining.static_config import StaticConfig
 from ..train.pretraining.static_embeddings import train_static_vectors
 from ..train.run import RunFolder
 from .config import LadderConfig
@@ -268,17 +268,13 @@ class Ladder(Experiment):
         over = f"mean and deviation over {recipe['seeds']} seeds" if recipe["seeds"] > 1 else "one seed"
         about = (
             f"{metric.capitalize()} on {facts['dev_rows']:,} dev examples, {over}; the best epoch of each is also "
-            f"chosen on them. All models have the same budget: {recipe['epochs']} epochs over the rows, and "
+            f"chosen on them. All models have the same budget: {plural(recipe['epochs'], 'epoch')} over the rows, and "
             f"{recipe['pretrain_steps']:,} steps of pre-training. Times on this machine: of one training, of its "
             "pre-training, and the median latency of a single text. Memory is the peak increase of a process that "
             "loads the model and predicts."
         )
-        texts = [f"{row['title']}: {_score(row)} in {row['latency_ms']:.2f} ms" for row in rows]
-        places = [(float(row["latency_ms"]), float(row["score"])) for row in rows]
-        caption = f"Dev {metric} (vertical) over the latency of one text (horizontal)"
         blocks: list[Block] = [
             Bars([Bar(row["title"], row["score"], _score(row)) for row in rows], title=f"Dev {metric}"),
-            Scatter(places, list(range(len(rows))), texts, texts, caption, title="Score over latency"),
             Facts({row["title"]: row["about"] for row in rows} | dict(facts["left_out"]), title="Descriptions"),
         ]
         folder = Path(recipe["output"]) / "finetuned" / rows[best]["name"] / "model"

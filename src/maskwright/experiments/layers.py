@@ -26,7 +26,7 @@ from ..inference.probing import Features, make_features
 from ..inference.ready import place
 from ..models.model import Model, tokenizer_of
 from ..models.probes import TokenProbe
-from ..nn.scalar_mix import ScalarMix
+from ..nn.layers import ScalarMix
 from ..report import Bar, Bars, Block, Chart, Command, Curves, Facts, Series, Table
 from ..report.numbers import percent, plus_minus
 from ..tasks.evaluation.published import published_table

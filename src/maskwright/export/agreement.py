@@ -19,9 +19,8 @@ from ..core import storage
 from ..core.errors import ModelFolderError, shortened
 from ..core.randomness import generator
 from ..data.batch import Batch
-from ..models.decoding.beam import Beams
-from ..models.decoding.steps import start_token
-from ..models.decoding.translation import translate_ids
+from ..models.decoding.search import Beams
+from ..models.decoding.translation import start_token, translate_ids
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.heads import ChoiceHead, VectorHead
 from ..models.model import Model, SentenceSettings, tokenizer_of

@@ -24,7 +24,7 @@ from ..hub.config_file import read_config
 from ..hub.folders import target_tokenizer
 from ..hub.sentence import MODULES, declared_by
 from ..models.config import ModelConfig
-from ..models.decoding.steps import check_max_new_tokens, start_token
+from ..models.decoding.translation import check_max_new_tokens, start_token
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.heads import LABELED_HEADS, ChoiceHead, SpanHead
 from ..models.model import Model
@@ -222,7 +222,7 @@ class GraphModel(Model):
         return self.runtime.run(inputs)
 
     def own_decoder(self, prompts: Sequence[Sequence[int]], window: int | None) -> CausalGraphDecoder:
-        """See `decoding.choice.HasDecoder`."""
+        """See `decoding.causal.HasDecoder`."""
         room = window or self.config.max_position_embeddings
         return CausalGraphDecoder(self.runtime, self._spec, prompts, room)
 

@@ -1,4 +1,4 @@
-"""HTTP/1.1 connections with limits on time, on headers, and on pipelined requests, with either parser of uvicorn."""
+"""HTTP/1.1 connections with limits on time, on headers, and on pipelined requests."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import httptools
 import uvicorn
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ..core.errors import RunError
 from .guard import with_security_headers
@@ -44,12 +45,6 @@ def listen(port: int, host: str = LOOPBACK) -> socket.socket:
         raise RunError(f"Port {port} cannot be used ({error.strerror}): use another with --port, or 0.") from None
     return found
 
-
-try:
-    import httptools
-    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-except ImportError:
-    HttpToolsProtocol = None  # type: ignore[assignment,misc]  # the parser in C is optional
 
 READ_BYTES = 4096  # parsed at once
 GRACE_SECONDS = 0.1  # for the first requests of connections opened in one burst
@@ -80,13 +75,9 @@ class Limits:
     retry_seconds: int = 1
 
 
-def limited_protocol(limits: Limits, parser: str = "auto") -> Any:
-    """Returns a protocol factory for uvicorn's `http` setting that enforces `limits`.
-
-    parser: "httptools", "h11", or "auto" for the first of them that is installed.
-    """
-    kind: Any = LimitedH11 if parser == "h11" or HttpToolsProtocol is None else LimitedHttpTools
-    return partial(kind, limits, _Excess())
+def limited_protocol(limits: Limits) -> Any:
+    """Returns a protocol factory for uvicorn's `http` setting that enforces `limits`."""
+    return partial(LimitedConnection, limits, _Excess())
 
 
 class _Excess:
@@ -95,26 +86,25 @@ class _Excess:
     is_due = False
 
 
-_Base: Any = H11Protocol if TYPE_CHECKING else object
-
-
-class LimitedConnection(_Base):
+class LimitedConnection(HttpToolsProtocol):
     """HTTP/1.1 connection that is closed on timeout, or when a newer connection exceeds the limits.
 
-    It comes before one of uvicorn's protocols in the bases of a class.
+    The parser has no bounds of its own: a header that does not end is counted here.
     """
 
     def __init__(self, limits: Limits, excess: _Excess, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._is_in_message = self._is_in_header = False
+        self._header_bytes = 0
+        self._num_begun = 0  # messages that began in the current data
+        self._unread = b""  # after pipelined requests that wait for their turn
+        self._data = b""  # that the parser reads
+        self._is_upgrading = self._is_repeating = False
+        self._running: Any = None  # the request in progress; `cycle` is the one parsed last
         self.limits = limits
         self.waiting_since = 0.0  # not on the clock of the event loop, which may give a whole burst the same time
         self._excess = excess
         self._deadline: asyncio.TimerHandle | None = None
-
-    @property
-    def has_partial_header(self) -> bool:
-        """Whether a request header has begun and not ended."""
-        raise NotImplementedError
 
     @property
     def is_computing(self) -> bool:
@@ -132,19 +122,21 @@ class LimitedConnection(_Base):
             self.loop.call_later(GRACE_SECONDS, self._close_excess)
 
     def data_received(self, data: bytes) -> None:
-        """Starts the header timeout with the first byte and stops it with the last."""
-        if not self.is_computing and self._deadline is None:
-            self._close_in(self.limits.header_seconds)
-        super().data_received(data)
-        if self.is_computing:
-            self._stop_clock()
+        """Reads no further while pipelined requests wait: the parser would take any number of them."""
+        self._unread += data
+        self._read_on()
 
     def on_response_complete(self) -> None:
-        """Waits for the next request: uvicorn's keep-alive timer closes an idle connection."""
+        """Waits for the next request, until uvicorn's keep-alive timer; reads on after the last of pipelined ones."""
         self.waiting_since = time.monotonic()
         super().on_response_complete()
         if self.transport.is_closing():
             self._close_in(self.limits.write_seconds)
+            self._unread = b""
+        elif self.pipeline:
+            self.flow.pause_reading()
+        else:
+            self._read_on()
 
     def timeout_keep_alive_handler(self) -> None:
         """Closes an idle connection, even one that does not read its last response."""
@@ -163,7 +155,13 @@ class LimitedConnection(_Base):
             self._stop_clock()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stops all timers."""
+        """Stops all timers, and ends pipelined requests too: uvicorn ends only the one that was parsed last."""
+        for cycle in (self._running, *(one for one, _ in self.pipeline)):
+            if cycle is not None and not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
+        self.pipeline.clear()
+        self._unread = b""
         self._stop_clock()
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
@@ -208,7 +206,7 @@ class LimitedConnection(_Base):
         """Closes the connection; a client that sent a partial header gets a 408 response."""
         if self.flow.write_paused or self.transport.is_closing():
             self.transport.abort()
-        elif self.has_partial_header and (self.cycle is None or self.cycle.response_complete):
+        elif self._is_in_header and (self.cycle is None or self.cycle.response_complete):
             self._write_and_close(HTTPStatus.REQUEST_TIMEOUT)
         else:
             self._close()
@@ -230,6 +228,96 @@ class LimitedConnection(_Base):
         self.transport.close()
         self._close_in(self.limits.write_seconds)
 
+    # -- the parser
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def _read_on(self) -> None:
+        while self._unread and not self.pipeline and not self.transport.is_closing():
+            data, self._unread = self._unread[:READ_BYTES], self._unread[READ_BYTES:]
+            self._read(data)
+        if self._unread:
+            self.flow.pause_reading()
+
+    def _read(self, data: bytes) -> None:
+        """Parses data. Rejects a header that is too large before it ends (431)."""
+        was_between, self._num_begun, self._data = not self._is_in_message, 0, data
+        if not self.is_computing and self._deadline is None:
+            self._close_in(self.limits.header_seconds)
+        super().data_received(data)
+        if self.is_computing:
+            self._stop_clock()
+        self._data = b""
+        if not self._is_in_header:
+            return
+        # Of data with the end of another message only a part belongs to this header.
+        if self._num_begun == 0 or (self._num_begun == 1 and was_between):
+            self._header_bytes += len(data)
+        if self._header_bytes > self.limits.header_bytes:
+            self._write_and_close(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+
+    def on_message_begin(self) -> None:
+        """Starts to count."""
+        if self._is_repeating:
+            return
+        self._is_in_message = self._is_in_header = True
+        self._header_bytes = 0
+        self._num_begun += 1
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """Adds to the path."""
+        if not self._is_repeating:
+            super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Ignores trailers: they would be added to the header of a request that is already checked."""
+        if self._is_in_header:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Stops to count: `RequestLimits` checks the complete header."""
+        if self._is_repeating:
+            return
+        self._is_in_header = False
+        self._is_upgrading = self.parser.should_upgrade()
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Expects the next message, unless the parser only takes the body for another protocol."""
+        if not self._is_upgrading:
+            self._is_in_message = False
+            super().on_message_complete()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Reads on in HTTP/1.1 where the parser stopped: clients offer HTTP/2 with requests that have a body.
+
+        uvicorn calls this in the handler of the parser's exception, which has the place.
+        """
+        error = sys.exc_info()[1]
+        if not isinstance(error, httptools.HttpParserUpgrade):
+            return
+        rest = self._data[error.args[0] :]
+        self._is_upgrading = False
+        framing = [one for one in self.headers if one[0] in (b"content-length", b"transfer-encoding")]
+        self.parser = httptools.HttpRequestParser(self)
+        self._is_repeating = True
+        try:  # the part of the header with the length of the body
+            lines = b"".join(name + b": " + value + b"\r\n" for name, value in framing)
+            self.parser.feed_data(b"POST / HTTP/1.1\r\n" + lines + b"\r\n")
+        finally:
+            self._is_repeating = False
+        if rest:
+            self._data = rest
+            super().data_received(rest)
+
+    def send_400_response(self, msg: str) -> None:
+        """Rejects an invalid request (400)."""
+        self._is_in_header = False
+        self._write_and_close(HTTPStatus.BAD_REQUEST)
+
 
 def _close_idle(connections: list[LimitedConnection], count: int) -> None:
     """Closes `count` of the connections, the longest-idle first; those in progress stay."""
@@ -238,150 +326,6 @@ def _close_idle(connections: list[LimitedConnection], count: int) -> None:
     waiting = sorted((one for one in connections if not one.is_computing), key=lambda one: one.waiting_since)
     for one in waiting[:count]:
         one.transport.abort() if one.flow.write_paused else one.transport.close()
-
-
-class LimitedH11(LimitedConnection, H11Protocol):
-    """With the parser in Python, whose `h11_max_incomplete_event_size` bounds a header that does not end."""
-
-    @property
-    def has_partial_header(self) -> bool:
-        """Whether a request header has begun and not ended."""
-        return bool(self.conn.trailing_data[0])
-
-    def send_400_response(self, msg: str) -> None:
-        """Rejects an invalid request (400) or an oversized header (431), by the status of h11's error."""
-        status = getattr(sys.exc_info()[1], "error_status_hint", 400)
-        self._write_and_close(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE if status == 431 else HTTPStatus.BAD_REQUEST)
-
-
-if HttpToolsProtocol is not None:
-
-    class LimitedHttpTools(LimitedConnection, HttpToolsProtocol):
-        """With the parser in C, which has no bounds of its own: a header that does not end is counted here."""
-
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **kwargs)
-            self._is_in_message = self._is_in_header = False
-            self._header_bytes = 0
-            self._num_begun = 0  # messages that began in the current data
-            self._unread = b""  # after pipelined requests that wait for their turn
-            self._data = b""  # that the parser reads
-            self._is_upgrading = self._is_repeating = False
-            self._running: Any = None  # the request in progress; `cycle` is the one parsed last
-
-        @property
-        def has_partial_header(self) -> bool:
-            """Whether a request header has begun and not ended."""
-            return self._is_in_header
-
-        def data_received(self, data: bytes) -> None:
-            """Reads no further while pipelined requests wait: the parser would take any number of them."""
-            self._unread += data
-            self._read_on()
-
-        def on_response_complete(self) -> None:
-            """Reads on after the last of the pipelined requests."""
-            super().on_response_complete()
-            if self.transport.is_closing():
-                self._unread = b""
-            elif self.pipeline:
-                self.flow.pause_reading()
-            else:
-                self._read_on()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            """Ends pipelined requests too: uvicorn ends only the one that was parsed last."""
-            for cycle in (self._running, *(one for one, _ in self.pipeline)):
-                if cycle is not None and not cycle.response_complete:
-                    cycle.disconnected = True
-                    cycle.message_event.set()
-            self.pipeline.clear()
-            self._unread = b""
-            super().connection_lost(exc)
-
-        def _start_asgi_task(self, cycle: Any, app: Any) -> None:
-            self._running = cycle
-            super()._start_asgi_task(cycle, app)
-
-        def _read_on(self) -> None:
-            while self._unread and not self.pipeline and not self.transport.is_closing():
-                data, self._unread = self._unread[:READ_BYTES], self._unread[READ_BYTES:]
-                self._read(data)
-            if self._unread:
-                self.flow.pause_reading()
-
-        def _read(self, data: bytes) -> None:
-            """Parses data. Rejects a header that is too large before it ends (431)."""
-            was_between, self._num_begun, self._data = not self._is_in_message, 0, data
-            super().data_received(data)
-            self._data = b""
-            if not self._is_in_header:
-                return
-            # Of data with the end of another message only a part belongs to this header.
-            if self._num_begun == 0 or (self._num_begun == 1 and was_between):
-                self._header_bytes += len(data)
-            if self._header_bytes > self.limits.header_bytes:
-                self._write_and_close(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
-
-        def on_message_begin(self) -> None:
-            """Starts to count."""
-            if self._is_repeating:
-                return
-            self._is_in_message = self._is_in_header = True
-            self._header_bytes = 0
-            self._num_begun += 1
-            super().on_message_begin()
-
-        def on_url(self, url: bytes) -> None:
-            """Adds to the path."""
-            if not self._is_repeating:
-                super().on_url(url)
-
-        def on_header(self, name: bytes, value: bytes) -> None:
-            """Ignores trailers: they would be added to the header of a request that is already checked."""
-            if self._is_in_header:
-                super().on_header(name, value)
-
-        def on_headers_complete(self) -> None:
-            """Stops to count: `RequestLimits` checks the complete header."""
-            if self._is_repeating:
-                return
-            self._is_in_header = False
-            self._is_upgrading = self.parser.should_upgrade()
-            super().on_headers_complete()
-
-        def on_message_complete(self) -> None:
-            """Expects the next message, unless the parser only takes the body for another protocol."""
-            if not self._is_upgrading:
-                self._is_in_message = False
-                super().on_message_complete()
-
-        def _unsupported_upgrade_warning(self) -> None:
-            """Reads on in HTTP/1.1 where the parser stopped: clients offer HTTP/2 with requests that have a body.
-
-            uvicorn calls this in the handler of the parser's exception, which has the place.
-            """
-            error = sys.exc_info()[1]
-            if not isinstance(error, httptools.HttpParserUpgrade):
-                return
-            rest = self._data[error.args[0] :]
-            self._is_upgrading = False
-            framing = [one for one in self.headers if one[0] in (b"content-length", b"transfer-encoding")]
-            self.parser = httptools.HttpRequestParser(self)
-            self._is_repeating = True
-            try:  # the part of the header with the length of the body
-                lines = b"".join(name + b": " + value + b"\r\n" for name, value in framing)
-                self.parser.feed_data(b"POST / HTTP/1.1\r\n" + lines + b"\r\n")
-            finally:
-                self._is_repeating = False
-            if rest:
-                self._data = rest
-                super().data_received(rest)
-
-        def send_400_response(self, msg: str) -> None:
-            """Rejects an invalid request (400)."""
-            self._is_in_header = False
-            self._write_and_close(HTTPStatus.BAD_REQUEST)
 
 
 # -- Resource limits per client, so that no client can block another -------------------------------------------------
@@ -456,7 +400,6 @@ def uvicorn_config(
         access_log=False,
         server_header=False,
         ws="none",
-        h11_max_incomplete_event_size=limits.header_bytes,
         timeout_keep_alive=limits.idle_seconds,  # type: ignore[arg-type]  # a float too
         **options,
     )

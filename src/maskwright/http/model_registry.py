@@ -1,4 +1,4 @@
-"""Loaded models with their inference wrappers, by name."""
+"""The loaded models of a server or the studio, each with the inference wrappers of its abilities."""
 
 from __future__ import annotations
 
@@ -8,19 +8,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..api import open_model, predictor_of
-from ..core.errors import ModelFolderError
-from ..core.storage import read_facts
+from ..core.errors import InputError, ModelFolderError
+from ..core.storage import read_facts, sha256
+from ..hub.adapters import FILE as ADAPTER_FILE
+from ..hub.adapters import is_adapter, weights_digest
 from ..hub.download import find_folder
 from ..hub.published import short_names
-from ..hub.sentence import declared_by
+from ..hub.sentence import SIGMOID, activation_of, prompts_of
 from ..inference.answer import Answerer
-from ..inference.embed import TextEncoder
+from ..inference.embed import TextEncoder, embedder_of
 from ..inference.fill_mask import MaskFiller
 from ..inference.generate import TextGenerator
 from ..inference.kinds import kind_of
 from ..inference.predict import Predictor
+from ..inference.ready import usual_length
 from ..inference.translate import TextTranslator
+from ..inference.zero_shot import EmbeddingZeroShot, EntailmentZeroShot, ZeroShot
 from ..models.model import Model, tokenizer_of
+from ..tasks.classification import Classification
+from ..tasks.sequence import ENTAILMENT, class_named, relevant_class
 
 if TYPE_CHECKING:
     from ..text.tokenizers.tokenizer import Tokenizer
@@ -30,13 +36,18 @@ class LoadedModel:
     """A loaded model with its inference wrappers (`filler`, `predictor`, ...), which are created on first use.
 
     Args:
-        name: Display name on the pages.
+        name: Display name on the pages, and part of addresses.
         source: The model folder or Hugging Face Hub model ID as specified.
         model: The model.
+        max_length: Maximum tokens of a text, None for the model's.
+        shares_steps: Whether several generations advance together.
     """
 
-    def __init__(self, name: str, source: str, model: Model) -> None:
+    def __init__(
+        self, name: str, source: str, model: Model, max_length: int | None = None, shares_steps: bool = False
+    ) -> None:
         self.name, self.source, self.model = name, source, model
+        self.wanted_length, self.shares_steps = max_length, shares_steps
         self.folder = find_folder(source)[0]
         self.kind = kind_of(model)
         self._encoders: dict[tuple[Any, ...], TextEncoder] = {}
@@ -54,7 +65,7 @@ class LoadedModel:
     @cached_property
     def predictor(self) -> Predictor:
         """Predicts with a fine-tuned head."""
-        return predictor_of(self.model, self.source)
+        return predictor_of(self.model, self.source, self.wanted_length)
 
     @cached_property
     def answerer(self) -> Answerer:
@@ -64,21 +75,73 @@ class LoadedModel:
     @cached_property
     def generator(self) -> TextGenerator:
         """Generates continuations."""
-        return TextGenerator(self.model)
+        return TextGenerator(self.model, max_length=self.wanted_length, shares_steps=self.shares_steps)
 
     @cached_property
     def translator(self) -> TextTranslator:
         """Translates texts."""
-        return TextTranslator(self.model)
+        return TextTranslator(self.model, self.wanted_length)
 
-    def encoder(self, layers: str | int = "last", pooling: str | None = None) -> TextEncoder:
-        """Returns a text encoder. pooling: None for the pooling that the model folder declares."""
-        key = (layers, pooling)
+    def encoder(
+        self, layers: str | int = "last", pooling: str | None = None, normalize: bool | None = None
+    ) -> TextEncoder:
+        """Returns a text encoder. What is None is as the model folder declares; another pooling does not normalize."""
+        key = (layers, pooling, normalize)
         if key not in self._encoders:
-            declared = self.model.sentence or declared_by(self.folder)
-            normalize = None if pooling is None else False
-            self._encoders[key] = TextEncoder(self.model, layers, pooling, normalize, declared=declared)
+            scaled = False if normalize is None and pooling is not None else normalize
+            self._encoders[key] = embedder_of(
+                self.model, self.source, layers=layers, pooling=pooling, normalize=scaled, max_length=self.wanted_length
+            )
         return self._encoders[key]
+
+    def zero_shot(self, labels: Sequence[str], template: str, multi_label: bool = False) -> ZeroShot:
+        """Returns a classifier by label names. Raises InputError for wrong labels."""
+        if self.kind.can("classes"):
+            return EntailmentZeroShot(self.predictor, labels, template, multi_label)
+        if multi_label:
+            raise InputError(
+                "multi_label needs a model with the class entailment: similarities of embeddings are not probabilities "
+                "of single labels."
+            )
+        return EmbeddingZeroShot(self.encoder(normalize=True), labels, template)
+
+    @property
+    def max_length(self) -> int:
+        """Maximum tokens of a text."""
+        if self.kind.can("embed") and not self.kind.can("generate"):
+            return self.encoder().max_length
+        return usual_length(self.model, self.wanted_length)
+
+    @cached_property
+    def prompts(self) -> dict[str, str]:
+        """Texts that can be put before a text, by name, of a folder of sentence-transformers."""
+        return prompts_of(self.folder)
+
+    @property
+    def has_entailment(self) -> bool:
+        """Whether it classifies pairs by entailment."""
+        return self.kind.can("classes") and class_named(self.model.labels, ENTAILMENT) is not None
+
+    @property
+    def has_relevant_class(self) -> bool:
+        """Whether it classifies pairs, and it is known which class a ranking is by."""
+        task = self.predictor.task if self.kind.can("classes") else None
+        return isinstance(task, Classification) and relevant_class(task.labels, task.relevant) is not None
+
+    @cached_property
+    def output_is_log_odds(self) -> bool:
+        """Whether the one output of a model that ranks pairs is log odds: of a folder whose task is not recorded here.
+
+        A model that was trained here gives the number that it was trained on. Raises ModelFolderError for a
+        declared activation that is not supported.
+        """
+        return read_facts(self.folder).get("task") is None and activation_of(self.folder) == SIGMOID
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the weights."""
+        folder, root = find_folder(self.source)
+        return sha256(folder / ADAPTER_FILE) if is_adapter(folder) else weights_digest(folder, root)
 
     @property
     def network(self) -> str:
@@ -88,8 +151,11 @@ class LoadedModel:
         return "causal" if self.model.config.attention == "causal" else "encoder"
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the model facts that the pages display."""
-        config, tokenizer = self.model.config, self.tokenizer
+        """Returns the model facts that the pages display.
+
+        Its examples are the held-out texts that the folder carries: {"text", "text_pair", "label"}.
+        """
+        config, tokenizer, examples = self.model.config, self.tokenizer, read_facts(self.folder).get("examples")
         return {
             "name": self.name,
             "what": self.kind.description,
@@ -102,18 +168,12 @@ class LoadedModel:
             "mask": tokenizer.special_tokens.get("mask"),
             "max_length": config.max_position_embeddings,
             "parameters": sum(one.numel() for one in self.model.parameters()),
-            "examples": self.examples,
+            "examples": [
+                {name: str(one[name]) for name in ("text", "text_pair", "label") if name in one}
+                for one in (examples if isinstance(examples, list) else [])
+                if isinstance(one, dict) and isinstance(one.get("text"), str)
+            ],
         }
-
-    @property
-    def examples(self) -> list[dict[str, str]]:
-        """Held-out texts that the model folder carries: {"text", "text_pair", "label"}, the last two optional."""
-        found = read_facts(self.folder).get("examples")
-        return [
-            {name: str(one[name]) for name in ("text", "text_pair", "label") if name in one}
-            for one in (found if isinstance(found, list) else [])
-            if isinstance(one, dict) and isinstance(one.get("text"), str)
-        ]
 
 
 def load_models(sources: Sequence[str], device: str = "auto", precision: str = "auto") -> list[LoadedModel]:
@@ -124,8 +184,7 @@ def load_models(sources: Sequence[str], device: str = "auto", precision: str = "
         if folder in given:
             raise ModelFolderError(f"{given[folder]} and {source} are the same model: pass it once.")
         given[folder] = source
-    names = short_names(sources)
     return [
         LoadedModel(name, source, open_model(source, (), device, precision))
-        for name, source in zip(names, sources, strict=True)
+        for name, source in zip(short_names(sources), sources, strict=True)
     ]

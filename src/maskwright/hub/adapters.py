@@ -28,8 +28,7 @@ from ..models.build import with_tokenizer
 from ..models.heads import CLASSIFIERS, LABELED_HEADS
 from ..models.lora_config import ALL_LINEAR, ROLES, LoraConfig
 from ..models.model import Model
-from ..nn.linear import Linear
-from ..nn.lora import LoraLinear
+from ..nn.layers import Linear, LoraLinear
 from ..text.tokenizers.tokenizer import Tokenizer
 from ..text.tokenizers.tokenizer_files import MAIN_FILES
 from .assemble import LoadReport, listed

@@ -331,8 +331,11 @@ def embedder_of(
     long: str | None = None,
     stride: int | None = None,
 ) -> TextEncoder:
-    """The text encoder of a model that was loaded from `name`, with the settings of its folder where None is given."""
+    """The text encoder of a model that was loaded from `name`, with the settings of its folder where None is given.
+
+    A Model has no folder.
+    """
     folder = None if isinstance(name, Model) else find_folder(name)[0]
     windows = LongTexts.for_embeddings({} if folder is None else read_facts(folder), long, stride, pooling)
-    declared = model.sentence or (None if folder is None else declared_by(folder))
+    declared = None if folder is None else model.sentence or declared_by(folder)
     return TextEncoder(model, layers, pooling, normalize, max_length, windows, declared)

@@ -15,11 +15,9 @@ from ..core.progress import note, warn
 from ..core.randomness import generator
 from ..core.util import plural
 from ..data.batch import Batch
-from ..models.decoding.beam import Beams, beam_steps
-from ..models.decoding.causal import CausalDecoder, decoder_of
+from ..models.decoding.causal import CausalDecoder, SharedDecoder, StepBatch, decoder_of
 from ..models.decoding.rules import Decoder, Rules, choose
-from ..models.decoding.search import GeneratedText, finished, grow, grow_steps
-from ..models.decoding.shared import SharedDecoder, StepBatch
+from ..models.decoding.search import Beams, GeneratedText, beam_steps, finished, grow, grow_steps
 from ..models.decoding.streaming import TextStreamer, check_stops, first_stop
 from ..models.model import Model, tokenizer_of
 from .engine.engine import Engine
@@ -38,8 +36,8 @@ class Generation:
 
     max_new_tokens: maximum length of a continuation in tokens; rules: sampling settings; num_results: continuations per
     prompt; beams: beam size, 1 disables beam search (with beams nothing is sampled); length_penalty, early_stopping: as
-    in decoding.beam.Beams; stop: stop strings; seed: random seed, independent of the other prompts. Raises ConfigError
-    for values out of range.
+    in decoding.search.Beams; stop: stop strings; seed: random seed, independent of the other prompts. Raises
+    ConfigError for values out of range.
     """
 
     max_new_tokens: int = 50

@@ -18,7 +18,7 @@ from ..core.util import plural
 from ..data.batch import Batch
 from ..data.prepare import prepare
 from ..models.model import Model, tokenizer_of
-from ..objectives.scores import mean_scores
+from ..objectives.outcome import mean_scores
 from ..objectives.selection import make_recipe, objective_of
 from ..text.readers.corpus import read_whole
 from .ready import room_of, usual_length

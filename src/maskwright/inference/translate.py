@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core.config import check
 from ..core.errors import InputError
-from ..models.decoding.beam import Beams
+from ..models.decoding.search import Beams
 from ..models.model import Model, tokenizer_of
 from ..tasks.base import AnyRow, task_of_model
 from ..tasks.examples import blocks, rows_of

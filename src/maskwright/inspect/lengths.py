@@ -12,7 +12,7 @@ from ..core.config import check
 from ..core.errors import InputError, MissingExtraError
 from ..core.progress import warn
 from ..core.util import plural
-from ..models.decoding.beam import Beams
+from ..models.decoding.search import Beams
 from ..models.model import Model, tokenizer_of
 from ..tasks.translation import Translation, corpus_scores
 from ..text.readers.tables import Row

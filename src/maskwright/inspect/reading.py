@@ -19,8 +19,8 @@ from ..core.errors import InputError
 from ..data.batch import Batch
 from ..inference.ready import room_of
 from ..models.decoder import Decoded
-from ..models.decoding.beam import Beams
-from ..models.decoding.steps import start_token
+from ..models.decoding.search import Beams
+from ..models.decoding.translation import start_token
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.model import Model, tokenizer_of
 from ..models.transformer import Encoded

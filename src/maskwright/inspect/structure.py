@@ -18,7 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from ..core.errors import InputError, MissingFileError
 from ..models.heads import ChoiceHead
 from ..models.model import Model, tokenizer_of
-from ..nn.lora import LoraLinear, LowRank
+from ..nn.layers import LoraLinear, LowRank
 
 TITLES = {
     "embeddings": "embeddings",

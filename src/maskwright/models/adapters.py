@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ..core.randomness import derive_seed
-from ..nn.linear import Linear
-from ..nn.lora import LoraLinear, LowRank
+from ..nn.layers import Linear, LoraLinear, LowRank
 from .lora_config import LoraConfig
 
 

@@ -11,9 +11,8 @@ from torch import Tensor, nn
 
 from ..core.randomness import derive_seed
 from ..nn.embeddings import Table
-from ..nn.linear import LayerNorm, Linear
+from ..nn.layers import LayerNorm, Linear, ScalarMix
 from ..nn.recurrent import fill_recurrent
-from ..nn.scalar_mix import ScalarMix
 from .config import ModelConfig
 from .encoder_decoder import EncoderDecoder
 from .model import Model

@@ -6,59 +6,68 @@ docs/explanation/encoder.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ..core import registry
 from ..core.config import check
 
-# -- Allowed values of the model configuration, used by `models/config.py` -------------------------------------------
-
-
-# No published encoder exceeds these: a larger value is a mistake or an attack, and is rejected before anything is
-# allocated.
-LIMITS = {
-    "vocab_size": 4_000_000,
-    "hidden_size": 65_536,
-    "embedding_size": 65_536,
-    "num_hidden_layers": 512,
-    "num_hidden_groups": 512,
-    "layers_per_group": 512,
-    "num_attention_heads": 1_024,
-    "intermediate_size": 524_288,
-    "max_position_embeddings": 1_048_576,
-    "type_vocab_size": 1_024,
-    "relative_buckets": 1_024,
-    "relative_distance": 1_048_576,
-    "window_size": 1_048_576,
-    "full_attention_every": 512,
-    "block_size": 65_536,
-    "random_blocks": 1_024,
-    "num_decoder_layers": 512,
-    "decoder_vocab_size": 4_000_000,
-    "character_width": 64,
-    "space_token_id": 4_000_000,
-    "top_layers": 64,
-    "top_embedding_size": 65_536,
-}
-LOWEST = {
-    "num_hidden_layers": 0,
-    "num_decoder_layers": 0,
-    "type_vocab_size": 0,
-    "relative_buckets": 0,
-    "full_attention_every": 0,
-    "random_blocks": 0,
-    "character_width": 0,
-    "space_token_id": 0,
-    "top_layers": 0,
-    "top_embedding_size": 0,
-}  # 1 for others
 LARGEST_FIXED_TABLE = 1 << 26  # not stored in a file whose size would limit it
-RECURRENT_CELLS = ("rnn", "gru", "lstm")
-OPTIONAL_SIZES = ("embedding_size", "num_hidden_groups", "decoder_vocab_size")
+NUM_BUCKETS = 32  # distance buckets of every published network that uses them
+CELLS = ("rnn", "gru", "lstm")
 
-CHOICES = {
-    "positions": (
+
+def _size(default: int | None, most: int, least: int = 1) -> Any:
+    """An integer from `least` to `most`, or None if that is the default.
+
+    No published encoder exceeds these: a larger value is a mistake or an attack, and is rejected before anything is
+    allocated.
+    """
+    return field(default=default, metadata={"range": (least, most)})
+
+
+def _rate(default: float | None) -> Any:
+    """A dropout rate, or None if that is the default."""
+    return field(default=default, metadata={"rate": True})
+
+
+def _one_of(*choices: str) -> Any:
+    """One of these names; the first is the default."""
+    return field(default=choices[0], metadata={"choices": choices})
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Configuration of a model; the defaults are BERT-Base (Devlin et al. 2018, section 3).
+
+    Raises ConfigError if a value is out of range.
+    """
+
+    family: str = "bert"  # file format and parameter names of a saved folder; does not affect computation
+    vocab_size: int = _size(30_522, 4_000_000)
+    hidden_size: int = _size(768, 65_536)
+    # Of the embedding table, projected to hidden_size (ALBERT, ELECTRA); None for hidden_size.
+    embedding_size: int | None = _size(None, 65_536)
+    num_hidden_layers: int = _size(12, 512, 0)  # 0 for embeddings only (static embeddings)
+    # Groups that share weights among layers / groups neighboring layers (ALBERT); None for none.
+    num_hidden_groups: int | None = _size(None, 512)
+    layers_per_group: int = _size(1, 512)  # different layers in a group, run in sequence; num_hidden_layers counts all
+    num_attention_heads: int = _size(12, 1_024)
+    intermediate_size: int = _size(3_072, 524_288)
+    hidden_act: str = "gelu"
+    hidden_dropout: float = _rate(0.1)
+    embedding_norm: bool = True  # layer norm on the sum of the embeddings (GPT-2: no)
+    embedding_dropout: str = _one_of("after", "before")  # the norm
+    scale_embeddings: bool = False  # multiply token embeddings by the square root of their size
+    attention_dropout: float = _rate(0.1)
+    ffn_dropout: float = _rate(0.0)  # inside the feed-forward network
+    # Which sublayer outputs have dropout; "inner": attention only, by attention_dropout.
+    residual_dropout: str = _one_of("both", "attention", "ffn", "inner")
+    max_position_embeddings: int = _size(512, 1_048_576)  # maximum sequence length in tokens
+    # "absolute": learned table from row 0; "offset": from the row after pad_token_id (RoBERTa); "sinusoidal": fixed
+    # table; "sinusoidal_halves": the same, all sines first; "rotary"; "relative_...": learned vectors of distances in
+    # each layer (nn/positions.py); "none": only the attention pattern depends on order.
+    positions: str = _one_of(
         "absolute",
         "offset",
         "sinusoidal",
@@ -68,294 +77,122 @@ CHOICES = {
         "relative_key_value",
         "relative_key_query",
         "none",
-    ),
-    "attention": ("full", "causal", "window", "global", "big_bird", "big_bird_published"),
-    "attention_score": ("none", "dot", "bilinear", "mlp", "additive"),
-    "norm": ("post", "pre"),
-    "embedding_dropout": ("after", "before"),
-    "residual_dropout": ("both", "attention", "ffn", "inner"),
-    "pooling": ("first", "mean"),
-    "tagging_dropout": ("classifier", "hidden"),
-    "pair_objective": ("nsp", "sop"),
-}
-NUM_BUCKETS = 32  # distance buckets of every published network that uses them
-DROPOUTS = (
-    "hidden_dropout",
-    "attention_dropout",
-    "ffn_dropout",
-    "classifier_dropout",
-    "choice_dropout",
-    "span_dropout",
-)
-NEEDED_DROPOUTS = ("hidden_dropout", "attention_dropout", "ffn_dropout", "span_dropout")
-ACTIVATION_FIELDS = ("hidden_act", "mlm_act", "classifier_act", "choice_act")
-SWITCHES = (
-    "tie_word_embeddings",
-    "pooler",
-    "idle_pooler",
-    "classifier_input_dropout",
-    "scale_embeddings",
-    "span_ffn",
-    "first_norm",
-    "norm_bias",
-    "linear_bias",
-    "gated",
-    "head_dense",
-    "head_bias",
-    "embedding_norm",
-    "bare_heads",
-    "shrink_residuals",
-    "qkv_bias",
-    "scale_attention",
-    "scale_attention_by_layer",
-    "upcast_attention",
-    "separate_directions",
-    "recurrent_residual",
-    "mix_layers",
-    "input_feeding",
-)
-
-
-# -- Validation of the recurrent settings of `models/config.py`; config: a ModelConfig -------------------------------
-
-
-def check_recurrent(config: Any) -> None:
-    """Validates recurrent settings and those between encoder and head. Raises ConfigError."""
-    check(
-        not config.top_layers or config.hidden_size % 2 == 0,
-        f"top_layers are bidirectional, each direction with half of hidden_size {config.hidden_size}: make it even.",
     )
-    is_read = config.top_layers > 0 or not config.top_embedding_size
-    check(is_read, "top_embedding_size is used by top_layers only: set them too.")
-    check(
-        not (config.has_top and config.num_decoder_layers),
-        "mix_layers and top_layers do not work in an encoder-decoder: remove them.",
-    )
-    if config.recurrent is None:
-        check(
-            not (config.separate_directions or config.recurrent_residual or config.character_width),
-            "separate_directions, recurrent_residual and character_width need a recurrent network: use a preset "
-            "such as elmo-small, or set recurrent.",
-        )
-        return
-    known = ", ".join(RECURRENT_CELLS)
-    check(config.recurrent in RECURRENT_CELLS, f"recurrent is {config.recurrent!r}; it must be one of {known}.")
-    check(
-        (config.attention == "causal" and not config.separate_directions)
-        or (config.attention == "full" and config.hidden_size % 2 == 0),
-        "A recurrent network is unidirectional (attention 'causal') or bidirectional, separate or not (attention "
-        f"'full' and an even hidden_size), not '{config.attention}' with hidden_size {config.hidden_size}.",
-    )
-    check(config.num_hidden_layers > 0, "A recurrent network needs at least one layer: increase num_hidden_layers.")
-    heads_need_pooler = not config.bare_heads and not (config.classifier_act and config.choice_act)
-    for name, is_there in (
-        (f"positions '{config.positions}'", config.positions != "none"),
-        ("relative_buckets", config.relative_buckets > 0),
-        ("num_hidden_groups", config.num_hidden_groups is not None),
-        ("character_width and num_decoder_layers", config.character_width > 0 and config.num_decoder_layers > 0),
-        ("a pooler, which heads without classifier_act, choice_act or bare_heads need", heads_need_pooler),
-        ("a pooler", config.pooler or config.idle_pooler),
-        ("a character_width above its hidden_size", config.character_width > config.hidden_size),
-    ):
-        check(not is_there, f"A recurrent network does not support {name}.")
-
-
-def check_attention_score(config: Any) -> None:
-    """Validates the attention of a recurrent decoder. Raises ConfigError."""
-    attends = config.attention_score != "none"
-    check(
-        not (attends or config.input_feeding) or (config.recurrent is not None and config.num_decoder_layers > 0),
-        "attention_score and input_feeding need a recurrent encoder-decoder: use a preset such as seq2seq-small, or "
-        "set recurrent and num_decoder_layers.",
-    )
-    check(attends or not config.input_feeding, "input_feeding needs attention: set attention_score too.")
-
-
-@dataclass(frozen=True)
-class ModelConfig:
-    """Configuration of a model; the defaults are BERT-Base (Devlin et al. 2018, section 3).
-
-    family: file format and parameter names of a saved folder; does not affect computation.
-
-    Input.
-        embedding_size: size of the embedding table, projected to hidden_size (ALBERT, ELECTRA); None for hidden_size.
-        max_position_embeddings: maximum sequence length in tokens.
-        positions: "absolute": learned table from row 0; "offset": from the row after pad_token_id (RoBERTa);
-            "sinusoidal": fixed table; "sinusoidal_halves": the same, all sines first; "rotary": rotary_theta is the
-            base; "relative_key", "relative_key_value", "relative_key_query": learned vectors of distances up to
-            relative_distance in each layer (nn/positions.py); "none": only the attention pattern depends on order.
-        scale_embeddings: multiply token embeddings by the square root of their size.
-        embedding_norm: layer norm on the sum (GPT-2: no). embedding_dropout: "after" or "before" the norm.
-        type_vocab_size: number of segments; with 0 or 1, token types are ignored.
-        pad_token_id: row of the embedding table without gradient from look-ups (except in GPT-2), or None.
-
-    Layers.
-        num_hidden_layers: 0 for embeddings only (static embeddings).
-        num_hidden_groups: groups that share weights among layers / groups neighboring layers (ALBERT); None for none.
-        layers_per_group: different layers in a group, run in sequence; num_hidden_layers counts them all.
-        relative_buckets: rows of the table of distance biases per head, used in every layer (MPNet); 0 for none.
-        attention: "full"; "causal", where sequence heads use the last token; "window": tokens at most window_size / 2
-            away; "global": the first and last block of block_size attend to all and are attended to by all;
-            "big_bird": those, a window of three blocks, and random_blocks per query block, sampled by attention_seed;
-            "big_bird_published": as in transformers, including full attention for short rows.
-        full_attention_every: n for full attention in layers 0, n, 2n, ...; 0 for none.
-        rotary_local_theta: rotary base of the other layers, None for rotary_theta.
-        norm: "post" after each addition, "pre" before each sublayer and once at the end.
-        first_norm: whether a pre-norm network has a norm before the first attention.
-        gated: gated feed-forward network. linear_bias, norm_bias: biases of linear layers and of norms.
-        qkv_bias: whether, with linear_bias, the q, k, v projections have a bias (optional in BigBird).
-        scale_attention: divide scores by sqrt(head_dim); scale_attention_by_layer: also by the layer number, from 1;
-        upcast_attention: compute attention in float32 for half precision (GPT-2).
-        residual_dropout: which sublayer outputs have dropout; "inner": attention only, by attention_dropout.
-        ffn_dropout: inside the feed-forward network.
-        shrink_residuals: scale initial weights of residual projections by 1 / sqrt(number of residual additions)
-            (Radford et al. 2019, section 2.3).
-
-    Heads.
-        tie_word_embeddings: the masked-LM head shares the embedding table. mlm_act: its activation; None: hidden_act.
-        pooler: whether the bare encoder has one; idle_pooler: keep it with heads that do not use it (except spans).
-        classifier_act: None to classify the pooled vector; otherwise the activation of a dense layer on the first
-            token, with dropout before it if classifier_input_dropout. choice_act: the same for multiple choice.
-        head_dense: token and sequence heads begin with dense, classifier_act and norm (ModernBERT).
-        head_bias: bias of those dense layers and that of the masked-LM head.
-        pooling: without a pooler, "first" token or "mean". bare_heads: LM heads are only the decoder; sequence heads
-            one linear layer without bias; no pooler (GPT-2).
-        classifier_dropout, choice_dropout: before the last layer; None for hidden_dropout (choice: the classifier's).
-        tagging_dropout: dropout rate of token heads. span_dropout: before the span head; span_ffn: it has its own
-            feed-forward network. question_sep_token_id: excludes the tokens up to the first of these (the question)
-            from answers; without token types they are segment 0, all others segment 1 (BigBird).
-        pair_objective: second pre-training head: "nsp" (next sentence) or "sop" (sentence order).
-
-    Decoder.
-        num_decoder_layers: layers with causal self-attention and cross-attention; 0 for no decoder.
-        decoder_vocab_size: size of a separate target vocabulary; None for a shared vocabulary and table.
-        decoder_start_token_id, eos_token_id: first and last token of a target. forced_eos_token_id: ends a target that
-            reaches its length limit, at no cost to its score (BART, Marian); None: such a target is cut.
-
-    Recurrent networks (models/recurrent.py).
-        recurrent: cell, "rnn", "gru" or "lstm"; None for a Transformer. Attention "causal" means unidirectional, "full"
-            bidirectional with half of hidden_size per direction.
-        separate_directions: separate forward and backward stacks (ELMo). recurrent_residual: residual connections.
-        attention_score: of the decoder (nn/cross.py): "none", "dot", "bilinear", "mlp" or "additive".
-        input_feeding: the decoder's cells also get the attention context.
-        character_width: word embeddings from characters, with filters over 1 to character_width of them
-            (nn/embeddings.py); 0 for none. space_token_id: separates words; higher ids are characters.
-
-    Between encoder and task head (models/heads.py).
-        mix_layers: a learned mix of all layers instead of the last. top_layers: number of BiLSTM layers.
-        top_embedding_size: size of additional token embeddings, trained with the task; 0 for none.
-
-    Raises ConfigError if a value is out of range.
-    """
-
-    family: str = "bert"
-    vocab_size: int = 30_522
-    hidden_size: int = 768
-    embedding_size: int | None = None
-    num_hidden_layers: int = 12
-    num_hidden_groups: int | None = None
-    layers_per_group: int = 1
-    num_attention_heads: int = 12
-    intermediate_size: int = 3_072
-    hidden_act: str = "gelu"
-    hidden_dropout: float = 0.1
-    embedding_norm: bool = True
-    embedding_dropout: str = "after"
-    scale_embeddings: bool = False
-    attention_dropout: float = 0.1
-    ffn_dropout: float = 0.0
-    residual_dropout: str = "both"
-    max_position_embeddings: int = 512
-    positions: str = "absolute"
-    rotary_theta: float = 10_000.0
-    rotary_local_theta: float | None = None
-    relative_distance: int = 16
-    relative_buckets: int = 0
-    attention: str = "full"
-    full_attention_every: int = 0
-    window_size: int = 128
-    block_size: int = 64
-    random_blocks: int = 3
+    rotary_theta: float = 10_000.0  # base of the angles
+    rotary_local_theta: float | None = None  # of layers without full attention; None for rotary_theta
+    relative_distance: int = _size(16, 1_048_576)  # greater distances share a vector
+    relative_buckets: int = _size(0, 1_024, 0)  # rows of one table of distance biases per head (MPNet); 0 for none
+    # "causal": sequence heads use the last token; "window": tokens at most window_size / 2 away; "global": the first
+    # and last block of block_size attend to all and are attended to by all; "big_bird": those, a window of three
+    # blocks, and random_blocks per query block, sampled by attention_seed; "big_bird_published": as in transformers,
+    # including full attention for short rows.
+    attention: str = _one_of("full", "causal", "window", "global", "big_bird", "big_bird_published")
+    full_attention_every: int = _size(0, 512, 0)  # n for full attention in layers 0, n, 2n, ...; 0 for none
+    window_size: int = _size(128, 1_048_576)
+    block_size: int = _size(64, 65_536)
+    random_blocks: int = _size(3, 1_024, 0)
     attention_seed: int = 0
-    norm: str = "post"
-    first_norm: bool = True
+    norm: str = _one_of("post", "pre")  # after each addition, or before each sublayer and once at the end
+    first_norm: bool = True  # whether a pre-norm network has a norm before the first attention
+    # Scale initial weights of residual projections by 1 / sqrt(residual additions) (Radford et al. 2019, section 2.3).
     shrink_residuals: bool = False
     norm_bias: bool = True
     linear_bias: bool = True
-    qkv_bias: bool = True
-    scale_attention: bool = True
-    scale_attention_by_layer: bool = False
-    upcast_attention: bool = False
-    gated: bool = False
-    type_vocab_size: int = 2
+    qkv_bias: bool = True  # whether, with linear_bias, the q, k, v projections have a bias (optional in BigBird)
+    scale_attention: bool = True  # divide scores by sqrt(head_dim)
+    scale_attention_by_layer: bool = False  # also by the layer number, from 1
+    upcast_attention: bool = False  # compute attention in float32 for half precision (GPT-2)
+    gated: bool = False  # feed-forward network
+    type_vocab_size: int = _size(2, 1_024, 0)  # number of segments; with 0 or 1, token types are ignored
     layer_norm_eps: float = 1e-12
     initializer_range: float = 0.02
-    pad_token_id: int | None = 0
-    pooler: bool = True
-    idle_pooler: bool = False
-    tie_word_embeddings: bool = True
-    mlm_act: str | None = None
-    head_dense: bool = False
-    head_bias: bool = True
+    pad_token_id: int | None = 0  # row of the embedding table without gradient from look-ups (except in GPT-2)
+    pooler: bool = True  # whether the bare encoder has one
+    idle_pooler: bool = False  # keep it with heads that do not use it (except spans)
+    tie_word_embeddings: bool = True  # the masked-LM head shares the embedding table
+    mlm_act: str | None = None  # of the masked-LM head; None for hidden_act
+    head_dense: bool = False  # token and sequence heads begin with dense, classifier_act and norm (ModernBERT)
+    head_bias: bool = True  # of those dense layers and of the masked-LM head's
+    # LM heads are only the decoder; sequence heads one linear layer without bias; no pooler (GPT-2).
     bare_heads: bool = False
-    pooling: str = "first"
-    pair_objective: str = "nsp"
+    pooling: str = _one_of("first", "mean")  # of sequence heads without a pooler
+    pair_objective: str = _one_of("nsp", "sop")  # second pre-training head: next sentence or sentence order
+    # None to classify the pooled vector; else the activation of a dense layer on the first token, with dropout before
+    # it if classifier_input_dropout. choice_act: the same for multiple choice.
     classifier_act: str | None = None
-    classifier_dropout: float | None = None
+    classifier_dropout: float | None = _rate(None)  # before the last layer; None for hidden_dropout
     classifier_input_dropout: bool = True
     choice_act: str | None = None
-    choice_dropout: float | None = None
-    tagging_dropout: str = "classifier"
-    span_dropout: float = 0.0
-    span_ffn: bool = False
+    choice_dropout: float | None = _rate(None)  # None for the classifier's
+    tagging_dropout: str = _one_of("classifier", "hidden")  # dropout rate of token heads
+    span_dropout: float = _rate(0.0)  # before the span head
+    span_ffn: bool = False  # it has a feed-forward network of its own
+    # Excludes the tokens up to the first of these (the question) from answers; without token types they are segment 0,
+    # all others segment 1 (BigBird).
     question_sep_token_id: int | None = None
-    num_decoder_layers: int = 0
-    decoder_vocab_size: int | None = None
-    decoder_start_token_id: int | None = None
-    eos_token_id: int | None = None
+    num_decoder_layers: int = _size(0, 512, 0)  # with causal self-attention and cross-attention; 0 for no decoder
+    # Of a separate target vocabulary; None for a shared vocabulary and table.
+    decoder_vocab_size: int | None = _size(None, 4_000_000)
+    decoder_start_token_id: int | None = None  # first token of a target
+    eos_token_id: int | None = None  # its last token
+    # Ends a target that reaches its length limit, at no cost to its score (BART, Marian); None: such a target is cut.
     forced_eos_token_id: int | None = None
+    # Cell of a recurrent network (models/recurrent.py), one of CELLS; None for a Transformer. Attention "causal" means
+    # unidirectional, "full" bidirectional with half of hidden_size per direction.
     recurrent: str | None = None
-    separate_directions: bool = False
-    recurrent_residual: bool = False
-    attention_score: str = "none"
-    input_feeding: bool = False
-    character_width: int = 0
-    space_token_id: int = 5
-    mix_layers: bool = False
-    top_layers: int = 0
-    top_embedding_size: int = 0
+    separate_directions: bool = False  # separate forward and backward stacks (ELMo)
+    recurrent_residual: bool = False  # residual connections
+    attention_score: str = _one_of("none", "dot", "bilinear", "mlp", "additive")  # of its decoder (nn/cross.py)
+    input_feeding: bool = False  # the decoder's cells also get the attention context
+    # Word embeddings from characters, with filters over 1 to character_width of them (nn/embeddings.py); 0 for none.
+    character_width: int = _size(0, 64, 0)
+    space_token_id: int = _size(5, 4_000_000, 0)  # separates words; higher ids are characters
+    mix_layers: bool = False  # task heads get a learned mix of all layers instead of the last (models/heads.py)
+    top_layers: int = _size(0, 64, 0)  # BiLSTM layers between encoder and task head
+    top_embedding_size: int = _size(0, 65_536, 0)  # of additional token embeddings, trained with the task; 0 for none
 
     def __post_init__(self) -> None:
-        self._check_sizes()
-        for name in DROPOUTS:
-            value = getattr(self, name)
-            check(
-                value is None or (_is_number(value) and 0 <= value < 1),
-                f"{name} is {value!r}; it must be at least 0 and below 1.",
-            )
-        for name in NEEDED_DROPOUTS:
-            check(getattr(self, name) is not None, f"{name} is None; it must be a number.")
+        for one in fields(self):
+            self._check_value(one.name, one.default, one.metadata)
         for name in ("layer_norm_eps", "initializer_range"):
             value = getattr(self, name)
             check(_is_number(value) and 0 < value <= 1, f"{name} is {value!r}; it must be above 0 and at most 1.")
-        pad = self.pad_token_id
-        check(
-            pad is None or (_is_count(pad) and 0 <= pad < self.vocab_size),
-            f"pad_token_id is {pad!r}; it must be in the vocabulary of {self.vocab_size:,}, or None.",
-        )
-        self._check_names()
+        self._check_sizes()
+        self._check_heads()
         self._check_positions()
         self._check_decoder()
         check_recurrent(self)
         check_attention_score(self)
 
+    def _check_value(self, name: str, default: Any, limits: Any) -> None:
+        """Checks one value by the kind of its field. limits: the metadata of the field."""
+        value = getattr(self, name)
+        if value is None and default is None:
+            return
+        if isinstance(default, bool):
+            check(isinstance(value, bool), f"{name} is {value!r}; it must be true or false.")
+        if "range" in limits:
+            least, most = limits["range"]
+            is_right = _is_count(value) and least <= value <= most
+            check(is_right, f"{name} is {value!r}; it must be an integer from {least} to {most:,}.")
+        if "rate" in limits:
+            is_right = _is_number(value) and 0 <= value < 1
+            check(is_right, f"{name} is {value!r}; it must be at least 0 and below 1.")
+        if "choices" in limits:
+            choices = limits["choices"]
+            check(value in choices, f"{name} is {value!r}; it must be one of {', '.join(choices)}.")
+        if name.endswith("_act"):
+            from ..nn.layers import ACTIVATIONS
+
+            is_right = isinstance(value, str) and value in ACTIVATIONS
+            check(is_right, f"{name} {value!r} is not supported. Known: {', '.join(ACTIVATIONS)}.")
+
     def _check_sizes(self) -> None:
-        for name, limit in LIMITS.items():
-            value, lowest = getattr(self, name), LOWEST.get(name, 1)
-            check(
-                (value is None and name in OPTIONAL_SIZES) or (_is_count(value) and lowest <= value <= limit),
-                f"{name} is {value!r}; it must be an integer from {lowest} to {limit:,}.",
-            )
+        pad = self.pad_token_id
+        check(
+            pad is None or (_is_count(pad) and 0 <= pad < self.vocab_size),
+            f"pad_token_id is {pad!r}; it must be in the vocabulary of {self.vocab_size:,}, or None.",
+        )
         check(
             self.hidden_size % self.num_attention_heads == 0,
             f"hidden_size {self.hidden_size} is not a multiple of its {self.num_attention_heads} heads: "
@@ -388,17 +225,9 @@ class ModelConfig:
             "scale_attention_by_layer does not work with num_hidden_groups, where layers share weights: set only one.",
         )
 
-    def _check_names(self) -> None:
+    def _check_heads(self) -> None:
         if self.family not in registry.TABLE["family"]:  # entry points are slow, so only if needed
             registry.resolve("family", str(self.family))
-        for name in SWITCHES:
-            value = getattr(self, name)
-            check(isinstance(value, bool), f"{name} is {value!r}; it must be true or false.")
-        for name, known in CHOICES.items():
-            value = getattr(self, name)
-            check(value in known, f"{name} is {value!r}; it must be one of {', '.join(known)}.")
-        for name in ACTIVATION_FIELDS:
-            _check_activation(name, getattr(self, name), may_be_none=name != "hidden_act")
         sep = self.question_sep_token_id
         check(
             sep is None or (_is_count(sep) and sep >= 0),
@@ -531,10 +360,60 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _check_activation(field: str, name: object, may_be_none: bool) -> None:
-    from ..nn.feed_forward import ACTIVATIONS
+CHOICES: dict[str, tuple[str, ...]] = {
+    one.name: one.metadata["choices"] for one in fields(ModelConfig) if "choices" in one.metadata
+}
+RANGES: dict[str, tuple[int, int]] = {
+    one.name: one.metadata["range"] for one in fields(ModelConfig) if "range" in one.metadata
+}
 
+
+def check_recurrent(config: Any) -> None:
+    """Validates recurrent settings and those between encoder and head. Raises ConfigError."""
     check(
-        (name is None and may_be_none) or (isinstance(name, str) and name in ACTIVATIONS),
-        f"{field} {name!r} is not supported. Known: {', '.join(ACTIVATIONS)}.",
+        not config.top_layers or config.hidden_size % 2 == 0,
+        f"top_layers are bidirectional, each direction with half of hidden_size {config.hidden_size}: make it even.",
     )
+    is_read = config.top_layers > 0 or not config.top_embedding_size
+    check(is_read, "top_embedding_size is used by top_layers only: set them too.")
+    check(
+        not (config.has_top and config.num_decoder_layers),
+        "mix_layers and top_layers do not work in an encoder-decoder: remove them.",
+    )
+    if config.recurrent is None:
+        check(
+            not (config.separate_directions or config.recurrent_residual or config.character_width),
+            "separate_directions, recurrent_residual and character_width need a recurrent network: use a preset "
+            "such as elmo-small, or set recurrent.",
+        )
+        return
+    check(config.recurrent in CELLS, f"recurrent is {config.recurrent!r}; it must be one of {', '.join(CELLS)}.")
+    check(
+        (config.attention == "causal" and not config.separate_directions)
+        or (config.attention == "full" and config.hidden_size % 2 == 0),
+        "A recurrent network is unidirectional (attention 'causal') or bidirectional, separate or not (attention "
+        f"'full' and an even hidden_size), not '{config.attention}' with hidden_size {config.hidden_size}.",
+    )
+    check(config.num_hidden_layers > 0, "A recurrent network needs at least one layer: increase num_hidden_layers.")
+    heads_need_pooler = not config.bare_heads and not (config.classifier_act and config.choice_act)
+    for name, is_there in (
+        (f"positions '{config.positions}'", config.positions != "none"),
+        ("relative_buckets", config.relative_buckets > 0),
+        ("num_hidden_groups", config.num_hidden_groups is not None),
+        ("character_width and num_decoder_layers", config.character_width > 0 and config.num_decoder_layers > 0),
+        ("a pooler, which heads without classifier_act, choice_act or bare_heads need", heads_need_pooler),
+        ("a pooler", config.pooler or config.idle_pooler),
+        ("a character_width above its hidden_size", config.character_width > config.hidden_size),
+    ):
+        check(not is_there, f"A recurrent network does not support {name}.")
+
+
+def check_attention_score(config: Any) -> None:
+    """Validates the attention of a recurrent decoder. Raises ConfigError."""
+    attends = config.attention_score != "none"
+    check(
+        not (attends or config.input_feeding) or (config.recurrent is not None and config.num_decoder_layers > 0),
+        "attention_score and input_feeding need a recurrent encoder-decoder: use a preset such as seq2seq-small, or "
+        "set recurrent and num_decoder_layers.",
+    )
+    check(attends or not config.input_feeding, "input_feeding needs attention: set attention_score too.")

@@ -15,8 +15,7 @@ from torch import Tensor
 from ..data.batch import Batch
 from ..nn.attention import Executor, Run
 from ..nn.cross import CrossAttention, CrossAttentionCache, CrossAttentionExecutor, cross_attend, plan_pairs
-from ..nn.dropout import dropout
-from ..nn.linear import LayerNorm
+from ..nn.layers import LayerNorm, dropout
 from .config import ModelConfig
 from .transformer import Layer, Transformer, executors
 

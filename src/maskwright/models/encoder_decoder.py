@@ -18,8 +18,7 @@ from ..core.config import check
 from ..core.errors import InputError
 from ..data.batch import Batch
 from ..nn.embeddings import Table
-from ..nn.feed_forward import ACTIVATIONS
-from ..nn.linear import Linear
+from ..nn.layers import ACTIVATIONS, Linear
 from .config import ModelConfig
 from .decoder import Decoded, Decoder, decoder_config
 from .model import Model

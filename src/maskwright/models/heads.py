@@ -20,12 +20,9 @@ from ..core.errors import InputError
 from ..core.registry import resolve
 from ..data.batch import Batch
 from ..nn.crf import LinearChainCrf
-from ..nn.dropout import dropout
 from ..nn.embeddings import Table
-from ..nn.feed_forward import ACTIVATIONS, FeedForward
-from ..nn.linear import LayerNorm, Linear
+from ..nn.layers import ACTIVATIONS, FeedForward, LayerNorm, Linear, ScalarMix, dropout
 from ..nn.recurrent import RecurrentStack, pack_whole_texts
-from ..nn.scalar_mix import ScalarMix
 from .config import ModelConfig
 from .pretraining_heads import MaskedLanguageModelHead, NextSentenceHead, PretrainingHead, ReplacedTokenHead
 from .probes import AutoencoderHead

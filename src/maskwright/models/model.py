@@ -20,10 +20,11 @@ from ..core import registry
 from ..core.config import check
 from ..core.errors import InputError, ModelFolderError
 from ..data.batch import Batch, range_of
+from ..nn.attention import Executor, Run
+from ..nn.cross import CrossAttentionCache
 from ..nn.recurrent import States
 from .adapters import Adapter
 from .config import ModelConfig
-from .decoding_steps import DecodingSteps
 from .heads import (
     SECOND_HEAD,
     Head,
@@ -49,6 +50,23 @@ if TYPE_CHECKING:
     from ..text.tokenizers.tokenizer import Tokenizer
 
 HEAD_NAMES = tuple(registry.TABLE["head"])  # mlm, nsp, pretraining, rtd, classification, regression, tagging, ...
+
+
+class DecodingSteps(Protocol):
+    """Incremental decoding with a snapshot of a model's weights."""
+
+    def advance(
+        self, input_ids: Tensor, position_ids: Tensor, runs: Sequence[Run], attending: Sequence[Executor]
+    ) -> Tensor:
+        """Encodes tokens with a causal model: float [tokens, hidden]; see `Transformer.advance`."""
+
+    def grow(
+        self, tokens: Tensor, positions: Tensor, attending: Sequence[Executor], memory: CrossAttentionCache
+    ) -> Tensor:
+        """Decodes one more target token of each row: float [rows, hidden]; see `Decoder.grow`."""
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Next-token logits: float32 [rows, vocab]. hidden: [rows, hidden]."""
 
 
 class Engine(Protocol):

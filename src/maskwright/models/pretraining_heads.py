@@ -16,9 +16,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from ..core.config import check
-from ..nn.dropout import dropout
-from ..nn.feed_forward import ACTIVATIONS
-from ..nn.linear import Function, LayerNorm, Linear
+from ..nn.layers import ACTIVATIONS, Function, LayerNorm, Linear, dropout
 from .config import ModelConfig
 
 # -- Chunked cross-entropy over a whole vocabulary: the logits are never stored all at once --------------------------

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from ..core.randomness import derive_seed
 from ..nn.crf import LinearChainCrf
-from ..nn.dropout import dropout
-from ..nn.linear import Linear
+from ..nn.layers import Linear, dropout
 from ..nn.recurrent import RecurrentStack, pack_whole_texts
 from .config import ModelConfig
 

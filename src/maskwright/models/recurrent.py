@@ -19,14 +19,13 @@ from ..core.errors import InputError
 from ..data.batch import Batch
 from ..nn.attention import group_of, pad, unpad
 from ..nn.cross import Alignment, ScoreName, Sources, plan_pairs
-from ..nn.dropout import dropout
-from ..nn.embeddings import CharacterWords, Embeddings, words_of
-from ..nn.linear import Linear
+from ..nn.embeddings import CharacterWords, words_of
+from ..nn.layers import Linear, dropout
 from ..nn.recurrent import CELLS, CellName, PackedRecurrence, RecurrentLayer, RecurrentStack, States, pack_whole_texts
 from .config import ModelConfig
 from .decoder import Decoded, decoder_config
 from .pooling import state_of
-from .transformer import Encoded
+from .transformer import Encoded, make_embeddings
 
 
 class RecurrentEncoder(nn.Module):
@@ -45,21 +44,8 @@ class RecurrentEncoder(nn.Module):
         self.config = config
         self.recomputes = False  # activation checkpointing is not supported by its kernels
         reads_characters = config.character_width > 0
-        self.embeddings = Embeddings(
-            config.vocab_size,
-            config.table_size if reads_characters else config.hidden_size,
-            max_position_embeddings=config.max_position_embeddings,
-            type_vocab_size=config.type_vocab_size,
-            layer_norm_eps=config.layer_norm_eps,
-            hidden_dropout=config.hidden_dropout,
-            pad_token_id=config.pad_token_id,
-            embedding_size=None if reads_characters else config.embedding_size,
-            positions="none",
-            norm_bias=config.norm_bias,
-            norm=config.embedding_norm,
-            dropout_first=config.embedding_dropout == "before",
-            scale=config.scale_embeddings,
-        )
+        of_characters = {"hidden_size": config.table_size, "embedding_size": None} if reads_characters else {}
+        self.embeddings = make_embeddings(config, **of_characters)
         self.words = (
             CharacterWords(config.table_size, config.hidden_size, config.character_width) if reads_characters else None
         )
@@ -145,20 +131,7 @@ class RecurrentTargetDecoder(nn.Module):
         cell, size = cast("CellName", config.recurrent), config.hidden_size
         self.feeds = encoder_decoder.input_feeding
         self.both_ends = not encoder_decoder.pools_last_token  # whether the encoder is bidirectional
-        self.embeddings = Embeddings(
-            config.vocab_size,
-            size,
-            max_position_embeddings=config.max_position_embeddings,
-            type_vocab_size=0,
-            layer_norm_eps=config.layer_norm_eps,
-            hidden_dropout=config.hidden_dropout,
-            pad_token_id=config.pad_token_id,
-            positions="none",
-            norm_bias=config.norm_bias,
-            norm=config.embedding_norm,
-            dropout_first=config.embedding_dropout == "before",
-            scale=config.scale_embeddings,
-        )
+        self.embeddings = make_embeddings(config, embedding_size=None)
         layers, score = config.num_hidden_layers, encoder_decoder.attention_score
         self.bridges = nn.ModuleList(Linear(size, CELLS[cell].num_states * size) for _ in range(layers))
         self.first = RecurrentLayer(cell, 2 * size if self.feeds else size, size)

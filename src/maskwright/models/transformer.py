@@ -21,10 +21,8 @@ from ..core.errors import ConfigError
 from ..data.batch import Batch
 from ..nn.attention import Executor, Run, SelfAttention, SequenceOffsets, attend, attend_varlen, missing
 from ..nn.cache import KeyValueCache, Where
-from ..nn.dropout import dropout
 from ..nn.embeddings import Embeddings
-from ..nn.feed_forward import FeedForward
-from ..nn.linear import LayerNorm, Linear
+from ..nn.layers import FeedForward, LayerNorm, Linear, dropout
 from ..nn.positions import (
     Angles,
     RelativeBias,
@@ -237,6 +235,27 @@ def _executor(
 _TABLES = {"absolute": "learned", "offset": "learned", "sinusoidal": "fixed", "sinusoidal_halves": "halves"}
 
 
+def make_embeddings(config: ModelConfig, **changes: Any) -> Embeddings:
+    """The input embeddings of a configuration. changes: other arguments of `Embeddings`."""
+    settings: dict[str, Any] = {
+        "vocab_size": config.vocab_size,
+        "hidden_size": config.hidden_size,
+        "max_position_embeddings": config.max_position_embeddings,
+        "type_vocab_size": config.type_vocab_size,
+        "layer_norm_eps": config.layer_norm_eps,
+        "hidden_dropout": config.hidden_dropout,
+        "pad_token_id": config.pad_token_id,
+        "position_offset": config.position_offset,
+        "embedding_size": config.embedding_size,
+        "positions": _TABLES.get(config.positions, "none"),
+        "norm_bias": config.norm_bias,
+        "norm": config.embedding_norm,
+        "dropout_first": config.embedding_dropout == "before",
+        "scale": config.scale_embeddings,
+    }
+    return Embeddings(**settings | changes)
+
+
 @dataclass(frozen=True)
 class Encoded:
     """Output of the encoder for a pack.
@@ -363,22 +382,8 @@ class Transformer(nn.Module):
 
     def __init__(self, config: ModelConfig, with_pooler: bool = True) -> None:
         super().__init__()
-        self.embeddings = Embeddings(
-            config.vocab_size,
-            config.hidden_size,
-            max_position_embeddings=config.max_position_embeddings,
-            type_vocab_size=config.type_vocab_size,
-            layer_norm_eps=config.layer_norm_eps,
-            hidden_dropout=config.hidden_dropout,
-            pad_token_id=None if config.bare_heads else config.pad_token_id,  # GPT-2 pads with a token of its texts
-            position_offset=config.position_offset,
-            embedding_size=config.embedding_size,
-            positions=_TABLES.get(config.positions, "none"),
-            norm_bias=config.norm_bias,
-            norm=config.embedding_norm,
-            dropout_first=config.embedding_dropout == "before",
-            scale=config.scale_embeddings,
-        )
+        # GPT-2 pads with a token of its texts.
+        self.embeddings = make_embeddings(config, pad_token_id=None if config.bare_heads else config.pad_token_id)
         self.has_warned = False
         self.recomputes = False
         self.config = config

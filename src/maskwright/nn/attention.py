@@ -13,8 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from .dropout import dropout, preserve_generators
-from .linear import Function, Linear
+from .layers import Function, Linear, dropout, preserve_generators
 
 # -- Runs: neighboring sequences of equal length in a pack -----------------------------------------------------------
 

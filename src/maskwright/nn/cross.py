@@ -17,8 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .attention import CACHED_SCORES, RUN_COST, Group, group_of, mask_scores, pad, unpad
-from .dropout import dropout
-from .linear import Linear
+from .layers import Linear, dropout
 
 # -- Attention between two recurrent networks, from decoder states to encoder outputs --------------------------------
 #
@@ -217,6 +216,19 @@ def plan_pairs(
         )
 
 
+def shared_texts(texts: Tensor, held: Tensor) -> tuple[Tensor, Tensor | None]:
+    """The texts to store for rows of these texts, int64 [rows], and their places among those held now, int64 [stored];
+    None if nothing changes. Neighboring rows share a text if all have equally many.
+    """
+    stored, counts = torch.unique_consecutive(texts, return_counts=True)
+    if bool((counts != counts[0]).any()):
+        stored = texts
+    if torch.equal(stored, held):
+        return held, None
+    place = {text: number for number, text in enumerate(held.tolist())}
+    return stored, torch.tensor([place[text] for text in stored.tolist()])
+
+
 class CrossAttentionCache:
     """Cached keys and values of source texts for incremental decoding.
 
@@ -259,13 +271,10 @@ class CrossAttentionCache:
     def keep(self, rows: Tensor) -> None:
         """Keeps only `rows`, int64 [kept], in that order; rows may repeat."""
         self._texts = self._texts[rows.cpu()]
-        texts, counts = torch.unique_consecutive(self._texts, return_counts=True)
-        if bool((counts != counts[0]).any()):
-            texts = self._texts  # unequal numbers of rows per text: store one copy per row
-        if torch.equal(texts, self._held):
+        texts, places = shared_texts(self._texts, self._held)
+        if places is None:
             return
-        place = {text: number for number, text in enumerate(self._held.tolist())}
-        chosen = torch.tensor([place[text] for text in texts.tolist()], device=self.keys[0].device)
+        chosen = places.to(self.keys[0].device)
         self.keys = [part[chosen] for part in self.keys]
         self.values = [part[chosen] for part in self.values]
         self._hidden = None if self._hidden is None else self._hidden[chosen]

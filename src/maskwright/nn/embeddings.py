@@ -9,8 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .dropout import dropout
-from .linear import LayerNorm, Linear
+from .layers import LayerNorm, Linear, dropout
 from .positions import sinusoidal_positions
 
 # -- Character-level word embeddings: convolution filters with max pooling per word (Kim et al. 2016, section 2.2)

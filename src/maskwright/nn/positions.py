@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ..core.config import check
 from .attention import CACHED_SCORES, Executor, Run, apply_causal_mask, attend
-from .dropout import dropout
+from .layers import dropout
 
 # -- Fixed position encodings: the sinusoids of the original Transformer, and three simpler ones for comparison ------
 

@@ -16,8 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from .dropout import dropout
-from .linear import Function
+from .layers import Function, dropout
 
 # -- Formulas of the recurrent cells: the hidden state after one more token ------------------------------------------
 #

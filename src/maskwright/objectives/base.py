@@ -26,10 +26,8 @@ from ..models.model import Model
 from ..report import Command, MaskExample, MaskExamples
 from ..text.tokenizers.tokenizer import Tokenizer
 from .audit import AuditedSequence
-from .fitting import TrainedNetwork
-from .outcome import LossSums
-from .replaced_pair import GENERATOR_SHARE
-from .scores import TokenScorer
+from .fitting import GENERATOR_SHARE, TrainedNetwork
+from .outcome import LossSums, TokenScorer
 from .segments import Example, plan_singles
 from .stream import Documents, ExampleBatches, ExampleStream, Tokens
 

@@ -29,9 +29,8 @@ from ..report import Command, MaskExample
 from ..text.tokenizers.tokenizer import Tokenizer
 from .audit import AuditedSequence, audit, next_word_examples
 from .base import Objective, Recipe
-from .fitting import TrainedNetwork
+from .fitting import GENERATOR_SHARE, TrainedNetwork
 from .outcome import LossSums
-from .replaced_pair import GENERATOR_SHARE
 from .segments import Example
 from .stream import Documents, Tokens
 
@@ -187,19 +186,16 @@ class NextTokenPrediction(Objective):
 
     @classmethod
     def uses(cls, model: Path) -> list[Command]:
-        """Returns commands that use the model without fine-tuning."""
         return [Command.suggest("generate text", "generate", model=model, prompts="your text", top_k=40)]
 
     @classmethod
     def trained_networks(
         cls, config: ModelConfig, mask_rate: float, generator_share: float
     ) -> tuple[TrainedNetwork, ...]:
-        """Returns the network, with predictions for all tokens."""
         return (TrainedNetwork(config, words=1.0),)
 
     @classmethod
     def line_separator(cls, tokenizer: Tokenizer) -> str:
-        """Text between the lines of a document, which are encoded together if the tokenizer preserves whitespace."""
         return tokenizer.word_markers.line_separator
 
     def batch(self, documents: Tokens, examples: Sequence[Example], rng: np.random.Generator) -> Batch:
@@ -227,13 +223,11 @@ class NextTokenPrediction(Objective):
         return example.a_stop == len(documents.document_tokens(example.a_document))
 
     def shown(self, model: nn.Module, batch: Batch, token_of: Callable[[int], str]) -> list[AuditedSequence]:
-        """The text, with its next-token targets marked."""
         inside = predicted_tokens(batch)
         labels = {"mlm_positions": batch.labels["clm_positions"][inside] + 1, "mlm": batch.labels["clm"][inside]}
         return audit(batch.with_labels(**labels), token_of, None, unchanged="next")
 
     def word_examples(self, model: nn.Module, batch: Batch, tokenizer: Tokenizer) -> list[MaskExample]:
-        """Predictions of a word in the second half of each sequence, from its left context."""
         targets = batch.labels["clm_positions"][predicted_tokens(batch)] + 1  # [labels]
         return next_word_examples(self.token_predictor(model), batch, targets, tokenizer)
 
@@ -329,25 +323,20 @@ class StatefulCausalLM(NextTokenPrediction):
 
     @classmethod
     def make(cls, config: ModelConfig, generator_share: float = GENERATOR_SHARE) -> nn.Module:
-        """Returns the model to train without initialized parameters."""
         return StatefulLanguageModel(Model(config, cls.head))
 
     def network(self, config: ModelConfig, seed: int) -> nn.Module:
-        """Returns the initialized model to train."""
         return StatefulLanguageModel(build(config, head=self.head, seed=seed))
 
     def final_model(self, model: nn.Module) -> Model:
-        """Returns the final model, used after training."""
         return model.network if isinstance(model, StatefulLanguageModel) else super().final_model(model)
 
     def trained(self, model: Model, generator: Model | None) -> nn.Module:
-        """Returns the model with a reset state."""
         return StatefulLanguageModel(model).eval()
 
     def batches(
         self, documents: Documents, chosen: np.ndarray, *, seed: int, sequences: int, accumulation: int = 1
     ) -> StreamBatches:
-        """Returns the endless training batches: one stream per sequence of a step."""
         return StreamBatches(
             ContiguousStreams(documents, chosen, self.recipe, sequences * accumulation, seed), accumulation
         )
@@ -373,7 +362,6 @@ class StatefulCausalLM(NextTokenPrediction):
             yield batches.batch(number, 0), (number + 1) / streams.num_segments
 
     def outcome(self, model: nn.Module, batch: Batch) -> LossSums:
-        """Loss and accuracy of a batch; stores the states after it."""
         if not isinstance(model, StatefulLanguageModel) or "streams" not in batch.labels:
             return super().outcome(model, batch)
         network = model.network
@@ -403,19 +391,16 @@ class BidirectionalTokenPrediction(NextTokenPrediction):
 
     @classmethod
     def fits(cls, network: ModelConfig) -> bool:
-        """Returns whether a network is recurrent; a Transformer has no separate directions."""
         return super().fits(network) and network.recurrent is not None
 
     @classmethod
     def uses(cls, model: Path) -> list[Command]:
-        """Returns no commands: the model generates no text."""
         return []
 
     @classmethod
     def trained_networks(
         cls, config: ModelConfig, mask_rate: float, generator_share: float
     ) -> tuple[TrainedNetwork, ...]:
-        """Empty: the cost of two directions is not estimated."""
         return ()
 
     def batch(self, documents: Tokens, examples: Sequence[Example], rng: np.random.Generator) -> Batch:

@@ -23,10 +23,9 @@ from ..report import MaskExample
 from ..text.tokenizers.tokenizer import Tokenizer
 from .audit import AuditedSequence, AuditedToken, restored_word_examples
 from .base import Objective
-from .fitting import TrainedNetwork
+from .fitting import GENERATOR_SHARE, TrainedNetwork
 from .masked import MaskedRecipe
 from .outcome import LossSums
-from .replaced_pair import GENERATOR_SHARE
 from .segments import Example
 from .stream import Tokens
 
@@ -49,7 +48,6 @@ class Denoising(Objective):
 
     @classmethod
     def make(cls, config: ModelConfig, generator_share: float = GENERATOR_SHARE) -> nn.Module:
-        """Returns an encoder-decoder without initialized parameters."""
         check(
             config.num_decoder_layers > 0,
             "Objective denoise trains an encoder-decoder: use a preset such as transformer-mini or bart-base.",
@@ -60,7 +58,6 @@ class Denoising(Objective):
     def trained_networks(
         cls, config: ModelConfig, mask_rate: float, generator_share: float
     ) -> tuple[TrainedNetwork, ...]:
-        """Returns the network. Each span has one more token in the source, and in the target."""
         spans = mask_rate / SPAN_TOKENS
         target = mask_rate + spans
         return (TrainedNetwork(config, words=target, source=1 - mask_rate + spans, target=target),)
@@ -84,7 +81,6 @@ class Denoising(Objective):
         return replace(batch, target=Batch.from_sequences([targets[row][:-1] for row in order]))
 
     def shown(self, model: nn.Module, batch: Batch, token_of: Callable[[int], str]) -> list[AuditedSequence]:
-        """The source, with the masked tokens at each [MASK]."""
         assert batch.target is not None
         mark, found = self.recipe.masker.mask_id, []
         written = batch.labels["denoise"].split(batch.target.lengths)
@@ -101,7 +97,6 @@ class Denoising(Objective):
         return found
 
     def word_examples(self, model: nn.Module, batch: Batch, tokenizer: Tokenizer) -> list[MaskExample]:
-        """Predictions of one masked source word, as the first generated token."""
         network, batch = self.final_model(model), batch.to(torch.device("cpu"))
         assert isinstance(network, EncoderDecoder) and batch.target is not None
         written = batch.labels["denoise"].split(batch.target.lengths)

@@ -91,12 +91,10 @@ class MaskedDistillation(MaskedLanguageModeling):
         self.teacher, self.mix, self.student = teacher.eval().requires_grad_(False), mix, student
 
     def network(self, config: ModelConfig, seed: int) -> nn.Module:
-        """Returns the initial student."""
         assert self.student is not None and self.student.config == config, "the student was made for another network"
         return self.student
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Number of masked tokens for predictions, all tokens for hidden states."""
         labels = len(batch.labels["mlm"])
         counts = {"mlm": labels, "soft": labels}
         return counts | {"hidden": batch.num_tokens} if self.mix.hidden_weight else counts
@@ -182,7 +180,6 @@ class EmbeddingDistillation(Objective):
     # -- what is trained -------------------------------------------------------------------------------------------
 
     def network(self, config: ModelConfig, seed: int) -> nn.Module:
-        """The initial student, with a projection if the teacher's embeddings have another width."""
         model = Model(config, self.head)
         model.load_state_dict(self.student.state_dict())
         if config.hidden_size == self.size:
@@ -192,7 +189,6 @@ class EmbeddingDistillation(Objective):
         return projected
 
     def final_model(self, model: nn.Module) -> Model:
-        """The student without the projection."""
         return super().final_model(model.model if isinstance(model, ProjectedStudent) else model)
 
     # -- examples --------------------------------------------------------------------------------------------------
@@ -200,7 +196,6 @@ class EmbeddingDistillation(Objective):
     def batches(
         self, documents: Any, chosen: np.ndarray, *, seed: int, sequences: int, accumulation: int = 1
     ) -> TextBatches:
-        """The endless batches of training: texts of similar length, `batch_tokens` each."""
         return TextBatches(self, documents, chosen, seed, accumulation)
 
     def held_out(self, documents: Any, chosen: np.ndarray, *, seed: int, sequences: int, most: int) -> list[Batch]:
@@ -252,13 +247,11 @@ class EmbeddingDistillation(Objective):
         return replace(batch, input_ids=torch.from_numpy(ids)).with_labels(**labels)
 
     def shown(self, model: nn.Module, batch: Batch, token_of: Callable[[int], str]) -> list[AuditedSequence]:
-        """The texts, with the change of each token."""
         return audit(batch, token_of, self.recipe.masker.mask_id)
 
     # -- the loss --------------------------------------------------------------------------------------------------
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Texts, and masked tokens."""
         counts = {"embedding": batch.num_sequences}
         return counts | {"mlm": len(batch.labels["mlm"])} if self.weights["mlm"] else counts
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..core.errors import InputError
+from ..core.progress import note
 from ..data.batch import Batch
 from ..models.config import ModelConfig
 from ..models.model import Model
@@ -18,10 +22,9 @@ from ..report import Command, MaskExample
 from ..text.tokenizers.tokenizer import Tokenizer
 from .audit import AuditedSequence, audit, masked_word_examples
 from .base import Objective, Recipe
-from .fitting import TrainedNetwork
-from .outcome import LossSums
-from .replaced_pair import GENERATOR_SHARE, RTD_WEIGHT
-from .segments import Example
+from .fitting import GENERATOR_SHARE, RTD_WEIGHT, TrainedNetwork
+from .outcome import LossSums, score_classes
+from .segments import Example, plan_ordered, plan_pairs
 from .stream import Tokens
 
 # -- Masking for masked language modeling: 15% of the tokens, 80 / 10 / 10 (Devlin et al. 2019, section 3.1) ---------
@@ -157,19 +160,16 @@ class MaskedLanguageModeling(Objective):
 
     @classmethod
     def fits(cls, network: ModelConfig) -> bool:
-        """Returns whether a network sees both sides of a token."""
         return super().fits(network) and not network.pools_last_token
 
     @classmethod
     def uses(cls, model: Path) -> list[Command]:
-        """Returns commands that use the model without fine-tuning."""
         return [Command.suggest("predict masked tokens", "fill-mask", model=model, texts=MASKED_TEXT)]
 
     @classmethod
     def trained_networks(
         cls, config: ModelConfig, mask_rate: float, generator_share: float
     ) -> tuple[TrainedNetwork, ...]:
-        """Returns the network, with predictions for the masked tokens."""
         return (TrainedNetwork(config, words=mask_rate),)
 
     def batch(self, documents: Tokens, examples: Sequence[Example], rng: np.random.Generator) -> Batch:
@@ -190,11 +190,9 @@ class MaskedLanguageModeling(Objective):
         )
 
     def shown(self, model: nn.Module, batch: Batch, token_of: Callable[[int], str]) -> list[AuditedSequence]:
-        """The examples, with the change of each token."""
         return audit(batch, token_of, self.recipe.masker.mask_id)
 
     def word_examples(self, model: nn.Module, batch: Batch, tokenizer: Tokenizer) -> list[MaskExample]:
-        """Predictions of one masked word in each of some sequences."""
         return masked_word_examples(self.token_predictor(model), batch, tokenizer, self.recipe.masker.mask_id)
 
     def outcome(self, model: nn.Module, batch: Batch) -> LossSums:
@@ -210,3 +208,88 @@ class MaskedLanguageModeling(Objective):
     def _example_labels(self, examples: Sequence[Example]) -> dict[str, Tensor]:
         """Labels of whole examples: int64 [sequences] each."""
         return {}
+
+
+# -- With a classification of sentence pairs, [CLS] A [SEP] B [SEP] ----------------------------------------------------
+#
+# The total loss is the sum of two means: cross-entropy over the masked tokens, and over the pairs.
+
+
+class MaskedLanguageModelingOnPairs(MaskedLanguageModeling):
+    """Masked language modeling on pairs, which are classified too. The second of `parts` names that label."""
+
+    head: ClassVar[str] = "pretraining"
+    num_special: ClassVar[int] = 3
+
+    @classmethod
+    def trained_networks(
+        cls, config: ModelConfig, mask_rate: float, generator_share: float
+    ) -> tuple[TrainedNetwork, ...]:
+        networks = super().trained_networks(config, mask_rate, generator_share)
+        return tuple(replace(network, classifies_pairs=True) for network in networks)
+
+    @staticmethod
+    @abstractmethod
+    def pair_label(example: Example) -> bool:
+        """Whether a pair is of class 1."""
+
+    def _example_labels(self, examples: Sequence[Example]) -> dict[str, Tensor]:
+        return {self.parts[1]: torch.tensor([int(self.pair_label(example)) for example in examples])}
+
+    def sums(self, network: Model, hidden: Tensor, batch: Batch) -> LossSums:
+        """The sums of a batch, those of the pairs included. hidden: [tokens, hidden]."""
+        sums, part = super().sums(network, hidden, batch), self.parts[1]
+        logits, labels = network.nsp_logits(network.pool(hidden, batch)), batch.labels[part]  # [sequences, 2]
+        sums.losses[part] = F.cross_entropy(logits.float(), labels, reduction="sum")
+        sums.scores[part] = score_classes(logits.detach().argmax(dim=-1), labels)
+        return sums
+
+
+# -- Next sentence prediction (Devlin et al. 2019, section 3.1, task 2): does B follow A? ----------------------------
+
+
+class MaskedLanguageModelingAndNextSentence(MaskedLanguageModelingOnPairs):
+    """Masked language modeling on pairs: B follows A (0), or is from another document (1)."""
+
+    name: ClassVar[str] = "mlm+nsp"
+    parts: ClassVar[tuple[str, ...]] = ("mlm", "nsp")
+    network_settings: ClassVar[dict[str, Any]] = {"pair_objective": "nsp"}
+
+    def check(self, num_documents: int) -> None:
+        super().check(num_documents)
+        if num_documents < 2:
+            raise InputError(
+                "Next sentence prediction needs at least two documents, but the corpus contains one: separate "
+                "documents with a blank line, or train with --objective mlm."
+            )
+
+    def for_documents(self, num_documents: int) -> Objective:
+        if num_documents != 1:
+            return self
+        note("The text is one document, so next sentences are not scored. Separate documents with blank lines.")
+        return MaskedLanguageModeling(self.recipe)
+
+    def plan(self, bounds: dict[int, list[int]], rng: np.random.Generator) -> list[Example]:
+        return plan_pairs(bounds, self.max_tokens, self.recipe.short_share, rng)
+
+    @staticmethod
+    def pair_label(example: Example) -> bool:
+        return example.is_random
+
+
+# -- Sentence order prediction (Lan et al. 2020, section 3.1): are two adjacent segments in order? -------------------
+
+
+class MaskedLanguageModelingAndSentenceOrder(MaskedLanguageModelingOnPairs):
+    """Masked language modeling on adjacent segments: in order (0) or swapped (1)."""
+
+    name: ClassVar[str] = "mlm+sop"
+    parts: ClassVar[tuple[str, ...]] = ("mlm", "sop")
+    network_settings: ClassVar[dict[str, Any]] = {"pair_objective": "sop"}
+
+    def plan(self, bounds: dict[int, list[int]], rng: np.random.Generator) -> list[Example]:
+        return plan_ordered(bounds, self.max_tokens, self.recipe.short_share, rng)
+
+    @staticmethod
+    def pair_label(example: Example) -> bool:
+        return example.is_swapped

@@ -1,12 +1,123 @@
-"""Result of a loss function, passed to the training loop."""
+"""What a loss function gives the training loop: summed losses, and scores beside those of trivial baselines.
+
+Both are computed together from the same labels, so a score is comparable with its baseline. Special tokens (end of
+text, sentinels) are trained but not scored: their positions follow from the example format, so predicting them does not
+show an understanding of the text.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from .scores import Score
+from ..models.model import Model
+
+
+@dataclass(frozen=True)
+class Score:
+    """Sums over the scored labels of one part of a batch, so that batches of unequal size add up exactly.
+
+    labels: int64 [], number of scored labels; correct: int64 [], number of correct predictions; constant: int64
+    [answers], number of labels equal to each constant prediction (the maximum is the majority-class baseline); loss,
+    unigram_loss: float [], summed cross-entropy of the model and of the unigram model, for token labels. None: unknown.
+    """
+
+    labels: Tensor
+    correct: Tensor
+    constant: Tensor | None = None
+    loss: Tensor | None = None
+    unigram_loss: Tensor | None = None
+
+    def sums(self) -> dict[str, float]:
+        """Returns the known sums as plain numbers: "scored", "correct", "constant 0", "constant 1", ..., "scored_loss"
+        and "unigram_loss".
+        """
+        found: dict[str, Tensor | None] = {"scored": self.labels, "correct": self.correct}
+        found |= {"scored_loss": self.loss, "unigram_loss": self.unigram_loss}
+        if self.constant is not None:
+            found |= {f"constant {answer}": count for answer, count in enumerate(self.constant)}
+        return {name: float(value) for name, value in found.items() if value is not None}
+
+
+def mean_scores(sums: dict[str, float]) -> dict[str, float]:
+    """Returns means of added `Score.sums`: "accuracy"; "baseline", the accuracy of the best constant prediction; for
+    tokens also "scored_loss" and "baseline_loss", the cross-entropy of the unigram model.
+    """
+    count = max(sums["scored"], 1)
+    means = {"accuracy": sums["correct"] / count}
+    constants = [value for name, value in sums.items() if name.startswith("constant ")]
+    if constants:
+        means["baseline"] = max(constants) / count
+    for name, key in (("scored_loss", "scored_loss"), ("unigram_loss", "baseline_loss")):
+        if name in sums:
+            means[key] = sums[name] / count
+    return means
+
+
+class TokenScorer:
+    """Scores predicted tokens, and the unigram model of the training text on the same labels.
+
+    is_special: bool [vocab]; counts: int64 [vocab], token counts in the training text (the unigram model has add-one
+    smoothing and predicts no special tokens), None for no baseline; predicts_special: whether special tokens are among
+    the labels; they are not scored.
+    """
+
+    def __init__(self, is_special: np.ndarray, counts: np.ndarray | None, predicts_special: bool) -> None:
+        self._is_special = torch.from_numpy(is_special) if predicts_special else None
+        self.most_common = -1
+        self._unigram_losses: Tensor | None = None  # float64 [vocab]
+        if counts is not None:
+            smoothed = np.where(is_special[: len(counts)], 0.0, counts + 1.0)
+            fraction = smoothed / smoothed.sum()
+            self.most_common = int(fraction.argmax())
+            self._unigram_losses = torch.from_numpy(-np.log(np.maximum(fraction, 1e-12)))
+
+    def loss(self, network: Model, vectors: Tensor, labels: Tensor) -> tuple[Tensor, Score]:
+        """Summed cross-entropy over all labels, with gradient; and the score.
+
+        vectors: float [labels, hidden], at the predicted positions; labels: int64 [labels].
+        """
+        loss, correct, scored_loss = network.predictions.loss(
+            vectors, network.scored_words, labels, is_scored=self._is_scored(labels)
+        )
+        return loss, self._score(labels, correct, scored_loss)
+
+    def score(self, logits: Tensor, labels: Tensor) -> Score:
+        """The score of existing predictions. logits: float [labels, vocab]; labels: int64 [labels]."""
+        is_scored = self._is_scored(labels)
+        is_right = logits.argmax(dim=-1) == labels
+        losses = F.cross_entropy(logits.float(), labels, reduction="none")  # [labels]
+        return self._score(labels, _sum(is_right, is_scored), _sum(losses, is_scored))
+
+    def _score(self, labels: Tensor, correct: Tensor, loss: Tensor) -> Score:
+        is_scored = self._is_scored(labels)
+        count = torch.tensor(len(labels)) if is_scored is None else is_scored.sum()
+        if self._unigram_losses is None:
+            return Score(count, correct, loss=loss)
+        self._unigram_losses = self._unigram_losses.to(labels.device)
+        constant = _sum(labels == self.most_common, is_scored)[None]
+        return Score(count, correct, constant, loss, _sum(self._unigram_losses[labels], is_scored))
+
+    def _is_scored(self, labels: Tensor) -> Tensor | None:
+        """bool [labels], or None for all."""
+        if self._is_special is None:
+            return None
+        self._is_special = self._is_special.to(labels.device)
+        return ~self._is_special[labels]
+
+
+def _sum(values: Tensor, is_scored: Tensor | None) -> Tensor:
+    return values.sum() if is_scored is None else (values * is_scored).sum()
+
+
+def score_classes(predicted: Tensor, labels: Tensor, num_classes: int = 2) -> Score:
+    """The score of predictions of a few classes. predicted, labels: int64 or bool [labels]."""
+    constant = torch.bincount(labels.long(), minlength=num_classes)
+    return Score(torch.tensor(len(labels)), (predicted == labels).sum(), constant)
 
 
 @dataclass

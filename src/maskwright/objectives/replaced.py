@@ -18,20 +18,98 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..core.config import check
 from ..core.errors import InputError
+from ..core.randomness import derive_seed
 from ..data.batch import Batch
-from ..models.build import build
+from ..models.build import build, initialize
 from ..models.config import ModelConfig
 from ..models.model import Model
 from ..report import Command
 from .audit import AuditedSequence, audit
-from .fitting import TrainedNetwork
+from .fitting import GENERATOR_SHARE, TrainedNetwork
 from .masked import MaskedLanguageModeling
-from .outcome import LossSums
-from .replaced_pair import GENERATOR_SHARE, ReplacedTokenPair, build_generator, generator_config
-from .scores import score_classes
+from .outcome import LossSums, score_classes
 from .segments import Example
 from .stream import Tokens
+
+# -- The two networks: a small generator, and the discriminator, which is the final model ------------------------------
+#
+# They share the token, position and segment tables and the embedding norm (Clark et al. 2020, section 3.2, and its
+# published code); the generator projects embeddings to its own hidden size.
+
+
+SHARED = ("word", "position", "token_type", "norm")
+
+
+def generator_config(config: ModelConfig, share: float = GENERATOR_SHARE) -> ModelConfig:
+    """Returns the generator's configuration: the discriminator's depth, and its sizes times `share`.
+
+    Head dimensions are preserved up to rounding. Raises ConfigError for a fraction outside (0, 1].
+    """
+    check(0 < share <= 1, f"generator_share is {share}; it must be above 0 and at most 1.")
+    heads = max(round(config.num_attention_heads * share), 1)
+    step = 2 if config.positions == "rotary" else 1  # rotary positions need an even head dimension
+    hidden_size = max(round(config.hidden_size * share / heads / step), 1) * step * heads
+    return replace(
+        config,
+        hidden_size=hidden_size,
+        num_attention_heads=heads,
+        intermediate_size=max(round(config.intermediate_size * share), 1),
+        embedding_size=config.table_size if hidden_size != config.table_size else None,
+    )
+
+
+class ReplacedTokenPair(nn.Module):
+    """Generator (masked language model) and discriminator (one logit per token), trained together.
+
+    config: the discriminator's; share: generator size as a fraction of it. Parameters are not initialized here.
+    """
+
+    def __init__(self, config: ModelConfig, share: float = GENERATOR_SHARE) -> None:
+        super().__init__()
+        self.discriminator, self.generator = Model(config, "rtd"), Model(generator_config(config, share), "mlm")
+        self._share_tables()
+
+    @classmethod
+    def with_shared_tables(cls, discriminator: Model, generator: Model) -> ReplacedTokenPair:
+        """Combines two existing networks; the generator gets the discriminator's tables."""
+        pair = cls.from_separate_networks(discriminator, generator)
+        pair._share_tables()
+        return pair
+
+    @classmethod
+    def from_separate_networks(cls, discriminator: Model, generator: Model) -> ReplacedTokenPair:
+        """Combines two existing networks with separate tables, such as loaded ones."""
+        pair = cls.__new__(cls)
+        nn.Module.__init__(pair)
+        pair.discriminator, pair.generator = discriminator, generator
+        return pair.train(discriminator.training)
+
+    def _share_tables(self) -> None:
+        ours, theirs = self.generator.encoder.embeddings, self.discriminator.encoder.embeddings
+        for name in SHARED:
+            setattr(ours, name, getattr(theirs, name))
+
+    @property
+    def config(self) -> ModelConfig:
+        """The discriminator's configuration."""
+        return self.discriminator.config
+
+    @property
+    def num_parameters(self) -> int:
+        """Number of parameters of both networks; shared ones count once."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+
+def build_generator(config: ModelConfig, share: float, seed: int) -> Model:
+    """Returns a generator with random weights for the discriminator `config`, independent of its weights."""
+    generator = Model(generator_config(config, share), "mlm")
+    initialize(generator, config.initializer_range, derive_seed(seed, "generator"))
+    return generator
+
+
+# -- The objective ---------------------------------------------------------------------------------------------------
 
 
 class ReplacedTokenDetection(MaskedLanguageModeling):
@@ -44,38 +122,31 @@ class ReplacedTokenDetection(MaskedLanguageModeling):
 
     @classmethod
     def make(cls, config: ModelConfig, generator_share: float = GENERATOR_SHARE) -> nn.Module:
-        """Returns both networks without initialized parameters."""
         return ReplacedTokenPair(config, generator_share)
 
     @classmethod
     def uses(cls, model: Path) -> list[Command]:
-        """Returns commands that use the generator without fine-tuning."""
         return super().uses(model / "generator")
 
     @classmethod
     def trained_networks(
         cls, config: ModelConfig, mask_rate: float, generator_share: float
     ) -> tuple[TrainedNetwork, ...]:
-        """Returns the generator, whose scores are sampled from, and the discriminator."""
         generator = TrainedNetwork(generator_config(config, generator_share), words=mask_rate, stores_logits=True)
         return generator, TrainedNetwork(config, tokens=1.0)
 
     def network(self, config: ModelConfig, seed: int) -> nn.Module:
-        """Returns both initialized networks."""
         return ReplacedTokenPair.with_shared_tables(
             build(config, self.head, seed=seed).train(), build_generator(config, self.recipe.generator_share, seed)
         )
 
     def final_model(self, model: nn.Module) -> Model:
-        """Returns the discriminator."""
         return model.discriminator if isinstance(model, ReplacedTokenPair) else super().final_model(model)
 
     def token_predictor(self, model: nn.Module) -> Model:
-        """Returns the generator."""
         return self.pair(model).generator
 
     def trained(self, model: Model, generator: Model | None) -> nn.Module:
-        """Returns both networks. Raises InputError without a generator of the same vocabulary."""
         if generator is None:
             raise InputError(
                 "Scoring a replaced-token discriminator requires its generator, and this folder has none: "
@@ -111,14 +182,12 @@ class ReplacedTokenDetection(MaskedLanguageModeling):
         return replace(batch, input_ids=masked).with_labels(draws=draws, draws_positions=positions)
 
     def shown(self, model: nn.Module, batch: Batch, token_of: Callable[[int], str]) -> list[AuditedSequence]:
-        """The input of the discriminator: which tokens were replaced, and where the sample equals the original."""
         generator = self.token_predictor(model)
         with torch.inference_mode():
             logits = generator.mlm_logits(generator.encode(batch).hidden[batch.labels["mlm_positions"]])
         return audit(replace_with_samples(batch, logits)[0], token_of, None, changed="replaced")
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Number of masked tokens, and of all tokens."""
         return {"mlm": len(batch.labels["mlm"]), "rtd": batch.num_tokens}
 
     def outcome(self, model: nn.Module, batch: Batch) -> LossSums:

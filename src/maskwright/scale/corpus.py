@@ -20,8 +20,7 @@ from .. import __version__
 from ..core import storage
 from ..core.errors import InputError, RowError
 from ..core.object_store import file_system
-from ..data.duplicates import DIGEST_BYTES, SeenDigests
-from ..data.prepare import Batch, CorpusPosition, Encoded, Reader, encode_batch
+from ..data.prepare import DIGEST_BYTES, Batch, CorpusPosition, Encoded, Reader, SeenDigests, encode_batch
 from ..data.shards import PlainTokenizer, token_dtype
 from ..text.readers.corpus import MAX_ROWS_KEPT
 from ..text.tokenizers.tokenizer import Tokenizer

@@ -13,10 +13,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..http.guard import LOOPBACK_NAMES, is_request, request_headers
-from .dialects.errors import error_body, status_of
-from .exchange import Exchange
 from .metrics import OTHER, warn_of
-from .refusals import REASONS, Refused
+from .request_context import REASONS, Exchange, Refused, error_body, status_of
 from .service import DRAINING, Service
 
 OPEN = ("/health", "/ready", "/ping")  # without a key

@@ -13,8 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from prometheus_client.exposition import generate_latest
 
 from ..core.progress import warn
-from .exchange import Exchange
-from .refusals import REASONS
+from .request_context import REASONS, Exchange
 
 # -- One JSON line for each request on standard error. A line never contains text, query or key ----------------------
 #

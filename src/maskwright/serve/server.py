@@ -17,7 +17,6 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager
-from importlib import import_module
 from pathlib import Path
 
 import uvicorn
@@ -30,14 +29,14 @@ from ..core.errors import ConfigError, MaskwrightError, RunError
 from ..core.progress import note, warn
 from ..http.connections import BACKLOG, Limits, listen, uvicorn_config
 from .access import Access, exchange_of, refusal
-from .refusals import Refused
+from .dialects import hf, openai, routing, tei
+from .request_context import Refused
 from .service import FAILED, READY, Service
 from .settings import ServeSettings
 
 # -- The ASGI application of the server ------------------------------------------------------------------------------
 
 
-DIALECTS = ("health", "tei", "openai", "hf", "docs")
 STATUSES = {404: ("not_found", "There is no such route: see /docs."), 405: ("method", "Use another method: see /docs.")}
 
 
@@ -63,8 +62,8 @@ def create_app(settings: ServeSettings) -> FastAPI:
         lifespan=lifespan,
     )
     app.state.service = service
-    for name in DIALECTS:
-        app.include_router(import_module(f".dialects.{name}", __package__).router)
+    for dialect in (routing, tei, openai, hf):
+        app.include_router(dialect.router)
     service.routes = frozenset(app.openapi()["paths"])
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(HTTPException, _unrouted)

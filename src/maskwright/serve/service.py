@@ -20,17 +20,24 @@ from ..inference.prepared import Prepared
 from ..models.model import Model
 from ..tasks.examples import Forward
 from ..text.tokenizers.encoding import TextCounts
-from .admission import CHARACTERS_PER_SECOND, Admission, Reservation, tokens_of_characters
-from .auth import ApiKeys
-from .exchange import Exchange
+from .batcher import CHARACTERS_PER_SECOND, Admission, Reservation, tokens_of_characters
 from .metrics import OTHER, Metrics, RequestLog
-from .models import ServedModel, ServedModels, load_served
-from .refusals import Refused, retry_after, too_large, wrong_value
+from .models import ServedModels, load_served
+from .request_context import (
+    ApiKeys,
+    Exchange,
+    Refused,
+    checked,
+    disconnected,
+    next_event,
+    result_of,
+    retry_after,
+    too_large,
+    unanswered,
+    wrong_value,
+)
 from .settings import ServeSettings
-from .streams import END, Stream
-from .waiting import checked, disconnected, next_event, result_of, unanswered
-from .warmup import SMALLEST, Speed, measure
-from .worker import Computation, Done, Worker
+from .worker import END, SMALLEST, Computation, Done, Speed, Stream, Worker, measure
 
 Result = TypeVar("Result")
 TEXT_THREADS = 2  # the tokenizer releases the interpreter lock
@@ -189,7 +196,7 @@ class Service:
         self.check_ready()
         self.admission.check(exchange.seconds_left)
 
-    def find(self, exchange: Exchange, ability: str, name: str | None) -> ServedModel:
+    def find(self, exchange: Exchange, ability: str, name: str | None) -> LoadedModel:
         """Returns the model for a route; see `ServedModels.find`. Raises Refused (503) while there is none."""
         self.check_ready()
         model = self.models.find(ability, name)

@@ -10,10 +10,11 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,9 +22,97 @@ from ..core.memory import return_free_memory
 from ..core.progress import warn
 from ..data.batch import Batch, order_by_length
 from ..inference.prepared import Prepared
+from ..models.model import Model
 from ..tasks.examples import PACKS_PER_TRIM, Forward
 from .batcher import Batcher, Pack, Ticket
-from .streams import Stream
+
+# -- Work in many steps, such as generation: a generator that the inference thread advances ---------------------------
+
+
+END = object()  # in the queue after the last event
+
+
+class Stream:
+    """A generator that runs in the inference thread, with its events and its result in the event loop.
+
+    Args:
+        steps: Yields after each step, and returns the result. Created in the inference thread on the first step.
+        loop: Event loop of the request.
+        num_rows: Texts that it generates at the same time.
+
+    Attributes:
+        events: What `emit` was given, then END.
+        done: The result.
+        is_gone: Set when nobody waits for the result: the next step closes the generator.
+    """
+
+    def __init__(
+        self,
+        steps: Callable[[Callable[[Any], None]], Generator[None, None, Any]],
+        loop: asyncio.AbstractEventLoop,
+        num_rows: int = 1,
+    ) -> None:
+        self.loop, self.num_rows = loop, num_rows
+        self.events: asyncio.Queue[Any] = asyncio.Queue()
+        self.done: asyncio.Future[Any] = loop.create_future()
+        self.is_gone = self.is_finished = False
+        self.since = time.monotonic()
+        self.queue_seconds = self.inference_seconds = 0.0
+        self._make, self._steps = steps, None  # type: Any, Any
+
+    def step(self) -> bool:
+        """Runs one step; returns whether there are more. Called in the inference thread."""
+        if self.is_finished:
+            return False
+        if self.is_gone:
+            self._close()
+            return False
+        start = time.monotonic()
+        if self._steps is None:
+            self.queue_seconds = start - self.since
+            self._steps = self._make(self._emit)
+        try:
+            with torch.inference_mode():
+                next(self._steps)
+        except StopIteration as end:
+            self._finish(self._set, end.value)
+        except Exception as error:
+            self._finish(self._fail, error)
+        self.inference_seconds += time.monotonic() - start
+        return not self.is_finished
+
+    def _close(self) -> None:
+        if self._steps is not None:
+            self._steps.close()
+        self._finish(self._set, None)
+
+    def _emit(self, event: Any) -> None:
+        self._call(self.events.put_nowait, event)
+
+    def _finish(self, function: Callable[[Any], None], value: Any) -> None:
+        self.is_finished = True
+        self._call(function, value)
+
+    def _set(self, value: Any) -> None:
+        if not self.done.done():
+            self.done.set_result(value)
+        self.events.put_nowait(END)
+
+    def _fail(self, error: Exception) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
+            self.done.exception()  # it may be read from the events only
+        self.events.put_nowait(END)
+
+    def _call(self, function: Callable[..., None], value: Any) -> None:
+        try:
+            self.loop.call_soon_threadsafe(function, value)
+        except RuntimeError:  # the event loop has closed: nobody waits
+            self.is_gone = True
+
+
+# -- The inference thread ---------------------------------------------------------------------------------------------
+
 
 SLICE_SECONDS = 0.02  # for steps of streams between two packs
 HUNG_SECONDS = 60.0  # a pack or a step that takes longer counts as a hung worker
@@ -253,3 +342,65 @@ def _in_loop(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *va
         loop.call_soon_threadsafe(function, *values)
     except RuntimeError:
         warn("serve: the event loop closed before a result was delivered.")
+
+
+# -- The speed of a model, measured before the server is ready, and the pack size from which it no longer gains -------
+
+
+SMALLEST, LARGEST_CPU, LARGEST_GPU = 256, 2048, 65536
+GAIN = 1.05  # a larger pack must be this much faster per token
+LONGEST_SECONDS = 0.15  # a new request may have to wait for a whole pack
+SECONDS = 1.5  # for one model
+TEXT_TOKENS = 32
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Measured speed. tokens_per_second: in packs of batch_tokens tokens."""
+
+    tokens_per_second: float
+    batch_tokens: int
+
+
+@dataclass(frozen=True)
+class OnePass(Forward):
+    """A pass of the model, complete when the first of its results is on the CPU."""
+
+    def __call__(self, batch: Batch) -> Sequence[Tensor]:
+        """The first result of the pack."""
+        return self.model.one_pass(batch)[:1].float().cpu().unbind()
+
+
+def measure(model: Model, batch_tokens: int | None = None) -> Speed:
+    """Runs packs of growing size; batch_tokens: measure this size only."""
+    forward = OnePass(model)
+    length = min(TEXT_TOKENS, model.config.max_position_embeddings)
+    start = time.monotonic()
+    _seconds(forward, length, length)  # prepares the weights
+    if batch_tokens is not None:
+        return Speed(batch_tokens / _seconds(forward, batch_tokens, length), batch_tokens)
+    largest = LARGEST_CPU if forward.device.type == "cpu" else LARGEST_GPU
+    best = Speed(SMALLEST / _seconds(forward, SMALLEST, length), SMALLEST)
+    while best.batch_tokens < largest and time.monotonic() - start < SECONDS:
+        size = 2 * best.batch_tokens
+        if size > LONGEST_SECONDS * best.tokens_per_second:
+            break
+        speed = size / _seconds(forward, size, length)
+        if speed < GAIN * best.tokens_per_second:
+            break
+        best = Speed(speed, size)
+    return best
+
+
+def _seconds(forward: Forward, tokens: int, length: int) -> float:
+    """Time of one pack, the better of two, to be less sensitive to what else the machine does."""
+    vocab = forward.model.config.vocab_size
+    ids = np.random.default_rng(0).integers(0, vocab, size=(max(tokens // length, 1), length))
+    batch = Batch.from_sequences(list(ids)).to(forward.device)
+    times = []
+    with torch.inference_mode():
+        for _ in range(2):
+            start = time.monotonic()
+            forward(batch)
+            times.append(time.monotonic() - start)
+    return max(min(times), 1e-6)

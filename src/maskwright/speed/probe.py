@@ -20,9 +20,9 @@ from ..data.batch import Batch
 from ..models.device import DTYPES
 from ..models.model import Model
 from ..objectives.base import Objective
+from ..objectives.fitting import GENERATOR_SHARE
 from ..objectives.masked import MaskedRecipe, Masker
 from ..objectives.outcome import LossSums
-from ..objectives.replaced_pair import GENERATOR_SHARE
 from ..train.loop import LoopSettings, train
 from .ceiling import matrix_ceiling
 from .plan_config import PlanConfig

@@ -19,8 +19,7 @@ from ..models.presets import preset
 from ..models.sizes import TrainingMemory, training_memory
 from ..objectives.base import Objective
 from ..objectives.denoising import Denoising
-from ..objectives.fitting import TrainedNetwork, check_fits
-from ..objectives.replaced_pair import GENERATOR_SHARE
+from ..objectives.fitting import GENERATOR_SHARE, TrainedNetwork, check_fits
 from ..objectives.segments import Example
 from ..objectives.stream import Tokens
 from .plan_config import TRANSLATION, PlanConfig

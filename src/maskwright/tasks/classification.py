@@ -91,8 +91,8 @@ class Imbalance:
                 f"Rare classes in the training rows: {', '.join(self.rare[:SHOWN])}.",
                 *lines,
                 f"Always predicting '{majority}' has an accuracy of {self.constant_accuracy:.3f}: use macro_f1, and "
-                "pr_auc of the class of interest (--threshold-for CLASS). --class-weight balanced, --focal 2 and "
-                "--resample sqrt give rare rows more weight.",
+                "pr_auc of the class of interest (--threshold-for CLASS). --class-weight balanced, --set focal=2 and "
+                "--set resample=sqrt give rare rows more weight.",
             ]
         )
 
@@ -214,9 +214,7 @@ class Classification(SequenceTask):
                 f"{len(self.labels)} labels need {len(self.labels)} class weights, not {len(self.class_weights)}."
             )
         if self.focal is not None and not (math.isfinite(self.focal) and self.focal >= 0):
-            raise InputError(
-                f"The gamma of the focal loss is {self.focal}; it must be 0 or more, for example --focal 2."
-            )
+            raise InputError(f"The gamma of the focal loss is {self.focal}; it must be 0 or more, for example 2.")
         if self.resample is not None and self.resample not in RESAMPLING:
             raise InputError(unknown_name("resampling", self.resample, RESAMPLING))
         for kind, label in (("class", self.rare and self.rare.label), ("relevant class", self.relevant)):

@@ -194,7 +194,7 @@ class TaskSettings:
         tasks=_WINDOWS,
     )
     pool: Literal["mean", "max"] = option(
-        "mean", "How the logits of the windows are pooled.", panel=LONG_TEXTS, tasks=_WINDOWS
+        "mean", "How the logits of the windows are pooled.", panel=LONG_TEXTS, recipe_only=True, tasks=_WINDOWS
     )
     max_windows: int = option(
         32,
@@ -221,10 +221,11 @@ class TaskSettings:
         "Gamma of the focal loss, such as 2.",
         default_help="none: cross-entropy",
         panel=TASK,
+        recipe_only=True,
         tasks=_CLASSES,
     )
     resample: Literal["balanced", "sqrt"] | None = option(
-        None, "Sample rows of rare classes more often.", panel=TASK, tasks=_CLASSES
+        None, "Sample rows of rare classes more often.", panel=TASK, recipe_only=True, tasks=_CLASSES
     )
     threshold_for: str | None = option(
         None,
@@ -271,6 +272,7 @@ class TaskSettings:
         "Label smoothing: probability that is spread over all tokens.",
         by_task={"translation": 0.1},
         panel=TASK,
+        recipe_only=True,
         tasks=("translation",),
     )
     delimiter: str | None = option(
@@ -279,6 +281,7 @@ class TaskSettings:
         metavar="TOKEN",
         default_help="the end-of-text token",
         panel=TASK,
+        recipe_only=True,
         tasks=("generation",),
     )
 

@@ -22,8 +22,7 @@ from ..core.errors import InputError, MissingExtraError
 from ..core.progress import track, warn
 from ..data.batch import Batch
 from ..models.build import with_tokenizer
-from ..models.decoding.beam import Beams
-from ..models.decoding.search import GeneratedText
+from ..models.decoding.search import Beams, GeneratedText
 from ..models.decoding.translation import translate_ids
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.model import Model, tokenizer_of

@@ -44,12 +44,10 @@ class Compared:
         return f"{self.metric} {self.score:.4f}, {says} {self.predictor}: {self.baseline:.4f}"
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields and "level"."""
         return {**asdict(self), "level": self.level}
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Compared:
-        """The inverse of `to_json`."""
         return cls(**{name: value for name, value in facts.items() if name != "level"})
 
 

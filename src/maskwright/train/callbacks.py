@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from ..core.errors import ConfigError, TrainingError
-from ..nn.dropout import preserve_generators
+from ..nn.layers import preserve_generators
 
 METHODS = ("on_step", "on_evaluate", "on_checkpoint")
 
@@ -89,10 +89,7 @@ class Callback:
 
 
 class Callbacks:
-    """The callbacks of one training.
-
-    Raises ConfigError, when made, for an object that has none of the methods.
-    """
+    """The callbacks of one training. Raises ConfigError for an object that has none of the methods."""
 
     def __init__(self, callbacks: Sequence[Any] = ()) -> None:
         for one in callbacks:
@@ -100,10 +97,9 @@ class Callbacks:
                 raise ConfigError(f"{type(one).__name__} is not a callback: it needs one of {', '.join(METHODS)}.")
         self._by_name = {
             name: [
-                (type(one).__name__, method)
+                one
                 for one in callbacks
-                if callable(method := getattr(one, name, None))
-                and getattr(method, "__func__", None) is not getattr(Callback, name)
+                if callable(getattr(one, name, None)) and getattr(type(one), name, None) is not getattr(Callback, name)
             ]
             for name in METHODS
         }
@@ -113,19 +109,18 @@ class Callbacks:
 
     def call(self, name: str, model: nn.Module, facts: TrainingFacts) -> None:
         """Call the method `name` of each callback. Raises TrainingError when one changed the weights of `model`."""
-        if not (methods := self._by_name[name]):
+        if not (callbacks := self._by_name[name]):
             return
         before = _fingerprint(model)
-        for owner, method in methods:
+        for one in callbacks:
             with _preserved_state(next(model.parameters()).device):
-                method(facts)
+                getattr(one, name)(facts)
             after = _fingerprint(model)
-            if after != before:
-                changed = [weight for weight in after if after[weight] != before.get(weight)]
+            if changed := [weight for weight in after if after[weight] != before.get(weight)]:
                 raise TrainingError(
-                    f"{owner}.{name} changed {', '.join(changed[:3])}{' …' if len(changed) > 3 else ''} after step "
-                    f"{facts.step:,}, so the run could not be resumed exactly: a callback must not change the model; "
-                    "training stopped and the last checkpoint is unchanged."
+                    f"{type(one).__name__}.{name} changed {', '.join(changed[:3])}{' …' if len(changed) > 3 else ''} "
+                    f"after step {facts.step:,}, so the run could not be resumed exactly: a callback must not change "
+                    "the model; training stopped and the last checkpoint is unchanged."
                 )
 
 
@@ -135,7 +130,7 @@ def read_only(values: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _fingerprint(model: nn.Module) -> dict[str, tuple[Any, ...]]:
-    """By name: what every write to a weight or buffer changes, and the mode of the modules.
+    """By name: what a write to a weight or buffer changes, and the mode of the modules.
 
     A write through `.data` leaves the version as it is, so the bits are added up too (modulo 2^64).
     """
@@ -143,38 +138,26 @@ def _fingerprint(model: nn.Module) -> dict[str, tuple[Any, ...]]:
     sums = []
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
         found[name] = (tensor.data_ptr(), tensor._version, tensor.requires_grad)
-        sums.append(_sum_of_bits(tensor.detach()))
+        flat = tensor.detach().reshape(-1).contiguous().view(torch.uint8)
+        flat = flat.view(torch.int64) if flat.numel() % 8 == 0 and flat.storage_offset() % 8 == 0 else flat
+        sums.append(flat.sum())
     totals = torch.stack(sums).tolist() if sums else []
     modes = {f"the mode of {name or 'the model'}": (module.training,) for name, module in model.named_modules()}
     return {name: (*facts, total) for (name, facts), total in zip(found.items(), totals, strict=True)} | modes
 
 
-def _sum_of_bits(tensor: torch.Tensor) -> torch.Tensor:
-    """The bits, read as integers of 8 bytes where they fit, added up: int64 []."""
-    if tensor.is_complex():
-        tensor = torch.view_as_real(tensor)
-    flat, size = tensor.reshape(-1), tensor.element_size()
-    if flat.is_contiguous() and flat.numel() * size % 8 == 0 and flat.storage_offset() * size % 8 == 0:
-        return flat.view(torch.int64).sum()  # five times as fast as with a conversion
-    return flat.contiguous().view({1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[size]).sum()
-
-
 @contextmanager
 def _preserved_state(device: torch.device) -> Iterator[None]:
     """Restores generators, threads and torch's modes at the end of the block."""
-    python, of_numpy = random.getstate(), np.random.get_state()
-    threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
-    deterministic, warns = (
-        torch.are_deterministic_algorithms_enabled(),
-        torch.is_deterministic_algorithms_warn_only_enabled(),
-    )
+    python, of_numpy, threads = random.getstate(), np.random.get_state(), torch.get_num_threads()
+    dtype, deterministic = torch.get_default_dtype(), torch.are_deterministic_algorithms_enabled()
+    warns = torch.is_deterministic_algorithms_warn_only_enabled()
     with preserve_generators(device), torch.set_grad_enabled(torch.is_grad_enabled()):
         try:
             yield
         finally:
             random.setstate(python)
             np.random.set_state(of_numpy)
-            if torch.get_num_threads() != threads:
-                torch.set_num_threads(threads)
+            torch.set_num_threads(threads)
             torch.set_default_dtype(dtype)
             torch.use_deterministic_algorithms(deterministic, warn_only=warns)

@@ -166,7 +166,6 @@ class ProcessGroup(Group):
         return wait
 
     def gather(self, value: Any, group: dist.ProcessGroup | None = None) -> list[Any]:
-        """Returns the JSON values of all processes, by rank."""
         data = json.dumps(value).encode()
         sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.world)]
         with self.talking():
@@ -181,7 +180,6 @@ class ProcessGroup(Group):
         return self.gather(value, self._patient)
 
     def from_main(self, make: Callable[[], Any]) -> Any:
-        """Returns the JSON value that the first process makes."""
         made = make() if self.is_main else None
         data = json.dumps(made).encode()
         size = torch.tensor([len(data)])
@@ -202,19 +200,16 @@ class ProcessGroup(Group):
         work.wait()
 
     def main_first(self, make: Callable[[], Made]) -> Made:
-        """Returns what `make` returns in each process; it runs in the first one before it runs in the others."""
         made = make() if self.is_main else None
         self.from_main(lambda: None)
         return make() if made is None else made
 
     def broadcast(self, tensors: Iterable[Tensor]) -> None:
-        """Overwrites tensors by those of the first process."""
         with torch.no_grad(), self.talking():
             for tensor in tensors:
                 dist.broadcast(tensor.detach(), 0)
 
     def shared(self, tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-        """Yields the tensors of the first process."""
         shapes: dict[str, list[int]] = self.from_main(lambda: {name: list(one.shape) for name, one in tensors.items()})
         for name, shape in shapes.items():
             tensor = tensors[name] if self.is_main else torch.empty(shape)

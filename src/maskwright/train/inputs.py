@@ -63,11 +63,9 @@ class InputFile:
 
     @property
     def content(self) -> tuple[str, str]:
-        """What must be equal."""
         return self.name, self.sha256
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
         return {name: getattr(self, name) for name in ("file", "name", "bytes", "sha256")}
 
 

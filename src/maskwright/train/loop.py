@@ -7,25 +7,29 @@ checkpoint gives the same results as an uninterrupted one.
 from __future__ import annotations
 
 import math
+import os
+import signal
+import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import partial
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from ..core.errors import RunError
-from ..core.progress import note, track
+from ..core.progress import note, track, warn
 from ..core.randomness import derive_seed
 from ..data.batch import Batch
 from ..models.adapters import load_trained_state
 from ..models.device import DTYPES
-from ..nn.dropout import preserve_generators, seed_generators
-from ..objectives.outcome import LossSums
-from ..objectives.scores import mean_scores
+from ..nn.layers import preserve_generators, seed_generators
+from ..objectives.outcome import LossSums, mean_scores
 from .callbacks import CheckpointFacts, EvaluationFacts, StepFacts, read_only
 from .checkpoint import list_checkpoints, load_latest, restore_moments, save_checkpoint
 from .distributed import Group, ProcessGroup, check_same
@@ -33,7 +37,6 @@ from .optimizer import ADAM, RowGradients, adamw, set_learning_rate
 from .run import RunFolder
 from .schedules import Schedule, learning_rate, warmup_steps
 from .settings import ReducePrecision
-from .signals import Interrupted, StopRequest, stop_on_signals
 from .steps import Clock, LocalSteps, Totals, batch_flops, check_dealt, steps_of
 
 if TYPE_CHECKING:
@@ -61,6 +64,12 @@ class LoopSettings:
     adam: tuple[float, float] = ADAM
     shard: bool = False
     reduce_precision: ReducePrecision | None = None
+
+    @classmethod
+    def of(cls, config: Any, **own: Any) -> LoopSettings:
+        """Those of a recipe that have the same names there, and others."""
+        names = [one.name for one in fields(cls) if one.name not in own and hasattr(config, one.name)]
+        return cls(**{name: getattr(config, name) for name in names}, **own)
 
 
 class Job(Protocol):
@@ -105,7 +114,6 @@ class Window:
         self.sums: defaultdict[str, float] = defaultdict(float, sums or {})
 
     def add(self, outcome: LossSums, tokens: int = 0) -> None:
-        """Add the sums of a batch, and its tokens."""
         self.sums["tokens"] += tokens
         for part, count in outcome.counts.items():
             self.sums[f"{part}/count"] += count
@@ -121,7 +129,6 @@ class Window:
 
     @classmethod
     def merged(cls, parts: Sequence[Mapping[str, float]]) -> Window:
-        """The sums of several processes together."""
         merged = cls(dict(parts[0]))
         for part in parts[1:]:
             for name, value in part.items():
@@ -401,3 +408,55 @@ def _deterministic(model: nn.Module) -> Iterator[None]:
     finally:
         torch.use_deterministic_algorithms(enabled, warn_only=warns)
         settings.fill_uninitialized_memory = fills
+
+
+# -- Ctrl-C and SIGTERM during training: finish the step, save, exit; a second signal exits at once.
+
+
+class Interrupted(KeyboardInterrupt):
+    """Training stopped on request after saving a checkpoint. The command line exits with 130."""
+
+
+REPEAT_SECONDS = 5.0  # within which a launcher passes on the signal that its processes have got already
+
+
+class StopRequest:
+    """Whether a stop was requested. is_shared: several processes under a launcher, which must agree on it first."""
+
+    def __init__(self, is_shared: bool = False) -> None:
+        self.requested, self.is_shared = False, is_shared
+        self.is_agreed = False  # by several processes, at the same step
+        self._since = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        return self.is_agreed if self.is_shared else self.requested
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """Signal handler: records the first request, exits on the second."""
+        now = time.monotonic()
+        if self.requested and self.is_shared and now - self._since < REPEAT_SECONDS:
+            return
+        if self.requested:
+            os._exit(130)
+        self.requested, self._since = True, now
+        if self.is_shared:
+            return
+        warn("stopping after this step and saving; a second signal stops at once and loses the last steps.")
+
+
+@contextmanager
+def stop_on_signals(is_shared: bool = False) -> Iterator[StopRequest]:
+    """Catch SIGINT and SIGTERM in the main thread; elsewhere the caller's handlers stay. is_shared: see StopRequest."""
+    request = StopRequest(is_shared)
+    if threading.current_thread() is not threading.main_thread():
+        yield request
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, request.handle) for number in numbers]
+    try:
+        yield request
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            if handler is not None:  # a handler that was not set from Python cannot be restored
+                signal.signal(number, handler)

@@ -31,7 +31,7 @@ from ..core.util import plural
 from .callbacks import Callback, Callbacks
 from .distributed import Group, check_same
 from .inputs import INPUTS, SHOWN, Finder, Inputs, inputs_of
-from .loggers.base import Logger, loggers_of
+from .loggers import loggers_of
 
 RESULT = "result.json"
 VISIBLE_SECONDS = 20.0  # for a folder to appear on other machines
@@ -60,12 +60,10 @@ class RunResult:
 
     @property
     def model(self) -> Path:
-        """The final model folder."""
         return self.output / "model"
 
     @property
     def report(self) -> Path:
-        """The HTML report."""
         return self.output / "report.html"
 
 
@@ -94,13 +92,12 @@ class RunFolder:
         self._parts: list[RunFolder] = []
 
     @cached_property
-    def loggers(self) -> list[Logger]:
+    def loggers(self) -> list[Any]:
         """Those that write the log for other programs; in the first process only."""
         return loggers_of(self.path, self.recipe) if self.group.is_main else []
 
     @property
     def result(self) -> dict[str, Any] | None:
-        """The result of a finished run; None while it is unfinished."""
         return storage.read_json(self.path / RESULT) if (self.path / RESULT).exists() else None
 
     def part(self, name: str) -> RunFolder:
@@ -157,7 +154,6 @@ class RunFolder:
             logger.rewrite(kept)
 
     def facts(self) -> dict[str, Any]:
-        """Versions and machine at the start of the run."""
         return storage.read_json(self.path / "run.json")
 
 

@@ -11,9 +11,10 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -33,10 +34,11 @@ from ..objectives.outcome import LossSums
 from .checkpoint import moments_of
 from .distributed import Group, ProcessGroup, dealt
 from .optimizer import RowGradients
-from .signals import StopRequest
 
 if TYPE_CHECKING:
+    from .loop import StopRequest
     from .sharding import ShardedNetwork
+
 
 Totals = tuple[Mapping[str, int], int]  # labels of each part, and tokens, of a whole step
 ADVICE = "training stopped; the last checkpoint is unchanged. Use a smaller --lr or more --warmup, then --restart."
@@ -85,18 +87,15 @@ class Clock:
         self.tokens, self.seconds, self.since = 0, 0.0, time.monotonic()
 
     def add(self, tokens: int) -> None:
-        """Count a step's tokens and its time."""
         now = time.monotonic()
         self.tokens += tokens
         self.seconds += now - self.since
         self.since = now
 
     def skip(self) -> None:
-        """Exclude the time since the last step."""
         self.since = time.monotonic()
 
     def read(self) -> dict[str, float]:
-        """Tokens per second and seconds since the last call."""
         rate = self.tokens / max(self.seconds, 1e-9)
         result = {"tokens_per_second": round(rate, 1), "seconds": round(self.seconds, 3)}
         self.tokens, self.seconds = 0, 0.0
@@ -232,7 +231,6 @@ class LocalSteps:
         return partial(moments_of, job.model, optimizer)
 
     def clear(self) -> None:
-        """After the update."""
         self.rows.clear()
 
     def explain(self, step: int, repeat: Callable[[], float]) -> TrainingError:
@@ -243,7 +241,6 @@ class LocalSteps:
         return TrainingError(f"The gradient is not finite at step {step + 1}: {ADVICE}")
 
     def is_done(self, job: Any) -> bool:
-        """Whether training ends early."""
         return bool(job.should_stop())
 
     def after_evaluation(self, evaluate: Callable[[], bool]) -> None:
@@ -309,7 +306,6 @@ class SharedSteps(LocalSteps):
         return cls(group, stop, times, module, wrapped)
 
     def batches(self, job: Any, step: int) -> list[tuple[int, Batch]]:
-        """The micro-batches of this process."""
         self.group.step = step + 1
         self.times.lap()
         found: list[tuple[int, Batch]] = job.numbered(step)
@@ -317,7 +313,6 @@ class SharedSteps(LocalSteps):
         return found
 
     def add_up(self, counts: Mapping[str, int], tokens: int) -> Callable[[], Totals]:
-        """Returns a function that waits for the totals of the step, which are added up meanwhile."""
         wait = self._start(counts, tokens)
 
         @cache
@@ -340,11 +335,9 @@ class SharedSteps(LocalSteps):
         return self.group.start_sum([*labels, len(counts.keys() - self._parts), tokens, self.stop.requested])
 
     def passes(self, is_last: bool) -> AbstractContextManager[Any]:
-        """Around both passes of a micro-batch."""
         return nullcontext() if is_last else self.wrapped.no_sync()
 
     def outcome(self, job: Any, batch: Batch) -> LossSums:
-        """What the job computes for a batch."""
         with self.group.talking():
             losses: dict[str, Tensor] = self.wrapped(batch)
         found, self.module.last = self.module.last, None
@@ -353,16 +346,13 @@ class SharedSteps(LocalSteps):
         return found
 
     def backward(self, loss: Tensor, number: int) -> None:
-        """The backward pass of a micro-batch."""
         with self.group.talking():
             loss.backward()
 
     def finish(self) -> None:
-        """After the last backward pass, whose gradients are added up."""
         self.times.lap("communication")
 
     def clear(self) -> None:
-        """After the update."""
         self.times.lap("compute")
         self.times.steps += 1
 
@@ -378,7 +368,6 @@ class SharedSteps(LocalSteps):
         return self._is_done
 
     def after_evaluation(self, evaluate: Callable[[], bool]) -> None:
-        """Evaluate in the first process, and learn its decision."""
         self._is_done = bool(self.group.from_main(evaluate))
 
 
@@ -403,17 +392,14 @@ class ShardedSteps(SharedSteps):
         super().backward(loss * (self.group.world if number >= 0 else 0), number)
 
     def finish(self) -> None:
-        """After the last backward pass."""
         self.times.lap("compute")
 
     def clip(self, trained: Sequence[Tensor], most: float) -> float:
-        """Limit the norm of the whole gradient, of which each process has a part."""
         with self.group.talking():
             norm: Any = nn.utils.clip_grad_norm_(trained, most)
             return float(norm.full_tensor())
 
     def clear(self) -> None:
-        """After the update."""
         super().clear()
         self._losses.clear()
 
@@ -423,15 +409,12 @@ class ShardedSteps(SharedSteps):
         return super().explain(step, lambda: own)
 
     def whole(self) -> AbstractContextManager[None]:
-        """Inside the block, the job's network has its weights in the first process."""
         return self.network.whole()
 
     def end(self) -> None:
-        """After the last step: give the job's network its weights in all processes."""
         self.network.gather()
 
     def moments(self, job: Any, optimizer: torch.optim.Optimizer) -> Callable[[], Mapping[str, Tensor]]:
-        """Returns a function of the optimizer state, gathered in the first process."""
         found = self.network.moments(optimizer)
         return lambda: found
 
@@ -466,3 +449,39 @@ def check_dealt(job: Any) -> None:
             "This training carries its state from batch to batch, which only one process can do: run it without "
             "torchrun, or add --set reset_state=true."
         )
+
+
+# -- Prefetches the batches of the next step in a thread while a GPU computes this one.
+
+
+Made = TypeVar("Made")
+
+
+class Prefetcher(Generic[Made]):
+    """Returns the result of `make(step)` for consecutive steps.
+
+    ahead: whether the following step is prefetched. At most one step is held in memory.
+    """
+
+    def __init__(self, make: Callable[[int], Made], ahead: bool) -> None:
+        self._make, self._ahead = make, ahead
+        self._pool: ThreadPoolExecutor | None = None
+        self._waiting: tuple[int, Future[Made]] | None = None
+
+    def take(self, step: int) -> Made:
+        """The result for `step`. Exceptions of the thread are raised here."""
+        if not self._ahead:
+            return self._make(step)
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None and waiting[0] != step:
+            waiting[1].exception()  # another step was prefetched: wait for it and discard it
+        made = waiting[1].result() if waiting is not None and waiting[0] == step else self._make(step)
+        self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="maskwright-next-step")
+        self._waiting = (step + 1, self._pool.submit(self._make, step + 1))
+        return made
+
+    def forget(self) -> None:
+        """Discard the prefetched step: the next one is not its successor."""
+        if self._waiting is not None:
+            self._waiting[1].exception()
+            self._waiting = None

@@ -8,7 +8,6 @@ import pytest
 import maskwright as mw
 from serve.server_process import running
 from serve.small_models import write_models
-from web_client import run_async
 
 openai = pytest.importorskip("openai", reason="the test extra installs openai")
 
@@ -39,20 +38,8 @@ def test_embeddings_are_those_of_the_library_in_both_encodings(client, expected)
     for found in (vectors(by_default), vectors(as_floats)):
         assert np.abs(found - unit).max() < 1e-5 or np.abs(found - expected).max() < 1e-5
     assert np.array_equal(vectors(by_default), vectors(as_floats))
+    assert {"vectors", "writer"} <= {one.id for one in client.models.list()}
     assert by_default.model == "vectors" and by_default.usage.prompt_tokens == by_default.usage.total_tokens > 0
-
-
-def test_one_text_and_fewer_dimensions(client):
-    whole = vectors(client.embeddings.create(model="vectors", input=TEXTS[0]))
-    cut = vectors(client.embeddings.create(model="vectors", input=TEXTS[0], dimensions=8))
-    assert cut.shape == (1, 8) and np.linalg.norm(cut) == pytest.approx(1, abs=1e-5)
-    assert cut[0] == pytest.approx(whole[0, :8] / np.linalg.norm(whole[0, :8]), abs=1e-5)
-
-
-def test_the_list_of_models(client, server):
-    listed = {one.id for one in client.models.list()}
-    assert {"vectors", "topics", "writer"} <= listed
-    assert client.models.retrieve("writer").id == "writer"
 
 
 def test_completions_equal_those_of_the_library(client, folder):
@@ -66,28 +53,14 @@ def test_completions_equal_those_of_the_library(client, folder):
     assert parts[-1].choices[0].finish_reason == found.choices[0].finish_reason
 
 
-def test_asynchronous_requests(server):
-    import asyncio
-
-    async def ask():
-        async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="unused", max_retries=0) as client:
-            created = (client.embeddings.create(model="vectors", input=f"text {number}") for number in range(40))
-            return await asyncio.gather(*created)
-
-    assert all(len(found.data) == 1 for found in run_async(ask()))
-
-
 @pytest.mark.parametrize(
     ("asked", "error", "word"),
     [
         ({"model": "absent", "input": "a"}, openai.NotFoundError, "absent"),
         ({"model": "vectors", "input": []}, openai.BadRequestError, "input"),
-        ({"model": "vectors", "input": [[101, 102]]}, openai.BadRequestError, "check_embedding_ctx_length"),
         ({"model": "vectors", "input": [101, 102]}, openai.BadRequestError, "check_embedding_ctx_length"),
         ({"model": "vectors", "input": "a", "dimensions": 4096}, openai.BadRequestError, "dimensions"),
-        ({"model": "vectors", "input": "a", "dimensions": 0}, openai.BadRequestError, "dimensions"),
         ({"model": "vectors", "input": ["a"] * 2000}, openai.APIStatusError, "1,024"),
-        ({"model": "vectors", "input": "a" * 3_000_000}, openai.APIStatusError, "bytes"),
     ],
 )
 def test_errors_are_the_exceptions_of_the_client(client, asked, error, word):
@@ -95,11 +68,6 @@ def test_errors_are_the_exceptions_of_the_client(client, asked, error, word):
         client.embeddings.create(**asked, encoding_format="float")
     assert word in found.value.message
     assert found.value.body["message"]  # type: ignore[index]
-
-
-def test_a_model_of_another_kind_is_named(client):
-    with pytest.raises(openai.BadRequestError, match="(?i)embed|generat|left-to-right|causal"):
-        client.completions.create(model="vectors", prompt="the cat", max_tokens=3)
 
 
 def test_keys(tmp_path):

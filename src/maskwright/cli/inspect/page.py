@@ -171,7 +171,7 @@ def _as_json(settings: PageSettings, found: PageResults) -> dict[str, Any]:
 def _open(name: str, settings: PageSettings) -> Model:
     """Opens a model folder, a Hugging Face Hub model ID or a run checkpoint."""
     from ...api import open_checkpoint, open_model
-    from ...train.finetuning.members import is_checkpoint
+    from ...train.finetuning.seeds import is_checkpoint
 
     if is_checkpoint(Path(name)):
         return open_checkpoint(name, device=settings.device, precision=settings.precision)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...core.config import check
-from ...models.config import LIMITS
+from ...models.config import RANGES
 from ..family import Family, Values, under
 from .bert import CLASSIFIER, NAMES, SPAN, TABLES, UNDERSTOOD
 from .roberta import classes
@@ -21,8 +21,9 @@ _ORDER = {"classifier.{p}": ["sop_classifier.classifier.{p}"]}
 def _to_ours(ours: Values) -> Values:
     """Convert the layer count: theirs counts layer groups as executed."""
     runs, inner = ours.get("num_hidden_layers", 12), ours["layers_per_group"]
-    is_count = isinstance(inner, int) and not isinstance(inner, bool) and 1 <= inner <= LIMITS["layers_per_group"]
-    check(is_count, f"inner_group_num is {inner!r}; it must be an integer from 1 to {LIMITS['layers_per_group']}.")
+    least, most = RANGES["layers_per_group"]
+    is_count = isinstance(inner, int) and not isinstance(inner, bool) and least <= inner <= most
+    check(is_count, f"inner_group_num is {inner!r}; it must be an integer from {least} to {most}.")
     if isinstance(runs, int):
         ours["num_hidden_layers"] = runs * inner
     return ours

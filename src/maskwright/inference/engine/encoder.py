@@ -226,7 +226,7 @@ class InferenceDecoder:
 
 
 class InferenceSteps:
-    """See `models.decoding.steps.Steps`. kernels: builds the kernels."""
+    """See `models.decoding.translation.Steps`. kernels: builds the kernels."""
 
     def __init__(self, model: Model, kernels: KernelSet) -> None:
         is_pair = isinstance(model, EncoderDecoder)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from ...nn.feed_forward import FeedForward
+from ...nn.layers import FeedForward
 from . import operators
 from .layers import NAMES, PlainProduct, Product, activated
 

@@ -13,9 +13,7 @@ from torch import Tensor
 
 from ...models.adapters import SharedWeights
 from ...models.model import Model
-from ...nn.feed_forward import FeedForward, gelu, gelu_new, linear
-from ...nn.linear import LayerNorm, Linear
-from ...nn.lora import LoraLinear
+from ...nn.layers import FeedForward, LayerNorm, Linear, LoraLinear, gelu, gelu_new, linear
 from . import operators
 
 Activation = Callable[[Tensor], Tensor]
@@ -218,7 +216,7 @@ class Norm:
 
 
 class AdaptedProduct:
-    """x W^T + b plus the updates (alpha / rank) B A x of a linear layer with LoRA (nn/lora.py)."""
+    """x W^T + b plus the updates (alpha / rank) B A x of a linear layer with LoRA (nn/layers.py)."""
 
     def __init__(self, product: Product, linear: LoraLinear, dtype: torch.dtype) -> None:
         self.product = product

@@ -207,7 +207,7 @@ def _shared(record: LessonRecorder) -> None:
     from ...tasks.classification import Classification
     from ...text.readers.tables import Row
     from ...train.finetuning.job import MemoryBestModelSaver
-    from ...train.finetuning.multi_task.job import MultiTaskJob, Part, SharedEncoder
+    from ...train.finetuning.multi_task import MultiTaskJob, Part, SharedEncoder
     from ..small import small_network, word_tokenizer
 
     tokenizer = word_tokenizer("good bad film happy sad")
@@ -402,7 +402,7 @@ LESSONS = (
         "Assignment 2",
         "One BERT for several tasks",
         "Models with separate heads share one encoder, which learns from all tasks. Each step trains one task.",
-        ("train.finetuning.multi_task.job:SharedEncoder.__init__", "train.finetuning.multi_task.job:MultiTaskJob.plan"),
+        ("train.finetuning.multi_task:SharedEncoder.__init__", "train.finetuning.multi_task:MultiTaskJob.plan"),
         "How often is each task trained?",
         _shared,
     ),

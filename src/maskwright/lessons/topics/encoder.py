@@ -52,8 +52,7 @@ def _parts(record: LessonRecorder, x: float, vector: Matrix) -> None:
     import torch
 
     from ...models.presets import preset
-    from ...nn.feed_forward import FeedForward
-    from ...nn.linear import LayerNorm
+    from ...nn.layers import FeedForward, LayerNorm
 
     base = preset("transformer-base")
     record.equal(
@@ -97,7 +96,7 @@ def _parts(record: LessonRecorder, x: float, vector: Matrix) -> None:
     record.show(Bars([Bar(f"{a:g}", abs(b), f"{b:.3f}") for a, b in zip(vector[0], by_hand, strict=True)],
                      title="Distance to the mean after the norm"))  # fmt: skip
     points = torch.linspace(-3, 3, 61)
-    from ...nn.feed_forward import ACTIVATIONS
+    from ...nn.layers import ACTIVATIONS
 
     lines = [
         Series(name, points.tolist(), ACTIVATIONS[name](points).tolist(), smooth=False) for name in ("relu", "gelu")
@@ -418,7 +417,7 @@ LESSONS = (
         "Feed-forward and norm operate on single tokens",
         "After attention has mixed the tokens, the same small network is applied to each token separately. The norm "
         "is also computed over the dimensions of one vector.",
-        ("nn.feed_forward:FeedForward.forward", "nn.linear:LayerNorm.forward"),
+        ("nn.layers:FeedForward.forward", "nn.layers:LayerNorm.forward"),
         "Why does BERT use gelu instead of the Transformer's relu?",
         _parts,
         (

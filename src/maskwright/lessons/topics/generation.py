@@ -188,9 +188,8 @@ class _Table:
 
 def _ending(record: LessonRecorder, beams: int, length_penalty: float, first: float) -> None:
     from ...data.batch import Batch
-    from ...models.decoding.beam import Beams, search_beams
     from ...models.decoding.rules import Rules
-    from ...models.decoding.search import GeneratedText, grow
+    from ...models.decoding.search import Beams, GeneratedText, grow, search_beams
     from ...models.decoding.translation import target_decoder
     from ..small import small_translator
 
@@ -455,7 +454,7 @@ LESSONS = (
         "End of text, and the best text",
         "A linear layer and a softmax give each word of the vocabulary a probability, including <eos>, which ends the "
         "text. A table of six words replaces the network, so that all texts can be enumerated.",
-        ("models.decoding.search:grow", "models.decoding.beam:search_beams"),
+        ("models.decoding.search:grow", "models.decoding.search:search_beams"),
         "Can the most probable word in each step lead to a less probable text?",
         _ending,
         (

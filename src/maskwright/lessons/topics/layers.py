@@ -66,7 +66,7 @@ def _choices(record: LessonRecorder) -> None:
 def _mix(record: LessonRecorder, shares: Matrix, values: Matrix, scale: float) -> None:
     import torch
 
-    from ...nn.scalar_mix import ScalarMix
+    from ...nn.layers import ScalarMix
 
     mix = ScalarMix(3)
     (given,), (wanted,) = values, shares
@@ -234,7 +234,7 @@ LESSONS = (
         "ELMo: step 2 and 3",
         "A scalar mix of layers",
         "ELMo weights each layer with a softmax and scales the sum. The weights are learned for each task.",
-        ("nn.scalar_mix:ScalarMix.forward", "nn.scalar_mix:ScalarMix.shares"),
+        ("nn.layers:ScalarMix.forward", "nn.layers:ScalarMix.shares"),
         "How does training find the best layer?",
         _mix,
         (

@@ -79,10 +79,10 @@ def _pairs(record: LessonRecorder, documents: int, tokens: int, seed: int) -> No
 def _written(record: LessonRecorder) -> list[tuple[str, list[Token]]]:
     """Return the slides' two pairs as in the batches of pre-training, with the masked words restored."""
     from ...core.randomness import generator
-    from ...data.in_memory import TextsInMemory
+    from ...data.shards import TextsInMemory
+    from ...objectives.masked import MaskedLanguageModelingAndNextSentence
     from ...objectives.segments import Example, sentence_bounds
     from ...objectives.selection import make_recipe
-    from ...objectives.sentence_pairs import MaskedLanguageModelingAndNextSentence
     from ..small import word_tokenizer
 
     tokenizer = word_tokenizer(*(sentence for document in STORY for sentence in document), lowercase=False)
@@ -121,9 +121,9 @@ def _written(record: LessonRecorder) -> list[tuple[str, list[Token]]]:
 def _total(record: LessonRecorder) -> None:
     import torch
 
-    from ...data.in_memory import TextsInMemory
+    from ...data.shards import TextsInMemory
+    from ...objectives.masked import MaskedLanguageModelingAndNextSentence
     from ...objectives.selection import make_recipe
-    from ...objectives.sentence_pairs import MaskedLanguageModelingAndNextSentence
     from ...train.loop import Window
     from ..small import small_network, word_tokenizer
 
@@ -309,7 +309,7 @@ def _answers(record: LessonRecorder, rate: float) -> None:
     import numpy as np
 
     from ...core.randomness import generator
-    from ...data.in_memory import TextsInMemory
+    from ...data.shards import TextsInMemory
     from ...objectives.causal import NextTokenPrediction
     from ...objectives.masked import MaskedLanguageModeling, MaskedRecipe, Masker
     from ...objectives.segments import Example
@@ -367,7 +367,7 @@ LESSONS = (
         "BERT Pretraining Loss",
         "Two losses, one sum",
         "Pre-training minimizes the sum of the mean masked LM loss and the mean next sentence loss.",
-        ("train.loop:Window.means", "objectives.sentence_pairs:MaskedLanguageModelingOnPairs.sums"),
+        ("train.loop:Window.means", "objectives.masked:MaskedLanguageModelingOnPairs.sums"),
         "Do both tasks have equally large gradients?",
         _total,
     ),

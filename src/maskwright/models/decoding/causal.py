@@ -1,25 +1,71 @@
-"""Incremental decoding of causal language models, with or without a key-value cache.
+"""Incremental decoding of causal language models, with or without a key-value cache, and several texts together.
 
-Both ways give the same results. A row that fills its context window continues with the last half of its tokens in a
-new window: positions count from the window's first token, as in training. Rows do not affect each other.
+All ways give the same results. A row that fills its context window continues with the last half of its tokens in a new
+window: positions count from the window's first token, as in training. Rows do not affect each other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ...data.batch import Batch
-from ...nn.attention import Executor
+from ...nn.attention import Executor, Run
 from ...nn.cache import KeyValueCache
-from ..model import Model
+from ...nn.cross import CrossAttentionCache
+from ..model import DecodingSteps, Model
 from ..transformer import cached_executors, storing_executors
 from .rules import Decoder
-from .steps import cache_dtype, steps_of
+
+if TYPE_CHECKING:
+    from ..encoder_decoder import EncoderDecoder
+
+
+class ModuleSteps:
+    """Decoding steps with the modules of the model."""
+
+    def __init__(self, model: Model) -> None:
+        self.model, self.dtype = model, model.compute_dtype
+
+    def advance(
+        self, input_ids: Tensor, position_ids: Tensor, runs: Sequence[Run], attending: Sequence[Executor]
+    ) -> Tensor:
+        """See DecodingSteps."""
+        return self.model.encoder.advance(input_ids, position_ids, runs, attending, self.dtype)
+
+    def grow(
+        self, tokens: Tensor, positions: Tensor, attending: Sequence[Executor], memory: CrossAttentionCache
+    ) -> Tensor:
+        """See DecodingSteps."""
+        grown: Tensor = cast("EncoderDecoder", self.model).decoder.grow(
+            tokens, positions, attending, memory, self.dtype
+        )
+        return grown
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """See DecodingSteps."""
+        return self.model.mlm_logits(hidden).float()
+
+
+def steps_of(model: Model, num_rows: int) -> DecodingSteps:
+    """Returns the decoding steps of the model's engine if it has one, else of its modules. num_rows: parallel rows.
+
+    A single row uses a different weight layout than several.
+    """
+    made = None if model.engine is None or model.training else model.engine.steps(model, num_rows)
+    return ModuleSteps(model) if made is None else made
+
+
+def cache_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:
+    """The dtype of cached keys and values. On a CPU it is float32 for half precision: attention of a single query takes
+    four times as long in bfloat16.
+    """
+    return torch.float32 if device.type == "cpu" and dtype in (torch.bfloat16, torch.float16) else dtype
+
 
 # -- Incremental decoding of recurrent language models: the hidden state is the only context -------------------------
 #
@@ -27,14 +73,10 @@ from .steps import cache_dtype, steps_of
 
 
 class RecurrentDecoder:
-    """Decodes rows of tokens with a recurrent causal language model.
+    """Decodes rows of tokens with a recurrent causal language model. prompts: ids of each row, at least one."""
 
-    prompts: ids of each row, at least one. use_cache: False re-reads every row at each step, which is slow and gives
-    the same results.
-    """
-
-    def __init__(self, model: Model, prompts: Sequence[Sequence[int]], *, use_cache: bool = True) -> None:
-        self.model, self.use_cache = model, use_cache
+    def __init__(self, model: Model, prompts: Sequence[Sequence[int]]) -> None:
+        self.model = model
         self.device = model.word_embeddings.device
         self.rows = [np.asarray(prompt, dtype=np.int64) for prompt in prompts]
         self.states: tuple[tuple[Tensor, ...], ...] | None = None
@@ -47,27 +89,21 @@ class RecurrentDecoder:
     @torch.inference_mode()
     def step(self, tokens: Tensor) -> Tensor:
         """Appends one token to each row, int64 [rows]: float32 logits [rows, vocab] of the next token."""
-        if self.use_cache:
-            return self._read([np.array([token]) for token in tokens.tolist()])
-        self.rows = [np.append(row, token) for row, token in zip(self.rows, tokens.tolist(), strict=True)]
-        return self._read(self.rows)
+        return self._read([np.array([token]) for token in tokens.tolist()])
 
     @torch.inference_mode()
     def keep(self, rows: Tensor, *, same_texts: bool = False) -> None:
         """Keeps only `rows`, int64 [kept], in that order; rows may repeat."""
-        if not self.use_cache:
-            self.rows = [self.rows[row] for row in rows.tolist()]
-        elif self.states is not None:
-            own = rows.to(self.device)
-            self.states = tuple(tuple(part[:, own] for part in layer) for layer in self.states)
+        assert self.states is not None, "it has been started"
+        own = rows.to(self.device)
+        self.states = tuple(tuple(part[:, own] for part in layer) for layer in self.states)
 
     def _read(self, rows: Sequence[np.ndarray]) -> Tensor:
         batch = Batch.from_sequences(rows)
         self.model.check(batch)
         batch = batch.to(self.device)
         encoded = self.model.encode_stateful(batch, self.states)
-        if self.use_cache:
-            self.states = encoded.states
+        self.states = encoded.states
         return self.model.mlm_logits(encoded.hidden[batch.last_tokens]).float()
 
 
@@ -258,5 +294,138 @@ def decoder_of(
     if isinstance(model, HasDecoder):
         return model.own_decoder(prompts, window)
     if model.config.recurrent is not None:
-        return RecurrentDecoder(model, prompts, use_cache=use_cache)
+        return RecurrentDecoder(model, prompts)
     return CausalDecoder(model, prompts, max_new_tokens, use_cache=use_cache, window=window)
+
+
+# -- Continuous batching (Yu et al. 2022, Orca): texts that are generated at the same time share each step ------------
+#
+# A text joins when its prompt has been read and leaves when it ends, so none waits for another. Each text is the one
+# that its decoder alone would give, up to rounding.
+
+
+class StepBatch:
+    """Decoders of one model whose steps are computed together.
+
+    Between two steps of one of them, each other must have announced its next tokens, or have been removed; so whoever
+    drives them gives each a turn.
+    """
+
+    def __init__(self) -> None:
+        self._decoder: CausalDecoder | None = None  # with the rows of all that have joined
+        self._members: list[SharedDecoder] = []  # in the order of their rows, then those that will join
+
+    def add(self, decoder: CausalDecoder, max_new_tokens: int) -> SharedDecoder:
+        """Returns a decoder for the rows of `decoder`, which was not started yet. It joins with its second token."""
+        return SharedDecoder(self, decoder, max_new_tokens)
+
+    def expect(self, member: SharedDecoder) -> None:
+        """Computes the steps of a decoder with the others from now on."""
+        if member not in self._members:
+            self._members.append(member)
+
+    def remove(self, member: SharedDecoder) -> None:
+        """Ends the steps of a decoder."""
+        if member in self._members:
+            self._members.remove(member)
+        if not self._members:
+            self._decoder = None
+
+    def compute(self) -> None:
+        """Computes one step of all decoders. All get the error if it fails: the cache may be damaged."""
+        members = self._members
+        try:
+            decoder = self._gathered()
+            logits = decoder.step(torch.cat([member.announced() for member in members]))
+        except Exception as error:
+            self._members, self._decoder = [], None
+            for member in members:
+                member.error = error
+            return
+        start = 0
+        for member in members:
+            stop = start + len(member.rows)
+            member.rows = list(range(start, stop))
+            member.logits = logits[start:stop]
+            start = stop
+
+    def _gathered(self) -> CausalDecoder:
+        """Returns one decoder with the rows of all members, in their order."""
+        rows = [row for member in self._members if member.own is None for row in member.rows]
+        whole = self._decoder if rows else None
+        if whole is not None and rows != list(range(len(whole.ids))):
+            whole.keep(torch.tensor(rows, dtype=torch.int64))
+        steps = max(member.steps_left for member in self._members)
+        for member in self._members:
+            own, member.own = member.own, None
+            if own is None:
+                continue
+            if whole is None:
+                whole = own
+            else:
+                whole.join(own, steps)
+        assert whole is not None, "some member joins first"
+        self._decoder = whole
+        return whole
+
+
+class SharedDecoder:
+    """The rows of one text, or of several, in a StepBatch.
+
+    Attributes:
+        own: Its decoder until it joins, then None.
+        rows: Rows of the batch, or of `own`.
+        steps_left: Steps that it may still need.
+        logits: Of its step if they were computed and not read: float32 [rows, vocab].
+        error: Why its step could not be computed.
+    """
+
+    def __init__(self, batch: StepBatch, decoder: CausalDecoder, max_new_tokens: int) -> None:
+        self.own: CausalDecoder | None = decoder
+        self.rows = list(range(len(decoder.ids)))
+        self.steps_left = max_new_tokens
+        self.logits: Tensor | None = None
+        self.error: Exception | None = None
+        self._batch, self._tokens = batch, None  # type: StepBatch, Tensor | None
+
+    def start(self) -> Tensor:
+        """Reads the prompts: float32 logits [rows, vocab] of the first new token."""
+        assert self.own is not None, "it starts before it joins"
+        return self.own.start()
+
+    def announce(self, tokens: Tensor) -> None:
+        """Says with which tokens, int64 [rows], the next step will be asked for."""
+        if self.error is not None:
+            raise self.error
+        self._tokens = tokens
+        self._batch.expect(self)
+
+    def announced(self) -> Tensor:
+        """The announced tokens: int64 [rows]."""
+        tokens, self._tokens = self._tokens, None
+        if tokens is None:
+            raise RuntimeError("A step was computed before each decoder had its turn.")
+        self.steps_left -= 1
+        return tokens
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """Returns logits of the next token, float32 [rows, vocab], after the announced `tokens`."""
+        if self.logits is None and self.error is None:
+            self._batch.compute()
+        logits, self.logits = self.logits, None
+        if logits is None:
+            assert self.error is not None, "a member of the batch"
+            raise self.error
+        return logits
+
+    def keep(self, rows: Tensor, *, same_texts: bool = False) -> None:
+        """Keeps only `rows`, int64 [kept], in that order; rows may repeat. same_texts: as of the decoder."""
+        if self.own is not None:
+            self.own.keep(rows, same_texts=same_texts)
+            self.rows = list(range(len(rows)))
+        else:
+            self.rows = [self.rows[row] for row in rows.tolist()]
+
+    def close(self) -> None:
+        """Leaves the batch."""
+        self._batch.remove(self)

@@ -1,4 +1,4 @@
-"""Incremental decoding of Transformer encoder-decoders, with cached keys and values of source and target.
+"""Incremental decoding of encoder-decoders, with cached keys and values of source and target.
 
 Sources may have any lengths; rows do not affect each other.
 """
@@ -12,17 +12,50 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...core.errors import InputError
 from ...data.batch import Batch, chunks_by_tokens
 from ...nn.attention import Executor
 from ...nn.cache import KeyValueCache
+from ...nn.cross import shared_texts
 from ..encoder_decoder import EncoderDecoder
 from ..recurrent import DecoderState, RecurrentTargetDecoder
 from ..transformer import cached_executors
-from .beam import Beams, search_beams
-from .causal import first_difference
+from .causal import cache_dtype, first_difference, steps_of
 from .rules import Decoder, Rules, StartedDecoder
-from .search import Allows, GeneratedText, grow, of_texts
-from .steps import TargetDecoder, cache_dtype, steps_of
+from .search import Allows, Beams, GeneratedText, grow, of_texts, search_beams
+
+
+def start_token(model: EncoderDecoder) -> int:
+    """The first token of every target. Raises InputError if the configuration has none."""
+    start = model.config.decoder_start_token_id
+    if start is None:
+        raise InputError("The model's config.json has no decoder_start_token_id, which generation needs.")
+    return start
+
+
+def check_max_new_tokens(model: EncoderDecoder, max_new_tokens: int) -> None:
+    """Raises InputError if the model cannot generate `max_new_tokens` tokens."""
+    most = model.config.max_position_embeddings
+    if max_new_tokens > most:
+        raise InputError(
+            f"{max_new_tokens:,} new tokens are more than this model's maximum of {most:,}: request fewer."
+        )
+
+
+class TargetDecoder:
+    """What the incremental decoders of encoder-decoders share.
+
+    source: source texts, one per row; max_new_tokens: maximum number of steps. Raises InputError for a model without a
+    start token, and for more tokens than it has positions.
+    """
+
+    def __init__(self, model: EncoderDecoder, source: Batch, max_new_tokens: int) -> None:
+        check_max_new_tokens(model, max_new_tokens)
+        self.model, self.max_new_tokens = model, max_new_tokens
+        self.device = model.word_embeddings.device
+        self.start_id = start_token(model)
+        self.source = source.to(self.device)
+
 
 # -- Incremental decoding of recurrent encoder-decoders; the context is the decoder state and the source -------------
 
@@ -34,24 +67,20 @@ class RecurrentTranslationDecoder(TargetDecoder):
     encoder outputs.
     """
 
-    def __init__(self, model: EncoderDecoder, source: Batch, max_new_tokens: int, *, use_cache: bool = True) -> None:
-        super().__init__(model, source, max_new_tokens, use_cache=use_cache)
+    def __init__(self, model: EncoderDecoder, source: Batch, max_new_tokens: int) -> None:
+        super().__init__(model, source, max_new_tokens)
         self.decoder = cast("RecurrentTargetDecoder", model.decoder)
-        self.held = self.owner  # sources in memory, in order
+        self.owner = self.held = torch.arange(len(source))  # the source of each row, and the sources in memory
 
     @torch.inference_mode()
     def start(self) -> Tensor:
         """Encodes the sources: float32 logits [rows, vocab] of the first target token."""
-        self.memory = self.model.encode(self.source).hidden
-        self.state = self.decoder.initial_state(self.memory, self.source)
+        self.state = self.decoder.initial_state(self.model.encode(self.source).hidden, self.source)
         return self.step(torch.full((len(self.source),), self.start_id))
 
     @torch.inference_mode()
     def step(self, tokens: Tensor) -> Tensor:
         """Appends one token to each row, int64 [rows]: float32 logits [rows, vocab] of the next token."""
-        self.written = torch.cat([self.written, tokens.cpu()[:, None]], dim=1)
-        if not self.use_cache:
-            return self.model.mlm_logits(self.decode_written()).float()
         hidden, states = self.decoder.grow(tokens.to(self.device), self.state, self.model.compute_dtype)
         self.state = DecoderState(states, self.state.sources)
         return self.model.mlm_logits(hidden).float()
@@ -62,19 +91,13 @@ class RecurrentTranslationDecoder(TargetDecoder):
 
         same_texts: each has the source of the row it replaces.
         """
-        rows = rows.cpu()
-        self.written, self.owner = self.written[rows], self.owner[rows]
-        chosen = rows.to(self.device)
+        self.owner, chosen = self.owner[rows.cpu()], rows.to(self.device)
         states, sources = self.state
         states = tuple(tuple(part[:, chosen] for part in layer) for layer in states)
         if sources is not None and not same_texts:
-            texts, counts = torch.unique_consecutive(self.owner, return_counts=True)
-            if bool((counts != counts[0]).any()):
-                texts = self.owner  # unequal numbers of rows per source: one copy per row
-            if not torch.equal(texts, self.held):
-                place = {text: number for number, text in enumerate(self.held.tolist())}
-                sources = sources.rows(torch.tensor([place[text] for text in texts.tolist()], device=self.device))
-                self.held = texts
+            texts, places = shared_texts(self.owner, self.held)
+            if places is not None:
+                self.held, sources = texts, sources.rows(places.to(self.device))
         self.state = DecoderState(states, sources)
 
 
@@ -86,8 +109,9 @@ ROWS = 64  # beams decoded in parallel, or texts with beam size 1
 class TranslationDecoder(TargetDecoder):
     """Decodes target tokens with an encoder-decoder; implements `rules.Decoder`."""
 
-    def __init__(self, model: EncoderDecoder, source: Batch, max_new_tokens: int, *, use_cache: bool = True) -> None:
-        super().__init__(model, source, max_new_tokens, use_cache=use_cache)
+    def __init__(self, model: EncoderDecoder, source: Batch, max_new_tokens: int) -> None:
+        super().__init__(model, source, max_new_tokens)
+        self.written = torch.zeros(len(source), 0, dtype=torch.int64)  # [rows, tokens]
         self.config = model.decoder.config
         self.newest = -1
         self._steps = steps_of(model, len(source))
@@ -98,24 +122,20 @@ class TranslationDecoder(TargetDecoder):
         """Encodes the sources: float32 logits [rows, vocab] of the first target token."""
         rows, config = len(self.source), self.config
         dtype = cache_dtype(self.model.compute_dtype, self.device)
-        self.memory = self.model.encode(self.source).hidden
-        self._first = torch.full((rows,), self.start_id)
-        if self.use_cache:
-            self.cross = self.model.decoder.cache_sources(self.memory, self.source.lengths, dtype)
-            heads, width = config.num_attention_heads, config.head_dim
-            self.cache = KeyValueCache(
-                config.num_hidden_layers, rows, self.max_new_tokens, heads, width, dtype=dtype, device=self.device
-            )
-        return self.step(self._first)
+        memory = self.model.encode(self.source).hidden
+        self.cross = self.model.decoder.cache_sources(memory, self.source.lengths, dtype)
+        heads, width = config.num_attention_heads, config.head_dim
+        self.cache = KeyValueCache(
+            config.num_hidden_layers, rows, self.max_new_tokens, heads, width, dtype=dtype, device=self.device
+        )
+        return self.step(torch.full((rows,), self.start_id))
 
     @torch.inference_mode()
     def step(self, tokens: Tensor) -> Tensor:
         """Appends one token to each row, int64 [rows]: float32 logits [rows, vocab] of the next token."""
         self.newest += 1
         self.written = torch.cat([self.written, tokens.cpu()[:, None]], dim=1)
-        if self.use_cache:
-            return self._steps.logits(self._step_cached(tokens.to(self.device)))
-        return self._steps.logits(self.decode_written())
+        return self._steps.logits(self._step_cached(tokens.to(self.device)))
 
     @torch.inference_mode()
     def keep(self, rows: Tensor, *, same_texts: bool = False) -> None:
@@ -125,13 +145,12 @@ class TranslationDecoder(TargetDecoder):
         """
         rows = rows.cpu()
         written = self.written[rows]
-        if self.use_cache:
-            self.cache.keep(rows, first_difference(written, self.written, self.newest + 1) if same_texts else 0)
-            if not same_texts:
-                self.cross.keep(rows)
+        self.cache.keep(rows, first_difference(written, self.written, self.newest + 1) if same_texts else 0)
+        if not same_texts:
+            self.cross.keep(rows)
         if len(rows) > 1 and len(self.written) == 1:
             self._steps = steps_of(self.model, len(rows))
-        self.written, self.owner = written, self.owner[rows]
+        self.written = written
 
     def _step_cached(self, tokens: Tensor) -> Tensor:
         """float [rows, hidden]."""
@@ -173,15 +192,13 @@ class ForcedEnd:
         return logits
 
 
-def target_decoder(
-    model: EncoderDecoder, source: Batch, max_new_tokens: int, *, use_cache: bool = True
-) -> StartedDecoder:
+def target_decoder(model: EncoderDecoder, source: Batch, max_new_tokens: int) -> StartedDecoder:
     """Returns the decoder for a model; arguments as in `TranslationDecoder`."""
     own = model.own_target_decoder(source, max_new_tokens)
     if own is not None:
         return own
     kind = TranslationDecoder if model.config.recurrent is None else RecurrentTranslationDecoder
-    return kind(model, source, max_new_tokens, use_cache=use_cache)
+    return kind(model, source, max_new_tokens)
 
 
 def longest_translation(num_tokens: int, most: int) -> int:

@@ -20,6 +20,7 @@ from starlette.responses import Response
 
 from ...core.errors import InputError
 from ...http.bodies import field_of, validation_sentence
+from ...http.model_registry import LoadedModel
 from ...inference.answer import Answer, AnswerSettings
 from ...inference.fill_mask import FilledText
 from ...inference.generate import Continuation, Generation
@@ -30,10 +31,8 @@ from ...inspect.attention import attention as attention_in
 from ...models.decoding.rules import Rules
 from ...tasks.examples import rows_of
 from ...tasks.tagging.schemes import OUTSIDE
-from ..models import ServedModel
-from ..refusals import too_large, wrong_value
-from .generating import continuations, event_stream
-from .routing import Body, Call, Text, Texts, Unsupported, add, as_list, json_response
+from ..request_context import too_large, wrong_value
+from .routing import Body, Call, Text, Texts, Unsupported, add, as_list, continuations, event_stream, json_response
 from .tei import (
     Dimensions,
     Direction,
@@ -61,10 +60,8 @@ TopK = Annotated[int | None, Field(ge=1, le=1000)]
 class Options(Body):
     """What older clients send; both change nothing, because nothing is cached and a loading server answers 503."""
 
-    use_cache: Annotated[bool | None, Field(description="Changes nothing: no answer is cached.")] = None
-    wait_for_model: Annotated[bool | None, Field(description="Changes nothing: 503 until the models are loaded.")] = (
-        None
-    )
+    use_cache: bool | None = Field(default=None, description="Changes nothing: no answer is cached.")
+    wait_for_model: bool | None = Field(default=None, description="Changes nothing: 503 until the models are loaded.")
 
 
 class PipelineBody(Body):
@@ -76,11 +73,13 @@ class PipelineBody(Body):
 class FillMaskParameters(Body):
     """Parameters of fill_mask."""
 
-    top_k: Annotated[TopK, Field(description="Predictions for each mask; 5, or all targets.")] = None
-    targets: Annotated[
-        list[str] | None,
-        Field(min_length=1, max_length=100, description="Rank only these words, each one token of the vocabulary."),
-    ] = None
+    top_k: TopK = Field(default=None, description="Predictions for each mask; 5, or all targets.")
+    targets: list[str] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=100,
+        description="Rank only these words, each one token of the vocabulary.",
+    )
 
 
 class FillMaskBody(PipelineBody):
@@ -93,26 +92,21 @@ class FillMaskBody(PipelineBody):
 class TagParameters(Body):
     """Parameters of token_classification."""
 
-    aggregation_strategy: Annotated[
-        Literal["none", "simple", "first", "average", "max"] | None,
-        Field(
-            description="As the pipelines of transformers: none gives every token. By default, words as in training: "
-            "tagged at their first token. No CRF."
-        ),
-    ] = None
-    ignore_labels: Annotated[
-        list[str] | None,
-        Field(
-            max_length=1000,
-            description="Types that are left out, with none tags; O. Without O, words are as with first.",
-        ),
-    ] = None
-    stride: Annotated[
-        int | None,
-        Field(
-            ge=0, description="Tokens that windows of a long text share; a quarter. Words are as with first. No CRF."
-        ),
-    ] = None
+    aggregation_strategy: Literal["none", "simple", "first", "average", "max"] | None = Field(
+        default=None,
+        description="As the pipelines of transformers: none gives every token. By default, words as in training: "
+        "tagged at their first token. No CRF.",
+    )
+    ignore_labels: list[str] | None = Field(
+        default=None,
+        max_length=1000,
+        description="Types that are left out, with none tags; O. Without O, words are as with first.",
+    )
+    stride: int | None = Field(
+        default=None,
+        ge=0,
+        description="Tokens that windows of a long text share; a quarter. Words are as with first. No CRF.",
+    )
 
 
 class TagBody(PipelineBody):
@@ -132,18 +126,17 @@ class QuestionInContext(Body):
 class AnswerParameters(Body):
     """Parameters of question_answering."""
 
-    top_k: Annotated[int | None, Field(ge=1, le=20, description="Answers; above 1 the reply is a list.")] = None
-    align_to_words: Annotated[bool | None, Field(description="Whether answers are whole words; true.")] = None
-    doc_stride: Annotated[
-        int | None, Field(ge=0, description="Tokens that windows of a long context share; a third, at most 128.")
-    ] = None
-    handle_impossible_answer: Annotated[
-        bool | None,
-        Field(description="Whether the answer may be empty, by the threshold of the model; as it was trained."),
-    ] = None
-    max_answer_len: Annotated[int | None, Field(ge=1, le=10_000, description="Longest answer in tokens; 30.")] = None
-    max_question_len: Annotated[int | None, Field(ge=1, description="Longer questions are truncated; 64.")] = None
-    max_seq_len: Annotated[int | None, Field(ge=1, description="Tokens of a window; as in training.")] = None
+    top_k: int | None = Field(default=None, ge=1, le=20, description="Answers; above 1 the reply is a list.")
+    align_to_words: bool | None = Field(default=None, description="Whether answers are whole words; true.")
+    doc_stride: int | None = Field(
+        default=None, ge=0, description="Tokens that windows of a long context share; a third, at most 128."
+    )
+    handle_impossible_answer: bool | None = Field(
+        default=None, description="Whether the answer may be empty, by the threshold of the model; as it was trained."
+    )
+    max_answer_len: int | None = Field(default=None, ge=1, le=10_000, description="Longest answer in tokens; 30.")
+    max_question_len: int | None = Field(default=None, ge=1, description="Longer questions are truncated; 64.")
+    max_seq_len: int | None = Field(default=None, ge=1, description="Tokens of a window; as in training.")
 
 
 class AnswerBody(PipelineBody):
@@ -156,25 +149,23 @@ class AnswerBody(PipelineBody):
 class GenerateParameters(Body):
     """Parameters of text_generation."""
 
-    max_new_tokens: Annotated[int | None, Field(ge=1, description="Longest continuation; 50.")] = None
-    do_sample: Annotated[
-        bool | None,
-        Field(
-            description="Whether tokens are drawn; by default if temperature, top_k or top_p is given, otherwise the "
-            "most probable one is taken."
-        ),
-    ] = None
-    temperature: Annotated[float | None, Field(gt=0, le=100, description="Divisor of the logits; 1.")] = None
-    top_k: Annotated[int | None, Field(ge=1, description="Draws from so many tokens.")] = None
-    top_p: Annotated[float | None, Field(gt=0, le=1, description="Draws from tokens of this probability.")] = None
-    repetition_penalty: Annotated[
-        float | None, Field(gt=0, le=10, description="Above 1, tokens that were there are less probable.")
-    ] = None
-    num_return_sequences: Annotated[int, Field(ge=1, le=16, description="Continuations of the prompt.")] = 1
-    seed: Annotated[int | None, Field(ge=0, lt=2**63, description="Of what is drawn; another one each time.")] = None
-    stop: Annotated[list[str] | None, Field(max_length=4, description="Texts that end the continuation.")] = None
-    return_full_text: Annotated[bool | None, Field(description="Whether the prompt comes first; false.")] = None
-    details: Annotated[bool | None, Field(description="Only with stream, whose last event has them.")] = None
+    max_new_tokens: int | None = Field(default=None, ge=1, description="Longest continuation; 50.")
+    do_sample: bool | None = Field(
+        default=None,
+        description="Whether tokens are drawn; by default if temperature, top_k or top_p is given, otherwise the "
+        "most probable one is taken.",
+    )
+    temperature: float | None = Field(default=None, gt=0, le=100, description="Divisor of the logits; 1.")
+    top_k: int | None = Field(default=None, ge=1, description="Draws from so many tokens.")
+    top_p: float | None = Field(default=None, gt=0, le=1, description="Draws from tokens of this probability.")
+    repetition_penalty: float | None = Field(
+        default=None, gt=0, le=10, description="Above 1, tokens that were there are less probable."
+    )
+    num_return_sequences: int = Field(default=1, ge=1, le=16, description="Continuations of the prompt.")
+    seed: int | None = Field(default=None, ge=0, lt=2**63, description="Of what is drawn; another one each time.")
+    stop: list[str] | None = Field(default=None, max_length=4, description="Texts that end the continuation.")
+    return_full_text: bool | None = Field(default=None, description="Whether the prompt comes first; false.")
+    details: bool | None = Field(default=None, description="Only with stream, whose last event has them.")
     adapter_id: Annotated[Any, Unsupported("serve the adapter as a model of its own")] = None
     best_of: Annotated[Any, Unsupported("use num_return_sequences", 1)] = None
     decoder_input_details: Annotated[Any, Unsupported("/tokenize gives the tokens of a prompt", False)] = None
@@ -197,31 +188,30 @@ class GenerateBody(PipelineBody):
 class SearchParameters(Body):
     """What translation and summarization have in generate_parameters."""
 
-    num_beams: Annotated[int | None, Field(ge=1, le=MOST_BEAMS)] = None
-    length_penalty: Annotated[float | None, Field(ge=-10, le=10)] = None
-    max_new_tokens: Annotated[int | None, Field(ge=1)] = None
+    num_beams: int | None = Field(default=None, ge=1, le=MOST_BEAMS)
+    length_penalty: float | None = Field(default=None, ge=-10, le=10)
+    max_new_tokens: int | None = Field(default=None, ge=1)
 
 
 class TranslateParameters(Body):
     """Parameters of translation and summarization."""
 
-    src_lang: Annotated[
-        str | None,
-        Field(description="Only with tgt_lang, as the client sends it; models here read each of their languages."),
-    ] = None
-    tgt_lang: Annotated[str | None, Field(description="Target language of a multilingual model.")] = None
+    src_lang: str | None = Field(
+        default=None,
+        description="Only with tgt_lang, as the client sends it; models here read each of their languages.",
+    )
+    tgt_lang: str | None = Field(default=None, description="Target language of a multilingual model.")
     clean_up_tokenization_spaces: Annotated[
         Any, Unsupported("texts are written as the tokenizer of the model decodes them", False)
     ] = None
-    truncation: Annotated[
-        Literal["longest_first", "only_first", "do_not_truncate"] | None,
-        Field(description="do_not_truncate refuses a longer text (413), as it is truncated otherwise."),
-    ] = None
-    generate_parameters: Annotated[
-        SearchParameters | None, Field(description="num_beams, length_penalty, max_new_tokens.")
-    ] = None
-    beams: Annotated[int | None, Field(ge=1, le=MOST_BEAMS, description="As num_beams.")] = None
-    max_new_tokens: Annotated[int | None, Field(ge=1, description="As in generate_parameters.")] = None
+    truncation: Literal["longest_first", "only_first", "do_not_truncate"] | None = Field(
+        default=None, description="do_not_truncate refuses a longer text (413), as it is truncated otherwise."
+    )
+    generate_parameters: SearchParameters | None = Field(
+        default=None, description="num_beams, length_penalty, max_new_tokens."
+    )
+    beams: int | None = Field(default=None, ge=1, le=MOST_BEAMS, description="As num_beams.")
+    max_new_tokens: int | None = Field(default=None, ge=1, description="As in generate_parameters.")
 
 
 class TranslateBody(PipelineBody):
@@ -242,14 +232,12 @@ class AttentionBody(PipelineBody):
 class ClassifyParameters(Body):
     """Parameters of text_classification."""
 
-    top_k: Annotated[TopK, Field(description="Classes that are returned; all.")] = None
-    function_to_apply: Annotated[
-        Literal["softmax", "sigmoid", "none"] | None,
-        Field(
-            description="From the outputs to the scores; by default softmax of single classes, sigmoid of several, "
-            "none of a number."
-        ),
-    ] = None
+    top_k: TopK = Field(default=None, description="Classes that are returned; all.")
+    function_to_apply: Literal["softmax", "sigmoid", "none"] | None = Field(
+        default=None,
+        description="From the outputs to the scores; by default softmax of single classes, sigmoid of several, "
+        "none of a number.",
+    )
 
 
 class ClassifyBody(PipelineBody):
@@ -263,16 +251,14 @@ class ZeroShotParameters(Body):
     """Parameters of zero_shot_classification."""
 
     candidate_labels: Annotated[list[str], Field(min_length=2, max_length=100, description="Classes, by any names.")]
-    hypothesis_template: Annotated[
-        str, Field(max_length=1000, description=f"Sentence with {{}} for the class; {TEMPLATE}")
-    ] = TEMPLATE
-    multi_label: Annotated[
-        bool | None,
-        Field(
-            description="Whether each class is scored by itself; needs a model with the class entailment. The scores "
-            "of an encoder are similarities."
-        ),
-    ] = None
+    hypothesis_template: str = Field(
+        default=TEMPLATE, max_length=1000, description=f"Sentence with {{}} for the class; {TEMPLATE}"
+    )
+    multi_label: bool | None = Field(
+        default=None,
+        description="Whether each class is scored by itself; needs a model with the class entailment. The scores "
+        "of an encoder are similarities.",
+    )
 
 
 class ZeroShotBody(PipelineBody):
@@ -286,7 +272,7 @@ class VectorsBody(PipelineBody):
     """Parameters of feature_extraction, which the client sends beside the inputs: a text or a list."""
 
     inputs: Texts
-    normalize: Annotated[bool | None, Field(description="To length 1; as the folder declares.")] = None
+    normalize: bool | None = Field(default=None, description="To length 1; as the folder declares.")
     prompt_name: PromptName = None
     truncate: Truncate = True
     truncation_direction: Direction = "right"
@@ -338,16 +324,10 @@ async def fill_mask(call: Call) -> Response:
     """Predictions for the masks of texts."""
     body: FillMaskBody = call.body
     texts = as_list(body.inputs)
-    model = call.service.find(call.exchange, "fill-mask", call.name)
+    model = call.find("fill-mask")
     targets = body.parameters.targets
     top_k = body.parameters.top_k or (None if targets else 5)
-    filled = await call.service.compute(
-        call.request,
-        call.exchange,
-        model,
-        texts,
-        lambda: model.filler.prepare(texts, top_k, targets),
-    )
+    filled = await call.compute(model, texts, lambda: model.filler.prepare(texts, top_k, targets))
     found = [_masks(one) for one in filled]
     return json_response(found[0] if isinstance(body.inputs, str) else found)
 
@@ -356,7 +336,7 @@ async def tag(call: Call) -> Response:
     """Entities of texts, or their words with tags, and where they are."""
     body: TagBody = call.body
     texts = as_list(body.inputs)
-    model = call.service.find(call.exchange, "tag", call.name)
+    model = call.find("tag")
     given = body.parameters
     ignored = (OUTSIDE,) if given.ignore_labels is None else given.ignore_labels
     try:
@@ -364,19 +344,13 @@ async def tag(call: Call) -> Response:
     except InputError as error:
         raise wrong_value(str(error), "parameters.ignore_labels") from None
     if given.aggregation_strategy is None and given.stride is None and OUTSIDE in ignored:  # words, as in training
-        answers = await call.service.compute(
-            call.request, call.exchange, model, texts, lambda: model.predictor.prepare(rows_of(texts))
-        )
+        answers = await call.compute(model, texts, lambda: model.predictor.prepare(rows_of(texts)))
         whole = [_entities(text, answer) for text, answer in zip(texts, answers, strict=True)]
         found = [[entity for entity in one if entity["entity_group"] not in ignored] for one in whole]
     else:
         strategy = given.aggregation_strategy or "first"
-        found = await call.service.compute(
-            call.request,
-            call.exchange,
-            model,
-            texts,
-            lambda: prepare_entities(model.predictor, texts, strategy, given.stride, ignored),
+        found = await call.compute(
+            model, texts, lambda: prepare_entities(model.predictor, texts, strategy, given.stride, ignored)
         )
     return json_response(found[0] if isinstance(body.inputs, str) else found)
 
@@ -387,7 +361,7 @@ async def answer(call: Call) -> Response:
     asked = body.inputs if isinstance(body.inputs, list) else [body.inputs]
     if not asked:
         as_list([])
-    model = call.service.find(call.exchange, "answer", call.name)
+    model = call.find("answer")
     given = body.parameters
     settings = AnswerSettings(
         top_k=given.top_k or 1,
@@ -401,9 +375,7 @@ async def answer(call: Call) -> Response:
     if given.max_question_len is not None:
         settings = replace(settings, max_question_tokens=given.max_question_len)
     questions = [(one.question, one.context) for one in asked]
-    answers = await call.service.compute(
-        call.request,
-        call.exchange,
+    answers = await call.compute(
         model,
         [text for pair in questions for text in pair],
         lambda: model.answerer.prepare(questions, settings),
@@ -422,7 +394,7 @@ async def generate(call: Call) -> Response:
         raise wrong_value("'stream' needs num_return_sequences = 1.", "stream")
     if given.details and not body.stream:
         raise wrong_value("'details' needs stream = true: its last event has them.", "parameters.details")
-    model = call.service.find(call.exchange, "generate", call.name)
+    model = call.find("generate")
     most = call.service.settings.max_new_tokens
     wanted = given.max_new_tokens or min(50, most)
     if wanted > most:
@@ -448,7 +420,7 @@ async def translate(call: Call) -> Response:
     """Translations of texts."""
     body: TranslateBody = call.body
     texts = as_list(body.inputs)
-    model = call.service.find(call.exchange, "translate", call.name)
+    model = call.find("translate")
     given = body.parameters
     if given.src_lang is not None and given.tgt_lang is None:
         raise wrong_value("'src_lang' needs 'tgt_lang'.", "parameters.src_lang")
@@ -472,7 +444,7 @@ async def translate(call: Call) -> Response:
             yield
         return found
 
-    found = await call.service.run(call.request, call.exchange, texts, steps, settings.beams)
+    found = await call.run(texts, steps, settings.beams)
     return json_response([{"translation_text": text, "summary_text": text} for text in found])
 
 
@@ -480,11 +452,9 @@ async def attention(call: Call) -> Response:
     """Attention weights of a text."""
     body: AttentionBody = call.body
     texts = as_list(body.inputs)
-    model = call.service.find(call.exchange, "attention", call.name)
+    model = call.find("attention")
     longest = min(MOST_TOKENS, model.model.config.max_position_embeddings)
-    length = await call.service.in_text_thread(
-        call.exchange, model, texts, lambda: len(model.tokenizer.encode_batch(texts)[0])
-    )
+    length = await call.in_text_thread(model, texts, lambda: len(model.tokenizer.encode_batch(texts)[0]))
     call.exchange.num_truncated = int(length > longest)
     call.exchange.num_tokens = min(length, longest)
 
@@ -493,12 +463,12 @@ async def attention(call: Call) -> Response:
         yield
         return found.select(body.layers, body.heads).to_json()
 
-    return json_response(await call.service.run(call.request, call.exchange, texts, steps))
+    return json_response(await call.run(texts, steps))
 
 
 async def by_task(call: Call) -> Response:
     """Answers by what is asked, as far as it shows, and else by the kind of the model, in the form of the task."""
-    model = call.service.find(call.exchange, "tokenize", call.name)
+    model = call.find("tokenize")
     given = call.body.model_dump(exclude_none=True)
     kind, answering = _route_of(model, given)
     if kind is VectorsBody:  # older clients send them as parameters
@@ -523,7 +493,7 @@ def _checked(kind: type[Body], given: dict[str, Any]) -> Body:
         raise wrong_value(validation_sentence(error), field_of(error) or None) from None
 
 
-def _route_of(model: ServedModel, given: dict[str, Any]) -> tuple[type[Body], Callable[[Call], Any]]:
+def _route_of(model: LoadedModel, given: dict[str, Any]) -> tuple[type[Body], Callable[[Call], Any]]:
     inputs, parameters = given["inputs"], given.get("parameters", {})
     if "candidate_labels" in parameters:
         return ZeroShotBody, _zero_shot
@@ -545,7 +515,7 @@ def _route_of(model: ServedModel, given: dict[str, Any]) -> tuple[type[Body], Ca
     return next((route for ability, route in routes.items() if model.kind.can(ability)), (VectorsBody, _vectors))
 
 
-def _has_mask(model: ServedModel, inputs: Any) -> bool:
+def _has_mask(model: LoadedModel, inputs: Any) -> bool:
     mask = model.tokenizer.special_tokens.get("mask")
     texts = inputs if isinstance(inputs, list) else [inputs]
     return mask is not None and any(isinstance(text, str) and mask in text for text in texts)
@@ -555,7 +525,7 @@ async def _classified(call: Call) -> Response:
     body: ClassifyBody = call.body
     texts = as_list(body.inputs)
     given = body.parameters
-    model = call.service.find(call.exchange, "predict", call.name)
+    model = call.find("predict")
     found = await predictions(call, model, list(texts), given.function_to_apply, True)
     return json_response([one[: given.top_k] for one in found])
 
@@ -571,7 +541,7 @@ async def _zero_shot(call: Call) -> Response:
 
 async def _vectors(call: Call) -> Response:
     body: VectorsBody = call.body
-    model = call.service.find(call.exchange, "embed", call.name)
+    model = call.find("embed")
     found = await vectors_of(
         call,
         model,
@@ -591,14 +561,14 @@ def _one_of(name: str, value: int | None, other: str, same: int | None) -> int |
     return same if value is None else value
 
 
-async def _count_sources(call: Call, model: ServedModel, texts: list[str], to: str | None, truncate: bool) -> None:
+async def _count_sources(call: Call, model: LoadedModel, texts: list[str], to: str | None, truncate: bool) -> None:
     """Counts the tokens and the truncated texts. Raises Refused (413) for one that may not be truncated."""
     translator = model.translator
 
     def run() -> list[int]:
         return [len(one) for one in translator.tokenizer.encode_batch([translator.source_of(one, to) for one in texts])]
 
-    lengths = await call.service.in_text_thread(call.exchange, model, texts, run)
+    lengths = await call.in_text_thread(model, texts, run)
     call.exchange.num_tokens += sum(min(length, translator.max_length) for length in lengths)
     num_cut = sum(length > translator.max_length for length in lengths)
     call.exchange.num_truncated += num_cut

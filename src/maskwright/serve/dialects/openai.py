@@ -13,9 +13,8 @@ from starlette.responses import Response
 
 from ...inference.generate import Continuation, Generation
 from ...models.decoding.rules import Rules
-from ..refusals import wrong_value
-from .generating import continuations, event_stream
-from .routing import Body, Call, Text, Texts, add, as_list, json_response
+from ..request_context import wrong_value
+from .routing import Body, Call, Text, Texts, add, as_list, continuations, event_stream, json_response
 from .tei import relevance, vectors_of
 
 router = APIRouter(tags=["OpenAI"])
@@ -40,10 +39,10 @@ class CompletionBody(Body):
 
     model: str | None = None
     prompt: Texts
-    max_tokens: Annotated[int, Field(ge=1)] = 16
-    temperature: Annotated[float, Field(ge=0, le=2)] = 1.0
-    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
-    n: Annotated[int, Field(ge=1, le=16)] = 1
+    max_tokens: int = Field(default=16, ge=1)
+    temperature: float = Field(default=1.0, ge=0, le=2)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    n: int = Field(default=1, ge=1, le=16)
     stop: str | Annotated[list[str], Field(max_length=4)] | None = None
     stream: bool = False
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
@@ -79,7 +78,7 @@ async def embeddings(call: Call) -> Response:
             "input",
         )
     texts = as_list(given, "input")
-    model = call.service.find(call.exchange, "embed", body.model)
+    model = call.find("embed", body.model)
     vectors = await vectors_of(call, model, texts, True, dimensions=body.dimensions)
     is_base64 = body.encoding_format == "base64"
     data = [
@@ -112,7 +111,7 @@ async def completions(call: Call) -> Response:
     """Continuations of prompts by a causal language model, on request as they are generated."""
     body: CompletionBody = call.body
     prompts = as_list(body.prompt, "prompt")
-    model = call.service.find(call.exchange, "generate", body.model)
+    model = call.find("generate", body.model)
     stops = () if body.stop is None else (body.stop,) if isinstance(body.stop, str) else tuple(body.stop)
     is_greedy = body.temperature == 0
     most = call.service.settings.max_new_tokens

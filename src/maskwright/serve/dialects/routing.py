@@ -1,9 +1,12 @@
-"""What the routes of all dialects share: reading bodies, describing them in OpenAPI, and answering in JSON."""
+"""What the routes of all dialects share: bodies, JSON answers and streams; and the routes of operation and of /docs."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from html import escape
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
@@ -14,9 +17,11 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from starlette.responses import Response, StreamingResponse
 
 from ...http.bodies import TooLarge, TooLate, field_of, is_no_json, read_body, validation_sentence
+from ...http.model_registry import LoadedModel
+from ...inference.generate import ROWS, Continuation, Generation
 from ..access import exchange_of
-from ..exchange import Exchange
-from ..refusals import Refused, too_large, wrong_value
+from ..metrics import CONTENT_TYPE
+from ..request_context import Exchange, Refused, error_body, retry_after, too_large, wrong_value
 from ..service import Service
 
 Text = Annotated[str, StringConstraints(max_length=2_000_000)]
@@ -68,6 +73,22 @@ class Call:
         self.service: Service = request.app.state.service
         self.exchange: Exchange = exchange_of(request)
         self.body: Any = None
+
+    def find(self, ability: str, name: str | None = None) -> LoadedModel:
+        """The named model, that of the address, or the first that can do it; see `Service.find`."""
+        return self.service.find(self.exchange, ability, self.name if name is None else name)
+
+    async def compute(self, model: LoadedModel, texts: Sequence[str], prepare: Any, **options: Any) -> Any:
+        """See `Service.compute`."""
+        return await self.service.compute(self.request, self.exchange, model, texts, prepare, **options)
+
+    async def run(self, texts: Sequence[str], steps: Any, num_rows: int = 1) -> Any:
+        """See `Service.run`."""
+        return await self.service.run(self.request, self.exchange, texts, steps, num_rows)
+
+    async def in_text_thread(self, model: LoadedModel, texts: Sequence[str], function: Callable[[], Any]) -> Any:
+        """See `Service.in_text_thread`."""
+        return await self.service.in_text_thread(self.exchange, model, texts, function)
 
     async def read(self, kind: type[AnyBody]) -> AnyBody:
         """Reads and checks the body. Raises Refused: 400, 408, 413, 415 or 422."""
@@ -226,3 +247,183 @@ def _inlined(schema: Any, definitions: Mapping[str, Any]) -> Any:
             return _inlined(definitions[schema["$ref"].rsplit("/", 1)[-1]], definitions)
         return {key: _inlined(value, definitions) for key, value in schema.items()}
     return [_inlined(one, definitions) for one in schema] if isinstance(schema, list) else schema
+
+
+# -- Generation as a stream: one step for each token, between packs and other streams ---------------------------------
+
+
+Found = list[list[Continuation]]
+Steps = Callable[[Callable[[Any], None]], Generator[None, None, Found]]
+
+
+def generation_steps(model: LoadedModel, prompts: list[str], settings: Generation) -> Steps:
+    """Returns the steps of a stream. With one prompt and one result it emits its text, and at last the result."""
+    is_single = len(prompts) == 1 and settings.num_results == 1 and settings.beams == 1
+
+    def steps(emit: Callable[[Any], None]) -> Generator[None, None, Found]:
+        found = yield from model.generator.generate_steps(prompts, settings, emit if is_single else None)
+        emit(found)
+        return found
+
+    return steps
+
+
+async def event_stream(
+    call: Call,
+    model: LoadedModel,
+    prompt: str,
+    settings: Generation,
+    describe: Callable[[str | Continuation], Any],
+    last: bytes = b"",
+) -> Response:
+    """Returns server-sent events of one continuation: its text as it is generated, then the whole.
+
+    describe: JSON of the event for new text, or for the whole; last: what follows the events. Errors before the first
+    event are responses with their status, later ones the last event.
+    """
+    await count_tokens(call, model, [prompt])
+    parts = call.service.stream(call.request, call.exchange, [prompt], generation_steps(model, [prompt], settings))
+    first = await anext(parts)
+    events = _events(call, first, parts, describe, last)
+    return StreamingResponse(events, media_type="text/event-stream")
+
+
+async def _events(
+    call: Call,
+    first: Any,
+    rest: AsyncGenerator[Any, None],
+    describe: Callable[[str | Continuation], Any],
+    last: bytes,
+) -> AsyncGenerator[bytes, None]:
+    async with aclosing(rest):
+        try:
+            yield _event(describe(_part(first)))
+            async for part in rest:
+                yield _event(describe(_part(part)))
+            yield last
+        except Refused as refused:
+            call.exchange.reason = refused.reason
+            yield _event(error_body(refused, call.request.url.path))
+
+
+def _part(part: str | Found) -> str | Continuation:
+    return part if isinstance(part, str) else part[0][0]
+
+
+def _event(value: Any) -> bytes:
+    return b"data: " + orjson.dumps(value) + b"\n\n"
+
+
+async def continuations(call: Call, model: LoadedModel, prompts: list[str], settings: Generation) -> Found:
+    """Continuations of prompts, with the prompts' tokens counted."""
+    await count_tokens(call, model, prompts)
+    steps = generation_steps(model, prompts, settings)
+    num_rows = min(len(prompts) * settings.num_results, ROWS)
+    return await call.run(prompts, steps, num_rows)
+
+
+async def count_tokens(call: Call, model: LoadedModel, prompts: list[str]) -> None:
+    """Adds the tokens of prompts to those of the request, and those that do not fit to the truncated texts.
+
+    Before the first step: afterwards, a full queue could reject what is computed already.
+    """
+    generator = model.generator
+    lengths = await call.in_text_thread(model, prompts, lambda: [len(generator.ids_of(prompt)) for prompt in prompts])
+    longest = generator.context_length
+    call.exchange.num_tokens += sum(min(length, longest) for length in lengths)
+    call.exchange.num_truncated += sum(length > longest for length in lengths)
+
+
+# -- Liveness, readiness and metrics ----------------------------------------------------------------------------------
+
+
+router = APIRouter(tags=["Operation"])
+
+
+async def health(call: Call) -> Response:
+    """200 while the inference thread works."""
+    if not call.service.is_healthy:
+        raise Refused(503, "not_ready", "The inference thread does not answer: restart the server.", retry_after(5))
+    return json_response({"status": "ok"})
+
+
+async def ping(call: Call) -> Response:
+    """As /health."""
+    return await health(call)
+
+
+async def ready(call: Call) -> Response:
+    """200 once the models are loaded and warm, until draining."""
+    call.service.check_ready()
+    return json_response({"status": "ready"})
+
+
+async def metrics(call: Call) -> Response:
+    """Metrics in the Prometheus format."""
+    return Response(call.service.metrics.render(), media_type=CONTENT_TYPE)
+
+
+add(router, "GET", "/health", health, summary="Liveness")
+add(router, "GET", "/ping", ping, summary="Liveness")
+add(router, "GET", "/ready", ready, summary="Readiness")
+add(router, "GET", "/metrics", metrics, summary="Prometheus metrics")
+
+
+# -- /docs: a page that lists the routes; it loads nothing from anywhere ----------------------------------------------
+
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+STYLE = (
+    ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;"
+    "padding:0 1rem}code,pre{font:14px/1.5 ui-monospace,monospace}pre{overflow:auto;padding:.75rem;"
+    "border:1px solid #8886;border-radius:6px}summary{cursor:pointer;padding:.25rem 0}h2{margin-top:2rem}"
+)
+BASE = "http://127.0.0.1:8080"
+
+
+async def docs(call: Call) -> Response:
+    """All routes, with their request bodies."""
+    page = render(call.request.app.openapi(), call.service.models.names, str(call.request.base_url).rstrip("/"))
+    return Response(page, media_type="text/html; charset=utf-8", headers={"content-security-policy": POLICY})
+
+
+def render(openapi: dict[str, Any], models: list[str], base: str = BASE) -> str:
+    """Returns the page for an OpenAPI document."""
+    groups: dict[str, list[str]] = {}
+    for path, methods in openapi["paths"].items():
+        for method, facts in methods.items():
+            groups.setdefault(facts.get("tags", ["Other"])[0], []).append(_route(path, method.upper(), facts))
+    named = ", ".join(f"<code>{escape(name)}</code>" for name in models) or "still loading"
+    example = f"curl {base}/embed -H 'content-type: application/json' -d '{{\"inputs\": \"a text\"}}'"
+    parts = [
+        f"<!doctype html><html lang=en><meta charset=utf-8><title>Maskwright server</title><style>{STYLE}</style>",
+        f"<h1>Maskwright server</h1><p>Models: {named}.</p><pre>{escape(example)}</pre>",
+        "<p>Machine-readable: <a href=/openapi.json>/openapi.json</a>.</p>",
+    ]
+    for name, routes in groups.items():
+        parts += [f"<h2>{escape(name)}</h2>", *routes]
+    return "".join(parts)
+
+
+def _route(path: str, method: str, facts: dict[str, Any]) -> str:
+    body = facts.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
+    shown = "" if body is None else f"<pre>{escape(json.dumps(_brief(body), indent=2, ensure_ascii=False))}</pre>"
+    about = escape(facts.get("summary", ""))
+    return f"<details><summary><code>{method} {escape(path)}</code> {about}</summary>{shown}</details>"
+
+
+def _brief(schema: dict[str, Any]) -> Any:
+    """Returns the fields of a body with their types in words."""
+    if "properties" in schema:
+        return {name: _brief(one) for name, one in schema["properties"].items()}
+    if "anyOf" in schema:
+        kinds = [_brief(one) for one in schema["anyOf"]]
+        return " or ".join(dict.fromkeys(one if isinstance(one, str) else "object" for one in kinds))
+    kind = schema.get("type", "any")
+    if kind == "array":
+        inner = _brief(schema.get("items", {}))
+        return f"list of {inner if isinstance(inner, str) else 'object'}"
+    return "text" if kind == "string" else str(kind)
+
+
+add(router, "GET", "/docs", docs, summary="This page")

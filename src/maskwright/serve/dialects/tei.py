@@ -12,12 +12,14 @@ from torch import Tensor
 
 from ... import __version__
 from ...core.errors import InputError, ModelFolderError
+from ...http.model_registry import LoadedModel
+from ...inference.calibration import is_int8
+from ...inference.cluster import unit_vectors
 from ...inference.zero_shot import TEMPLATE
 from ...tasks.classification import Classification
 from ...tasks.examples import rows_of
 from ...text.readers.inputs import Text as TextOrPair
-from ..models import ServedModel
-from ..refusals import Refused, too_large, wrong_value
+from ..request_context import Refused, too_large, wrong_value
 from .routing import Body, Call, Text, Texts, Unsupported, add, as_list, json_response
 
 # -- Request bodies of Text Embeddings Inference ---------------------------------------------------------------------
@@ -44,7 +46,7 @@ class EmbedBody(Body):
     """inputs: a text or a list."""
 
     inputs: Texts
-    normalize: Annotated[bool, Field(description="To length 1.")] = True
+    normalize: bool = Field(default=True, description="To length 1.")
     truncate: Truncate = True
     truncation_direction: Direction = "right"
     dimensions: Dimensions = None
@@ -67,12 +69,12 @@ class PredictBody(Body):
     raw_scores: RawScores = False
     truncate: Truncate = True
     truncation_direction: Direction = "right"
-    labels: Annotated[
-        list[Text] | None, Field(min_length=2, max_length=100, description="Classes without training; not TEI's.")
-    ] = None
-    template: Annotated[
-        str | None, Field(max_length=1000, description=f"Sentence with {{}} for a label; {TEMPLATE}")
-    ] = None
+    labels: list[Text] | None = Field(
+        default=None, min_length=2, max_length=100, description="Classes without training; not TEI's."
+    )
+    template: str | None = Field(
+        default=None, max_length=1000, description=f"Sentence with {{}} for a label; {TEMPLATE}"
+    )
 
 
 class RerankBody(Body):
@@ -81,7 +83,7 @@ class RerankBody(Body):
     query: Text
     texts: list[Text]
     raw_scores: RawScores = False
-    return_text: Annotated[bool, Field(description="Whether the result has the texts.")] = False
+    return_text: bool = Field(default=False, description="Whether the result has the texts.")
     truncate: Truncate = True
     truncation_direction: Direction = "right"
 
@@ -112,7 +114,7 @@ class TokenizeBody(Body):
     """inputs: a text or a list."""
 
     inputs: Texts
-    add_special_tokens: Annotated[bool, Field(description="Whether the special tokens are added.")] = True
+    add_special_tokens: bool = Field(default=True, description="Whether the special tokens are added.")
     prompt_name: PromptName = None
 
 
@@ -123,7 +125,7 @@ class DecodeBody(Body):
         Annotated[list[Id], Field(max_length=100_000)]
         | Annotated[list[Annotated[list[Id], Field(max_length=100_000)]], Field(max_length=1024)]
     )
-    skip_special_tokens: Annotated[bool, Field(description="Whether special tokens are left out.")] = True
+    skip_special_tokens: bool = Field(default=True, description="Whether special tokens are left out.")
 
 
 router = APIRouter(tags=["Text Embeddings Inference"])
@@ -131,16 +133,19 @@ router = APIRouter(tags=["Text Embeddings Inference"])
 PAIRS_PER_TEXT = 4  # pairs of a text and a label in a request, for each text that it may have
 
 
-def unit(vectors: np.ndarray) -> np.ndarray:
-    """Scales rows to length 1: float32 [rows, size]."""
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    result: np.ndarray = (vectors / np.maximum(norms, np.finfo(np.float32).tiny)).astype(np.float32)
-    return result
+def prompted(model: LoadedModel, texts: list[str], name: str | None) -> list[str]:
+    """Puts a named prompt before each text. Raises Refused (422) for a name that the folder does not have."""
+    if name is None:
+        return texts
+    if name not in model.prompts:
+        known = ", ".join(model.prompts) or "none"
+        raise wrong_value(f"'prompt_name' must be a prompt of {model.name}; it has: {known}.", "prompt_name")
+    return [model.prompts[name] + text for text in texts]
 
 
 async def vectors_of(
     call: Call,
-    model: ServedModel,
+    model: LoadedModel,
     texts: list[str],
     normalize: bool | None,
     *,
@@ -149,24 +154,22 @@ async def vectors_of(
     prompt_name: str | None = None,
 ) -> np.ndarray:
     """Embeddings of texts: float32 [texts, size or dimensions]. normalize: None for what the folder declares."""
-    embedder = model.embedder(normalize)
+    embedder = model.encoder(normalize=normalize)
     if dimensions is not None and dimensions > embedder.size:
         raise wrong_value(f"'dimensions' is {dimensions:,}; {model.name} has {embedder.size:,}.", "dimensions")
-    texts, prompt = model.prompted(texts, prompt_name), None if prompt_name is None else ""
-    found: np.ndarray = await call.service.compute(
-        call.request, call.exchange, model, texts, lambda: embedder.prepare(texts, prompt), truncate=truncate
-    )
+    texts, prompt = prompted(model, texts, prompt_name), None if prompt_name is None else ""
+    found: np.ndarray = await call.compute(model, texts, lambda: embedder.prepare(texts, prompt), truncate=truncate)
     if dimensions is None or dimensions == embedder.size:
         return found
     cut = np.ascontiguousarray(found[:, :dimensions])
-    return unit(cut) if embedder.normalize else cut
+    return unit_vectors(cut) if embedder.normalize else cut
 
 
 async def embed(call: Call) -> Response:
     """Embeddings of texts."""
     body: EmbedBody = call.body
     texts = as_list(body.inputs)
-    model = call.service.find(call.exchange, "embed", call.name)
+    model = call.find("embed")
     vectors = await vectors_of(
         call,
         model,
@@ -182,16 +185,9 @@ async def embed(call: Call) -> Response:
 async def embed_all(call: Call) -> Response:
     """Embeddings of all tokens of texts."""
     body: EmbedAllBody = call.body
-    model = call.service.find(call.exchange, "embed", call.name)
-    texts = model.prompted(as_list(body.inputs), body.prompt_name)
-    found = await call.service.compute(
-        call.request,
-        call.exchange,
-        model,
-        texts,
-        lambda: model.embedder().prepare_tokens(texts),
-        truncate=body.truncate,
-    )
+    model = call.find("embed")
+    texts = prompted(model, as_list(body.inputs), body.prompt_name)
+    found = await call.compute(model, texts, lambda: model.encoder().prepare_tokens(texts), truncate=body.truncate)
     return json_response([np.ascontiguousarray(one.vectors) for one in found])
 
 
@@ -206,27 +202,21 @@ async def predict(call: Call) -> Response:
     else:
         if body.template is not None:
             raise wrong_value("'template' needs 'labels'.", "template")
-        model = call.service.find(call.exchange, "predict", call.name)
+        model = call.find("predict")
         answers = await predictions(call, model, inputs, "none" if body.raw_scores else None, body.truncate)
     return json_response(answers if is_batch else answers[0])
 
 
-async def logits_of(call: Call, model: ServedModel, rows: list[TextOrPair], truncate: bool) -> Tensor:
+async def logits_of(call: Call, model: LoadedModel, rows: list[TextOrPair], truncate: bool) -> Tensor:
     """Logits of texts or pairs: float32 [rows, labels]."""
-    logits: Tensor = await call.service.compute(
-        call.request,
-        call.exchange,
-        model,
-        flat(rows),
-        lambda: model.predictor.prepare_logits(rows),
-        truncate=truncate,
-        num_items=len(rows),
+    logits: Tensor = await call.compute(
+        model, flat(rows), lambda: model.predictor.prepare_logits(rows), truncate=truncate, num_items=len(rows)
     )
     return logits
 
 
 async def predictions(
-    call: Call, model: ServedModel, inputs: list[TextOrPair], function: str | None, truncate: bool
+    call: Call, model: LoadedModel, inputs: list[TextOrPair], function: str | None, truncate: bool
 ) -> list[list[dict[str, Any]]]:
     """Scores of all classes of each text or pair, best first.
 
@@ -245,35 +235,27 @@ async def predictions(
             logits = logits.softmax(dim=-1) if function == "softmax" else logits.sigmoid()
         labels = list(model.model.labels) if model.kind.can("classes") else [""]
         return [_ranked(dict(zip(labels, row, strict=True))) for row in logits.tolist()]
-    answers = await call.service.compute(
-        call.request,
-        call.exchange,
-        model,
-        flat(inputs),
-        lambda: model.predictor.prepare(rows_of(inputs)),
-        truncate=truncate,
-        num_items=len(inputs),
+    answers = await call.compute(
+        model, flat(inputs), lambda: model.predictor.prepare(rows_of(inputs)), truncate=truncate, num_items=len(inputs)
     )
     return [scored(answer) for answer in answers]
 
 
 async def zero_shot(
     call: Call, inputs: list[TextOrPair], labels: list[str], template: str, truncate: bool, multi_label: bool = False
-) -> tuple[ServedModel, list[list[dict[str, Any]]]]:
+) -> tuple[LoadedModel, list[list[dict[str, Any]]]]:
     """Scores of labels that were never trained, best first."""
     texts = [one for one in inputs if isinstance(one, str)]
     if len(texts) < len(inputs):
         raise wrong_value("'labels' classify single texts, not pairs.", "labels")
-    model = call.service.find(call.exchange, "zero-shot", call.name)
+    model = call.find("zero-shot")
     most = call.service.settings.max_texts * PAIRS_PER_TEXT
     if model.has_entailment and len(texts) * len(labels) > most:
         raise too_large(
             f"{len(texts):,} texts with {len(labels):,} labels are {len(texts) * len(labels):,} pairs, and at most "
             f"{most:,} are allowed: send fewer texts at a time."
         )
-    answers = await call.service.compute(
-        call.request,
-        call.exchange,
+    answers = await call.compute(
         model,
         [text for text in texts for _ in labels] if model.has_entailment else [*texts, *labels],
         lambda: model.zero_shot(labels, template, multi_label).prepare(texts),
@@ -343,7 +325,7 @@ async def relevance(
     output the sigmoid; raw_scores: the log odds. A regression model that was trained here gives its number.
     """
     as_list(query, "query")
-    model = call.service.find(call.exchange, "rerank", call.name)
+    model = call.find("rerank")
     if model.kind.can("text-logits"):
         pairs: list[TextOrPair] = [(query, text) for text in texts]
         task = model.predictor.task
@@ -366,7 +348,7 @@ async def similarity(call: Call) -> Response:
     """Cosine similarity of a text and others."""
     body: SimilarityBody = call.body
     texts = as_list(body.inputs.sentences, "inputs.sentences")
-    model = call.service.find(call.exchange, "embed", call.name)
+    model = call.find("embed")
     given = body.parameters or SimilarityParameters()
     every = [body.inputs.source_sentence, *texts]
     vectors = await vectors_of(call, model, every, True, truncate=given.truncate, prompt_name=given.prompt_name)
@@ -376,8 +358,8 @@ async def similarity(call: Call) -> Response:
 async def tokenize(call: Call) -> Response:
     """Tokens of texts, with their characters; the text of a token is that of the input, as TEI gives it."""
     body: TokenizeBody = call.body
-    model = call.service.find(call.exchange, "tokenize", call.name)
-    texts = model.prompted(as_list(body.inputs), body.prompt_name)
+    model = call.find("tokenize")
+    texts = prompted(model, as_list(body.inputs), body.prompt_name)
 
     def run() -> list[list[dict[str, Any]]]:
         encodings = model.tokenizer.encode_batch(texts, add_special_tokens=body.add_special_tokens)
@@ -397,7 +379,7 @@ async def tokenize(call: Call) -> Response:
             for text, one in zip(texts, encodings, strict=True)
         ]
 
-    return json_response(await call.service.in_text_thread(call.exchange, model, texts, run))
+    return json_response(await call.in_text_thread(model, texts, run))
 
 
 async def decode(call: Call) -> Response:
@@ -405,7 +387,7 @@ async def decode(call: Call) -> Response:
     body: DecodeBody = call.body
     if not body.ids:
         raise Refused(400, "value", "'ids' is empty: pass a list of token ids.", param="ids")
-    model = call.service.find(call.exchange, "tokenize", call.name)
+    model = call.find("tokenize")
     rows = [body.ids] if isinstance(body.ids[0], int) else body.ids
     most = model.tokenizer.vocab_size
     if any(not 0 <= id < most for row in rows for id in row):
@@ -414,7 +396,7 @@ async def decode(call: Call) -> Response:
     def run() -> list[str]:
         return [model.tokenizer.decode(row, skip_special_tokens=body.skip_special_tokens) for row in rows]
 
-    return json_response(await call.service.in_text_thread(call.exchange, model, [""] * len(rows), run))
+    return json_response(await call.in_text_thread(model, [""] * len(rows), run))
 
 
 async def info(call: Call) -> Response:
@@ -439,19 +421,19 @@ async def info(call: Call) -> Response:
     return json_response({**first, **limits, "models": models})
 
 
-def about(model: ServedModel) -> dict[str, Any]:
+def about(model: LoadedModel) -> dict[str, Any]:
     """Facts of one model for /info."""
     dtype = str(model.model.compute_dtype).removeprefix("torch.")
     labels = list(model.model.labels)
     if model.kind.can("text-logits"):
         kind: dict[str, Any] = {"classifier": {"id2label": {str(index): one for index, one in enumerate(labels)}}}
     else:
-        pooling = model.embedder().pooling if not model.model.has_decoder else "none"
+        pooling = model.encoder().pooling if not model.model.has_decoder else "none"
         kind = {"embedding": {"pooling": pooling}}
     return {
         "model_id": model.name,
         "model_sha": model.digest,
-        "model_dtype": "int8" if model.is_int8 else dtype,
+        "model_dtype": "int8" if is_int8(model.model) else dtype,
         "model_type": kind,
         "max_input_length": model.max_length,
         "task": model.kind.name or "encoder",

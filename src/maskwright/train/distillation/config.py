@@ -42,25 +42,13 @@ TASK_WEIGHT = {"corpus": 2.0, "rows": 2.0, "embeddings": 0.1}
 
 @dataclass(frozen=True)
 class DistillConfig:
-    """Everything that decides a distillation. Validated on construction: ConfigError names the setting.
+    """Settings of a distillation. Raises ConfigError on construction for wrong ones.
 
-    teacher: a model folder. A pre-trained one (masked words) teaches on text: corpus, steps, batch_tokens, eval; a
-    fine-tuned one on labeled rows: train, dev, columns, epochs, batch_size. output: the run folder.
-    A sentence encoder (its folder has modules.json) teaches its embeddings of text: of sentences, windows and pairs.
-    preset: the student: "half" is the teacher with half of its layers; "distilbert" the same without segments and
-    pooler; else a name of `maskwright presets` that is as wide as the teacher. layers: how many it has, None for half
-    of the teacher's, or the preset's. Layer i of it begins as layer floor(i * teacher's layers / layers).
-    The student of a sentence encoder may have any preset, with random weights. Only then: model changes the preset (by
-    names of ModelConfig); tokenizer is a saved one, None to train a WordPiece tokenizer of vocab_size (None: 8,000);
-    start is the student of an earlier run, which initializes this one with its network and vocabulary; embeddings is
-    the cache of the teacher's embeddings (float16), None for a folder in the run folder.
-    temperature, soft_weight, hidden_weight, task_weight: see `objectives.distillation.DistillationWeights`. None is 5
-    for soft_weight and 2 for task_weight; with a sentence encoder, 1 for its embeddings and 0.1 for masked language
-    modeling.
-    prune_heads: the fraction of the teacher's attention heads, and prune_layers: the number of its top layers, that
-    are removed for further rows of the report; 0 for no row, None for as many layers as the student lacks.
-    lr: None for 5e-4 on text, 5e-5 on rows and 1e-3 with a sentence encoder. The other settings are those of pretrain
-    and finetune.
+    A pre-trained teacher (masked words) teaches on text: corpus, steps, batch_tokens, eval. A fine-tuned one teaches on
+    labeled rows: train, dev, columns, epochs, batch_size. A sentence encoder (its folder has modules.json) teaches its
+    embeddings of text; its student may have any preset, with random weights and its own tokenizer. Layer i of a student
+    begins as layer floor(i * teacher's layers / layers). The weights are those of
+    `objectives.distillation.DistillationWeights`; `maskwright distill --help` has a line for each setting.
     """
 
     COMMAND: ClassVar[str] = "distill"
@@ -183,12 +171,10 @@ class DistillConfig:
 
     @property
     def dependent_defaults(self) -> dict[str, Any]:
-        """The defaults that depend on the number of processes."""
         return settings.SINGLE_PROCESS
 
     @property
     def mix(self) -> DistillationWeights:
-        """Temperature and loss weights, of a resolved recipe."""
         from ...objectives.distillation import DistillationWeights
 
         assert self.soft_weight is not None and self.task_weight is not None, "the recipe is not resolved"

@@ -42,7 +42,7 @@ from ..distributed import check_processes, joined
 from ..loop import train
 from ..run import RunFolder, RunResult, open_run_of
 from .config import DistillConfig
-from .measure import Measured, compressed_rows, measure, pruned_rows
+from .measure import Measured, compressed_rows, measure
 from .sentences import SentenceSide
 from .sides import RowsSide, TextSide
 from .student import Student
@@ -184,10 +184,19 @@ class DistillResult(RunResult):
 
 
 def distill(config: DistillConfig, *, restart: bool = False, callbacks: Sequence[Callback] = ()) -> DistillResult:
-    """Run `config`, or resume it; a finished run is returned unchanged.
+    """Distills a teacher into a student, or resumes the run in `config.output`, as the command does.
 
-    Raises RunError when the folder contains another run or the teacher has changed, ModelFolderError for a teacher that
-    does not fit the data, InputError for a student that does not fit the teacher, Interrupted after a signal.
+    Args:
+        config: Settings of the run.
+        restart: Discard the run folder and restart from scratch.
+        callbacks: Objects that are called during training; see `Callback`.
+
+    Returns:
+        The paths and scores of the run; those of a finished run unchanged.
+
+    Raises:
+        RunError: If the run folder is in use, or has a run with other settings or another teacher.
+        Interrupted: After a signal.
     """
     device = resolve_device(config.device)
     by_embeddings = teaches_embeddings(config)
@@ -234,8 +243,7 @@ def conclude(config: DistillConfig, run: RunFolder, side: Any, job: Any) -> dict
     if fewer is None:
         fewer = side.teacher.config.num_hidden_layers - model.config.num_hidden_layers
     rows = [measure("teacher", side.teacher, evaluation), measure("student", model, own)]
-    rows += pruned_rows(side.teacher, evaluation, config.prune_heads, fewer)
-    rows += compressed_rows(side.teacher, evaluation)
+    rows += compressed_rows(side.teacher, evaluation, config.prune_heads, fewer)
     best = rows[0].scores[evaluation.metric]
     result = {
         "metric": evaluation.metric,

@@ -6,66 +6,44 @@ import copy
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...core.errors import InputError, MaskwrightError
 from ...core.progress import note
+from ...core.util import plural
 from ...data.batch import Batch
 from ...inference.engine.choice import require_int8
 from ...inference.engine.engine import Engine
 from ...models.model import Model
 from ...models.transformer import Layer
 from ...nn.attention import SelfAttention
-from ...nn.linear import Linear
+from ...nn.layers import Linear
 from .student import cut
 
 # -- Compression of a trained model without training: int8, factorized word embeddings, shared layers ----------------
 
 
-class FactorizedTable(nn.Module):
-    """Word embeddings as a product of matrices, vocab x rank and rank x hidden (Lan et al. 2020, section 3.1).
-
-    weight: the product, float [vocab, hidden], a buffer and not a parameter.
-    """
-
-    weight: Tensor
-
-    def __init__(self, weight: Tensor, rank: int, padding_id: int | None) -> None:
-        super().__init__()
-        weight = weight.detach().float()
-        _, vectors = torch.linalg.eigh(weight.T @ weight)  # ascending eigenvalues
-        basis = vectors[:, -rank:]  # [hidden, rank]
-        self.table = nn.Parameter(weight @ basis, requires_grad=False)
-        self.project = nn.Parameter(basis.T.contiguous(), requires_grad=False)
-        self.padding_id = padding_id
-        self.register_buffer("weight", self.table @ self.project, persistent=False)  # for tied decoders
-
-    def forward(self, ids: Tensor) -> Tensor:
-        """ids: int64 [tokens]. Returns float [tokens, hidden]."""
-        return F.embedding(ids, self.table, self.padding_id) @ self.project
-
-
 def factorize_words(model: Model, rank: int) -> Model:
-    """Returns a copy with the best rank-`rank` approximation of its word embeddings.
+    """Returns a copy with the best rank-`rank` approximation of its word embeddings (Lan et al. 2020, section 3.1).
 
-    rank: at least 1 and below the hidden size. The copy cannot be saved. Raises InputError for another rank, and for a
-    model whose word embeddings are already factorized.
+    The table keeps its form and has the product of the two matrices. Raises InputError for a rank
+    that is not below the hidden size, and for a model whose word embeddings are already factorized.
     """
-    words = model.encoder.embeddings.word
     if model.config.embedding_size:
         raise InputError("The word embeddings of this model are already factorized.")
-    if not 0 < rank < words.weight.shape[1]:
-        raise InputError(f"A rank of {rank} does not factorize word embeddings of size {words.weight.shape[1]}.")
     smaller = copy.deepcopy(model)
-    table = FactorizedTable(words.weight, rank, words.padding_id)
-    smaller.encoder.embeddings.word = table  # type: ignore[assignment]  # same interface
+    weight = smaller.word_embeddings
+    if not 0 < rank < weight.shape[1]:
+        raise InputError(f"A rank of {rank} does not factorize word embeddings of size {weight.shape[1]}.")
+    with torch.no_grad():
+        _, vectors = torch.linalg.eigh(weight.float().T @ weight.float())  # ascending eigenvalues
+        basis = vectors[:, -rank:]  # [hidden, rank]
+        weight.copy_(weight.float() @ basis @ basis.T)
     return smaller
 
 
@@ -85,13 +63,6 @@ def share_layers(model: Model) -> Model:
     shared.encoder.layers = nn.ModuleList([first])
     shared.encoder.layer_groups = (0,) * len(layers)
     return shared
-
-
-def int8_bytes(model: Model) -> int:
-    """Size of the weights in bytes with the linear layers of the encoder in int8."""
-    rounded = sum(part.weight.numel() for part in model.encoder.layers.modules() if isinstance(part, Linear))
-    sizes = [parameter.numel() * parameter.element_size() for parameter in model.parameters()]
-    return sum(sizes) - rounded * (model.word_embeddings.element_size() - 1)
 
 
 # -- Pruning of attention heads by importance, and of layers from the top --------------------------------------------
@@ -150,7 +121,7 @@ def prune_heads(model: Model, heads: dict[int, list[int]]) -> Model:
     Its layers differ in width, which config.json cannot express, so it cannot be saved. Raises InputError for a network
     with learned relative positions, and when a layer would have no head left.
     """
-    if has_learned_distances(model):
+    if model.encoder.relative is not None or model.config.positions.startswith("relative"):
         raise InputError("Heads of a network with learned relative positions cannot be pruned separately.")
     pruned = copy.deepcopy(model)
     for number, removed in heads.items():
@@ -167,11 +138,6 @@ def prune_heads(model: Model, heads: dict[int, list[int]]) -> Model:
         attention.out = _part_of(attention.out, columns=columns)
         attention.num_heads = len(left)
     return pruned
-
-
-def has_learned_distances(model: Model) -> bool:
-    """Whether heads have learned relative positions, in addition to their projections."""
-    return model.encoder.relative is not None or model.config.positions.startswith("relative")
 
 
 def drop_top_layers(model: Model, count: int) -> Model:
@@ -283,55 +249,61 @@ def texts_per_second(model: Model, evaluation: StudentEvaluation) -> float:
     return sum(len(batch) for batch in batches) / max(median(times), 1e-9)
 
 
-def pruned_rows(teacher: Model, evaluation: StudentEvaluation, share: float, num_layers: int) -> list[Measured]:
-    """The teacher without a fraction of its heads, and without its top layers; no row if nothing is removed."""
-    rows: list[Measured] = []
-    if evaluation.loss is None:
-        return rows
-    teacher.requires_grad_(True)  # importance is a derivative
-    if share and has_learned_distances(teacher):
-        note("The teacher's heads have learned relative positions, so there is no row with fewer heads.")
-    elif share and teacher.config.num_hidden_groups is not None:
-        note("The teacher's layers share their heads, so there is no row with fewer heads.")
-    elif share:
-        removed = least_important(head_importance(teacher, evaluation.practice, evaluation.loss), share)
-        count = sum(map(len, removed.values()))
-        if count:
-            name = f"teacher, {count} least important heads pruned"
-            rows.append(measure(name, prune_heads(teacher, removed), evaluation))
-        else:
-            note(f"A fraction of {share} is less than one head of the teacher: there is no row with fewer heads.")
-    if num_layers:
-        name = f"teacher, top {num_layers} layer{'s' if num_layers > 1 else ''} removed"
-        rows.append(measure(name, drop_top_layers(teacher, num_layers), evaluation))
-    teacher.requires_grad_(False)
-    return rows
+def compressed_rows(teacher: Model, evaluation: StudentEvaluation, share: float, num_layers: int) -> list[Measured]:
+    """The teacher compressed in several ways; none is trained again.
 
-
-def compressed_rows(teacher: Model, evaluation: StudentEvaluation) -> list[Measured]:
-    """The teacher in int8, with factorized word embeddings, and with shared layers; none is trained again.
-
-    A method that the network or the device does not support is skipped with a note.
+    share: fraction of its attention heads that are pruned; num_layers: of its top layers that are removed; 0 for no
+    such row. A method that the network or the device does not support is skipped with a note.
     """
     rank = teacher.config.hidden_size // RANK_DIVISOR
-    methods: dict[str, Callable[[], Measured]] = {
+    methods: dict[str, Callable[[], Measured]] = {}
+    if evaluation.loss is not None and share:
+        methods["teacher, least important heads pruned"] = lambda: _without_heads(teacher, evaluation, share)
+    if evaluation.loss is not None and num_layers:
+        name = f"teacher, top {plural(num_layers, 'layer')} removed"
+        methods[name] = lambda: measure(name, drop_top_layers(teacher, num_layers), evaluation)
+    methods |= {
         "teacher in int8": lambda: _in_int8(teacher, evaluation),
-        f"teacher, word table of rank {rank}": lambda: measure("", factorize_words(teacher, rank), evaluation),
+        f"teacher, word table of rank {rank}": lambda: _factorized(teacher, evaluation, rank),
         "teacher, layers share their mean weights": lambda: measure("", share_layers(teacher), evaluation),
     }
     rows = []
     for name, method in methods.items():
         try:
-            rows.append(replace(method(), name=name))
+            row = method()
+            rows.append(replace(row, name=row.name or name))
         except MaskwrightError as error:
             note(f"No row '{name}': {error}")
     return rows
 
 
+def _without_heads(teacher: Model, evaluation: StudentEvaluation, share: float) -> Measured:
+    if teacher.config.num_hidden_groups is not None:
+        raise InputError("The teacher's layers share their heads.")
+    assert evaluation.loss is not None
+    teacher.requires_grad_(True)  # importance is a derivative
+    removed = least_important(head_importance(teacher, evaluation.practice, evaluation.loss), share)
+    teacher.requires_grad_(False)
+    count = sum(map(len, removed.values()))
+    if not count:
+        raise InputError(f"A fraction of {share} is less than one head.")
+    name = f"teacher, {count} least important heads pruned"
+    return measure(name, prune_heads(teacher, removed), evaluation)
+
+
 def _in_int8(teacher: Model, evaluation: StudentEvaluation) -> Measured:
-    """Measures a copy that runs in int8, calibrated on the training batches."""
+    """A copy that runs in int8, calibrated on the training batches. Only the layers' matrices are in int8."""
     require_int8(teacher.word_embeddings.device)
-    rounded = deepcopy(teacher).eval()
+    rounded = copy.deepcopy(teacher).eval()
     rounded.compute_dtype, rounded.engine = torch.float32, Engine(int8=True)
     rounded.engine.calibrate(rounded, evaluation.practice)
-    return replace(measure("", rounded, evaluation), size_bytes=int8_bytes(rounded))
+    row = measure("", rounded, evaluation)
+    matrices = sum(part.weight.numel() for part in teacher.encoder.layers.modules() if isinstance(part, Linear))
+    return replace(row, size_bytes=row.size_bytes - matrices * (teacher.word_embeddings.element_size() - 1))
+
+
+def _factorized(teacher: Model, evaluation: StudentEvaluation, rank: int) -> Measured:
+    row, words = measure("", factorize_words(teacher, rank), evaluation), teacher.word_embeddings
+    saved = words.numel() - rank * sum(words.shape)
+    size = row.size_bytes - saved * words.element_size()
+    return replace(row, parameters=row.parameters - saved, size_bytes=size)

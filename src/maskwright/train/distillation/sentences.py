@@ -248,14 +248,12 @@ class SentenceSide(PretrainingSetup):
         super().__init__(config.on_embeddings.resolved(config.device, config.precision), run, device)
 
     def job(self) -> TextDistillation:
-        """The training job."""
         job = super().job()
         assert isinstance(job, TextDistillation)
         job.teacher_digest = self.digest
         return job
 
     def loop_settings(self) -> LoopSettings:
-        """The settings of the training loop."""
         return replace(super().loop_settings(), adam=ADAM)
 
     def final(self, job: TextDistillation) -> Model:
@@ -301,7 +299,6 @@ class SentenceSide(PretrainingSetup):
         )
 
     def facts(self) -> dict[str, Any]:
-        """Contents of maskwright.json in addition to the recipe and the result."""
         return {"task": "pretraining", "objective": "mlm", "max_length": self.config.max_length}
 
     # -- stages ----------------------------------------------------------------------------------------------------

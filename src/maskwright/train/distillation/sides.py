@@ -27,6 +27,7 @@ from ...tasks.sequence import SequenceTask
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..finetuning.job import DiskBestModelSaver
 from ..finetuning.run_data import read_data
+from ..finetuning.seeds import epoch_settings
 from ..loop import LoopSettings, Window
 from ..pretraining.job import HeldOut
 from ..pretraining.pretrain import PretrainingSetup
@@ -51,14 +52,12 @@ class TextSide(PretrainingSetup):
         super().__init__(config.on_text.resolved(config.device, config.precision), run, device)
 
     def job(self) -> TextDistillation:
-        """The training job."""
         job = super().job()
         assert isinstance(job, TextDistillation)
         job.teacher_digest = weights_digest(self.teacher)
         return job
 
     def final(self, job: TextDistillation) -> Model:
-        """The student to be saved."""
         model, _ = self._final_models(job.model)
         model.compute_dtype, model.engine = self.teacher.compute_dtype, Engine()
         return model.to(self.device).eval()
@@ -90,7 +89,6 @@ class TextSide(PretrainingSetup):
         return evaluation, evaluation
 
     def facts(self) -> dict[str, Any]:
-        """What maskwright.json says beyond the recipe and the result."""
         return {"task": "pretraining", "objective": "mlm"}
 
     def _tokenizer(self) -> Tokenizer:
@@ -147,7 +145,6 @@ class RowsSide:
         self.student: Student = make_student(teacher, network, seed=config.seed)
 
     def job(self) -> RowsDistillation:
-        """The training job."""
         return RowsDistillation(
             self.student.model,
             self.task,
@@ -165,21 +162,8 @@ class RowsSide:
 
     def loop_settings(self) -> LoopSettings:
         """The settings of the training loop; dev is scored after each epoch."""
-        config, epoch = self.config, -(-len(self.train) // self.config.batch_size)
-        return LoopSettings(
-            steps=config.epochs * epoch,
-            lr=config.lr,
-            warmup=config.warmup,
-            schedule=config.schedule,
-            weight_decay=config.weight_decay,
-            clip_norm=config.clip_norm,
-            seed=config.seed,
-            log_every=config.log_every,
-            checkpoint_every=config.checkpoint_every or epoch,
-            evaluate_every=epoch,
-            keep=self.recipe.keep,
-            reduce_precision=config.reduce_precision,
-        )
+        steps = -(-len(self.train) // self.config.batch_size)
+        return replace(epoch_settings(self.config, steps, self.config.seed), keep=self.recipe.keep)
 
     def final(self, job: RowsDistillation) -> Model:
         """The student with its best weights, and its own threshold if the teacher has one."""
@@ -188,7 +172,6 @@ class RowsSide:
         return job.model
 
     def evaluations(self, job: RowsDistillation) -> tuple[StudentEvaluation, StudentEvaluation]:
-        """The dev examples, for teacher and student."""
         task, dev = self.task, self.dev
 
         def score(model: Model) -> dict[str, float]:
@@ -210,5 +193,4 @@ class RowsSide:
         return evaluation, evaluation
 
     def facts(self) -> dict[str, Any]:
-        """What maskwright.json says beyond the recipe and the result."""
         return {**self.task.to_json(), "max_length": self.config.max_length}

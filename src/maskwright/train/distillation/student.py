@@ -179,31 +179,28 @@ def weights_digest(model: Model) -> str:
     return digest.hexdigest()
 
 
-def check_teacher(state: dict[str, Any], digest: str) -> None:
-    """Raise RunError when a checkpoint was made with another teacher."""
-    if state["teacher"] != digest:
-        raise RunError(
-            "The teacher's weights have changed since this run began: restore them, or restart from scratch with "
-            "--restart."
-        )
-
-
-class TextDistillation(PretrainJob):
-    """A pre-training whose objective has a teacher; its checkpoints contain the teacher's digest. See PretrainJob."""
+class KnowsItsTeacher:
+    """A job whose checkpoints have the digest of its teacher. Raises RunError when the teacher has changed."""
 
     teacher_digest = ""
 
     def state(self) -> dict[str, Any]:
-        """The position of the stream, and the teacher's digest."""
-        return {**super().state(), "teacher": self.teacher_digest}
+        return {**super().state(), "teacher": self.teacher_digest}  # type: ignore[misc]  # of the job
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go to where a checkpoint was."""
-        check_teacher(state, self.teacher_digest)
-        super().restore(state)
+        if state["teacher"] != self.teacher_digest:
+            raise RunError(
+                "The teacher's weights have changed since this run began: restore them, or restart from scratch with "
+                "--restart."
+            )
+        super().restore(state)  # type: ignore[misc]  # of the job
 
 
-class RowsDistillation(FinetuneJob):
+class TextDistillation(KnowsItsTeacher, PretrainJob):
+    """A pre-training whose objective has a teacher."""
+
+
+class RowsDistillation(KnowsItsTeacher, FinetuneJob):
     """A fine-tuning that also learns the teacher's predictions and hidden states; dev scores are only the task's."""
 
     task: SequenceTask
@@ -215,13 +212,11 @@ class RowsDistillation(FinetuneJob):
         self.teacher, self.teacher_digest, self.mix = teacher.eval().requires_grad_(False), teacher_digest, mix
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Number of rows of a batch, and of tokens for hidden states."""
         rows = self.task.counts(batch)
         counts = {**rows, "soft": rows[self.task.name]}
         return counts | {"hidden": batch.num_tokens} if self.mix.hidden_weight else counts
 
     def outcome(self, batch: Batch) -> LossSums:
-        """Losses and correct predictions of the student on labeled rows."""
         with torch.no_grad():
             wanted_hidden = self.teacher.encode(batch).hidden  # [tokens, hidden]
             wanted = self.task.pooled(answers(self.teacher, wanted_hidden, batch), batch)  # [rows, labels]
@@ -237,15 +232,6 @@ class RowsDistillation(FinetuneJob):
         right = self.task.num_correct(logits.detach(), targets)
         correct = {} if right is None else {self.task.name: right}
         return LossSums(losses, self.counts(batch), correct, self.mix.weights(self.task.name))
-
-    def state(self) -> dict[str, Any]:
-        """The best score so far, and the teacher's digest."""
-        return {**super().state(), "teacher": self.teacher_digest}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go to where a checkpoint was."""
-        check_teacher(state, self.teacher_digest)
-        super().restore(state)
 
 
 def answers(model: Model, hidden: torch.Tensor, batch: Batch) -> torch.Tensor:

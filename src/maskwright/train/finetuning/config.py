@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from ...core import registry
 from ...core.config import (
+    DATA,
     LONG_TEXTS,
     NETWORK,
     OPTIMIZATION,
@@ -17,6 +21,7 @@ from ...core.config import (
     check_at_least,
     check_name,
     check_not_negative,
+    default_of,
     fill_defaults,
     fit_types,
     misplaced,
@@ -24,6 +29,7 @@ from ...core.config import (
     settings_of,
 )
 from ...core.errors import ConfigError
+from ...core.util import plural
 from ...hub.published import ENGLISH, absolute_name
 from ...hub.recommended import recommended_lr
 from ...models.lora_config import LoraConfig
@@ -43,17 +49,12 @@ DEFAULT_TASK = registry.names("task")[0]
 @dataclass(frozen=True)
 @with_other_packages
 class FinetuneConfig(TaskSettings):
-    """Everything that decides a fine-tuning run. Validated on construction: ConfigError names the setting.
+    """Settings of a fine-tuning run. Raises ConfigError on construction for wrong ones.
 
-    model: what training starts from, by default the built-in `english`; with preset and tokenizer it starts from
-    scratch. Without dev a tenth of train is held out, by class.
-    train_target, dev_target: the translations of train and dev, line by line, where those are text files; network:
-    changes of the preset, by names of ModelConfig, or, of a model folder, the layers between its encoder and the new
-    head (TOP); contrastive: task regression without a head, the same as task similarity; average_checkpoints: None
-    keeps the best epoch; log and activation_checkpointing may change when a run is resumed. epochs, lr, warmup,
-    schedule, batch_tokens and label_smoothing: None becomes the task's own default; of lr, first the adapter's or the
-    one that the model recommends; min_steps: None becomes 0 with `epochs`. `maskwright finetune --help` has a line for
-    each setting.
+    epochs, lr, warmup, schedule, batch_tokens and label_smoothing: None becomes the task's own default; of lr, first
+    the adapter's or the one that the model recommends. network: changes of the preset, by names of ModelConfig, or, of
+    a model folder, the layers between its encoder and the new head (TOP). log and activation_checkpointing may change
+    when a run is resumed. `maskwright finetune --help` has a line for each setting.
     """
 
     COMMAND: ClassVar[str] = "finetune"
@@ -159,11 +160,14 @@ class FinetuneConfig(TaskSettings):
     weight_decay: float = option(0.01, settings.WEIGHT_DECAY)
     clip_norm: float = option(1.0, settings.CLIP_NORM)
     patience: int = option(
-        0, "Stop after this many epochs without a better dev score; 0 to run all.", panel=OPTIMIZATION
+        0, "Stop after this many epochs without a better dev score; 0 to run all.", panel=OPTIMIZATION, recipe_only=True
     )
     seeds: int = option(1, settings.SEEDS)
     average_seeds: bool = option(
-        False, "Keep the average of the seeds' weights (model soup), not the best seed.", panel=OPTIMIZATION
+        False,
+        "Keep the average of the seeds' weights (model soup), not the best seed.",
+        panel=OPTIMIZATION,
+        recipe_only=True,
     )
     freeze_encoder: bool = option(False, "Train only the pooler and the head.", panel=NETWORK)
     adapter: settings.Adapter | None = option(None, settings.ADAPTER)
@@ -186,6 +190,7 @@ class FinetuneConfig(TaskSettings):
         "Train sentence embeddings, compared by cosine similarity.",
         panel=TASK,
         tasks=("regression", "similarity"),
+        recipe_only=True,
     )
     skip_bad_rows: bool = option(False, settings.SKIP_BAD_ROWS)
     checkpoint_every: int = option(0, settings.CHECKPOINT_EVERY, default_help="one epoch")
@@ -234,12 +239,11 @@ class FinetuneConfig(TaskSettings):
         self._check_adapter()
         check(
             not self.average_seeds or (self.seeds > 1 and self.model is not None),
-            "--average-seeds needs --seeds 2 or more and --model: weights can only be averaged if all seeds "
+            "Setting 'average_seeds' needs --seeds 2 or more and --model: weights can only be averaged if all seeds "
             "start from the same ones.",
         )
 
     def _check_task(self) -> None:
-        """Check that the settings apply to the task."""
         for task in (self.task, self.task_name):
             wrong = misplaced(self, task)
             if wrong is not None:
@@ -276,7 +280,7 @@ class FinetuneConfig(TaskSettings):
         )
         check(
             not (self.average_checkpoints and (self.average_seeds or self.patience)),
-            "Setting 'average_checkpoints' uses the last epochs; it excludes --patience and --average-seeds.",
+            "Setting 'average_checkpoints' uses the last epochs; it excludes patience and average_seeds.",
         )
 
     def _check_adapter(self) -> None:
@@ -287,7 +291,7 @@ class FinetuneConfig(TaskSettings):
         check(not self.freeze_encoder, "--adapter and --freeze-encoder exclude each other.")
         check(
             not self.average_seeds,
-            "--average-seeds averages whole models; adapters of several seeds cannot be averaged.",
+            "Setting 'average_seeds' averages whole models; adapters of several seeds cannot be averaged.",
         )
         check(
             not spec_of(self.task_name).freezes_encoder,
@@ -312,7 +316,6 @@ class FinetuneConfig(TaskSettings):
 
     @property
     def lora(self) -> LoraConfig:
-        """The settings of the adapter."""
         return settings.lora_of(self)
 
     @property
@@ -337,3 +340,154 @@ def epochs_for(epochs: int, min_steps: int, steps_per_epoch: int) -> int:
     al. 2021).
     """
     return max(epochs, min(-(-min_steps // max(steps_per_epoch, 1)), MOST_EPOCHS))
+
+
+# -- The recipe of a multi-task fine-tuning.
+
+
+_SAME = settings_of(FinetuneConfig)
+
+
+@dataclass(frozen=True)
+class MultiTaskConfig:
+    """Settings of a multi-task fine-tuning. Raises ConfigError on construction for wrong ones.
+
+    multi_task: labeled files, one per task, of the type `task` or of the type in a prefix, as in "regression:a.tsv";
+    dev: a dev file for each, in the same order; empty to hold out a tenth of each file. The other settings are those of
+    FinetuneConfig and apply to every task; class_weight and multi_label to classification, crf to tagging.
+    """
+
+    COMMAND: ClassVar[str] = "finetune"
+
+    multi_task: tuple[str, ...] = option(
+        help="Multi-task training instead of --train: labeled files, one per task, with a shared encoder.",
+        metavar="[TASK:]FILE ...",
+        default_help="none: one task",
+        panel=DATA,
+    )
+    output: Path = option(help=settings.OUTPUT)
+    task: str = option(DEFAULT_TASK, _SAME["task"])
+    model: str | None = option(None, _SAME["model"])
+    preset: str | None = option(None, _SAME["preset"])
+    tokenizer: Path | None = option(None, _SAME["tokenizer"])
+    dev: tuple[Path, ...] = option((), _SAME["dev"])
+    columns: dict[str, str] = option({}, settings.COLUMNS)
+    epochs: int = option(3, settings.EPOCHS)
+    lr: float = option(5e-5, settings.LR)
+    batch_size: int = option(32, settings.BATCH_SIZE)
+    accumulation: int = option(None, settings.ACCUMULATION)
+    max_length: int = option(128, settings.MAX_LENGTH)
+    warmup: float = option(0.1, settings.WARMUP)
+    schedule: Schedule = option("linear", settings.SCHEDULE)
+    weight_decay: float = option(0.01, settings.WEIGHT_DECAY)
+    clip_norm: float = option(1.0, settings.CLIP_NORM)
+    patience: int = option(0, _SAME["patience"])
+    seeds: int = option(1, settings.SEEDS)
+    average_seeds: bool = option(False, _SAME["average_seeds"])
+    freeze_encoder: bool = option(False, _SAME["freeze_encoder"])
+    class_weight: Literal["balanced"] | None = option(None, _SAME["class_weight"])
+    multi_label: bool | None = option(None, _SAME["multi_label"])
+    crf: bool = option(False, _SAME["crf"])
+    skip_bad_rows: bool = option(False, settings.SKIP_BAD_ROWS)
+    checkpoint_every: int = option(0, _SAME["checkpoint_every"])
+    log_every: int = option(10, settings.LOG_EVERY)
+    log: tuple[str, ...] = option((), settings.LOG)
+    tensorboard: bool = option(False, settings.TENSORBOARD)
+    seed: int = option(0, settings.SEED)
+    device: settings.Device = option("auto", settings.DEVICE)
+    precision: settings.Precision = option("auto", settings.PRECISION)
+
+    def __post_init__(self) -> None:
+        settings.fill_accumulation(self)
+        fit_types(self)
+        settings.check_log(self)
+        check(
+            len(self.multi_task) >= 2,
+            f"--multi-task needs two files or more, and has {len(self.multi_task)}; for one task use --train.",
+        )
+        check(
+            len(self.dev) in (0, len(self.multi_task)),
+            f"--dev has {plural(len(self.dev), 'file')} for {len(self.multi_task)} tasks: pass one for each, in the "
+            "same order, or none.",
+        )
+        files = Counter((kind, path.resolve()) for kind, path in map(self._split, self.multi_task))
+        same = [f"{path} ({kind})" for (kind, path), count in files.items() if count > 1]
+        check(not same, f"--multi-task has {', '.join(same)} twice: each file must be a separate task.")
+        kinds = {part.task for part in self.parts().values()}  # the checks of each part are ours
+        frozen = sorted(kind for kind in kinds if spec_of(kind).freezes_encoder)
+        check(
+            not frozen,
+            f"--multi-task trains a shared encoder, and {''.join(frozen[:1])} freezes its encoder: fine-tune "
+            f"{''.join(frozen[:1])} separately.",
+        )
+        for name in _OF_SOME:
+            check(
+                not getattr(self, name) or any(_SAME[name].is_for(kind) for kind in kinds),
+                f"Setting '{name}' is for {' and '.join(_SAME[name].tasks)}, and no task has that type.",
+            )
+
+    @property
+    def dependent_defaults(self) -> dict[str, Any]:
+        return settings.SINGLE_PROCESS
+
+    def parts(self) -> dict[str, FinetuneConfig]:
+        """The fine-tuning recipe of each task, by name."""
+        shared = {setting.name for setting in fields(FinetuneConfig)} & {setting.name for setting in fields(self)}
+        values = {name: getattr(self, name) for name in shared - {"dev", "task"}}
+        found = {}
+        split = [self._split(entry) for entry in self.multi_task]
+        for number, (name, (kind, path)) in enumerate(zip(names([path for _, path in split]), split, strict=True)):
+            others = {setting: _UNSET[setting] for setting in _OF_SOME if not _SAME[setting].is_for(kind)}
+            dev = self.dev[number] if self.dev else None
+            found[name] = FinetuneConfig(**{**values, **others, "train": path, "dev": dev, "task": kind})
+        return found
+
+    def resolved(self, device: str, precision: str) -> MultiTaskConfig:
+        parts = [part.resolved(device, precision) for part in self.parts().values()]
+        return replace(
+            self,
+            device=parts[0].device,
+            precision=parts[0].precision,
+            output=parts[0].output,
+            tokenizer=parts[0].tokenizer,
+            model=parts[0].model,
+            multi_task=tuple(
+                str(part.train) if part.task == self.task else f"{part.task}:{part.train}" for part in parts
+            ),
+            dev=tuple(part.dev for part in parts if part.dev is not None),
+        )
+
+    def _split(self, entry: str) -> tuple[str, Path]:
+        kind, colon, path = entry.partition(":")
+        if colon and path and kind in registry.names("task"):
+            return kind, Path(path)
+        is_kind = bool(colon) and re.fullmatch(r"[\w-]{2,}", kind) is not None and not Path(entry).exists()
+        check(not is_kind, f"--multi-task {entry}: " + registry.unknown_name("task", kind, registry.names("task")))
+        return self.task, Path(entry)
+
+
+# Settings that only some tasks have, and their values for the others.
+_OF_SOME = [one.name for one in fields(MultiTaskConfig) if one.name in _SAME and _SAME[one.name].tasks]
+_UNSET = {one.name: default_of(one) for one in fields(MultiTaskConfig)}
+
+
+def names(paths: Sequence[Path]) -> list[str]:
+    """A unique name for each file, for folders and the log: its stem, else with its folder, else with a number.
+
+    Names that differ only in case count as equal, because some file systems ignore case.
+    """
+    stems = [_plain(path.name.partition(".")[0]) for path in paths]
+    folders = [
+        _plain((path.absolute().parent.resolve() if ".." in path.parts else path.absolute().parent).name)
+        for path in paths
+    ]
+    both = [f"{folder}-{stem}" for folder, stem in zip(folders, stems, strict=True)]
+    for found in (stems, folders, both):
+        if len({name.casefold() for name in found}) == len(found):
+            return found
+    return [f"{name}-{number}" for number, name in enumerate(both, start=1)]
+
+
+def _plain(name: str) -> str:
+    plain = re.sub(r"[^\w-]+", "-", name).strip("-") or "task"
+    return f"{plain}-task" if plain.casefold() == "eval" else plain  # the log calls dev scores eval_...

@@ -1,7 +1,7 @@
 """Fine-tuning as a job of the training loop: batches from tokenized rows, dev scores, best weights.
 
 `BestCheckpointJob` has what all fine-tunings share: the best weights and early stopping. `FinetuneJob` trains one task;
-`multi_task.job` several.
+`multi_task` several.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ...tasks.examples import Examples
 from ...tasks.specs import spec_of
 from ..checkpoint import list_checkpoints, mean_weights, read_weights, write_tensors
 from ..optimizer import ADAM
-from ..prefetch import Prefetcher
+from ..steps import Prefetcher
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,11 +51,9 @@ class MemoryBestModelSaver:
         self.weights: dict[str, Tensor] | None = None
 
     def keep(self, model: nn.Module) -> None:
-        """Copy the weights."""
         self.weights = {name: tensor.detach().clone() for name, tensor in trained_state(model).items()}
 
     def restore_best(self, model: nn.Module) -> None:
-        """Load the stored weights into `model`."""
         if self.weights is not None:
             load_trained_state(model, self.weights)
 
@@ -67,7 +65,6 @@ class DiskBestModelSaver:
         self.folder = folder
 
     def keep(self, model: nn.Module) -> None:
-        """Write the weights."""
         with storage.new_folder(self.folder, replace=True) as new:
             write_tensors(new / "model.safetensors", trained_state(model))
 
@@ -171,7 +168,6 @@ class BestCheckpointJob(ABC):
         return {"best": self.best, "without_gain": self.without_gain, "evaluated": self.evaluated}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore the state of a checkpoint."""
         self.best, self.without_gain = state["best"], state["without_gain"]
         self.evaluated = state.get("evaluated", 0)  # a checkpoint of an older version has none
         if self.last is not None:
@@ -217,21 +213,17 @@ class FinetuneJob(BestCheckpointJob):
 
     @property
     def steps_per_epoch(self) -> int:
-        """Optimizer steps per epoch."""
         if self._by_tokens is not None:
             return len(self._by_tokens)
         return -(-len(self.train) // self.batch_size)
 
     def micro_batches(self, step: int) -> list[Batch]:
-        """The batches of step `step`, a function of the seed and the step only."""
         return [batch for _, batch in self.numbered(step)]
 
     def numbered(self, step: int) -> list[tuple[int, Batch]]:
-        """The batches of this process, with their numbers in the step."""
         return self._next.take(step)
 
     def fingerprint(self) -> str:
-        """A digest of the training rows."""
         return fingerprint_of(self.train)
 
     def _make(self, step: int) -> list[tuple[int, Batch]]:
@@ -250,7 +242,6 @@ class FinetuneJob(BestCheckpointJob):
         return resample_rows(self._chances, generator(self.seed, "resample", epoch))
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Number of labels of a batch, under the task's name."""
         return self.task.counts(batch)
 
     def outcome(self, batch: Batch) -> LossSums:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ...core import registry
 from ...core.config import (
@@ -23,13 +23,17 @@ from ...core.config import (
     fit_types,
     option,
 )
-from ...core.errors import ConfigError
+from ...core.errors import ConfigError, MaskwrightError
 from ...core.object_store import is_remote
 from ...hub.published import absolute_name
 from ...models.lora_config import LoraConfig
 from ...objectives.fitting import GENERAL, usual_objective
 from .. import settings
 from ..schedules import Schedule, warmup_steps
+
+if TYPE_CHECKING:
+    from ...models.config import ModelConfig
+
 
 OBJECTIVE_OF = Setting("Pre-training objective: mlm, mlm+nsp, mlm+sop, rtd, clm, bilm or denoise.")
 USUAL_OBJECTIVE = "that of the network: mlm+nsp for BERT, clm for GPT-2, ...; mlm with --model of an encoder"
@@ -46,15 +50,11 @@ GENERATOR_SHARE = Setting(
 
 @dataclass(frozen=True)
 class PretrainConfig:
-    """Everything that decides a pre-training run. Validated on construction: ConfigError names the setting.
+    """Settings of a pre-training run. Raises ConfigError on construction for wrong ones.
 
-    start: a model with the network, vocabulary and weights to continue from; then objective is by default that of its
-    head, and lr 1e-4.
-    corpus: one folder prepared by an earlier run (its `data/`) is used as it is; model: changes of the preset, by names
-    of ModelConfig; reset_state: otherwise the hidden state of a recurrent network is carried from batch to batch
-    (truncated backpropagation, max_length tokens at a time); dropout: 0 learns more from a text that is seen about
-    once; eval: a labeled file scores a linear probe on frozen features. activation_checkpointing and log may
-    change when a run is resumed. `maskwright pretrain --help` has a line for each setting.
+    start: a model with the network, vocabulary and weights to continue from; model: changes of the preset, by names of
+    ModelConfig. activation_checkpointing and log may change when a run is resumed. `maskwright pretrain --help` has a
+    line for each setting.
     """
 
     COMMAND: ClassVar[str] = "pretrain"
@@ -189,7 +189,6 @@ class PretrainConfig:
 
     @property
     def dependent_defaults(self) -> dict[str, Any]:
-        """The defaults that depend on other settings."""
         return {**self._defaults_of_start, "objective": self._usual_objective, **settings.SINGLE_PROCESS}
 
     @property
@@ -208,8 +207,6 @@ class PretrainConfig:
             except ConfigError:  # it is rejected with its reason when it is built
                 return GENERAL
             return usual_objective(fresh)
-        from .start_network import network_here
-
         network = network_here(self.start)
         return GENERAL if network is None else usual_objective(network, is_trained=True)
 
@@ -226,12 +223,10 @@ class PretrainConfig:
 
     @property
     def lora(self) -> LoraConfig:
-        """The settings of the adapter."""
         return settings.lora_of(self)
 
     @property
     def sequences(self) -> int:
-        """Sequences of one micro-batch."""
         return self.batch_tokens // (self.max_length * self.accumulation)
 
     def resolved(self, device: str, precision: str) -> PretrainConfig:
@@ -256,3 +251,56 @@ def _absolute(source: str) -> str:
     if source == "-" or source.startswith("hub:") or is_remote(source):
         return source
     return str(Path(source).absolute())
+
+
+def network_here(name: str) -> ModelConfig | None:
+    """The network of a model that needs no download; None for others, and where loading it will raise an error."""
+    from ...hub.config_file import read_config
+    from ...hub.published import built_in_folder, installed_folder, is_built_in, is_short_name
+    from ...hub.sentence import network_folder
+
+    if is_built_in(name):
+        folder: Path | None = built_in_folder(name)
+    else:
+        folder = installed_folder(name) if is_short_name(name) else Path(name)
+    try:
+        return None if folder is None or "\0" in name else read_config(network_folder(folder)).config
+    except MaskwrightError:
+        return None
+
+
+# -- Settings of static word embeddings.
+
+
+MOST_SIZE, MOST_WINDOW = 10_000, 1_000
+
+
+@dataclass(frozen=True)
+class StaticConfig:
+    """Settings of static word embeddings. Raises ConfigError for values out of range.
+
+    Training uses one thread, so it is deterministic.
+    """
+
+    COMMAND: ClassVar[str] = "vectors"
+
+    corpus: tuple[str, ...] = option(help="Text files, folders or glob patterns.", is_argument=True)
+    output: Path = option(help="Output model folder.", short="-o")
+    method: Literal["skip-gram", "cbow"] = option("skip-gram", "Training objective; cbow is continuous bag of words.")
+    size: int = option(100, "Embedding dimensions.", minimum=1)
+    window: int = option(5, "Maximum context words on each side.", minimum=1)
+    min_count: int = option(2, "Minimum word frequency.", minimum=1)
+    vocab_size: int = option(30_000, "Maximum vocabulary size.", minimum=16)
+    epochs: int = option(5, "Number of training epochs.", minimum=1)
+    lowercase: bool = option(True, "Ignore case and accents.")
+    seed: int = option(0, settings.SEED)
+    skip_bad_rows: bool = option(False, settings.SKIP_BAD_ROWS)
+
+    def __post_init__(self) -> None:
+        check(bool(self.corpus), "The corpus is empty: pass at least one text file, folder or glob.")
+        check(self.method in ("skip-gram", "cbow"), f"method is '{self.method}'; it must be skip-gram or cbow.")
+        for name in ("size", "window", "min_count", "epochs"):
+            check(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}; it must be at least 1.")
+        for name, most in (("size", MOST_SIZE), ("window", MOST_WINDOW)):
+            check(getattr(self, name) <= most, f"{name} is {getattr(self, name)}; it must be at most {most:,}.")
+        check(0 <= self.seed < 2**32, f"seed is {self.seed}; it must be from 0 to {2**32 - 1}.")

@@ -116,7 +116,7 @@ class RunHealth:
 
 
 def baseline_of(scores: dict[str, float]) -> Baseline:
-    """The baselines among the scores of an objective (`objectives.scores.mean_scores`, by part)."""
+    """The baselines among the scores of an objective (`objectives.outcome.mean_scores`, by part)."""
     part = words_part(scores)
     pairs = next((scores[f"{name}_baseline"] for name in ("nsp", "sop") if f"{name}_baseline" in scores), 0.5)
     return Baseline(scores[f"{part}_baseline"], scores[f"{part}_baseline_loss"], pairs)

@@ -5,7 +5,8 @@ Each stage is complete or absent in the run folder, so rerunning the same comman
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,8 +15,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from ...core import registry
-from ...core.errors import InputError
+from ...core import registry, storage
+from ...core.errors import InputError, RowErrors
 from ...core.object_store import is_remote
 from ...core.progress import note, warn
 from ...data.prepare import prepare
@@ -30,24 +31,20 @@ from ...models.model import Model
 from ...models.presets import preset, special_token_settings
 from ...objectives.audit import AuditedSequence
 from ...objectives.base import Objective, Recipe
-from ...objectives.fitting import check_fits
-from ...objectives.replaced_pair import GENERATOR_SHARE, RTD_WEIGHT
+from ...objectives.fitting import GENERATOR_SHARE, RTD_WEIGHT, check_fits
 from ...objectives.selection import make_recipe, objective_for
 from ...objectives.stream import split_documents
-from ...text.formats.files import expand
+from ...text.formats.files import HUB, STDIN, expand, open_bytes, reject_binary
 from ...text.readers.corpus import FOLDER_FORMATS
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..callbacks import Callback
 from ..distributed import check_processes, joined
 from ..loop import LoopSettings, train
 from ..run import RunFolder, RunResult, open_run_of
-from .compiled import choose_compiling, compile_layers
-from .config import PretrainConfig
+from .config import PretrainConfig, network_here
 from .health import Baseline, RunHealth, baseline_of, is_labeled, judge, linear_probe, named_baseline
-from .job import HeldOut, PretrainJob, Probe
-from .piped_input import name_piped_sources, save_piped_input
+from .job import HeldOut, PretrainJob, Probe, choose_compiling, compile_layers
 from .report import write_pretrain_report
-from .start_network import network_here
 
 # -- Continued pre-training: from a trained model, with its network and tokenizer, on the text of a domain -----------
 
@@ -104,9 +101,19 @@ class PretrainResult(RunResult):
 
 
 def pretrain(config: PretrainConfig, *, restart: bool = False, callbacks: Sequence[Callback] = ()) -> PretrainResult:
-    """Run `config`, or resume it; a finished run is returned unchanged.
+    """Pre-trains a model, or resumes the run in `config.output`, as the command does.
 
-    Raises RunError when the folder contains another run, InputError for an unusable corpus, Interrupted after a signal.
+    Args:
+        config: Settings of the run.
+        restart: Discard the run folder and restart from scratch.
+        callbacks: Objects that are called during training; see `Callback`.
+
+    Returns:
+        The paths and scores of the run; those of a finished run unchanged.
+
+    Raises:
+        RunError: If the run folder is in use, or has a run with other settings.
+        Interrupted: After a signal.
     """
     device = resolve_device(config.device)
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
@@ -180,7 +187,6 @@ class PretrainingSetup:
             self.training, self.held_out = self._split()
 
     def job(self) -> PretrainJob:
-        """The job of this run, at its first step."""
         config = self.config
         network = self.network
         if config.dropout is not None:
@@ -224,23 +230,7 @@ class PretrainingSetup:
             note("Layers are compiled." if failed is None else f"Layers are not compiled: {failed}")
 
     def loop_settings(self) -> LoopSettings:
-        """The settings of the training loop."""
-        config = self.config
-        return LoopSettings(
-            steps=config.steps,
-            lr=config.lr,
-            warmup=config.warmup,
-            schedule=config.schedule,
-            weight_decay=config.weight_decay,
-            clip_norm=config.clip_norm,
-            seed=config.seed,
-            log_every=config.log_every,
-            checkpoint_every=config.checkpoint_every,
-            evaluate_every=config.evaluate_every,
-            keep=config.keep,
-            shard=config.shard,
-            reduce_precision=config.reduce_precision,
-        )
+        return LoopSettings.of(self.config)
 
     def conclude(self, job: PretrainJob) -> dict[str, Any]:
         """Score the trained model and write its folder and the report; returns the result of the run."""
@@ -462,3 +452,56 @@ def pretraining_plan(config: PretrainConfig) -> dict[str, Any]:
         "corpus_bytes": sum(path.stat().st_size for path in files if path.is_file()),
         "output": str(config.output),
     }
+
+
+# -- Copies text that can be read only once (standard input, a pipe) to the run folder, for all stages and resuming.
+
+
+_CHUNK_BYTES = 1 << 20
+
+
+def save_piped_input(sources: Sequence[str], folder: Path, name: str) -> tuple[str, ...]:
+    """The sources, each pipe replaced by a copy `folder`/`name`-N.txt that is made once.
+
+    Raises InputError for binary data.
+    """
+    return tuple(
+        str(_keep(source, folder / f"{name}-{number}.txt")) if _is_read_once(source) else source
+        for number, source in enumerate(sources)
+    )
+
+
+@contextmanager
+def name_piped_sources(sources: Sequence[str], kept: Sequence[str]) -> Iterator[None]:
+    """Name the source instead of its copy in error messages, because the copy may be deleted by then."""
+    names = {copy: _shown(source) for source, copy in zip(sources, kept, strict=True) if copy != source}
+    try:
+        yield
+    except RowErrors as error:
+        raise RowErrors([replace(row, file=names.get(row.file, row.file)) for row in error.rows]) from None
+    except InputError as error:
+        message = str(error)
+        for copy, name in names.items():
+            message = message.replace(copy, name)
+        raise type(error)(message) from None
+
+
+def _is_read_once(source: str) -> bool:
+    if source == STDIN:
+        return True
+    path = Path(source)
+    return not source.startswith(HUB) and path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _keep(source: str, copy: Path) -> Path:
+    if copy.is_file():
+        return copy
+    with open_bytes(source) as handle, storage.open_new(copy) as written:
+        reject_binary(handle.peek(_CHUNK_BYTES)[:_CHUNK_BYTES], _shown(source))
+        while data := handle.read(_CHUNK_BYTES):
+            storage.fs.write(written, data)
+    return copy
+
+
+def _shown(source: str) -> str:
+    return "standard input" if source == STDIN else source

@@ -16,7 +16,7 @@ import torch
 
 from ...core import storage
 from ...core.errors import InputError, MissingExtraError
-from ...core.progress import Track, track
+from ...core.progress import track
 from ...hub.folders import save_model
 from ...models.build import build
 from ...models.model import Model, SentenceSettings
@@ -24,7 +24,7 @@ from ...models.presets import preset
 from ...text.readers.corpus import read_documents
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..against_baseline import Compared
-from .static_config import StaticConfig
+from .config import StaticConfig
 
 # -- How well static word embeddings predict the words of their corpus -----------------------------------------------
 
@@ -35,40 +35,30 @@ BASELINE = "choosing between it and a random word by chance"
 
 
 def static_score(trained: Any, sentences: Iterable[list[str]], seed: int) -> Compared:
-    """Return how often a word of the corpus scores above a random word, given the words around it.
+    """How often a word of the corpus scores above a random word, given the words around it.
 
     The score is the network's own: the mean of the input embeddings of the context, times the output embedding of the
-    word. The random word is drawn with the frequency of the corpus, so word frequency alone gives 0.5. No text is held
-    out: every word of the corpus gets a vector, whatever its frequency.
+    word. The random word is drawn with the frequency of the corpus, so word frequency alone gives 0.5.
 
-    Args:
-        trained: a `gensim.models.Word2Vec`, trained with negative sampling.
-        sentences: words of the corpus, as passed to the training; the first 20,000 words are scored.
-        seed: of the random words.
+    trained: a `gensim.models.Word2Vec`, trained with negative sampling.
     """
     rng = np.random.default_rng(seed)
-    vectors, outputs = trained.wv.vectors, trained.syn1neg  # both [words, size]
+    vectors, outputs, window = trained.wv.vectors, trained.syn1neg, trained.window  # both [words, size]
     counts = np.array([trained.wv.get_vecattr(word, "count") for word in trained.wv.index_to_key], dtype=np.float64)
-    frequencies = counts / counts.sum()
     correct, total = 0.0, 0
     for sentence in sentences:
         rows = [trained.wv.key_to_index[word] for word in sentence]
         if len(rows) < 2:
             continue
-        contexts = np.stack([_context(vectors, rows, place, trained.window) for place in range(len(rows))])
-        others = rng.choice(len(frequencies), size=len(rows), p=frequencies)
-        margins = np.einsum("ws,ws->w", contexts, outputs[rows] - outputs[others])
-        correct += float((margins > 0).sum() + 0.5 * (margins == 0).sum())
+        others = rng.choice(len(counts), size=len(rows), p=counts / counts.sum())
+        for place, (row, other) in enumerate(zip(rows, others, strict=True)):
+            around = rows[max(0, place - window) : place] + rows[place + 1 : place + 1 + window]
+            margin = float(vectors[around].mean(axis=0) @ (outputs[row] - outputs[other]))
+            correct += 1.0 if margin > 0 else 0.5 * (margin == 0)
         total += len(rows)
         if total >= MAX_WORDS:
             break
     return Compared(METRIC, correct / max(total, 1), 0.5, BASELINE)
-
-
-def _context(vectors: np.ndarray, rows: list[int], place: int, window: int) -> np.ndarray:
-    """The mean input embedding of the words around one, [size]."""
-    around = rows[max(0, place - window) : place] + rows[place + 1 : place + 1 + window]
-    return vectors[around].mean(axis=0)
 
 
 PRESET = "bag-small"
@@ -89,7 +79,6 @@ class StaticResult:
     verdict: Compared
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
         return {**asdict(self), "model": str(self.model), "verdict": self.verdict.to_json()}
 
 
@@ -100,7 +89,6 @@ def train_static_vectors(config: StaticConfig, *, replace_folder: bool = False) 
     """
     try:
         from gensim.models import Word2Vec
-        from gensim.models.callbacks import CallbackAny2Vec
     except ImportError:
         raise MissingExtraError("Training static word embeddings", "vectors") from None
 
@@ -117,15 +105,7 @@ def train_static_vectors(config: StaticConfig, *, replace_folder: bool = False) 
     if not any(sentences):
         raise InputError("No word of the corpus is frequent enough: lower --min-count, or pass more text.")
 
-    class ProgressCallback(CallbackAny2Vec):
-        def __init__(self, progress: Track) -> None:
-            self.progress, self.done = progress, 0
-
-        def on_epoch_end(self, model: Any) -> None:
-            self.done += 1
-            self.progress.update(self.done)
-
-    with track("training vectors", config.epochs, "epochs") as progress:
+    with track("training vectors", None, "epochs"):
         trained = Word2Vec(
             sentences,
             vector_size=config.size,
@@ -136,7 +116,6 @@ def train_static_vectors(config: StaticConfig, *, replace_folder: bool = False) 
             seed=config.seed,
             workers=1,
             epochs=config.epochs,
-            callbacks=[ProgressCallback(progress)],
         )
     table = np.zeros((tokenizer.vocab_size, config.size), dtype=np.float32)
     for word, row in trained.wv.key_to_index.items():

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ....core.config import command_line
-from ....report import (
+from ...core.config import command_line
+from ...report import (
     Block,
     Chart,
     Command,
@@ -22,16 +22,15 @@ from ....report import (
     Weights,
     write_report,
 )
-from ....report.numbers import plus_minus
-from ....tasks.base import Evaluation
-from ....tasks.report import report_of
-from ...against_baseline import Compared, worst_level
-from ...run import RunFolder
-from ..report import data_blocks, show_series
-from ..run_data import RunData
-from ..seeds import SeedResult
+from ...report.numbers import plus_minus
+from ...tasks.base import Evaluation
+from ...tasks.report import report_of
+from ..against_baseline import Compared, worst_level
+from ..run import RunFolder
 from .config import MultiTaskConfig
-from .job import MEAN
+from .report import data_blocks, show_series
+from .run_data import RunData
+from .seeds import MEAN, SeedResult
 
 
 def write_multi_task_report(

@@ -1,1 +1,0 @@
-"""Multi-task fine-tuning: one encoder, one head per task."""

@@ -1,0 +1,389 @@
+"""Checkpoints, optimizer, prefetching, run folders, verdicts, compression: the parts of a training alone."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from contracts.objectives import make, model_for
+from maskwright.core import registry, storage
+from maskwright.core.errors import InputError
+from maskwright.data.batch import Batch
+from maskwright.lessons.small import small_network
+from maskwright.nn.embeddings import Table
+from maskwright.train.checkpoint import write_tensors
+from maskwright.train.distillation.measure import factorize_words, share_layers
+from maskwright.train.finetuning.run_data import MAX_TEXT, held_out_examples
+from maskwright.train.optimizer import RowGradients, adamw
+from maskwright.train.pretraining.health import Baseline, judge
+from maskwright.train.pretraining.job import PretrainJob
+from maskwright.train.run import FINISHED, RunFolder, open_run
+from maskwright.train.schedules import learning_rate, warmup_steps
+from maskwright.train.steps import Prefetcher
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.int64, torch.uint8, torch.bool])
+def test_a_file_has_the_bytes_of_the_library(tmp_path: Path, dtype: torch.dtype):
+    tensors = {
+        "b": torch.arange(6).view(2, 3).to(dtype),
+        "a/step": torch.tensor(3.0),
+        "empty": torch.zeros(0, 4, dtype=dtype),
+        "é": torch.ones(3, dtype=torch.float16),
+        "c": torch.arange(12.0).view(3, 4).T.to(dtype),
+    }
+    write_tensors(tmp_path / "x.safetensors", tensors)
+    whole = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    assert (tmp_path / "x.safetensors").read_bytes() == safetensors.torch.save(whole)
+
+
+def test_tied_tensors_are_stored_once_each(tmp_path: Path):
+    table = torch.randn(4, 2)
+    write_tensors(tmp_path / "x.safetensors", {"one": table, "other": table})
+    found = safetensors.torch.load((tmp_path / "x.safetensors").read_bytes())
+    assert torch.equal(found["one"], table) and torch.equal(found["other"], table)
+
+
+# -- Schedules and decay groups as published.
+
+
+SCHEDULES = st.sampled_from(["linear", "cosine", "constant"])
+
+
+@given(steps=st.integers(1, 500), share=st.floats(0, 0.9), schedule=SCHEDULES)
+def test_rates_rise_to_the_peak_and_never_pass_it(steps: int, share: float, schedule):
+    warmup = warmup_steps(share, steps)
+    rates = [learning_rate(step, steps=steps, peak=1.0, warmup=warmup, schedule=schedule) for step in range(steps)]
+    assert all(0 < rate <= 1 for rate in rates)
+    assert rates[:warmup] == sorted(rates[:warmup])
+    assert rates[warmup:] == sorted(rates[warmup:], reverse=True)
+    if warmup < steps:
+        assert rates[warmup] == 1.0
+
+
+def test_golden_values_of_the_linear_schedule():
+    rates = [learning_rate(step, steps=10, peak=1.0, warmup=2, schedule="linear") for step in range(10)]
+    assert rates == pytest.approx([0.5, 1.0, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125])
+
+
+def test_warmup_is_a_share_below_one_and_steps_from_one():
+    assert warmup_steps(0.1, 1000) == 100
+    assert warmup_steps(50, 1000) == 50
+
+
+def test_biases_and_norms_do_not_decay():
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.LayerNorm(4), torch.nn.Embedding(5, 4))
+    optimizer = adamw(model, 1e-3, 0.01)
+    decayed = {id(parameter) for parameter in optimizer.param_groups[0]["params"]}
+    assert optimizer.param_groups[0]["weight_decay"] == 0.01
+    assert optimizer.param_groups[1]["weight_decay"] == 0.0
+    assert decayed == {id(model[0].weight), id(model[2].weight)}
+
+
+def half(step: int, steps: int, warmup: int) -> float:
+    """Half the peak, always."""
+    return 0.5
+
+
+def test_a_schedule_is_a_function_and_a_line_of_the_registry(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(registry.TABLE["schedule"], "half", "train.test_parts:half")
+    assert learning_rate(7, steps=9, peak=3.0, warmup=2, schedule="half") == 1.5
+    assert learning_rate(0, steps=9, peak=3.0, warmup=2, schedule="half") == 1.5  # the warmup is not its own
+
+
+# -- Sparse look-up gradients train as dense ones do, and leave the model as it was.
+
+
+STEPS = ([3, 1, 3], [0, 2], [5, 5, 5, 1])
+
+
+class Small(nn.Module):
+    """A table, and if tied a product with it."""
+
+    def __init__(self, tied):
+        super().__init__()
+        self.table, self.tied = Table(7, 4, padding_id=0), tied
+        self.table.weight.data.copy_(torch.randn(7, 4, generator=torch.Generator().manual_seed(0)))
+
+    def loss(self, ids):
+        """A number that depends on the rows `ids`, each as often as it occurs."""
+        rows = self.table(torch.tensor(ids))
+        scale = torch.arange(1.0, 1 + rows.numel()).view_as(rows)
+        made = (rows * scale).tanh().sum()
+        return made + (rows @ self.table.weight.T).square().sum() if self.tied else made
+
+
+def three_steps(model, with_rows):
+    """Three steps of two micro-batches each. Returns the gradients that the optimizer saw."""
+    optimizer, seen = adamw(model, 0.1, 0.01), []
+    with RowGradients.of(model) as rows:
+        model.table.sparse_gradient &= with_rows
+        for ids in STEPS:
+            for part in (ids, ids[:1]):
+                model.loss(part).backward()
+            rows.spread()
+            seen.append(model.table.weight.grad.clone())
+            optimizer.step()
+            rows.clear()
+            optimizer.zero_grad(set_to_none=True)
+    return seen
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_steps_are_those_of_dense_gradients(tied):
+    sparse, dense = Small(tied), Small(tied)
+    torch.testing.assert_close(three_steps(sparse, True), three_steps(dense, False), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(sparse.table.weight, dense.table.weight, rtol=1e-6, atol=1e-6)
+
+
+def test_the_table_of_gradients_is_made_once_and_cleared():
+    model = Small(tied=False)
+    with RowGradients.of(model) as rows:
+        addresses = set()
+        for ids in STEPS:
+            model.loss(ids).backward()
+            assert model.table.weight.grad.is_sparse
+            rows.spread()
+            touched = model.table.weight.grad.any(dim=1).nonzero().flatten().tolist()
+            assert set(touched) == set(ids) - {0}  # and nothing of earlier steps; 0 is padding
+            addresses.add(model.table.weight.grad.data_ptr())
+            rows.clear()
+            assert model.table.weight.grad is None
+        assert len(addresses) == 1
+
+
+def test_a_model_that_is_no_longer_trained_gives_dense_gradients():
+    model = Small(tied=False)
+    three_steps(model, True)
+    model.loss([1]).backward()
+    assert not model.table.weight.grad.is_sparse
+
+
+# -- Batches prepared ahead equal those made on demand, and their leftovers are distinguished.
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_every_step_gets_its_own(ahead: bool):
+    steps = Prefetcher(lambda step: step * 10, ahead)
+    assert [steps.take(step) for step in (0, 1, 2, 5, 6, 3)] == [0, 10, 20, 50, 60, 30]
+
+
+def test_the_next_one_is_made_while_this_one_is_used():
+    made = threading.Event()
+
+    def make(step: int) -> int:
+        if step == 1:
+            made.set()
+        return step
+
+    Prefetcher(make, ahead=True).take(0)
+    assert made.wait(10)
+
+
+def test_an_error_is_raised_when_its_step_is_requested():
+    def make(step: int) -> int:
+        if step == 1:
+            raise ValueError("step 1")
+        return step
+
+    steps = Prefetcher(make, ahead=True)
+    assert steps.take(0) == 0
+    with pytest.raises(ValueError, match="step 1"):
+        steps.take(1)
+    steps.forget()
+    assert steps.take(2) == 2
+
+
+def test_what_is_forgotten_is_made_again():
+    drawn: list[int] = []
+    steps = Prefetcher(lambda step: drawn.append(step) or len(drawn), ahead=True)
+    steps.take(0)
+    steps.forget()
+    assert steps.take(1) == 3 and drawn[:3] == [0, 1, 1]
+
+
+# -- A job with prefetching gives the same batches, and a checkpoint records the end of the used ones.
+
+
+class Shards:
+    """Documents of random tokens in sentences of five."""
+
+    tokens = np.random.default_rng(0).integers(5, 30, size=(12, 40))
+
+    def document_tokens(self, document: int) -> np.ndarray:
+        return self.tokens[document].astype(np.int64)
+
+    def sentence_lengths_of(self, document: int) -> np.ndarray:
+        return np.full(8, 5)
+
+    def document_lengths(self) -> np.ndarray:
+        return np.full(12, 40)
+
+
+def job(ahead: bool) -> PretrainJob:
+    objective, _ = make("mlm")
+    made = PretrainJob(
+        model_for(objective),
+        objective,
+        Shards(),  # type: ignore[arg-type]
+        np.arange(12),
+        tokenizer=None,
+        sequences=3,
+        accumulation=2,
+        seed=4,
+        device=torch.device("cpu"),
+    )
+    made._next = Prefetcher(made._make, ahead)
+    return made
+
+
+def test_batches_and_positions_are_those_of_a_job_that_makes_them_on_demand():
+    plain, early = job(False), job(True)
+    for step in range(7):
+        for one, other in zip(plain.micro_batches(step), early.micro_batches(step), strict=True):
+            assert torch.equal(one.input_ids, other.input_ids) and torch.equal(one.cu_seqlens, other.cu_seqlens)
+            assert torch.equal(one.labels["mlm"], other.labels["mlm"])
+        assert plain.state() == early.state()
+
+
+def test_a_restored_job_goes_on_where_the_checkpoint_was():
+    first = job(True)
+    for step in range(3):
+        first.micro_batches(step)
+    state = first.state()
+    wanted = [first.micro_batches(step)[1].input_ids for step in (3, 4)]
+    second = job(True)
+    second.micro_batches(0)
+    second.restore(state)
+    for step, ids in zip((3, 4), wanted, strict=True):
+        assert torch.equal(second.micro_batches(step)[1].input_ids, ids)
+
+
+# -- A failed run leaves no files, unless it has trained weights, which are never removed.
+
+
+def test_refused_input_leaves_no_folder(tmp_path: Path):
+    with pytest.raises(InputError), open_run(tmp_path / "run", {"epochs": 1}) as run:
+        storage.write_text(run.path / "tokenizer/vocab.txt", "a\n")
+        raise InputError("a bad row")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("part", [".", "seed-0", "finetuned/lstm/seed-1"])
+def test_trained_weights_stay_when_something_fails_afterwards(tmp_path: Path, part: str):
+    with pytest.raises(ValueError), open_run(tmp_path / "run", {"epochs": 1}) as run:
+        (run.path / part).mkdir(parents=True, exist_ok=True)
+        RunFolder(run.path / part, {}).log({"step": 1})
+        raise ValueError("in the report")
+    assert RunFolder(tmp_path / "run" / part, {}).records()[0]["step"] == 1
+    with open_run(tmp_path / "run", {"epochs": 1}) as run:  # the same command resumes
+        assert run.result is None
+
+
+@pytest.mark.parametrize("name", FINISHED)
+def test_finished_parts_of_ladders_and_labs_stay(tmp_path: Path, name: str):
+    with pytest.raises(InputError), open_run(tmp_path / "run", {"epochs": 1}) as run:
+        storage.write_json(run.path / name / "words.json", {"score": 0.5})
+        raise InputError("another part cannot be made")
+    assert storage.read_json(tmp_path / "run" / name / "words.json") == {"score": 0.5}
+
+
+# -- The verdict on a run.
+
+
+BASELINE = Baseline(mlm_accuracy=0.06, mlm_loss=6.5)
+
+
+@pytest.mark.parametrize(("loss", "accuracy", "level"), [(6.48, 0.06, "bad"), (6.0, 0.08, "watch"), (3.5, 0.4, "good")])
+def test_levels(loss: float, accuracy: float, level: str):
+    scores = {"mlm_scored_loss": loss, "mlm_accuracy": accuracy, "nsp_accuracy": 0.8}
+    assert judge(scores, BASELINE, [8.0, 7.0, loss]).level == level
+
+
+def test_a_loss_that_rises_at_the_end_is_watched():
+    losses = [*np.linspace(8, 3, 40), *np.linspace(3, 6, 10)]
+    verdict = judge({"mlm_scored_loss": 4.0, "mlm_accuracy": 0.3}, BASELINE, losses)
+    assert verdict.level == "watch"
+    assert "increased toward the end" in " ".join(verdict.reasons)
+
+
+def test_pairs_at_the_level_of_a_coin_are_watched():
+    verdict = judge({"mlm_scored_loss": 4.0, "mlm_accuracy": 0.3, "nsp_accuracy": 0.51}, BASELINE, [5.0])
+    assert verdict.level == "watch"
+
+
+# -- Which held-out rows a model folder carries.
+
+
+def row(text, label="a", pair=None):
+    return SimpleNamespace(text=text, text_pair=pair, label=label)
+
+
+def test_one_of_each_label_first_in_their_order():
+    rows = [row("1", "b"), row("2", "b"), row("3", "a"), row("4", "b"), row("5", "c"), row("6", "d")]
+    assert [one["text"] for one in held_out_examples(rows)] == ["1", "3", "5"]
+    assert [one["text"] for one in held_out_examples(rows[:4])] == ["1", "3", "2"]
+    assert held_out_examples([]) == []
+
+
+def test_long_and_empty_texts_are_left_out_and_other_labels_too():
+    rows = [
+        row("x" * (MAX_TEXT + 1)),
+        row(""),
+        row("short", pair="y" * 1001),
+        row("tags", ["O", "B"]),
+        row("q", 1, "p"),
+    ]
+    assert held_out_examples(rows) == [{"text": "tags"}, {"text": "q", "text_pair": "p", "label": 1}]
+
+
+# -- Compression without training: what is the same, what is smaller, and what is rejected.
+
+
+BATCH = Batch.from_sequences([[2, 9, 11, 17, 3], [2, 5, 3]])
+
+
+def hidden(model) -> torch.Tensor:
+    return model.encode(BATCH).hidden.detach()
+
+
+def test_a_factorized_table_is_close_and_smaller_and_exact_at_its_own_rank():
+    model = small_network(200)
+    table = model.encoder.embeddings.word.weight
+    smaller = factorize_words(model, 8)
+    assert torch.linalg.matrix_rank(smaller.word_embeddings) == 8
+    best = torch.linalg.svdvals(table)[8:].square().sum().sqrt()
+    gap = (smaller.word_embeddings - table).norm()
+    assert torch.isclose(gap, best, rtol=1e-3), "no table of this rank is closer"
+    with torch.no_grad():
+        table.copy_(smaller.word_embeddings)
+    assert torch.allclose(hidden(factorize_words(model, 8)), hidden(model), atol=1e-4)
+
+
+def test_layers_that_are_alike_may_share_their_weights():
+    model = small_network(40, num_hidden_layers=3)
+    with torch.no_grad():
+        for name, parameter in model.encoder.layers[0].named_parameters():
+            for other in model.encoder.layers[1:]:
+                other.get_parameter(name).copy_(parameter)
+    shared = share_layers(model)
+    one = sum(parameter.numel() for parameter in model.encoder.layers[0].parameters())
+    assert model.num_parameters - shared.num_parameters == 2 * one
+    assert torch.allclose(hidden(shared), hidden(model), atol=1e-5)
+
+
+def test_what_cannot_be_compressed_again_is_refused():
+    with pytest.raises(InputError, match="two layers"):
+        share_layers(small_network(40, num_hidden_layers=1))
+    with pytest.raises(InputError, match="already factorized"):
+        factorize_words(small_network(40, embedding_size=8), 4)
+    with pytest.raises(InputError, match="rank of 32"):
+        factorize_words(small_network(40), 32)
