@@ -17,7 +17,7 @@ demo: $(VENV)/.core ## the built-in model at work: make demo [CORPUS=path LABELS
 	@$(BIN)/python examples/demo.py $(OWN_FILES)
 
 demo-from-scratch: $(VENV)/.core ## a small BERT from random weights, in 5 minutes: [CORPUS=path LABELS=path]
-	@$(BIN)/python examples/demo_from_scratch.py $(OWN_FILES)
+	@$(BIN)/python examples/demo.py --from-scratch $(OWN_FILES)
 
 model: $(VENV)/.core ## verify the built-in model against its recorded SHA-256
 	@$(BIN)/python tools/built_in.py

@@ -1,62 +1,53 @@
-"""What the built-in model `english` does on this machine in about three minutes, without internet.
+"""What a model does on this machine in a few minutes, without internet: one page with tables.
 
-    make demo                                  on Python's own documentation, and our own support tickets
+    make demo                                  the built-in `english`, on Python's documentation and our own tickets
     make demo CORPUS=texts/ LABELS=rows.csv    on your files
+    make demo-from-scratch                     a small BERT from random weights, pre-trained here
 
-1. Semantic search: questions about Python, answered by passages of its documentation.
-2. A classifier of support tickets: TF-IDF, the same network from random weights, and fine-tuned `english`.
-3. Classification without labels: the names of the classes are all it gets.
-4. Continued pre-training on the documentation: accuracy at masked tokens before and after.
+1. Semantic search: questions about Python, answered by passages of its documentation (not from random weights).
+2. Pre-training on the documentation: accuracy at masked tokens, before and after.
+3. A classifier of support tickets: TF-IDF, the same network from random weights, and the pre-trained one fine-tuned.
+4. Classification without labels: the names of the classes are all it gets (not from random weights).
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import csv
+import hashlib
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from python_text import PythonText, read_python_text
+from python_text import read_python_text
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import confusion_matrix
-from tickets import TICKETS, Rows, SystemResult, accuracy_interval, contend, difference_interval, read_rows, tf_idf
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 
 import maskwright as mw
 from maskwright.core.errors import InputError
 from maskwright.core.program import run_program
 from maskwright.core.progress import note, warn_once
-from maskwright.core.storage import write_text
+from maskwright.core.storage import write_json, write_text
 from maskwright.inference.held_out_text import score_text
-from maskwright.inference.search import Hit
-from maskwright.report import (
-    Command,
-    Comparison,
-    Confusion,
-    Facts,
-    Figure,
-    Health,
-    KeyFigures,
-    MaskExample,
-    MaskExamples,
-    NextSteps,
-    Report,
-    RunMetadata,
-    Score,
-    System,
-    Table,
-    WorstError,
-    WorstErrors,
-    write_report,
-)
+from maskwright.report import Command, Confusion, Facts, NextSteps, Report, Table, WorstError, WorstErrors, write_report
+from maskwright.tasks.evaluation.compare import bootstrap_scores
 from maskwright.text.readers.corpus import read_documents
+from maskwright.text.readers.tables import read_table
 
-SEEDS = 3
+TICKETS = Path(__file__).parent / "support_tickets.csv"
 HELD_OUT = 20  # every 20th document is held out
+TEST_SHARE = 0.2
 FINETUNING = {"epochs": 5, "lr": 2e-4, "batch_size": 32, "max_length": 96}
-PRETRAINING = {"steps": 60, "batch_tokens": 2048, "max_length": 64, "lr": 3e-4, "warmup": 0.1}
-TEMPLATE = "{} support ticket"
+CONTINUED = {"steps": 60, "batch_tokens": 2048, "max_length": 64, "lr": 3e-4, "warmup": 0.1}
+# Sized for two CPU cores and a few minutes: steps and epochs were cut for time after a first run, not for score.
+SMALL_FINETUNING = {"epochs": 8, "lr": 5e-4, "batch_size": 16, "max_length": 64}
+SMALL = {"preset": "bert-tiny", "vocab_size": 2500, "steps": 1500, "batch_tokens": 2048, "max_length": 64, "lr": 1e-3,
+         "dropout": 0.0}  # fmt: skip
 QUESTIONS = [
     "How can I repeat a block of code as long as a condition is true?",
     "Which error do I get when a key is not in a dictionary?",
@@ -65,108 +56,112 @@ QUESTIONS = [
 SENTENCES = [
     "Return a new [MASK] containing all items from the iterable in ascending order.",
     "If the file does not exist, an [MASK] is raised.",
-    "The [MASK] statement is used for repeated execution as long as an expression is true.",
     "Return True if the string is empty, [MASK] otherwise.",
-    "This module provides a [MASK] to read and write files.",
 ]
 
 
 @dataclass(frozen=True)
-class Text:
-    """The corpus: training and held-out part, the folder that is searched, and what was read."""
+class System:
+    """A classifier and its answers for the test rows. is_right: bool [seeds, rows]; predicted: by the last seed."""
 
-    train: Path
-    held_out: Path
-    folder: str
-    facts: dict[str, Any]
-    is_python: bool
-
-
-@dataclass(frozen=True)
-class Masks:
-    """Continued pre-training: accuracy at masked tokens of held-out text, and filled masks, before and after."""
-
-    before: float
-    after: float
-    baseline: float
-    examples: list[tuple[MaskExample, MaskExample]]
+    name: str
+    is_right: np.ndarray
+    predicted: list[str]
     seconds: float
 
-
-@dataclass(frozen=True)
-class Findings:
-    """Everything that the page shows."""
-
-    model: str
-    text: Text
-    hits: list[tuple[str, list[Hit]]]
-    search_seconds: float
-    rows: Rows
-    contenders: list[SystemResult]  # TF-IDF, random weights, the model
-    without_labels: SystemResult
-    masks: Masks
-    minutes: float
+    @property
+    def mean(self) -> float:
+        """Mean test accuracy."""
+        return float(self.is_right.mean())
 
 
 def main() -> None:
     """Runs the demo and prints the path of the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", help="your text: a file, a folder or a glob")
-    parser.add_argument("--labels", type=Path, help="your labeled rows, with a text and a label column")
-    parser.add_argument("--model", default="english", help="model to start from; default: english")
-    parser.add_argument("--steps", type=int, default=PRETRAINING["steps"], help="steps of continued pre-training")
-    parser.add_argument("--seeds", type=int, default=SEEDS, help="seeds of the fine-tuned classifier")
-    parser.add_argument("-o", "--output", type=Path, default=Path("demo"))
-    options = parser.parse_args()
-    began = time.monotonic()
-    output: Path = options.output
-    text = split_corpus(options.corpus, output) if options.corpus else split_python_text(read_python_text(), output)
-    rows = read_rows(options.labels or TICKETS)
+    parser.add_argument("--labels", type=Path, default=TICKETS, help="your labeled rows: a text and a label column")
+    parser.add_argument("--from-scratch", action="store_true", help="start from random weights instead of english")
+    parser.add_argument("--steps", type=int, help="steps of pre-training")
+    parser.add_argument("--seeds", type=int, default=3, help="seeds of the fine-tuned classifier")
+    parser.add_argument("-o", "--output", type=Path, help="default: demo, or demo-from-scratch")
+    chosen = parser.parse_args()
+    output = chosen.output or Path("demo-from-scratch" if chosen.from_scratch else "demo")
+    began, start = time.monotonic(), None if chosen.from_scratch else "english"
+    python = None if chosen.corpus else read_python_text()
+    documents = python.documents if python else [list(one.sentences) for one in read_documents(chosen.corpus)]
+    train, held_out = split_text(documents, output)
+    rows = read_rows(chosen.labels)
+    blocks: list[Any] = []
+    if start:
+        note("Semantic search")
+        lines = filter(None, held_out.read_text(encoding="utf-8").split("\n"))
+        questions, text = (QUESTIONS, output / "topics.txt") if python else (list(lines)[:3], train)
+        if python:
+            write_text(text, "\n\n".join("\n".join(document) for document in documents[: python.num_topics]) + "\n")
+        found = zip(questions, mw.search(start, str(text), questions, top_k=2), strict=True)
+        hits = [
+            (question, " ".join(hit.passage.text.split())[:240], f"{hit.score:.2f}")
+            for question, both in found
+            for hit in both
+        ]
+        blocks.append(Table(["question", "passage", "similarity"], hits, "Semantic search"))
 
-    note("1/4  Semantic search")
-    start = time.monotonic()
-    hits = search(options.model, text)
-    search_seconds = time.monotonic() - start
-
-    note("2/4  A classifier of the labeled rows")
+    model, table = pretrain(start, train, held_out, output, chosen)
+    blocks.append(table)
+    note("A classifier of the labeled rows")
+    own = start or "the pre-trained network"
+    tuning = FINETUNING if start else SMALL_FINETUNING
     with warn_once():  # all networks read the same rows
-        contenders = [tf_idf(rows), *networks(options.model, rows, output, options.seeds)]
-
-    note("3/4  The same classes without any label")
-    without_labels = zero_shot(options.model, rows)
-
-    note("4/4  Continued pre-training on the text")
-    masks = continue_pretraining(options.model, text, output, options.steps)
-
-    minutes = (time.monotonic() - began) / 60
-    found = Findings(options.model, text, hits, search_seconds, rows, contenders, without_labels, masks, minutes)
+        pretrained = mw.load(start or model, None)
+        scratch = mw.build(pretrained.config, seed=1)
+        scratch.tokenizer = pretrained.tokenizer
+        systems = [
+            contend("TF-IDF and logistic regression", [tf_idf()], rows),
+            contend("the same network, random weights", [mw.TextClassifier(scratch, **tuning)], rows),
+        ]
+        seeds = [mw.TextClassifier(start or model, random_state=seed, **tuning) for seed in range(chosen.seeds)]
+        systems.append(contend(f"{own}, fine-tuned", seeds, rows))
+        seeds[-1].save(output / "classifier")
+    if start:
+        systems.append(zero_shot(start, rows))
     page = output / "report.html"
-    write_report(page, make_report(found))
-    print_summary(found, page)
+    minutes = (time.monotonic() - began) / 60
+    write_page(page, rows, systems, blocks, minutes)
+    write_json(output / "results.json", {one.name: one.is_right.mean(axis=1).tolist() for one in systems})
+    print(f"\n{headline(systems)}\n")
+    for one in systems:
+        print(f"  {one.name:<34} {one.mean:.3f}")
+    for block in blocks:
+        print(f"\n{block.title}", *("  " + " | ".join(map(str, row)) for row in block.rows), sep="\n")
+    print(f"\n{minutes:.1f} minutes. The report: {page.resolve()}")
 
 
-def split_python_text(text: PythonText, output: Path) -> Text:
-    """The documentation of this Python: one file per document to search, and the two parts for pre-training."""
-    folder = output / "documentation"
-    for name, document in text.named.items():
-        write_text(folder / f"{name}.txt", "\n".join(document) + "\n")
-    parts = _write_parts(text.documents, output)
-    note(f"Text: {', '.join(f'{count} {name}' for name, count in text.sources.items())}.")
-    return Text(*parts, str(folder / "topics"), {**text.sources, "characters": text.characters}, is_python=True)
+def pretrain(
+    start: str | None, train: Path, held_out: Path, output: Path, chosen: argparse.Namespace
+) -> tuple[Path, Table]:
+    """The model folder, and accuracy at masked tokens of held-out text and filled masks, before and after."""
+    note("Pre-training on the text")
+    settings = (CONTINUED | {"start": start}) if start else SMALL
+    settings = settings | ({"steps": chosen.steps} if chosen.steps else {})
+    model = mw.pretrain(mw.PretrainConfig(corpus=(str(train),), output=output / "pretrain", **settings)).model
+    sentences = [] if chosen.corpus else SENTENCES
+    columns = {}
+    for name, folder in [*([("before", start)] if start else []), ("after", model)]:
+        scores = score_text(mw.load(folder, "mlm"), held_out, max_length=64).metrics
+        filled = mw.FillMask(folder, top_k=3).fill(sentences) if sentences else []
+        words = [", ".join(one.token_str for one in found.masks[0].candidates) for found in filled]
+        columns[name] = [f"{scores['mlm_accuracy']:.1%}", *words]
+        columns["most common token"] = [f"{scores['mlm_baseline']:.1%}", *["" for _ in words]]
+    rows = zip(["masked tokens predicted", *sentences], *columns.values(), strict=True)
+    return model, Table(["", *columns], list(rows), "Pre-training on the text")
 
 
-def split_corpus(source: str, output: Path) -> Text:
-    """Your text in two parts."""
-    documents = [list(document.sentences) for document in read_documents(source)]
+def split_text(documents: list[list[str]], output: Path) -> tuple[Path, Path]:
+    """The training part of the text and the held-out one."""
     if len(documents) < HELD_OUT:
         raise InputError(
-            f"{source} has {len(documents)} documents; {HELD_OUT} or more are needed (blank lines divide)."
+            f"The text has {len(documents)} documents; {HELD_OUT} or more are needed (blank lines divide)."
         )
-    facts = {"read": source, "documents": len(documents)}
-    return Text(*_write_parts(documents, output), source, facts, is_python=False)
-
-
-def _write_parts(documents: list[list[str]], output: Path) -> tuple[Path, Path]:
     paths = output / "train.txt", output / "held-out.txt"
     for path, is_held_out in zip(paths, (False, True), strict=True):
         own = [one for number, one in enumerate(documents) if (number % HELD_OUT == HELD_OUT - 1) is is_held_out]
@@ -174,208 +169,87 @@ def _write_parts(documents: list[list[str]], output: Path) -> tuple[Path, Path]:
     return paths
 
 
-def search(model: str, text: Text) -> list[tuple[str, list[Hit]]]:
-    """The two best passages for each question (for your own text: for the first sentences that are held out)."""
-    questions = QUESTIONS
-    if not text.is_python:
-        lines = text.held_out.read_text(encoding="utf-8").splitlines()
-        questions = [line for line in lines if line.strip()][: len(QUESTIONS)]
-    return list(zip(questions, mw.search(model, text.folder, questions, top_k=2), strict=True))
+Rows = tuple[list[str], list[str], list[str], list[str]]  # training texts and labels, test texts and labels
 
 
-def networks(model: str, rows: Rows, output: Path, seeds: int) -> list[SystemResult]:
-    """The same network fine-tuned from random weights (one seed) and from the model."""
-    pretrained = mw.load(model, None)
-    scratch = mw.build(pretrained.config, seed=1)
-    scratch.tokenizer = pretrained.tokenizer
-    return [
-        contend("the same network, random weights", [mw.TextClassifier(scratch, **FINETUNING)], rows),
-        contend(
-            f"{model}, fine-tuned",
-            [mw.TextClassifier(model, random_state=seed, **FINETUNING) for seed in range(seeds)],
-            rows,
-            output / "classifier",
-        ),
-    ]
+def read_rows(path: Path) -> Rows:
+    """Labeled rows: by their `split` column if there is one, else a fifth for the test, by a hash of the text."""
+    with path.open(encoding="utf-8-sig", newline="") as handle:
+        has_split = "split" in next(csv.reader(handle), [])
+    if has_split:
+        parts = [read_table(path, where={"split": part}).rows for part in ("train", "test")]
+    else:
+        rows = read_table(path).rows
+        is_test = [int(hashlib.sha256(row.text.encode()).hexdigest(), 16) % 100 < 100 * TEST_SHARE for row in rows]
+        parts = [[row for row, test in zip(rows, is_test, strict=True) if test == wanted] for wanted in (False, True)]
+    if not all(parts):
+        raise InputError(f"{path} has too few rows for a test set: pass about 50 labeled rows or more.")
+    (train, train_labels), (test, test_labels) = (
+        ([row.text for row in part], [str(row.label) for row in part]) for part in parts
+    )
+    return train, train_labels, test, test_labels
 
 
-def zero_shot(model: str, rows: Rows) -> SystemResult:
+def tf_idf() -> Any:
+    """TF-IDF of words and bigrams with logistic regression, its regularization chosen by cross-validation."""
+    pipeline = make_pipeline(TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), LogisticRegression(max_iter=1000))
+    return GridSearchCV(pipeline, {"logisticregression__C": [0.3, 1, 3, 10, 30]}, cv=5)
+
+
+def contend(name: str, classifiers: list[Any], rows: Rows) -> System:
+    """Fit each classifier on the training rows and score it on the test rows, which decide nothing."""
+    train, train_labels, test, test_labels = rows
+    began, is_right, predicted = time.monotonic(), [], np.array([])
+    for classifier in classifiers:
+        predicted = classifier.fit(train, train_labels).predict(test)
+        is_right.append(predicted == np.array(test_labels))
+    return System(name, np.array(is_right), list(predicted), time.monotonic() - began)
+
+
+def zero_shot(model: str, rows: Rows) -> System:
     """The test rows classified by the similarity of their embeddings to those of the class names."""
-    began = time.monotonic()
-    labels = sorted(set(rows.train_labels))
-    found = mw.zero_shot(model, rows.test_texts, [label.lower() for label in labels], template=TEMPLATE)
-    by_name = {label.lower(): label for label in labels}
-    predicted = np.array([by_name[answer["label"]] for answer in found])
-    is_right = predicted == np.array(rows.test_labels)
-    accuracy = [float(is_right.mean())]
-    return SystemResult(
-        f"{model}, no labels", accuracy, [], is_right[None], predicted.tolist(), time.monotonic() - began
-    )
+    began, (_, train_labels, test, test_labels) = time.monotonic(), rows
+    by_name = {label.lower(): label for label in sorted(set(train_labels))}
+    found = mw.zero_shot(model, test, list(by_name), template="{} support ticket")
+    predicted = [by_name[answer["label"]] for answer in found]
+    is_right = np.array(predicted) == np.array(test_labels)
+    return System(f"{model}, no labels", is_right[None], predicted, time.monotonic() - began)
 
 
-def continue_pretraining(model: str, text: Text, output: Path, steps: int) -> Masks:
-    """Continue pre-training on the training part; score both models on the held-out part."""
-    began = time.monotonic()
-    config = mw.PretrainConfig(
-        corpus=(str(text.train),), start=model, output=output / "pretrain", **{**PRETRAINING, "steps": steps}
-    )
-    trained = mw.pretrain(config).model
-    scores = [
-        score_text(mw.load(folder, "mlm"), text.held_out, max_length=PRETRAINING["max_length"]).metrics
-        for folder in (model, trained)
-    ]
-    filled = [fill(folder) for folder in (model, trained)] if text.is_python else [[], []]
-    before, after = (score["mlm_accuracy"] for score in scores)
-    baseline = scores[0]["mlm_baseline"]
-    return Masks(before, after, baseline, list(zip(*filled, strict=True)), time.monotonic() - began)
-
-
-def fill(model: Path | str) -> list[MaskExample]:
-    """Predictions for the masks of some sentences about Python."""
-    examples = []
-    for sentence, candidates in zip(SENTENCES, mw.FillMask(model, top_k=5).fill(SENTENCES), strict=True):
-        before, after = sentence.split("[MASK]")
-        predictions = [(candidate.token_str, candidate.score) for candidate in candidates.masks[0].candidates]
-        examples.append(MaskExample(before, after, predictions))
-    return examples
-
-
-def make_report(found: Findings) -> Report:
-    """The page: the finding, the figures, search, classifiers, masks, next steps."""
-    own, masks, rows = found.contenders[-1], found.masks, found.rows
-    labels = sorted(set(rows.train_labels) | set(rows.test_labels))
-    counts = confusion_matrix(rows.test_labels, own.predicted, labels=labels)
-    mistakes = [
-        WorstError(text, gold, predicted)
-        for text, gold, predicted in zip(rows.test_texts, rows.test_labels, own.predicted, strict=True)
-        if gold != predicted
-    ]
-    systems = [_system(one, "own" if one is own else "baseline") for one in reversed(found.contenders)]
-    systems.insert(1, _system(found.without_labels, "own"))
-    blocks = [
-        KeyFigures(
-            [
-                Figure(f"Test accuracy, {found.model}", f"{own.mean:.3f}", note=_seeds(own)),
-                Figure("Test accuracy, TF-IDF", f"{found.contenders[0].mean:.3f}"),
-                Figure("Test accuracy, no labels", f"{found.without_labels.mean:.3f}", note=_majority(rows)),
-                Figure(
-                    "Masked tokens predicted",
-                    f"{masks.after:.1%}",
-                    note=f"{masks.before:.1%} before; most common token: {masks.baseline:.1%}",
-                ),
-                Figure("Minutes", f"{found.minutes:.1f}"),
-            ]
-        ),
-        Comparison(systems, title="Classifiers on the test rows", note=_interval_note(found)),
-        Table(
-            ["question", "passage", "file", "similarity"],
-            [
-                [question if rank == 0 else "", _shortened(hit.passage.text), hit.file, f"{hit.score:.2f}"]
-                for question, hits in found.hits
-                for rank, hit in enumerate(hits)
-            ],
-            title=f"Semantic search ({found.search_seconds:.0f} s, embeddings included)",
-        ),
-        MaskExamples([before for before, _ in masks.examples], title=f"Masks filled by {found.model}"),
-        MaskExamples([after for _, after in masks.examples], title="The same after continued pre-training"),
-        Confusion(labels, counts.tolist(), note=f"{own.name}, last seed, on the test rows."),
-        WorstErrors(mistakes, title="Its errors on the test rows"),
-        Facts(
-            {**found.text.facts, "training rows": len(rows.train_texts), "test rows": len(rows.test_texts)},
-            title="The data",
-        ),
-        RunMetadata(
-            "make demo",
-            {
-                **{f"pre-training {key}": value for key, value in PRETRAINING.items()},
-                **{f"fine-tuning {key}": value for key, value in FINETUNING.items()},
-            },
-        ),
-        NextSteps(
-            [
-                Command('maskwright predict demo/classifier "the screen stays black"', "use the classifier"),
-                Command("maskwright studio demo/classifier", "see tokens, attention and predictions as you type"),
-                Command("make demo CORPUS=path LABELS=path", "the same on your files"),
-            ]
-        ),
-    ]
-    return Report("Maskwright demo", headline(found), _health(found), blocks)
-
-
-def headline(found: Findings) -> str:
+def headline(systems: list[System]) -> str:
     """The finding in one sentence; differences whose interval includes 0 are called ties."""
-    tf_idf_row, _, own = found.contenders
-    low, high = difference_interval(own, tf_idf_row)
-    verb = "beats" if low > 0 else "loses to" if high < 0 else "ties with"
+    baseline, _, own = systems[:3]
+    found = bootstrap_scores(own.is_right.mean(axis=0), baseline.is_right.mean(axis=0))
+    verb = "beats" if found.low > 0 else "loses to" if found.high < 0 else "ties with"
     return (
-        f"{own.name} {verb} TF-IDF on {len(found.rows.test_labels)} test rows: {own.mean:.3f} and "
-        f"{tf_idf_row.mean:.3f} accuracy, difference {low:+.3f} to {high:+.3f} (95% interval)."
+        f"{own.name} {verb} TF-IDF on {found.num_rows} test rows: {own.mean:.3f} and {baseline.mean:.3f} accuracy, "
+        f"difference {found.low:+.3f} to {found.high:+.3f} (95% interval)."
     )
 
 
-def _health(found: Findings) -> Health:
-    tf_idf_row, scratch, own = found.contenders
-    reasons = [f"From random weights the same network reaches {scratch.mean:.3f}."]
-    low, high = difference_interval(own, tf_idf_row)
-    if low > 0:
-        return Health("good", reasons, "Pre-training wins")
-    if high < 0:
-        return Health("bad", reasons, "TF-IDF wins")
-    return Health("watch", [*reasons, "More test rows would narrow the interval."], "No clear winner")
-
-
-def _system(one: SystemResult, source: Any) -> System:
-    low, high = accuracy_interval(one.is_right)
-    deviation = float(np.std(one.accuracy, ddof=1)) if len(one.accuracy) > 1 else None
-    scores = {
-        "accuracy": Score(one.mean, deviation, one.accuracy),
-        "95% interval": f"{low:.3f} to {high:.3f}",
-        "macro F1": float(np.mean(one.macro_f1)) if one.macro_f1 else None,
-    }
-    return System(one.name, scores, seeds=len(one.accuracy), note=f"{one.seconds:.0f} s", source=source)
-
-
-def _interval_note(found: Findings) -> str:
-    return (
-        f"{len(found.rows.test_labels)} test rows, which decided nothing. Intervals: bootstrap over test rows. "
-        f"No labels: cosine similarity to the class names in '{TEMPLATE.format('…')}'."
-    )
-
-
-def _seeds(own: SystemResult) -> str:
-    return f"mean of {len(own.accuracy)} seeds" if len(own.accuracy) > 1 else "one seed"
-
-
-def _majority(rows: Rows) -> str:
-    most = max(rows.test_labels.count(label) for label in set(rows.test_labels))
-    return f"always the most common class: {most / len(rows.test_labels):.3f}"
-
-
-def _shortened(text: str, width: int = 240) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= width else text[: width - 1].rsplit(" ", 1)[0] + " …"
-
-
-def print_summary(found: Findings, page: Path) -> None:
-    """The results on the terminal."""
-    print(f"\n{headline(found)}\n")
-    for one in (*found.contenders, found.without_labels):
-        low, high = accuracy_interval(one.is_right)
-        print(f"  {one.name:<34} {one.mean:.3f}  ({low:.3f} to {high:.3f})")
-    print("\nSemantic search")
-    for question, (best, *_) in found.hits:
-        print(f"  {question}\n      {best.score:.2f}  {Path(best.file).stem}: {_shortened(best.passage.text, 140)}")
-    masks = found.masks
-    print(
-        f"\nMasked tokens of held-out text predicted: {masks.before:.1%} before, {masks.after:.1%} after continued "
-        f"pre-training (most common token: {masks.baseline:.1%})"
-    )
-    for before, after in masks.examples:
-        words = [", ".join(word for word, _ in one.predictions[:3]) for one in (before, after)]
-        print(f"  {after.before}[MASK]{after.after}\n      before: {words[0]}; after: {words[1]}")
-    results = {one.name: one.accuracy for one in (*found.contenders, found.without_labels)}
-    write_text(page.with_name("results.json"), json.dumps(results, indent=2) + "\n")
-    print(f"\n{found.minutes:.1f} minutes. The report: {page.resolve()}")
+def write_page(path: Path, rows: Rows, systems: list[System], blocks: list[Any], minutes: float) -> None:
+    """The page: the finding, the classifiers, their errors, search, masks, next steps."""
+    _, train_labels, test, test_labels = rows
+    labels, own = sorted(set(train_labels) | set(test_labels)), systems[2]
+    answers = zip(test, test_labels, own.predicted, strict=True)
+    errors = [WorstError(text, gold, predicted) for text, gold, predicted in answers if gold != predicted]
+    table = [(one.name, f"{one.mean:.3f}", len(one.is_right), f"{one.seconds:.0f} s") for one in systems]
+    counts = confusion_matrix(test_labels, own.predicted, labels=labels).tolist()
+    facts = {"training rows": len(train_labels), "test rows": len(test), "minutes": f"{minutes:.1f}"}
+    commands = [
+        Command(f'maskwright predict {path.parent / "classifier"} "the screen stays black"', "use the classifier"),
+        Command(f"maskwright studio {path.parent / 'classifier'}", "see tokens, attention and predictions"),
+        Command("make demo CORPUS=path LABELS=path", "the same on your files"),
+    ]
+    blocks = [
+        Table(["classifier", "test accuracy", "seeds", "time"], table, "Classifiers on the test rows"),
+        *blocks,
+        Confusion(labels, counts, note=f"{own.name}, last seed, on the test rows."),
+        WorstErrors(errors, title="Its errors on the test rows"),
+        Facts(facts, title="The data"),
+        NextSteps(commands),
+    ]
+    write_report(path, Report("Maskwright demo", headline(systems), blocks=blocks))
 
 
 if __name__ == "__main__":

@@ -9,12 +9,11 @@ import ast
 import re
 import sys
 import sysconfig
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from maskwright.core.errors import InputError
 from maskwright.core.progress import note
-from maskwright.core.storage import write_text
 
 LEAST_CHARACTERS = 500_000
 SENTENCE_END = re.compile(r"(?<=[.!?:])\s+(?=[A-Z\"'`(])")
@@ -23,65 +22,42 @@ SKIPPED_FOLDERS = {"site-packages", "test", "tests", "idle_test", "__pycache__",
 
 @dataclass(frozen=True)
 class PythonText:
-    """documents: each a list of sentences, by name; sources: what was read, with the number of documents."""
+    """documents: each a list of sentences; one per help topic, of which there are num_topics, and per module."""
 
-    named: dict[str, list[str]]
-    sources: dict[str, int]
-
-    @property
-    def documents(self) -> list[list[str]]:
-        """The documents in order."""
-        return list(self.named.values())
-
-    @property
-    def characters(self) -> int:
-        """Characters in all sentences."""
-        return sum(len(sentence) for document in self.documents for sentence in document)
+    documents: list[list[str]]
+    num_topics: int
 
 
 def read_python_text() -> PythonText:
-    """Help topics and docstrings of this interpreter, one document per topic and per module.
+    """Help topics and docstrings of this interpreter.
 
-    Raises SystemExit, in words, when there is too little (an interpreter without its library's source, or -OO).
+    Raises InputError when there is too little (an interpreter without its library's source, or -OO).
     """
-    topics = {name: document for name, text in _topics().items() if (document := sentences(text))}
-    modules = {name: document for name, path in _library_files() if (document := _module_sentences(path))}
-    version = ".".join(map(str, sys.version_info[:3]))
-    text = PythonText(
-        {**{f"topics/{name}": document for name, document in topics.items()}, **modules},
-        {
-            f"help topics of Python {version}": len(topics),
-            f"library modules of Python {version}": len(modules),
-        },
-    )
-    if text.characters < LEAST_CHARACTERS:
-        raise SystemExit(
-            f"error: this Python ({sys.executable}) carries only {text.characters:,} characters of documentation, and "
-            f"the demo needs {LEAST_CHARACTERS:,}: use a full CPython, or give your own text: make demo CORPUS=path"
+    try:
+        from pydoc_data.topics import topics
+    except ImportError:
+        topics = {}
+    root = Path(sysconfig.get_path("stdlib"))
+    files = [path for path in sorted(root.rglob("*.py")) if not SKIPPED_FOLDERS & set(path.relative_to(root).parts)]
+    own = [document for text in topics.values() if (document := sentences(text))]
+    documents = own + [document for path in files if (document := _module_sentences(path))]
+    characters = sum(len(sentence) for document in documents for sentence in document)
+    if characters < LEAST_CHARACTERS:
+        raise InputError(
+            f"This Python ({sys.executable}) carries only {characters:,} characters of documentation, and the demo "
+            f"needs {LEAST_CHARACTERS:,}: use a full CPython, or give your own text: make demo CORPUS=path"
         )
-    return text
-
-
-def write_python_text(folder: Path) -> tuple[Path, dict[str, str | int]]:
-    """Write the documentation of this Python as a corpus file; returns its path and its sources."""
-    text = read_python_text()
-    path = folder / "corpus.txt"
-    write_text(path, "\n\n".join("\n".join(document) for document in text.documents) + "\n")
-    note(
-        f"Text: {', '.join(f'{count} {name}' for name, count in text.sources.items())}; {text.characters:,} characters."
-    )
-    return path, {**text.sources, "characters": text.characters}
+    note(f"Text: the documentation of this Python, {len(documents):,} documents, {characters:,} characters.")
+    return PythonText(documents, len(own))
 
 
 def sentences(text: str) -> list[str]:
-    """Return the prose sentences of a docstring or topic, without code, tables and doctests."""
+    """The prose sentences of a docstring or topic, without code, tables and doctests."""
     found = []
     for paragraph in re.split(r"\n\s*\n", text):
-        lines = [line.strip() for line in paragraph.strip().split("\n")]
-        joined = " ".join(lines)
-        if joined.startswith((">>>", "...", "::", "|", "+-", "*****", "=====")) or not _is_prose(joined):
-            continue
-        found += [sentence.strip() for sentence in SENTENCE_END.split(joined) if _is_prose(sentence)]
+        joined = " ".join(line.strip() for line in paragraph.strip().split("\n"))
+        if not joined.startswith((">>>", "...", "::", "|", "+-", "*****", "=====")) and _is_prose(joined):
+            found += [sentence.strip() for sentence in SENTENCE_END.split(joined) if _is_prose(sentence)]
     return found
 
 
@@ -89,21 +65,6 @@ def _is_prose(text: str) -> bool:
     """At least four words, and mostly letters."""
     letters = sum(character.isalpha() or character.isspace() for character in text)
     return len(text.split()) >= 4 and letters >= 0.8 * len(text)
-
-
-def _topics() -> dict[str, str]:
-    try:
-        from pydoc_data.topics import topics
-    except ImportError:
-        return {}
-    return topics
-
-
-def _library_files() -> Iterator[tuple[str, Path]]:
-    root = Path(sysconfig.get_path("stdlib"))
-    for path in sorted(root.rglob("*.py")):
-        if not SKIPPED_FOLDERS & set(path.relative_to(root).parts):
-            yield path.relative_to(root).with_suffix("").as_posix(), path
 
 
 def _module_sentences(path: Path) -> list[str]:

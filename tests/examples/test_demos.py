@@ -30,13 +30,11 @@ def files(tmp_path_factory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["demo", "demo_from_scratch"])
-def test_a_demo_compares_classifiers_and_writes_its_report(name: str, files: Path, tmp_path: Path):
-    words = ["--corpus", files / "corpus.txt", "--labels", files / "rows.csv", "--steps", "3", "-o", tmp_path / "out"]
-    words += ["--seeds", "1"] if name == "demo" else []
-    result = subprocess.run(
-        [sys.executable, EXAMPLES / f"{name}.py", *words], capture_output=True, text=True, check=False, cwd=tmp_path
-    )
+@pytest.mark.parametrize("more", [[], ["--from-scratch"]], ids=["english", "from scratch"])
+def test_a_demo_compares_classifiers_and_writes_its_report(more: list[str], files: Path, tmp_path: Path):
+    words = ["--corpus", files / "corpus.txt", "--labels", files / "rows.csv", "--steps", "3", "--seeds", "1"]
+    command = [sys.executable, EXAMPLES / "demo.py", *words, "-o", tmp_path / "out", *more]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert result.returncode == 0, result.stderr[-2000:]
     assert "TF-IDF" in result.stdout and "The report:" in result.stdout
     results = json.loads((tmp_path / "out" / "results.json").read_text())

@@ -57,15 +57,6 @@ def test_cells_are_searched_in_a_trained_and_an_untrained_network(tmp_path: Path
     assert "Units by rule" in (tmp_path / "out/cells.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("given", "said"), [(["--seeds", 0], "--seeds must be 1 or more"), (["--steps", 0], "steps")])
-def test_what_trains_nothing_is_refused(tmp_path: Path, given: list[object], said: str):
-    data = tmp_path / "char_lm"
-    data.mkdir()
-    (data / "tinyshakespeare_train.txt").write_text(speech_text(20, 1), encoding="utf-8")
-    found = run("char_lm.py", "-o", tmp_path / "out", *given, MASKWRIGHT_DATA=str(tmp_path))
-    assert found.returncode == 2 and said in found.stderr and "Traceback" not in found.stderr
-
-
 def test_code_for_the_search_is_not_trained_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.syspath_prepend(str(REPOSITORY / "recipes"))
     recipe = import_module("char_lm")
@@ -80,8 +71,3 @@ def test_code_for_the_search_is_not_trained_on(monkeypatch: pytest.MonkeyPatch, 
     parts = [(tmp_path / f"code/{name}.txt").read_text(encoding="utf-8") for name in ("train", "dev")]
     train, dev = ({line for line in text.splitlines() if line.startswith("#")} for text in parts)
     assert len(train) + len(dev) == 60 and len(dev) == 3 and not train & dev
-
-
-def test_without_the_data_it_says_what_is_missing(tmp_path: Path):
-    found = run("char_lm.py", "-o", tmp_path / "out", MASKWRIGHT_DATA=str(tmp_path))
-    assert found.returncode == 2 and "char_lm/tinyshakespeare_train.txt" in found.stderr

@@ -80,17 +80,6 @@ def test_utilization_is_a_fraction_of_the_peak_and_empty_if_unknown(rooms):
     assert rooms.shares(one, {"peak": None, "ceilings": {}}) == {"of the peak": None, "of plain products": None}
 
 
-def test_the_most_wanted_comes_first_and_every_part_of_every_size_is_wanted(rooms):
-    gpu = rooms
-    wanted = gpu.plan(["base", "large"])
-    assert [(one.part, one.length, one.size) for one in wanted[:2]] == [("pretrain", 128, "base")] * 2
-    assert len({one.name for one in wanted}) == len(wanted)
-    for size in ("base", "large"):
-        for who in (gpu.OURS, gpu.PEER):
-            parts = {(one.part, one.length) for one in wanted if one.size == size and one.contender == who}
-            assert parts == {("pretrain", 128), ("pretrain", 512), ("finetune", 0), ("embed", 0)}
-
-
 def test_a_batch_that_does_not_fit_is_halved(rooms, monkeypatch: pytest.MonkeyPatch):
     gpu = rooms
     asked = []

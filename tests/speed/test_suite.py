@@ -86,13 +86,6 @@ def test_training_keeps_each_setting_when_it_is_measured_and_goes_on_with_those_
     assert held == ["a", "b"] and list(found["settings"]) == ["first", "second"]
 
 
-def test_every_contender_has_a_precision_and_a_title(run):
-    encoders = importlib.import_module("encoders")
-    for opener, settings, title in encoders.CONTENDERS.values():
-        assert callable(opener) and settings["precision"] in ("fp32", "bf16", "int8") and title
-    assert encoders.REFERENCE in encoders.CONTENDERS and run.BASELINE in encoders.CONTENDERS
-
-
 def test_a_sample_for_slow_peers_pads_as_all_texts_do(run):
     sample = run.sample
     lengths = np.random.default_rng(0).permutation(np.repeat(np.arange(10, 110), 32))

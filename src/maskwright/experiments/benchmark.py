@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..core import storage
+from ..core.config import read_toml
 from ..core.errors import ConfigError, InputError, MissingFileError, RowError, RowErrors
 from ..core.progress import note, warn
 from ..core.randomness import generator
@@ -55,19 +56,13 @@ from .runner import Experiment, ExperimentResult, Part, Shown, run_experiment
 
 @dataclass(frozen=True)
 class Source:
-    """One task of a benchmark, which is one fine-tuning.
-
-    task: of `finetune`; scores: name as in the published tables -> (split, official metrics, the main one first);
-    published: name of its published tables; folders: names of its folder, only letters and digits; own: split -> file
-    names accepted in any folder; plain: those accepted only in its folder, or also in the top folder (`anywhere`). GLUE
-    has none of these: `text.readers.glue` finds its files. is_requested: run only if named.
-    """
+    """One task of a benchmark, which is one fine-tuning: an entry of benchmarks.toml."""
 
     name: str
-    task: str
-    scores: Mapping[str, tuple[str, tuple[str, ...]]]
+    scores: Mapping[str, tuple[str, ...]]
+    task: str = "classification"
     max_length: int = 128
-    published: str | None = "glue"
+    published: str = "glue"
     is_requested: bool = False
     folders: tuple[str, ...] = ()
     own: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -77,7 +72,7 @@ class Source:
     @property
     def metric(self) -> str:
         """The dev metric that chooses the best epoch, seed and setting."""
-        return next(iter(self.scores.values()))[1][0]
+        return next(iter(self.scores.values()))[1]
 
     @property
     def folder(self) -> str:
@@ -85,67 +80,10 @@ class Source:
         return self.name.lower().replace(" ", "-")
 
 
-def _glue(name: str, *metrics: str, task: str = "classification", is_requested: bool = False) -> Source:
-    return Source(name, task, {name: ("dev", metrics)}, is_requested=is_requested)
-
-
-def _squad(version: str, *more: str) -> Source:
-    digits, short = version.replace(".", ""), version[0].replace("1", "")
-    names = tuple(f"squad{one}" for one in (short, version[0], digits, f"v{version[0]}", f"v{digits}"))
-    return Source(
-        f"SQuAD {version}",
-        "qa",
-        {f"SQuAD {version}": ("dev", ("f1", "exact_match", *more))},
-        384,
-        f"squad{version[0]}",
-        folders=tuple(dict.fromkeys(names)),
-        own={"train": (f"train-v{version}.json",), "dev": (f"dev-v{version}.json",)},
-        plain={"train": ("train.json", "train.jsonl"), "dev": ("dev.json", "dev.jsonl")},
-    )
-
-
-_ENTITIES = ("entity_f1", "entity_precision", "entity_recall")
-_CHOICES = {"train": ("train.csv", "train.jsonl"), "dev": ("val.csv", "dev.csv", "val.jsonl", "dev.jsonl")}
 SOURCES: dict[str, tuple[Source, ...]] = {
-    "glue": (
-        Source(
-            "MNLI",
-            "classification",
-            {"MNLI-m": ("dev", ("accuracy",)), "MNLI-mm": ("dev_mismatched", ("accuracy",))},
-        ),
-        _glue("QQP", "f1", "accuracy"),
-        _glue("QNLI", "accuracy"),
-        _glue("SST-2", "accuracy"),
-        _glue("CoLA", "matthews"),
-        _glue("STS-B", "spearman", "pearson", task="regression"),
-        _glue("MRPC", "f1", "accuracy"),
-        _glue("RTE", "accuracy"),
-        _glue("WNLI", "accuracy", is_requested=True),
-    ),
-    "squad": (_squad("1.1"), _squad("2.0", "has_answer_f1", "no_answer_f1")),
-    "conll": (
-        Source(
-            "CoNLL-2003",
-            "tagging",
-            {"Dev F1": ("dev", _ENTITIES), "Test F1": ("test", _ENTITIES)},
-            published="conll2003",
-            folders=("conll2003", "conll03", "conll", "ner"),
-            own={"train": ("eng.train",), "dev": ("eng.testa",), "test": ("eng.testb",)},
-            plain={
-                "train": ("train.conll", "train.txt", "train.jsonl"),
-                "dev": ("dev.conll", "valid.conll", "dev.txt", "valid.txt", "dev.jsonl"),
-                "test": ("test.conll", "test.txt", "test.jsonl"),
-            },
-            anywhere=True,
-        ),
-    ),
-    "swag": (
-        Source("SWAG", "choice", {"SWAG": ("dev", ("accuracy",))}, published="swag", folders=("swag",), plain=_CHOICES,
-               anywhere=True),
-        Source("CODAH", "choice", {"CODAH": ("dev", ("accuracy",))}, published=None, folders=("codah",),
-               plain=_CHOICES),
-    ),
-}  # fmt: skip
+    benchmark: tuple(Source(name, **entry) for name, entry in entries.items())
+    for benchmark, entries in read_toml(Path(__file__).parent / "benchmarks.toml").items()
+}
 _FOLDERS = {name for sources in SOURCES.values() for source in sources for name in source.folders}
 
 
@@ -186,7 +124,7 @@ def find_files(config: BenchmarkConfig) -> tuple[dict[str, dict[str, Path]], dic
         lacks = [split for split in ("train", "dev") if split not in files]
         if not lacks:
             found[source.name] = files
-        for name, (split, _) in source.scores.items():
+        for name, (split, *_) in source.scores.items():
             if lacks:
                 noun = "files are" if len(lacks) > 1 else "file is"
                 missing[name] = reason or f"its {' and '.join(lacks)} {noun} missing"
@@ -294,7 +232,7 @@ def read_all(files: Mapping[str, Mapping[str, Path]], config: BenchmarkConfig) -
     bad: list[RowError] = []
     for source in chosen_sources(config.benchmark, config.tasks):
         own = files.get(source.name, {})
-        for split in dict.fromkeys(["train", *(split for split, _ in source.scores.values())]):
+        for split in dict.fromkeys(["train", *(split for split, *_ in source.scores.values())]):
             if split in own:
                 try:
                     found.setdefault(source.name, {})[split] = _read(source, own[split], config.skip_bad_rows)
@@ -494,7 +432,7 @@ class Benchmark(Experiment):
         best_seed = int(np.argmax([metrics[source.metric] for metrics in dev]))  # the first of equals
         folders = [self._folder(source, best, seed) for seed in seeds]
         facts, numbers = self.data[source.name], {}
-        for name, (split, metrics) in source.scores.items():
+        for name, (split, *metrics) in source.scores.items():
             if split not in facts["splits"]:
                 continue
             every = dev if split == "dev" else [self._score(folder, source, split) for folder in folders]

@@ -67,7 +67,7 @@ def _absolute(source: str) -> str:
     return source if source.startswith("hub:") else str(Path(source).absolute())
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class LayerLabConfig(ExperimentConfig):
     """Everything that decides a layer-wise probing run. The rows and the optimizer are as for fine-tuning a tagger;
     precision is that of the encoder, probes compute in fp32; probe_size is the hidden size in each direction;
@@ -134,7 +134,7 @@ class LayerLabConfig(ExperimentConfig):
         return replace(self.probing, **own)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class RareLabConfig(ExperimentConfig):
     """Everything that decides a comparison of methods for class imbalance. All classes but rare_class are the rest."""
 
@@ -165,7 +165,7 @@ class RareLabConfig(ExperimentConfig):
         check_at_least(self, 4, "max_length")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class LadderConfig(ExperimentConfig):
     """Everything that decides a comparison of models from bag of words to BERT on the same rows and budget: epochs over
     the rows in batches of batch_size, and pretrain_steps steps of pretrain_tokens for pre-training.
@@ -230,7 +230,7 @@ class GridPoint(NamedTuple):
         return f"batch {self.batch_size}, lr {self.lr:g}, {self.epochs} epoch{'s' * (self.epochs > 1)}"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class BenchmarkConfig(ExperimentConfig):
     """Everything that decides a benchmark. With `grid`, the first seed runs every setting, and the best on dev is used;
     epochs, lr and batch_size that are given are not varied.

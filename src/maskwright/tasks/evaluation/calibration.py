@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...core.errors import InputError, ModelFolderError
+from ...core.errors import InputError
 from ...core.randomness import generator
 from . import metrics as scores
-from .rare import row_key
+from .rare import Fitted, row_key
 
 # -- Calibration by temperature scaling, and calibration errors ------------------------------------------------------
 #
@@ -54,32 +54,17 @@ class Decisions:
 
 
 @dataclass(frozen=True)
-class Temperature:
-    """A temperature that divides logits; seen: keys of the rows that it was fitted on."""
+class Temperature(Fitted):
+    """A temperature that divides logits."""
+
+    KIND, KEY, ABOVE = "temperature", "fitted_on", 0.0
 
     value: float = 1.0
-    seen: frozenset[str] = frozenset()
 
     @property
     def is_at_limit(self) -> bool:
         """Whether it is at a limit: all rows correct, or no better than chance."""
         return not LEAST * 1.001 < self.value < MOST / 1.001
-
-    def to_json(self) -> dict[str, Any]:
-        """Serializes it with its row keys, so that a saved temperature is not evaluated on its own rows either."""
-        return {"value": self.value, "fitted_on": sorted(self.seen)}
-
-    @classmethod
-    def from_json(cls, facts: Any) -> Temperature:
-        """Builds it from the result of `to_json`. Raises ModelFolderError for invalid values."""
-        value = facts.get("value") if isinstance(facts, Mapping) else None
-        seen = facts.get("fitted_on", []) if isinstance(facts, Mapping) else None
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and np.isfinite(value) and value > 0
-        if not is_number or not isinstance(seen, list) or not all(isinstance(key, str) for key in seen):
-            raise ModelFolderError(
-                "maskwright.json contains an invalid temperature: fit it again with maskwright calibrate."
-            )
-        return cls(float(value), frozenset(seen))  # type: ignore[arg-type]  # is_number
 
 
 def row_keys(rows: Sequence[Any]) -> list[str]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -17,29 +17,44 @@ from . import metrics as scores
 
 # -- Decision thresholds that record the rows that they were tuned on ------------------------------------------------
 #
-# Scores on the rows that a threshold was tuned on are too optimistic. So a `Threshold` stores the keys of its rows, for
-# scoring code to check; `two_halves` splits rows so that each half can be scored with the threshold of the other.
+# Scores on the rows that a threshold was tuned on are too optimistic: `two_halves` splits rows so that each half can be
+# scored with the threshold of the other.
 
 
 @dataclass(frozen=True)
-class Threshold:
-    """A decision threshold: scores above `value` are positive; seen: keys of the rows that it was tuned on."""
+class Fitted:
+    """A number that was fitted on rows. seen: their keys, so that a saved number is not evaluated on its own rows."""
 
-    value: float = 0.0
+    KIND: ClassVar[str]
+    KEY: ClassVar[str]  # of the row keys in maskwright.json
+    ABOVE: ClassVar[float] = -math.inf  # what the number must be above
+
+    value: float
     seen: frozenset[str] = frozenset()
 
     def to_json(self) -> dict[str, Any]:
-        """Serializes it with its row keys, so that a saved threshold is not evaluated on its own rows either."""
-        return {"value": self.value, "tuned_on": sorted(self.seen)}
+        """{"value"} and the row keys."""
+        return {"value": self.value, self.KEY: sorted(self.seen)}
 
     @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> Threshold:
+    def from_json(cls, facts: Any) -> Self:
         """Builds it from the result of `to_json`. Raises ModelFolderError for invalid values."""
-        value, seen = facts.get("value"), facts.get("tuned_on", [])
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and np.isfinite(value)
-        if not is_number or not isinstance(seen, list) or not all(isinstance(key, str) for key in seen):
-            raise ModelFolderError("maskwright.json contains an invalid threshold: save the model again.")
-        return cls(float(value), frozenset(seen))  # type: ignore[arg-type]  # is_number
+        known = facts if isinstance(facts, Mapping) else {}
+        value, seen = known.get("value"), known.get(cls.KEY, [])
+        is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        are_keys = isinstance(seen, list) and all(isinstance(key, str) for key in seen)
+        if not is_number or not are_keys or value <= cls.ABOVE:
+            raise ModelFolderError(f"maskwright.json contains an invalid {cls.KIND}: save the model again.")
+        return cls(float(value), frozenset(seen))
+
+
+@dataclass(frozen=True)
+class Threshold(Fitted):
+    """A decision threshold: scores above `value` are positive."""
+
+    KIND, KEY = "threshold", "tuned_on"
+
+    value: float = 0.0
 
 
 def row_key(first: str, second: str | None = None) -> str:
