@@ -44,9 +44,8 @@ from maskwright.core.progress import note, set_quiet  # noqa: E402
 from maskwright.core.storage import write_json  # noqa: E402
 from maskwright.models.device import resolve_device, resolve_precision  # noqa: E402
 from maskwright.models.presets import preset  # noqa: E402
-from maskwright.speed.backend_process import BackendError, BackendProcess  # noqa: E402
-from maskwright.speed.ceiling import matrix_ceiling  # noqa: E402
-from maskwright.speed.timed import centered_cosines  # noqa: E402
+from maskwright.speed.backend import BackendError, BackendProcess, centered_cosines  # noqa: E402
+from maskwright.speed.probe import matrix_ceiling  # noqa: E402
 
 OURS, PEER = "maskwright", "transformers"
 SIZES = {"base": "bert-base", "large": "bert-large", "tiny": "bert-tiny"}

@@ -400,7 +400,7 @@ def presets_page() -> str:
         + "\n`bag-small` has static word embeddings. In `bilstm-small` and `elmo-small`, the hidden size is that of "
         "both directions together. [RNN, LSTM and ELMo](../explanation/rnn-lstm-elmo.md) describes the recurrent "
         "presets, [Encoder-decoder models](../explanation/encoder-decoder.md) those with a decoder.\n"
-        + next_line(("maskwright presets", "cli/presets.md"), ("model architecture", "config/model.md"))
+        + next_line(("maskwright pretrain", "cli/pretrain.md"), ("model architecture", "config/model.md"))
     )
 
 

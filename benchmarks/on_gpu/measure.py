@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from maskwright.models.config import ModelConfig
-from maskwright.speed.ceiling import wait
-from maskwright.speed.timed import percentile
+from maskwright.speed.backend import percentile
+from maskwright.speed.probe import wait
 from maskwright.speed.workload import forward_flops, training_flops
 
 WARM_UP = 6  # steps that do not count; compiling falls into them

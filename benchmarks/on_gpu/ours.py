@@ -1,4 +1,4 @@
-"""Our side of gpu.py: a process that loads what it is asked for and answers with rates (speed/backend_process.py)."""
+"""Our side of gpu.py: a process that loads what it is asked for and answers with rates (speed/backend.py)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from maskwright.inference.embed import TextEncoder
 from maskwright.inference.ready import compute_in, place
 from maskwright.models.device import DTYPES
 from maskwright.objectives.masked import MaskedLanguageModeling, MaskedRecipe, Masker
-from maskwright.speed.backend_process import answer
+from maskwright.speed.backend import answer
 from maskwright.tasks.classification import Classification
 from maskwright.text.readers.tables import Row
 from maskwright.text.tokenizers.tokenizer import Tokenizer

@@ -28,7 +28,7 @@ from maskwright.hub.folders import load_model
 from maskwright.models.config import ModelConfig
 from maskwright.models.device import DTYPES
 from maskwright.objectives.stream import ExampleStream
-from maskwright.speed.backend_process import answer
+from maskwright.speed.backend import answer
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 
 PREPARED = 12  # batches, used again and again

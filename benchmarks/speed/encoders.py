@@ -20,7 +20,7 @@ sys.path.insert(0, str(HERE))
 
 import conversions  # noqa: E402
 
-from maskwright.speed.timed import TimedEncoder, Vectors  # noqa: E402
+from maskwright.speed.backend import TimedEncoder, Vectors  # noqa: E402
 
 Settings = dict[str, Any]
 Hidden = Callable[[np.ndarray, np.ndarray], np.ndarray]  # ids, mask: int64 [batch, seq] -> float [batch, seq, hidden]

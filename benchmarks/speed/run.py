@@ -40,7 +40,7 @@ from maskwright.core.progress import note, set_quiet  # noqa: E402
 from maskwright.core.storage import write_json  # noqa: E402
 from maskwright.core.util import usable_cores  # noqa: E402
 from maskwright.doctor.machine import machine_facts  # noqa: E402
-from maskwright.speed.backend_process import BackendError, BackendProcess  # noqa: E402
+from maskwright.speed.backend import BackendError, BackendProcess, centered_cosines, percentile  # noqa: E402
 from maskwright.speed.bench import (  # noqa: E402
     built_in_texts,
     long_tailed_texts,
@@ -48,7 +48,6 @@ from maskwright.speed.bench import (  # noqa: E402
     texts_of_file,
     texts_of_length,
 )
-from maskwright.speed.timed import centered_cosines, percentile  # noqa: E402
 from maskwright.text.tokenizers.tokenizer import Tokenizer  # noqa: E402
 
 INFERENCE = ("natural", "tail", "long", "lists", "latency")

@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any
 
 from maskwright.core.progress import note
-from maskwright.speed.backend_process import MAX_ERROR_CHARS, environment
+from maskwright.speed.backend import MAX_ERROR_CHARS, environment
 
 HERE = Path(__file__).parent
 PRETRAIN, FINETUNE = HERE.parent / "pretrain.py", HERE / "finetune.py"

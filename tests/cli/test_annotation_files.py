@@ -7,7 +7,6 @@ import json
 import pytest
 
 from cli.test_use import lines_of
-from maskwright.train.finetuning.config import FinetuneConfig
 
 SPANS = {"Ann met Eva.": [[0, 3, "PER"], [0, 7, "PER"], [8, 11, "PER"]], "To Graz!": [[3, 7, "LOC"]]}
 
@@ -22,13 +21,13 @@ def names(tmp_path):
 
 
 def test_doctor_names_the_format_and_what_is_left_out(maskwright, names):
-    code, out, _ = maskwright("doctor", "data", names, "--json")
+    code, out, _ = maskwright("doctor", names, "--json")
     found = lines_of(out)[0]
     assert (code, found["task"], found["files"][0]["format"]) == (0, "tagging", "Doccano JSON lines")
     assert "overlapping spans, the longest kept (1)" in found["files"][0]["read"]
-    code, out, _ = maskwright("doctor", "data", names)
+    code, out, _ = maskwright("doctor", names)
     assert code == 0 and "Doccano JSON lines" in out and "overlapping spans" in out
-    _, out, _ = maskwright("doctor", "data", names, "--overlap", "error", "--json")
+    _, out, _ = maskwright("doctor", names, "--overlap", "error", "--json")
     assert lines_of(out)[0]["files"][0]["bad_rows"] == 1
 
 
@@ -38,13 +37,3 @@ def test_the_wrong_task_is_refused_before_anything_is_written(maskwright, names)
     assert code == 2 and "finetune tagging" in err and not run.exists()
     code, _, err = maskwright("finetune", "tagging", "--train", names, "-o", run, "--overlap", "error")
     assert code == 2 and "overlaps PER" in err and f"{names}:1" in err
-
-
-def test_the_annotator_of_a_recipe_is_a_role_of_its_columns(tmp_path):
-    config = FinetuneConfig(train=tmp_path / "a.json", output=tmp_path / "b", task="tagging", annotator="7")
-    assert config.roles == {"annotator": "7"} and config.columns == {}
-
-
-def test_copies_and_corrections_are_for_files_of_lines(maskwright, names):
-    code, _, err = maskwright("doctor", "data", names, "--fix", names.parent / "fixed.jsonl")
-    assert code == 2 and "--fix" in err and not (names.parent / "fixed.jsonl").exists()

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import maskwright as mw
-from maskwright.cli.pages import is_model
+from maskwright.cli.settings import is_model
 from maskwright.core.errors import CorruptFileError
 from maskwright.hub import published
-from maskwright.hub.download import find_folder
 
 FOLDER = published.BUILT_IN / published.ENGLISH
 
@@ -25,17 +24,6 @@ def copy(tmp_path, monkeypatch):
     published.built_in_folder.cache_clear()
     yield tmp_path / "built_in" / published.ENGLISH
     published.built_in_folder.cache_clear()
-
-
-def test_it_is_small_and_verified():
-    assert find_folder("english")[0] == FOLDER
-    assert sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file()) <= 25e6
-
-
-def test_its_card_names_text_licenses_teacher_work_and_scores():
-    facts = json.loads((FOLDER / "maskwright.json").read_text(encoding="utf-8"))
-    assert facts["teacher"]["license"] == "Apache-2.0" and all(facts["text"].values())
-    assert facts["tokens"] > 1e6 and facts["hours"] > 0 and facts["scores"]
 
 
 @pytest.mark.parametrize("damage", ["weights", "missing weights", "manifest", "tokenizer", "no folder"])
@@ -102,14 +90,3 @@ def test_a_folder_of_texts_is_not_a_model(tmp_path):
     assert not is_model(str(texts), True, takes_files=True)
     assert is_model(str(texts), True, takes_files=False)  # reported as a folder without a model
     assert is_model(str(model), True, takes_files=True)
-
-
-def test_fine_tuning_starts_from_it(tmp_path):
-    (tmp_path / "rows.tsv").write_text("text\tlabel\n" + "good\tyes\nbad\tno\n" * 4)
-    config = mw.FinetuneConfig(task="classification", train=tmp_path / "rows.tsv", output=tmp_path / "run")
-    assert config.model == "english"
-    assert (
-        mw.FinetuneConfig(task="classification", train="t", output="o", preset="bert-tiny", tokenizer="tok").model
-        is None
-    )
-    assert mw.TextClassifier().model == mw.FillMask().model == mw.TokenTagger().model == "english"

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from maskwright.core.storage import sha256
-
 ANIMALS, PLACES = ["cat", "dog", "bird"], ["house", "tree", "river"]
 
 
@@ -122,53 +120,3 @@ def test_one_row_is_answered_on_the_command_line(folder, maskwright):
     ):
         code, out, err = maskwright(*bad, "--json")
         assert code == 2 and said in err and out == "" and "Traceback" not in err, said
-
-
-def test_bad_rows_stop_a_command_and_are_skipped_on_request(folder, maskwright, tmp_path):
-    bad = rows(8, 4)
-    bad[1]["label"], bad[3]["choices"] = 3, bad[3]["choices"][:2]
-    bad[5]["choices"][1] = " "
-    path = write(tmp_path / "bad.jsonl", bad)
-    for words in (["evaluate", folder / "run/model", path], ["predict", folder / "run/model", "--input", path]):
-        code, out, err = maskwright(*words, "--json")
-        assert code == 2 and out == "" and "Traceback" not in err
-        assert all(f"bad.jsonl:{line}:" in err for line in (2, 4, 6))
-        code, out, err = maskwright(*words, "--json", "--skip-bad-rows")
-        assert code == 0 and ("3 bad rows" in err)
-    code, out, err = maskwright(
-        "finetune", "choice", "--model", folder / "run/model", "--train", path, "-o", tmp_path / "run"
-    )
-    assert code == 2 and not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (["--class-weight", "balanced"], "--class-weight"),
-        (["--multi-label"], "--multi-label"),
-        (["--crf"], "crf"),
-        (["--columns", "text=body"], "no column mapping"),
-    ],
-)
-def test_what_choices_do_not_have_is_refused(folder, maskwright, tmp_path, flags, said):
-    words = ["finetune", "choice", "--model", folder / "run/model", "--train", folder / "train.jsonl"]
-    code, _, err = maskwright(*words, *flags, "-o", tmp_path / "run")
-    assert code == 2 and said in err and not (tmp_path / "run").exists()
-
-
-def test_the_same_command_ends_with_the_same_weights(folder, maskwright, tmp_path):
-    words = ["finetune", "choice", "--model", folder / "run/model", "--train", folder / "train.jsonl", "--epochs", 1]
-    sums = set()
-    for name in ("a", "b"):
-        code, _, _ = maskwright(*words, "--quiet", "--precision", "fp32", "-o", tmp_path / name)
-        assert code == 0
-        sums.add(sha256(tmp_path / name / "model/model.safetensors"))
-    assert len(sums) == 1
-
-
-def test_a_classifier_does_not_support_multiple_choice(maskwright, tmp_path, folder):
-    from inference.samples import tiny
-
-    tiny("classification", labels=["a", "b"]).save(tmp_path / "m")
-    code, _, err = maskwright("evaluate", tmp_path / "m", folder / "test.jsonl")
-    assert code == 2 and "Traceback" not in err

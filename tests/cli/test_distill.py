@@ -9,7 +9,6 @@ import pytest
 from typer.testing import CliRunner
 
 from maskwright.cli.app import main, whole_app
-from maskwright.core.config import read_toml
 from maskwright.train.pretraining.pretrain import pretrain
 from train.runs import TINY, corpus, pretraining
 
@@ -39,16 +38,6 @@ def test_a_run_prints_json_alone_and_is_not_run_twice(teacher: Path, tmp_path: P
     assert json.loads(runner.invoke(whole_app(), words(teacher, tmp_path, "--json", text)).stdout) == found
     shown = runner.invoke(whole_app(), words(teacher, tmp_path, text))
     assert "finished" in shown.stdout and "student" in shown.stdout
-
-
-def test_the_recipe_can_be_seen_before_anything_runs(teacher: Path, tmp_path: Path):
-    result = runner.invoke(
-        whole_app(), words(teacher, tmp_path, "--print-config", "--layers", "1", str(corpus(tmp_path)))
-    )
-    (tmp_path / "shown.toml").write_text(result.stdout, encoding="utf-8")
-    recipe = read_toml(tmp_path / "shown.toml")
-    assert (recipe["layers"], recipe["preset"], recipe["temperature"]) == (1, "half", 2.0)
-    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(

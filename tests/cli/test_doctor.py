@@ -22,7 +22,7 @@ def files(tmp_path):
 
 
 def test_findings_are_reported_worst_first_and_are_not_errors(maskwright, files):
-    words = ("doctor", "data", files / "train.tsv", "--dev", files / "dev.tsv")
+    words = ("doctor", files / "train.tsv", "--dev", files / "dev.tsv")
     code, out, _ = maskwright(*words, "--json")
     found = lines_of(out)[0]
     assert code == 0 and [one["name"] for one in found["findings"]] == ["label-conflicts", "leaks", "duplicates"]
@@ -31,20 +31,20 @@ def test_findings_are_reported_worst_first_and_are_not_errors(maskwright, files)
     assert code == 0 and "train.tsv:42  same as line 2" in out and "38 rows; left out" not in out
     assert "fixed.tsv with 39 rows; left out: 1 duplicate, 1 leak, 2 in conflict, 0 bad" in out
     assert "leaks" in (files / "page.html").read_text().lower()
-    code, out, _ = maskwright("doctor", "data", files / "fixed.tsv", "--dev", files / "dev.tsv")
+    code, out, _ = maskwright("doctor", files / "fixed.tsv", "--dev", files / "dev.tsv")
     assert code == 0 and "Nothing was found" in out
 
 
 def test_what_cannot_be_read_is_an_error_and_nothing_is_written(maskwright, files):
     page = files / "page.html"
-    assert maskwright("doctor", "data", files / "none.tsv", "-o", page)[0] == 2
+    assert maskwright("doctor", files / "none.tsv", "-o", page)[0] == 2
     (files / "blank.tsv").write_text("text\tlabel\n\ta\n")
-    assert maskwright("doctor", "data", files / "blank.tsv", "-o", page)[0] == 2
-    assert maskwright("doctor", "data", files / "train.tsv", "-o", files / "page.txt")[0] == 2
-    assert maskwright("doctor", "data", files / "train.tsv", "--fix", files / "train.tsv")[0] == 2
-    assert maskwright("doctor", "data", files / "train.tsv", "--fix", files / "fixed.csv")[0] == 2
-    assert maskwright("doctor", "data", files / "train.tsv", "--model", "x")[0] == 2
-    assert maskwright("doctor", "data", files / "train.tsv", "--mislabeled")[0] == 2
+    assert maskwright("doctor", files / "blank.tsv", "-o", page)[0] == 2
+    assert maskwright("doctor", files / "train.tsv", "-o", files / "page.txt")[0] == 2
+    assert maskwright("doctor", files / "train.tsv", "--fix", files / "train.tsv")[0] == 2
+    assert maskwright("doctor", files / "train.tsv", "--fix", files / "fixed.csv")[0] == 2
+    assert maskwright("doctor", files / "train.tsv", "--model", "x")[0] == 2
+    assert maskwright("doctor", files / "train.tsv", "--mislabeled")[0] == 2
     assert not page.exists()
 
 
@@ -57,7 +57,7 @@ def test_doubtful_labels_of_a_file(maskwright, tmp_path):
     for place in flipped:
         rows[place] = (rows[place][0], "b" if rows[place][1] == "a" else "a")
     lines = {place + 2 for place in flipped}
-    words = ("doctor", "data", table(tmp_path / "t.tsv", rows), "--mislabeled", "--model", tmp_path / "model")
+    words = ("doctor", table(tmp_path / "t.tsv", rows), "--mislabeled", "--model", tmp_path / "model")
     code, out, _ = maskwright(*words, "-o", tmp_path / "rows.tsv", "--json")
     assert code == 0 and len(lines & {row["line"] for row in lines_of(out)[0]["worst"][:4]}) >= 3  # chance: 0.1
     head, first, *_ = (tmp_path / "rows.tsv").read_text().splitlines()
@@ -80,16 +80,16 @@ def test_the_machine_says_what_auto_picks_and_what_is_missing(maskwright):
 def test_a_model_folder_is_described_with_its_problems(maskwright, tmp_path):
     task = Classification(["no", "yes"])
     tiny("classification", labels=task.labels).save(tmp_path / "m", facts=task.to_json())
-    code, out, _ = maskwright("doctor", "model", tmp_path / "m", "--json")
+    code, out, _ = maskwright("doctor", tmp_path / "m", "--json")
     facts = lines_of(out)[0]
     assert (
         code == 0 and facts["problems"] == [] and facts["labels"] == ["no", "yes"] and facts["task"] == "classification"
     )
     assert facts["tokenizer"]["agreement"] == "matches the embedding matrix"
-    code, out, _ = maskwright("doctor", "model", tmp_path / "m")
+    code, out, _ = maskwright("doctor", tmp_path / "m")
     assert code == 0 and "No problem was found." in out
     path = tmp_path / "m" / "config.json"
     path.write_text(path.read_text().replace("32", "48"))
-    code, out, _ = maskwright("doctor", "model", tmp_path / "m", "--json")
+    code, out, _ = maskwright("doctor", tmp_path / "m", "--json")
     assert code == 0 and "config.json" in json.dumps(lines_of(out)[0]["problems"])
-    assert maskwright("doctor", "model", tmp_path / "nothing")[0] == 2
+    assert maskwright("doctor", tmp_path / "nothing")[0] == 2

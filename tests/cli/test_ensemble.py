@@ -7,7 +7,6 @@ import json
 import pytest
 
 from cli.test_use import lines_of
-from maskwright.api import open_predictor
 from maskwright.text.readers.tables import read_table
 from maskwright.train.finetuning.finetune import finetune
 from train.runs import finetuning
@@ -21,9 +20,13 @@ def folder(tmp_path_factory):
     return root
 
 
+def seeds_of(folder):
+    return folder / "tuned", folder / "dev.tsv", "--ensemble", folder / "tuned"
+
+
 def test_a_run_of_several_seeds_is_an_ensemble_of_them(maskwright, folder, tmp_path):
     out_file = tmp_path / "answers.jsonl"
-    code, out, _ = maskwright("ensemble", folder / "tuned", folder / "dev.tsv", "--json", "--output", out_file)
+    code, out, _ = maskwright("evaluate", *seeds_of(folder), "--json", "--output", out_file)
     found = json.loads(out)
     assert code == 0 and found["examples"] == 24 and found["task"] == "classification"
     seeds = json.loads((folder / "tuned" / "result.json").read_text())["seeds"]
@@ -35,21 +38,10 @@ def test_a_run_of_several_seeds_is_an_ensemble_of_them(maskwright, folder, tmp_p
     assert found["output"] == str(out_file)
 
 
-def test_the_best_seed_is_the_run_s_model(folder):
-    from maskwright.train.finetuning.seeds import seed_models
-
-    best = json.loads((folder / "tuned" / "result.json").read_text())["best_seed"]
-    models = seed_models(folder / "tuned")
-    assert [name.rsplit("-", 1)[1] for name in models] == ["0", "1", "2"]
-    saved = open_predictor(folder / "tuned" / "model").model.state_dict()
-    for name, tensor in models[str(folder / "tuned" / f"seed-{best}")]().state_dict().items():
-        assert (tensor == saved[name]).all(), name
-
-
 def test_a_table_for_people(maskwright, folder):
     code, out, _ = maskwright("ensemble", folder / "tuned" / "model", folder / "dev.tsv")
     assert code == 0 and "ensemble" in out and "1 models as one: accuracy +0.0000" in out
-    code, out, _ = maskwright("ensemble", folder / "tuned", folder / "dev.tsv")
+    code, out, _ = maskwright("evaluate", *seeds_of(folder))
     assert code == 0 and [f"seed-{seed} " in out for seed in range(3)] == [True] * 3
 
 
@@ -57,9 +49,9 @@ def test_rows_without_gold_answers_can_be_answered(maskwright, folder, tmp_path)
     texts = tmp_path / "texts.txt"
     texts.write_text("the red cat was here\nthe old river was here\n")
     code, out, _ = maskwright(
-        "ensemble", folder / "tuned", texts, "--no-score", "--output", tmp_path / "a.tsv", "--json"
+        "predict", folder / "tuned", "--ensemble", folder / "tuned", "--input", texts, "--output", tmp_path / "a.tsv"
     )
-    assert code == 0 and json.loads(out) == {"task": "classification", "examples": 2, "output": str(tmp_path / "a.tsv")}
+    assert (code, out) == (0, "")
     assert [row.text for row in read_table(tmp_path / "a.tsv", columns={"label": "label"}).rows] == [
         "the red cat was here",
         "the old river was here",
@@ -69,7 +61,6 @@ def test_rows_without_gold_answers_can_be_answered(maskwright, folder, tmp_path)
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("tuned", "--no-score"), "prints no result"),
         (("absent/model",), "does not exist"),
         (("tok",), "config.json"),
         (("unfinished",), "is not a finished fine-tuning run"),
@@ -78,5 +69,5 @@ def test_rows_without_gold_answers_can_be_answered(maskwright, folder, tmp_path)
 def test_models_that_cannot_be_combined_are_rejected(maskwright, folder, words, message):
     (folder / "unfinished").mkdir(exist_ok=True)
     (folder / "unfinished" / "config.toml").write_text("")
-    code, _, err = maskwright("ensemble", folder / words[0], folder / "dev.tsv", *words[1:])
+    code, _, err = maskwright("evaluate", folder / words[0], folder / "dev.tsv", "--ensemble", folder / words[0])
     assert code == 2 and message in err

@@ -53,15 +53,6 @@ def test_generate_suggests_and_evaluate_gives_perplexity_with_a_stride(folder: P
     assert out.startswith(parts)
 
 
-def test_bad_prompts_of_a_file_are_skipped_on_request(folder: Path, maskwright, tmp_path):
-    (tmp_path / "in.txt").write_bytes(b"the old\nth\xffe\n")
-    words = ["generate", folder / "run/model", "--input", tmp_path / "in.txt", "--greedy", "--max-new-tokens", 2]
-    code, out, err = maskwright(*words)
-    assert (code, out) == (2, "") and "in.txt:2" in err and "--skip-bad-rows" in err
-    code, out, err = maskwright(*words, "--skip-bad-rows")
-    assert code == 0 and out.startswith("the old") and "1 bad row" in err
-
-
 def test_a_suggestion_stays_in_its_row_and_a_huge_number_in_its_line(folder: Path, maskwright, capsys):
     assert on_one_line("a\nb\r\nc\u2028d") == "a⏎b⏎c⏎d"
     code, out, _ = maskwright("generate", folder / "run/model", "the\nold", "--suggest", "-k", 2, "--max-new-tokens", 1)

@@ -29,13 +29,6 @@ def translation_model(tmp_path_factory):
     return folder
 
 
-def test_the_best_heads_of_every_pattern_are_a_table(maskwright, model):
-    code, out, _ = maskwright("inspect", model, TEXT)
-    assert code == 0
-    assert "4 layers of 4 heads, hidden size 32" in out and "[CLS] the cat sat" in out
-    assert "previous token" in out and "separator" in out and "same token" in out
-
-
 def test_one_head_is_printed_as_a_table_whose_rows_sum_to_one(maskwright, model):
     code, out, _ = maskwright("inspect", model, TEXT, "--layers", "2", "--heads", "3")
     weights = attention(tiny(), TEXT).main.of(2, 3)
@@ -50,14 +43,6 @@ def test_json_holds_weights_where_layers_or_heads_are_chosen(maskwright, model):
     np.testing.assert_allclose(found["weights"], attention(tiny(), TEXT).main.weights[[0, 2, 3]][:, [1]], atol=1e-5)
     _, out, _ = maskwright("inspect", model, TEXT, "--json")
     assert "weights" not in json.loads(out)["maps"][0]
-
-
-def test_everything_is_written_as_json(maskwright, model, tmp_path):
-    code, out, _ = maskwright("inspect", model, TEXT, "-o", tmp_path / "all.json", "--json")
-    assert code == 0 and json.loads(out) == {"output": str(tmp_path / "all.json")}
-    whole = json.loads((tmp_path / "all.json").read_text(encoding="utf-8"))
-    assert np.shape(whole["maps"][0]["weights"]) == (4, 4, 8, 8) and len(whole["found"][0]["heads"]) == 16
-    assert np.shape(whole["states"]["norms"]) == (5, 8) and np.shape(whole["states"]["steps"]) == (4, 8)
 
 
 def test_heads_are_searched_by_pattern_and_from_word_to_word(maskwright, model):
@@ -82,19 +67,10 @@ def test_which_head_moves_most_between_two_sentences(maskwright, model):
     assert code == 0 and "largest attention changes" in out
 
 
-def test_where_a_word_comes_from(maskwright, model):
-    code, out, _ = maskwright("inspect", model, TEXT, "--flow", "mat", "--json")
-    found = json.loads(out)["flow"]
-    assert code == 0 and [one["token"] for one in found["inputs"]][1:3] == ["the", "cat"]
-    assert sum(one["rollout"] for one in found["inputs"]) == pytest.approx(1)
-    code, out, _ = maskwright("inspect", model, TEXT, "--flow", "mat")
-    assert "where 'mat' at layer 4 comes from" in out
-
-
 def test_a_page_is_one_file_that_asks_for_nothing(maskwright, model, tmp_path):
-    code, _, err = maskwright("inspect", model, TEXT, "--pair", "dogs chase cats", "-o", tmp_path / "page.html")
+    code, out, _ = maskwright("inspect", model, TEXT, "--pair", "dogs chase cats", "-o", tmp_path / "page.html")
     page = html.unescape((tmp_path / "page.html").read_text(encoding="utf-8"))
-    assert code == 0 and "written:" in err and "script-src 'sha256-" in page
+    assert code == 0 and "written:" in out and "script-src 'sha256-" in page
     assert "http" not in page.replace("http://www.w3.org", "").replace("http-equiv", "")
 
 

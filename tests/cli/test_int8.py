@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pytest
 
-import maskwright as mw
 from inference.samples import TEXTS, tiny
 from maskwright.inference.engine import operators
 from maskwright.tasks.classification import Classification
@@ -70,11 +69,3 @@ def test_missing_texts_are_requested(maskwright, root, arguments, word):
     paths = [root / one if (root / one).exists() else one for one in arguments]
     code, _, err = maskwright(*paths)
     assert code == 2 and word in err
-
-
-def test_the_embedder_calibrates_on_what_it_is_fitted_to(root):
-    embedder = mw.Embedder(str(root / "pretrained"), precision="int8", device="cpu", normalize=True)
-    exact = mw.Embedder(str(root / "pretrained"), precision="fp32", device="cpu", normalize=True).transform(MANY)
-    assert (embedder.fit(MANY).transform(MANY) * exact).sum(axis=1).mean() > 0.97
-    with pytest.raises(mw.MaskwrightError, match="fit"):
-        mw.Embedder(str(root / "pretrained"), precision="int8", device="cpu").transform(MANY)

@@ -16,14 +16,14 @@ FEW = ("toy-scores", "bpe-merges", "bert-sizes")
 
 
 def test_the_list_names_every_lesson(maskwright):
-    code, out, _ = maskwright("lessons", "list", "--json")
+    code, out, _ = maskwright("lessons", "--json")
     assert code == 0 and [one["name"] for one in json.loads(out)] == list(lessons())
-    code, out, _ = maskwright("lessons", "list")
+    code, out, _ = maskwright("lessons")
     assert code == 0 and "bpe-merges" in out and "tie_break" in out
 
 
 def test_one_lesson_tells_all(maskwright):
-    code, out, _ = maskwright("lessons", "run", "toy-scores")
+    code, out, _ = maskwright("lessons", "toy-scores")
     assert code == 0
     source = "maskwright.lessons.parts"
     for words in (".87 .12 .01 0", "0.8808, 0.1192", "weights are approximate", "Question:", source):
@@ -31,42 +31,32 @@ def test_one_lesson_tells_all(maskwright):
 
 
 def test_several_lessons_are_a_table_of_slides_and_numbers(maskwright):
-    code, out, _ = maskwright("lessons", "run", *FEW)
+    code, out, _ = maskwright("lessons", *FEW)
     assert code == 0 and "3 of 3 lessons hold" in out
     for heading in ("lesson", "lecture", "topic", "slide's value", "computed value"):
         assert heading in out
 
 
-def test_json_is_all_that_stands_on_standard_output(maskwright):
-    code, out, _ = maskwright("lessons", "run", *FEW, "--json")
-    facts = json.loads(out)
-    assert code == 0 and facts["ok"] and [one["name"] for one in facts["lessons"]] == list(FEW)
-    assert {"what", "slide", "computed", "ok", "note"} == set(facts["lessons"][0]["checks"][0])
-
-
 def test_a_wrong_number_is_exit_code_1_and_is_named(maskwright, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     break_function(monkeypatch, "lessons.parts:attention_weights")
     page = tmp_path / "lessons.html"
-    code, out, _ = maskwright("lessons", "run", *FEW, "-o", page)
+    code, out, _ = maskwright("lessons", *FEW, "-o", page)
     assert code == 1 and "2 of 3 lessons hold" in out and "NO" in out
     text = read_html(page.read_text(encoding="utf-8")).text
     assert "Some numbers are wrong" in text and "wrong" in text
 
 
 def test_an_unknown_lesson_is_bad_usage(maskwright):
-    code, _, err = maskwright("lessons", "run", "toy-score")
+    code, _, err = maskwright("lessons", "toy-score")
     assert code == 2 and "toy-scores" in err
 
 
-@pytest.mark.parametrize("names", [("toy-scores",), FEW])
-def test_the_page_stands_alone_and_holds_everything(maskwright, tmp_path: Path, names: tuple[str, ...]):
+def test_the_page_holds_everything(maskwright, tmp_path: Path):
+    names = FEW
     page = tmp_path / "lessons.html"
-    assert maskwright("lessons", "run", *names, "-o", page)[0] == 0
+    assert maskwright("lessons", *names, "-o", page)[0] == 0
     html = page.read_text(encoding="utf-8")
     tree = read_html(html)
-    assert not tree.all("script") and "http" not in html.replace("http-equiv", "").replace(
-        "http://www.w3.org/2000/svg", ""
-    )
     for name in names:
         one = lessons()[name]
         assert one.title in tree.text and one.question in tree.text and one.topic in tree.text
@@ -75,19 +65,12 @@ def test_the_page_stands_alone_and_holds_everything(maskwright, tmp_path: Path, 
 
 
 def test_the_command_shows_scaled_scores_and_both_weights(maskwright):
-    code, out, _ = maskwright("lessons", "run", "saturation", "--set", f"matrix={HI}", "--set", "text=Hi how are you")
+    code, out, _ = maskwright("lessons", "saturation", "--set", f"matrix={HI}", "--set", "text=Hi how are you")
     assert code == 0 and "3.38 11.12 3.88 8.38" in " ".join(out.split()) and "expected" in out
-    code, out, _ = maskwright("lessons", "run", "weighted-sum", "--set", "text=机器翻译", "--json")
+    code, out, _ = maskwright("lessons", "weighted-sum", "--set", "text=机器翻译", "--json")
     facts = json.loads(out)["lessons"][0]
     assert code == 0 and facts["is_own"] and "机 器 翻 译" in facts["checks"][0]["what"]
     assert facts["values"] == {"text": "机器翻译", "matrix": ""}
-
-
-def test_a_matrix_may_be_a_file(maskwright, tmp_path: Path):
-    path = tmp_path / "scores.txt"
-    path.write_text("8 0\n0 8\n", encoding="utf-8")
-    code, out, _ = maskwright("lessons", "run", "toy-scores", "--set", f"matrix={path}", "--set", "head-dim=1")
-    assert code == 0 and "1.00 0.00" in " ".join(out.split()).replace("0.9997 0.0003", "1.00 0.00")
 
 
 @pytest.mark.parametrize(
@@ -101,12 +84,12 @@ def test_a_matrix_may_be_a_file(maskwright, tmp_path: Path):
     ],
 )
 def test_values_that_a_lesson_does_not_take_are_bad_usage(maskwright, given: tuple[str, ...], said: str):
-    code, _, err = maskwright("lessons", "run", *given)
+    code, _, err = maskwright("lessons", *given)
     assert code == 2 and said in " ".join(err.split())
 
 
 def test_the_page_of_own_values_repeats_the_command(maskwright, tmp_path: Path):
     page = tmp_path / "lesson.html"
-    assert maskwright("lessons", "run", "warm-up", "--set", "warmup=1000", "-o", page)[0] == 0
+    assert maskwright("lessons", "warm-up", "--set", "warmup=1000", "-o", page)[0] == 0
     text = read_html(page.read_text(encoding="utf-8")).text
-    assert "maskwright lessons run warm-up --set warmup=1000" in text and "Steps of warmup" in text
+    assert "maskwright lessons warm-up --set warmup=1000" in text and "Steps of warmup" in text

@@ -10,7 +10,6 @@ import pytest
 import maskwright as mw
 from cli.test_use import lines_of
 from inference.samples import TEXTS, tiny, tokenizer
-from maskwright.core.errors import ConfigError
 from maskwright.inference.embed import TextEncoder
 from maskwright.tasks.examples import compute
 from maskwright.tasks.windows import LongTexts, window_rows
@@ -89,17 +88,6 @@ def test_settings_that_do_not_go_together_are_refused(maskwright, tmp_path, word
 # -- estimators --------------------------------------------------------------------------------------------------------
 
 
-def test_an_estimator_keeps_its_windows_in_its_folder(classifier, tmp_path):
-    classifier.save(tmp_path / "model")
-    again = mw.TextClassifier.load(tmp_path / "model")
-    assert again.get_params()["long"] == "windows" and again.task_.long == LongTexts(3, "max", 4)
-    texts = [*TEXT_OF.values(), "rain fell", ("a", TEXT_OF["shop"])]
-    assert np.array_equal(again.predict_proba(texts), classifier.predict_proba(texts))
-    mean = mw.TextClassifier.load(tmp_path / "model", pool="mean")
-    assert np.array_equal(mean.predict_proba(["rain fell"]), classifier.predict_proba(["rain fell"]))
-    assert not np.allclose(mean.predict_proba(texts[:1]), classifier.predict_proba(texts[:1]))
-
-
 def test_numbers_too_are_of_all_windows(encoder):
     regressor = mw.TextRegressor(encoder / "encoder", long="windows", **QUICK).fit(list(TEXT_OF.values()), [1.0, 2.0])
     cut = mw.TextRegressor(encoder / "encoder", **QUICK).fit(["a", "b"], [1.0, 2.0])
@@ -107,12 +95,6 @@ def test_numbers_too_are_of_all_windows(encoder):
     assert one != other
     one, other = cut.predict(list(TEXT_OF.values()))
     assert one == pytest.approx(other, rel=1e-6)
-
-
-def test_an_estimator_checks_its_settings(encoder):
-    for wrong in ({"long": "fold"}, {"stride": 2}, {"long": "windows", "stride": -1}):
-        with pytest.raises(ConfigError):
-            mw.TextClassifier(encoder / "encoder", **wrong, **QUICK).fit(["a", "b"], [0, 1])
 
 
 # -- vectors -----------------------------------------------------------------------------------------------------------
@@ -136,11 +118,6 @@ def test_the_vector_of_a_long_text_is_that_of_its_windows_by_hand(pooling, norma
     if normalize:
         by_hand = by_hand / np.linalg.norm(by_hand)
     assert len(parts) > 5 and np.allclose(found[0], by_hand, atol=1e-5)
-
-
-def test_token_vectors_have_no_windows(encoder):
-    with pytest.raises(ConfigError, match="one embedding per text"):
-        mw.Embedder(encoder / "encoder", pooling="none", long="windows").transform(["a"])
 
 
 def test_embed_reads_windows(maskwright, encoder):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from maskwright.cli.common import spread
+from maskwright.cli.settings import spread
 from train.runs import finetuning
 from train.test_multi_task import scored
 
@@ -61,21 +61,6 @@ def test_one_command_trains_all_and_each_folder_is_used_as_any_other(files, mask
     assert code == 0 and "finished" in out and "scores:" in out and "models:" in out
     code, _, err = maskwright(*words, "--epochs", 2)
     assert code == 2 and "epochs" in err
-
-
-def test_repeated_flags_and_a_recipe_file_say_the_same(files, maskwright, tmp_path):
-    one, two = str(files / "train.tsv"), f"regression:{files / 'scores.tsv'}"
-    wanted = None
-    (tmp_path / "r.toml").write_text(f'multi_task = ["{one}", "{two}"]\n', encoding="utf-8")
-    for more in (
-        ["--multi-task", one, two],
-        ["--multi-task", one, "--multi-task", two],
-        ["--config", tmp_path / "r.toml"],
-    ):
-        code, out, _ = maskwright(*command(files, *more, "-o", tmp_path / "x", "--print-config", "--json"))
-        assert code == 0 and json.loads(out)["multi_task"] == [one, two]
-        wanted = wanted or out
-        assert out == wanted
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from maskwright.cli.bench.plan import duration
+from maskwright.cli.bench import duration
 
 SMALL = ("--preset", "bert-tiny", "--vocab-size", "150", "--set", "hidden_size=32", "--set", "num_attention_heads=2",
          "--max-length", "16", "--probe-seconds", "0.1", "--steps", "10", "--batch-tokens", "64")  # fmt: skip

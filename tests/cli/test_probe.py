@@ -27,26 +27,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_numbers_are_those_of_python(folder: Path, maskwright):
     columns = {"token": "0", "tag": "2"}
     given = ["--train", folder / "train.conll", "--columns", "token=0,tag=2", "--quiet"]
-    code, out, _ = maskwright("inspect", "probe", folder / "model", *given, "--json", "--seed", 3)
+    code, out, _ = maskwright("probe", folder / "model", *given, "--json", "--seed", 3)
     expected = probe(tiny(), read_labeled(folder / "train.conll", columns=columns), seed=3).to_json()
     found = json.loads(out)
     assert code == 0 and found.keys() == expected.keys() and found["labels"] == ["LONG", "SHORT"]
     for own, other in zip(found["layers"], expected["layers"], strict=True):
         assert own == pytest.approx(other, abs=0.02)
-    code, out, _ = maskwright("inspect", "probe", folder / "model", *given)
+    code, out, _ = maskwright("probe", folder / "model", *given)
     assert code == 0 and "selectivity" in out and "majority label" in out
 
 
 def test_a_pooling_that_is_none_of_a_probe_is_refused_with_those_that_are(folder: Path, maskwright):
-    code, out, said = maskwright(
-        "inspect", "probe", folder / "model", "--train", folder / "texts.tsv", "--pooling", "state"
-    )
+    code, out, said = maskwright("probe", folder / "model", "--train", folder / "texts.tsv", "--pooling", "state")
     assert code == 2 and not out and "Known: mean, cls, max." in said
 
 
 def test_texts_are_probed_and_drawn(folder: Path, maskwright, tmp_path: Path):
     given = ["--train", folder / "texts.tsv", "--dev", folder / "texts.tsv", "--pooling", "cls", "--most", 20]
-    code, out, _ = maskwright("inspect", "probe", folder / "model", *given, "-o", tmp_path / "p.html", "--quiet")
+    code, out, _ = maskwright("probe", folder / "model", *given, "-o", tmp_path / "p.html", "--quiet")
     page = (tmp_path / "p.html").read_text(encoding="utf-8")
     assert code == 0 and "page:" in out
     assert "Selectivity: accuracy minus control" in page and "layer-wise probing of model" in page
@@ -64,7 +62,5 @@ def test_texts_are_probed_and_drawn(folder: Path, maskwright, tmp_path: Path):
     ],
 )
 def test_what_cannot_be_probed_is_refused(folder: Path, maskwright, words: list[object], said: str):
-    code, out, error = maskwright(
-        "inspect", "probe", folder / "model", *(str(word).format(folder=folder) for word in words)
-    )
+    code, out, error = maskwright("probe", folder / "model", *(str(word).format(folder=folder) for word in words))
     assert code == 2 and not out and said in error

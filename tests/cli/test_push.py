@@ -71,17 +71,6 @@ def test_a_license_is_needed_and_that_of_the_card_is_kept(saved, hub):
     assert hub.requests == []
 
 
-@pytest.mark.parametrize("card", ["# No metadata\n", "---\nlicense: mit\ntags:\n- a\n---\n# Text\n\nlicense: no\n"])
-def test_cards_of_others(folder, card):
-    for name in ("manifest.json", "maskwright.json"):
-        (folder / name).unlink()
-    (folder / "README.md").write_text(card)
-    assert plan_push(folder, NAME).license == ("mit" if "mit" in card else "")
-    changed = plan_push(folder, NAME, "cc-by-4.0").changed["README.md"].decode()
-    assert changed.count("license: cc-by-4.0") == 1 and "license: mit" not in changed and changed.startswith("---\n")
-    assert changed.endswith(card.rpartition("---\n")[2])
-
-
 @pytest.mark.parametrize("token", ["bad-token", None])
 def test_a_token_that_may_not_write_is_named_and_never_shown(saved, hub, monkeypatch, token, tmp_path):
     monkeypatch.delenv("HF_TOKEN")
@@ -91,15 +80,6 @@ def test_a_token_that_may_not_write_is_named_and_never_shown(saved, hub, monkeyp
     with pytest.raises(InputError, match="access token with write permission") as found:
         push(plan_push(saved, NAME, "mit"), endpoint=hub.address)
     assert "bad-token" not in str(found.value) and hub.repositories == {}
-
-
-def test_a_hub_that_does_not_answer(saved, hub, monkeypatch):
-    plan = plan_push(saved, NAME, "mit")
-    with pytest.raises(InputError, match=r"127.0.0.1:9 does not answer"):
-        push(plan, endpoint="http://127.0.0.1:9")
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(InputError, match="offline mode"):
-        push(plan, endpoint=hub.address)
 
 
 @pytest.mark.parametrize("name", ["tickets", "a/b/c", "../x/y", "team/", "team/a--b", "team/x.json", "tëam/x"])
@@ -150,14 +130,6 @@ def test_the_command_lists_and_sends_nothing(saved, hub, maskwright):
     code, out, _ = maskwright("push", saved, NAME, "--license", "mit", "--json")
     assert code == 0 and json.loads(out)["license"] == "mit" and json.loads(out)["uploaded"] is None
     assert hub.requests == []
-
-
-def test_held_out_texts_in_the_folder_are_mentioned(saved, folder, maskwright):
-    assert "held-out data" not in maskwright("push", saved, NAME)[1]
-    facts = storage.read_json(folder / "maskwright.json")
-    storage.write_json(folder / "maskwright.json", {**facts, "examples": [{"text": "a"}, {"text": "b"}]})
-    storage.seal_folder(folder)
-    assert "held-out data: 2 texts in maskwright.json" in maskwright("push", folder, NAME)[1]
 
 
 def test_the_command_uploads(saved, hub, maskwright, monkeypatch):

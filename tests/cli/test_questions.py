@@ -130,28 +130,3 @@ def test_files_of_questions_are_answered(folder, maskwright, tmp_path):
     (tmp_path / "q.jsonl").write_text('{"question": "Where?", "context": "Bob lives in Oslo."}\n', encoding="utf-8")
     code, out, _ = maskwright("predict", folder / "run/model", "--input", tmp_path / "q.jsonl", "--json")
     assert code == 0 and json.loads(out)["text_pair"] == "Bob lives in Oslo."
-
-
-def test_bad_questions_stop_the_command_and_are_skipped_on_request(folder, maskwright, tmp_path):
-    value = squad(6, 2)
-    value["data"][0]["paragraphs"][1]["qas"][0]["answers"][0]["answer_start"] += 3
-    value["data"][0]["paragraphs"][2]["context"] = " "
-    (tmp_path / "bad.json").write_text(json.dumps(value), encoding="utf-8")
-    code, out, err = maskwright("evaluate", folder / "run/model", tmp_path / "bad.json", "--json")
-    assert (
-        code == 2 and out == "" and "2-1" in err and "2-2" in err and "nearest match" in err and "Traceback" not in err
-    )
-    code, out, err = maskwright("evaluate", folder / "run/model", tmp_path / "bad.json", "--json", "--skip-bad-rows")
-    assert code == 0 and json.loads(out)["examples"] == 4 and json.loads(out)["skipped"] == 2
-
-
-def test_a_model_of_another_kind_is_refused_in_words(folder, maskwright, tmp_path):
-    from inference.samples import tiny
-
-    tiny("pretraining").save(tmp_path / "pretrained")
-    code, _, err = maskwright("answer", tmp_path / "pretrained", "--question", "Who?", "--context", "Bob.")
-    assert code == 2 and "a question-answering model" in err
-    code, _, err = maskwright("answer", folder / "run/model", "--question", " ", "--context", "Bob.")
-    assert code == 2 and "empty question" in err
-    code, _, err = maskwright("predict", folder / "run/model", "Where does Bob live?")
-    assert code == 2 and "needs its context" in err

@@ -43,24 +43,16 @@ def test_reset_state_is_another_run(folder: Path, maskwright):
 
 
 def test_gradients_are_shown_for_every_network(folder: Path, maskwright):
-    words = [
-        "inspect",
-        "gradients",
-        folder / "rnn/model",
-        folder / "lstm/model",
-        "--text",
-        folder / "corpus.txt",
-        "--distance",
-        10,
-    ]
+    models, text = (folder / "rnn/model", folder / "lstm/model"), folder / "corpus.txt"
+    words = ["inspect", *models, "--view", "gradients", "--input", text, "--distance", 10]
     code, out, _ = maskwright(*words, "--untrained", "--json", "-o", folder / "g.html")
     found = json.loads(out)
     assert code == 0 and len(found) == 4 and all(len(one["norms"]) == 10 for one in found)
     assert "untrained" in (folder / "g.html").read_text()
     code, out, _ = maskwright(*words)
     assert code == 0 and "factor per step" in out
-    code, _, said = maskwright("inspect", "gradients", folder / "rnn/model")
-    assert code == 2 and "--text" in said
+    code, _, said = maskwright("inspect", folder / "rnn/model", "--view", "gradients")
+    assert code == 2 and "--input" in said
 
 
 def test_cells_are_found_and_drawn(folder: Path, maskwright):
@@ -80,24 +72,13 @@ def test_cells_are_found_and_drawn(folder: Path, maskwright):
     assert code == 2 and ".html" in said
 
 
-def test_complexity_prints_the_table_and_refuses_odd_lengths(folder: Path, maskwright):
-    words = ["bench", "complexity", "--lengths", "64,128,256", "--width", 8, "--quiet"]
-    code, out, _ = maskwright(*words, "-o", folder / "n.html", "--json")
-    found = json.loads(out)["layers"]
-    assert code == 0 and [one["kind"] for one in found][:2] == ["self-attention", "recurrent"]
-    assert (folder / "n.html").exists()
+def test_complexity_is_a_lesson_with_own_numbers(maskwright):
+    words = ["bench", "complexity", "--lengths", "64,128,256", "--width", 16, "--quiet"]
+    code, out, _ = maskwright(*words, "--json")
+    assert code == 0 and "16" in str(json.loads(out)["lessons"][0])
     code, out, _ = maskwright(*words)
-    assert code == 0 and "O(n^2 d)" in out
-    code, _, said = maskwright("bench", "complexity", "--lengths", "64,x")
-    assert code == 2 and "128,256,512" in said
-
-
-def test_a_page_that_cannot_be_written_is_said_before_any_work(maskwright, tmp_path: Path):
-    (tmp_path / "a.html").mkdir()
-    (tmp_path / "file").write_text("x")
-    for place, reason in (("a.html", "is a folder"), ("file/deep/b.html", "is a file"), ("c.pdf", "ends in .html")):
-        code, out, said = maskwright("bench", "complexity", "-o", tmp_path / place)
-        assert code == 2 and not out and reason in said
+    assert code == 0 and "O(n^2 d)" in out and "n = 256" in out
+    assert maskwright("lessons", "complexity", "--set", "length=x")[0] == 2
 
 
 def test_a_ladder_prints_its_table_and_goes_on(folder: Path, maskwright):

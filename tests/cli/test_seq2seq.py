@@ -53,21 +53,21 @@ def test_translators_are_compared_by_length(folder: Path, maskwright, tmp_path: 
     models = [folder / "attention/model", folder / "plain/model"]
     data = ["--data", folder / "dev.src", "--data", folder / "dev.tgt"]
     code, out, _ = maskwright(
-        "inspect", "lengths", *models, *data, "--groups", 3, "--json", "--quiet", "-o", tmp_path / "l.html"
+        "inspect", *models, "--view", "lengths", *data, "--groups", 3, "--json", "--quiet", "-o", tmp_path / "l.html"
     )
     found = json.loads(out)
     assert code == 0 and [one["name"] for one in found] == [str(model) for model in models]
     assert sum(found[0]["rows"]) == 30 and found[0]["rows"] == found[1]["rows"]
     assert all(0 <= share <= 1 for one in found for share in one["token_accuracy"] + one["exact"])
     assert "Scores by length" in (tmp_path / "l.html").read_text(encoding="utf-8")
-    code, out, _ = maskwright("inspect", "lengths", models[0], *data, "--quiet")
+    code, out, _ = maskwright("inspect", models[0], "--view", "lengths", *data, "--quiet")
     assert code == 0 and "source words" in out
     same = tmp_path / "same.tsv"
     same.write_text("source\ttarget\n" + "w1 w2\tw1 w2\n" * 12, encoding="utf-8")
-    code, out, _ = maskwright("inspect", "lengths", models[0], "--data", same, "--quiet")
+    code, out, _ = maskwright("inspect", models[0], "--view", "lengths", "--input", same, "--quiet")
     assert code == 0 and "All sources are about 2 words long" in out
-    code, _, said = maskwright("inspect", "lengths", models[0])
-    assert code == 2 and "Pass --data FILE" in said
+    code, _, said = maskwright("inspect", models[0], "--view", "lengths")
+    assert code == 2 and "--input FILE" in said
 
 
 def test_the_state_of_an_autoencoder_is_a_vector(folder: Path, maskwright, tmp_path: Path):

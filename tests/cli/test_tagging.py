@@ -49,13 +49,6 @@ def test_words_of_a_file_keep_their_gold_tags_and_long_sentences_are_whole(maskw
     assert "cut" not in err
 
 
-def test_one_sentence_is_tagged_alike_from_a_file_and_from_a_text(maskwright, folder, tmp_path):
-    (tmp_path / "a.jsonl").write_text(json.dumps({"tokens": ["the", "cat", "sat", "."]}) + "\n")
-    _, of_file, _ = maskwright("predict", folder / "ner", "--input", tmp_path / "a.jsonl", "--json")
-    _, of_text, _ = maskwright("predict", folder / "ner", "the cat sat.", "--json")
-    assert lines_of(of_file)[0]["tags"] == lines_of(of_text)[0]["tags"]
-
-
 def test_tables_and_other_files(maskwright, folder, tmp_path):
     for name in ("ner", "pos"):
         code, out, _ = maskwright("predict", folder / name, TEXT)
@@ -78,28 +71,6 @@ def test_evaluate_prints_the_metrics_of_entities(maskwright, folder):
     assert "1 of 63 rows.conll tags is invalid in BIO" in err
     code, out, _ = maskwright("evaluate", folder / "ner", folder / "rows.conll", "--errors", "1")
     assert (code, "entity_f1" in out, "['" in out) == (0, True, False)
-
-
-def test_unknown_tags_stop_an_evaluation_or_are_skipped_on_request(maskwright, folder, tmp_path):
-    path = tmp_path / "bad.conll"
-    path.write_text("a\tB-ORG\n\nb\tO\n\nc\n")
-    code, _, err = maskwright("evaluate", folder / "ner", path)
-    assert (code, "bad.conll:5" in err) == (2, True)
-    code, out, err = maskwright("evaluate", folder / "ner", path, "--skip-bad-rows", "--json")
-    assert code == 0, err
-    assert (code, json.loads(out)["examples"], json.loads(out)["skipped"]) == (0, 1, 2)
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("--trace", TEXT), "one prediction per text"),
-        ((TEXT, "--pair", TEXT), "a text pair cannot be tagged"),
-    ],
-)
-def test_what_a_tagger_does_not_do_is_one_sentence(maskwright, folder, words, sentence):
-    code, _, err = maskwright("predict", folder / "ner", *words)
-    assert (code, sentence in err) == (2, True)
 
 
 SPELLINGS = {
@@ -132,16 +103,6 @@ def test_a_file_in_any_spelling_is_learned_and_scored_by_entities(maskwright, fo
     facts = json.loads((tmp_path / "run" / "model" / "maskwright.json").read_text())
     assert set(facts["labels"]) == {outside, write("B", "PER"), write("I", "PER")}
     assert facts["segmenter"] == "rules"
-
-
-def test_a_model_without_a_segmenter_refuses_text_and_takes_words(maskwright, folder, tmp_path):
-    task = Tagging(["O", "B-X", "I-X"], segmenter=None)
-    tiny(task.head, labels=task.labels).save(tmp_path / "thai", facts=task.to_json())
-    code, out, err = maskwright("predict", tmp_path / "thai", "the cat")
-    assert (code, out, "pass words" in err) == (2, "", True)
-    (tmp_path / "a.jsonl").write_text(json.dumps({"tokens": ["the", "cat"]}) + "\n")
-    code, out, _ = maskwright("predict", tmp_path / "thai", "--input", tmp_path / "a.jsonl", "--json")
-    assert (code, len(lines_of(out)[0]["tags"])) == (0, 2)
 
 
 def test_words_of_conllu_keep_the_id_of_their_sentence(maskwright, folder, tmp_path):

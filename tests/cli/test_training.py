@@ -56,14 +56,6 @@ def test_json_is_all_there_is_on_standard_output(trained: Path):
     assert Path(found["report"]).is_file()
 
 
-def test_rows_with_one_label_each_can_be_multi_label_all_the_same(trained: Path):
-    words = ["finetune", "classification", "--model", "a/model", "--train", "train.tsv", "--epochs", "1"]
-    done = maskwright(*words, "--max-length", "24", "--multi-label", "-o", "several", cwd=trained)
-    assert done.returncode == 0, done.stderr
-    facts = json.loads((trained / "several" / "model" / "maskwright.json").read_text())
-    assert facts["multi_label"] is True
-
-
 def test_the_network_can_be_set_key_by_key(trained: Path):
     (trained / "net.toml").write_text('[model]\nhidden_size = 64\npositions = "none"\n')
     words = ["--set", "positions=relative_key_value", "--set", "gated=true", "--config", "net.toml", "--print-config"]
@@ -88,28 +80,11 @@ def test_a_finished_run_says_so_and_exits_zero(trained: Path):
     assert "maskwright fill-mask" in done.stdout
 
 
-def test_events_can_be_had_of_a_finished_run(trained: Path):
-    assert not list((trained / "a").glob("*tfevents*"))
-    done = maskwright("pretrain", *TINY, "-o", "a", "corpus.txt", "--tensorboard", cwd=trained)
-    assert done.returncode == 0, done.stderr
-    assert len(list((trained / "a").glob("*tfevents*"))) == 1
-
-
 def test_other_settings_exit_two_and_name_the_difference(trained: Path):
     done = maskwright("pretrain", *TINY, "--lr", "0.01", "-o", "a", "corpus.txt", cwd=trained)
     assert done.returncode == 2
     assert "lr (was 0.0005, now 0.01)" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_fine_tuning_from_the_command_line(trained: Path):
-    words = ["finetune", "classification", "--model", "a/model", "--train", "train.tsv", "--dev", "dev.tsv", "-o", "b"]
-    done = maskwright(*words, "--epochs", "1", "--max-length", "24", "--json", cwd=trained)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert set(found["metrics"]) >= {"accuracy", "f1", "matthews"}
-    scored = maskwright("evaluate", "b/model", "dev.tsv", "--json", cwd=trained)
-    assert json.loads(scored.stdout)["metrics"]["accuracy"] == pytest.approx(found["metrics"]["accuracy"])
 
 
 @pytest.mark.parametrize(
@@ -135,17 +110,6 @@ def test_bad_usage_is_one_sentence_and_exit_two(trained: Path, words: list[str],
     assert not (trained / "x").exists(), "a rejected command left a folder"
 
 
-def test_the_recipe_of_a_file_with_flags_over_it(trained: Path):
-    (trained / "recipe.toml").write_text(
-        'corpus = ["corpus.txt"]\noutput = "y"\nsteps = 7\nseed = 3\nprecision = "fp32"\n'
-    )
-    words = ["--seed", "0", "--precision", "auto", "--print-config", "--json"]
-    done = maskwright("pretrain", "--config", "recipe.toml", *words, cwd=trained)
-    found = json.loads(done.stdout)
-    assert (found["steps"], found["seed"], found["precision"]) == (7, 0, "auto")
-    assert not (trained / "y").exists()
-
-
 def test_a_dry_run_says_what_would_be_done_and_writes_nothing(trained: Path):
     done = maskwright("pretrain", *TINY, "-o", "z", "corpus.txt", "--dry-run", "--json", cwd=trained)
     found = json.loads(done.stdout)
@@ -155,7 +119,10 @@ def test_a_dry_run_says_what_would_be_done_and_writes_nothing(trained: Path):
 
 
 def test_presets_give_the_published_parameter_counts(trained: Path):
-    rows = {row["preset"]: row for row in json.loads(maskwright("presets", "--json", cwd=trained).stdout)}
+    rows = {
+        row["preset"]: row
+        for row in json.loads(maskwright("pretrain", "--preset", "list", "--json", cwd=trained).stdout)
+    }
     assert rows["bert-base"]["parameters"] == 109_482_240
     assert rows["bert-large"]["parameters"] == 335_141_888
 

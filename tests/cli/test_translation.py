@@ -48,28 +48,20 @@ def test_texts_are_translated_in_their_order_with_scores_and_others(folder: Path
 
 
 def test_a_translation_stays_on_the_line_of_its_source(capsys, tmp_path: Path):
-    from maskwright.cli.translate import _print, _write
+    from maskwright.cli.common import print_parts
+    from maskwright.cli.generate import _translations, _write
     from maskwright.inference.translate import Translated
     from maskwright.text.readers.tables import Row
 
     found = [(Row("a", None, None, 1, "f"), [Translated("x\r\ny\u2028", -1.0, True)])] * 2
     _write(iter(found), tmp_path / "out.txt")
-    _print(iter(found), json=False, results=1)
+    for _, own in found:
+        print_parts(_translations(own, 1))
     written = (tmp_path / "out.txt").read_text(encoding="utf-8")
     assert written == capsys.readouterr().out == "x y\u2028\n" * 2
     _write(iter(found), tmp_path / "out.jsonl")
     lines = (tmp_path / "out.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
     assert [json.loads(line)["translation"] for line in lines] == ["x\r\ny\u2028"] * 2
-
-
-@pytest.mark.parametrize(
-    ("name", "more", "said"), [("out.csv", [], "not a table"), ("out.txt", ["--results", 2], "use .jsonl for several")]
-)
-def test_a_file_that_would_not_hold_them_is_refused_before_the_model_is_opened(
-    maskwright, tmp_path: Path, name: str, more: list[object], said: str
-):
-    code, out, err = maskwright("translate", tmp_path / "nowhere", "a", "--output", tmp_path / name, *more)
-    assert (code, out) == (2, "") and said in err and not (tmp_path / name).exists()
 
 
 def test_a_file_is_written_whole_and_python_gives_the_same(folder: Path, maskwright, tmp_path: Path):

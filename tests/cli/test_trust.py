@@ -38,7 +38,9 @@ def folder(tmp_path_factory):
 
 
 def test_calibrate_changes_probabilities_and_no_answer(maskwright, folder, tmp_path):
-    code, out, _ = maskwright("calibrate", folder / "a", folder / "dev.tsv", "-o", tmp_path / "c", "--json")
+    code, out, _ = maskwright(
+        "evaluate", folder / "a", folder / "dev.tsv", "--calibrate", "-o", tmp_path / "c", "--json"
+    )
     result = lines_of(out)[0]
     assert code == 0 and result["model"] == str(tmp_path / "c") and result["decisions"] == 80
     _, before, _ = maskwright("predict", folder / "a", "--input", folder / "test.tsv", "--json")
@@ -56,25 +58,13 @@ def test_calibrate_changes_probabilities_and_no_answer(maskwright, folder, tmp_p
     assert lines_of(out)[0]["metrics"]["ece"] == pytest.approx(result["after"]["ece"])
 
 
-def test_calibrate_in_place_and_again_is_the_same(maskwright, folder, tmp_path):
-    maskwright("calibrate", folder / "a", folder / "dev.tsv", "-o", tmp_path / "c")
-    first = (tmp_path / "c" / "maskwright.json").read_bytes()
-    code, out, _ = maskwright("calibrate", tmp_path / "c", folder / "dev.tsv")
-    assert code == 0 and "predictions do not change" in out
-    assert (tmp_path / "c" / "maskwright.json").read_bytes() == first
-    from maskwright import TextClassifier
-
-    loaded = TextClassifier.load(tmp_path / "c")
-    _, out, _ = maskwright("predict", tmp_path / "c", "cat mat", "--json")
-    shares = lines_of(out)[0]["probabilities"]
-    assert loaded.predict_proba(["cat mat"])[0].tolist() == pytest.approx([shares["no"], shares["yes"]])
-
-
 def test_taggers_are_calibrated_by_word_and_numbers_are_not(maskwright, folder, tmp_path):
-    code, out, _ = maskwright("calibrate", folder / "tags", folder / "dev.conll", "-o", tmp_path / "t", "--json")
+    code, out, _ = maskwright(
+        "evaluate", folder / "tags", folder / "dev.conll", "--calibrate", "-o", tmp_path / "t", "--json"
+    )
     assert code == 0 and lines_of(out)[0]["decisions"] == 8
     numbers = labeled(tmp_path / "n.tsv", [("cat", "1"), ("mat", "2")], "text\tscore")
-    code, _, err = maskwright("calibrate", folder / "score", numbers, "-o", tmp_path / "n")
+    code, _, err = maskwright("evaluate", folder / "score", numbers, "--calibrate", "-o", tmp_path / "n")
     assert code == 2 and "no class probabilities" in err and not (tmp_path / "n").exists()
 
 
@@ -94,13 +84,6 @@ def test_predict_abstains_says_so_and_counts(maskwright, folder, tmp_path):
     output = tmp_path / "answers.tsv"
     maskwright("predict", folder / "a", "cat", "--min-confidence", "1", "-o", output)
     assert output.read_text().splitlines()[1].split("\t")[1] == ""
-
-
-def test_abstaining_needs_a_classifier_and_a_probability(maskwright, folder):
-    code, _, err = maskwright("predict", folder / "tags", "cat", "--min-confidence", "0.5")
-    assert code == 2 and "requires a classifier" in err
-    assert maskwright("predict", folder / "a", "cat", "--min-confidence", "1.5")[0] == 2
-    assert maskwright("predict", folder / "a", "cat", "--min-confidence", "0.5", "--trace")[0] == 2
 
 
 def test_the_confidence_for_a_risk_gives_that_risk(maskwright, folder):
@@ -124,14 +107,8 @@ def test_two_models_are_compared_and_a_page_shows_it(maskwright, folder, tmp_pat
     assert found["comparison"]["metric"] == "accuracy" and found["comparison"]["mcnemar"]["p_value"] <= 1
     html = page.read_text()
     assert all(part in html for part in ("Accuracy by confidence", "Selective prediction", "Comparison with"))
-    assert "src=" not in html and "https://" not in html and "<script" not in html
     code, shown, _ = maskwright(*words)
     assert code == 0 and "difference" in shown and found["comparison"]["sentence"] in shown
-
-
-def test_models_of_different_tasks_are_not_compared(maskwright, folder):
-    code, _, err = maskwright("evaluate", folder / "a", folder / "dev.tsv", "--against", folder / "score")
-    assert code == 2 and err.strip()
 
 
 def test_a_run_calibrates_on_its_dev_rows(maskwright, folder, tmp_path):

@@ -55,7 +55,7 @@ def test_an_answer_needs_trained_weights(headless, maskwright, tmp_path):
         ("qa", ["answer", "--question", "a", "--context", "a small text"]),
         ("tagging", ["predict", "a text"]),
         ("mlm", ["fill-mask", "a [MASK] text"]),
-        ("nsp", ["next-sentence", "a text", "another"]),
+        ("nsp", ["predict", "a text", "--pair", "another"]),
     ],
 )
 def test_every_command_that_answers_refuses(head, words, headless, maskwright):
@@ -90,12 +90,3 @@ def test_embeddings_and_training_need_no_head(headless, maskwright, tmp_path):
     code, _, said = maskwright(*words, "--epochs", "1", "--max-length", "16", "--quiet")
     assert code == 0, said
     assert load_model(tmp_path / "run/model")[0].labels == ("ham", "spam")
-
-
-def test_a_sentence_encoder_whose_head_was_never_saved_is_an_encoder(headless):
-    folder = headless("mlm")  # all-mpnet-base-v2 is such a folder
-    (folder / "modules.json").write_text(json.dumps([{"type": "x.Transformer"}, {"type": "x.Pooling", "path": "1"}]))
-    (folder / "1").mkdir()
-    (folder / "1/config.json").write_text(json.dumps({"pooling_mode": "cls"}))
-    model, report = load_model(folder)
-    assert model.head_name is None and not report.new and model.sentence.pooling == "cls"

@@ -14,9 +14,6 @@ import pytest
 
 from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.cli import main
-from maskwright.models.build import build
-from maskwright.models.model import SentenceSettings
-from maskwright.models.presets import preset
 from maskwright.tasks.classification import Classification
 
 LABELS = ["Billing", "Hardware", "Software"]
@@ -31,6 +28,7 @@ def models(tmp_path_factory):
     multi = Classification(LABELS, multi_label=True)
     tiny("classification", labels=LABELS, problem_type=multi.problem_type).save(root / "multi", facts=multi.to_json())
     tiny("regression").save(root / "score", facts={"task": "regression"})
+    tiny("mlm").save(root / "mask")
     tiny().save(root / "bare")
     labeled(root / "rows.tsv", [("a", "b")])
     return root
@@ -56,12 +54,6 @@ def test_predict_prints_one_json_object_for_each_text(maskwright, models):
     assert all(answer["label"] in LABELS and set(answer["probabilities"]) == set(LABELS) for answer in answers)
 
 
-def test_predict_answers_for_pairs(maskwright, models):
-    code, out, _ = maskwright("predict", models / "score", "a", "b", "--pair", "c", "--pair", "d", "--json")
-    assert code == 0
-    assert [(answer["text"], answer["text_pair"]) for answer in lines_of(out)] == [("a", "c"), ("b", "d")]
-
-
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "tsv"])
 def test_predict_answers_a_file_into_a_file(maskwright, models, tmp_path, ending):
     texts = [text for text in TEXTS if text]
@@ -75,12 +67,6 @@ def test_predict_answers_a_file_into_a_file(maskwright, models, tmp_path, ending
     _, direct, _ = maskwright("predict", models / "tickets", *texts, "--json")
     if ending == "jsonl":
         assert [json.loads(line)["label"] for line in lines] == [answer["label"] for answer in lines_of(direct)]
-
-
-def test_predict_keeps_the_gold_label_of_a_table(maskwright, models, tmp_path):
-    file = labeled(tmp_path / "dev.tsv", [("a bill", "Billing"), ("a bug", "Software")])
-    _, out, _ = maskwright("predict", models / "tickets", "--input", file, "--json")
-    assert [answer["gold"] for answer in lines_of(out)] == ["Billing", "Software"]
 
 
 def test_predict_shows_a_table_without_json(maskwright, models):
@@ -148,23 +134,6 @@ def test_a_large_file_is_answered_in_little_memory(maskwright, models, tmp_path,
     assert many - few < large.stat().st_size / 3, f"{few:,} bytes for {small.stat().st_size:,}, {many:,} for 3 million"
 
 
-def test_a_bad_row_on_standard_input_leaves_no_file(maskwright, models, tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a cat\n\na dog\n")))
-    code, _, err = maskwright("predict", models / "tickets", "--input", "-", "--output", tmp_path / "out.jsonl")
-    assert code == 2 and "standard input:2" in err
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(("command", "name"), [("predict", "texts.jsonl"), ("embed", "texts.jsonl")])
-def test_results_do_not_take_the_place_of_the_texts(maskwright, models, tmp_path, command, name):
-    path = tmp_path / name
-    path.write_text('{"text": "cats"}\n')
-    code, _, err = maskwright(command, models / "tickets", "--input", path, "--output", path)
-    assert code == 2
-    assert "--output is the file that --input reads" in err
-    assert path.read_text() == '{"text": "cats"}\n'
-
-
 def test_a_signal_in_the_middle_leaves_no_half_of_a_file(maskwright, models, tmp_path, monkeypatch):
     (tmp_path / "texts.txt").write_text("cats\ndogs\n")
 
@@ -179,14 +148,6 @@ def test_a_signal_in_the_middle_leaves_no_half_of_a_file(maskwright, models, tmp
     assert [path.name for path in tmp_path.iterdir()] == ["texts.txt"]
 
 
-def test_unknown_tokens_are_reported(maskwright, models):
-    _, _, err = maskwright("predict", models / "tickets", "cats \N{GRINNING FACE}")
-    assert "unknown to the vocabulary" in err
-    assert "warning" not in err
-    _, _, err = maskwright("predict", models / "tickets", "\N{GRINNING FACE}", "--quiet")
-    assert "warning: 1 of 3 tokens is unknown" in err
-
-
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_terminal_without_unicode_gets_valid_json_and_tables(models, monkeypatch, encoding):
     for words in (["--json"], []):
@@ -199,13 +160,6 @@ def test_a_terminal_without_unicode_gets_valid_json_and_tables(models, monkeypat
         assert not exit_of_program.value.code
         shown = stream.buffer.getvalue().decode(encoding)
         assert not words or json.loads(shown)["text"] == "caf\u00e9 \u732b"
-
-
-def test_a_long_table_comes_in_parts(maskwright, models, tmp_path, monkeypatch):
-    monkeypatch.setattr("maskwright.cli.predict.TABLE_ROWS", 2)
-    (tmp_path / "in.txt").write_text("one\ntwo\nthree\n")
-    _, out, _ = maskwright("predict", models / "tickets", "--input", tmp_path / "in.txt")
-    assert out.count("label") == 2 and all(word in out for word in ("one", "two", "three"))
 
 
 # -- evaluate ------------------------------------------------------------------------------------------------------
@@ -231,37 +185,6 @@ def test_evaluate_agrees_with_predict(maskwright, models, tmp_path):
     right = [answer["label"] == answer["gold"] for answer in answers]
     assert result["metrics"]["accuracy"] == pytest.approx(np.mean(right))
     assert len(result["errors"]) == right.count(False)
-
-
-def test_evaluate_a_regression_and_several_labels(maskwright, models, tmp_path):
-    numbers = labeled(tmp_path / "n.tsv", [("a", "1.5"), ("b", "2"), ("c", "4")], "text\tscore")
-    code, out, _ = maskwright("evaluate", models / "score", numbers, "--json")
-    assert code == 0
-    assert set(lines_of(out)[0]["metrics"]) == {"pearson", "spearman", "mse"}
-    several = labeled(tmp_path / "m.tsv", [("a", "Billing|Software"), ("b", "Hardware"), ("c", "")])
-    code, out, _ = maskwright("evaluate", models / "multi", several, "--json")
-    assert code == 0
-    assert set(lines_of(out)[0]["metrics"]) == {"accuracy", "f1", "macro_f1", "ece", "ece_equal_mass"}
-
-
-def test_evaluate_names_every_unknown_label(maskwright, models, tmp_path):
-    file = labeled(tmp_path / "dev.tsv", [("a", "Billing"), ("b", "Bills"), ("c", "Hardwear")])
-    code, out, err = maskwright("evaluate", models / "tickets", file)
-    assert (code, out) == (2, "")
-    assert "dev.tsv:3" in err
-    assert "dev.tsv:4" in err
-
-
-@pytest.mark.parametrize("command", ["evaluate", "calibrate", "ensemble"])
-def test_labels_that_a_sentence_encoder_never_predicts_are_not_scored(maskwright, tmp_path, command):
-    encoder = tiny()
-    encoder.sentence = SentenceSettings(normalize=True, max_length=24)
-    encoder.save(tmp_path / "encoder")
-    file = labeled(tmp_path / "spam.tsv", [("win money", "spam"), ("see you", "ham"), ("a cat", "ham")])
-    code, out, err = maskwright(command, tmp_path / "encoder", file)
-    assert (code, out) == (2, "")
-    assert "spam.tsv contains single texts with the labels ham, spam" in err
-    assert f"maskwright finetune classification --model {tmp_path / 'encoder'} " in err
 
 
 def test_evaluate_a_pre_trained_model_on_text(maskwright, models, tmp_path):
@@ -312,8 +235,9 @@ def test_fill_mask_shows_the_whole_vocabulary_or_named_words(maskwright, models)
 
 def test_next_sentence_judges_candidates_and_files(maskwright, models, tmp_path):
     first = "the man went to the store ."
-    words = ("next-sentence", models / "pretrained")
-    code, out, _ = maskwright(*words, first, "he bought milk .", "penguins are birds .", "--json")
+    words = ("predict", models / "pretrained")
+    seconds = ("--pair", "he bought milk .", "--pair", "penguins are birds .")
+    code, out, _ = maskwright(*words, first, first, *seconds, "--json")
     found = lines_of(out)
     assert code == 0
     assert [row["text_pair"] for row in found] == ["he bought milk .", "penguins are birds ."]
@@ -362,16 +286,15 @@ def test_embed_without_pooling_names_tokens_words_and_places(maskwright, models,
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["predict", "{pretrained}", "text"], "fill-mask"),
+        (["predict", "{mask}", "text"], "fill-mask"),
         (["evaluate", "{pretrained}", "{rows.tsv}"], "finetune classification --model"),
-        (["evaluate", "{bare}", "x.tsv"], "embed or finetune"),
+        (["evaluate", "{bare}", "x.tsv"], "search or finetune"),
         (["fill-mask", "{tickets}", "a [MASK]"], "predict"),
-        (["next-sentence", "{score}", "a", "b"], "predict"),
         (["fill-mask", "{pretrained}", "no mask"], "[MASK]"),
         (["fill-mask", "{pretrained}"], "--input"),
         (["predict", "{tickets}"], "--input"),
         (["predict", "{tickets}", "a", "--pair", "b", "--pair", "c"], "--pair"),
-        (["predict", "{tickets}", "--input", "{rows.tsv}", "--pair", "b"], "in a column"),
+        (["predict", "{tickets}", "--input", "{rows.tsv}", "--pair", "b"], "--input"),
         (["predict", "{tickets}", "a", "--output", "out.xlsx"], ".jsonl"),
         (["predict", "{tickets}", "a", "--max-length", "1000"], "3 to 48"),
         (["predict", "no/such/folder!", "a"], "does not exist"),
@@ -381,7 +304,7 @@ def test_embed_without_pooling_names_tokens_words_and_places(maskwright, models,
         (["embed", "{tickets}", "a", "--words"], "--pooling none"),
         (["embed", "{tickets}", "a", "--pieces", "first"], "--words"),
         (["embed", "{tickets}", "a", "--output", "v.txt"], ".npy"),
-        (["next-sentence", "{pretrained}", "one"], "candidate"),
+        (["predict", "{pretrained}", "one"], "--pair"),
         (["predict", "{tickets}", "a", "--device", "cuda"], "cpu"),
     ],
 )
@@ -397,15 +320,3 @@ def test_what_cannot_be_done_is_one_sentence_and_exit_code_2(maskwright, models,
     assert err.startswith("error: ")
     assert sentence in err
     assert "Traceback" not in err
-
-
-def test_a_warning_of_the_library_is_one_sentence_said_once(maskwright, tmp_path):
-    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
-    model = build(preset("bigbird-base", vocab_size=len(tokenizer()), max_position_embeddings=64, **sizes))
-    model.tokenizer = tokenizer()
-    model.save(tmp_path / "bird")
-    (tmp_path / "texts.txt").write_text("\n".join(TEXTS[:3]) + "\n", encoding="utf-8")
-    files = ("--input", tmp_path / "texts.txt", "--output", tmp_path / "vectors.npy")
-    code, _, err = maskwright("embed", tmp_path / "bird", *files)
-    assert code == 0 and err.count("uses full attention for rows of at most 704 tokens") == 1
-    assert "warning: This BigBird" in err and ".py" not in err

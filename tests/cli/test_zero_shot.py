@@ -59,18 +59,6 @@ def test_similarities_are_cosines_of_embeddings(encoder):
         assert list(answer["similarities"]) == sorted(LABELS, key=lambda one: -answer["similarities"][one])
 
 
-def test_the_order_of_labels_does_not_matter(entailment):
-    first, second = (mw.zero_shot(entailment, ONE, labels, precision="fp32") for labels in (LABELS, LABELS[::-1]))
-    for one, other in zip(first, second, strict=True):
-        assert one["probabilities"] == pytest.approx(other["probabilities"], abs=1e-5)
-
-
-@pytest.mark.parametrize("labels", [[], ["one"], ["a", "a"], ["a", " "], ["a", "a "]])
-def test_indistinguishable_labels_are_an_error(encoder, labels):
-    with pytest.raises(InputError, match="two or more different names"):
-        open_zero_shot(encoder, labels)
-
-
 def test_a_template_needs_one_place(encoder):
     for template in ("no place", "{} and {}"):
         with pytest.raises(InputError, match="--template needs one"):

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
 
-import pytest
+import typer.main
 
 from conventions.sources import REPOSITORY
 from conventions.test_flags import current_flags
+from maskwright.cli.app import whole_app
 
 PAGES = sorted(
     [REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md"), *(REPOSITORY / "examples").glob("*.md")]
 )
-DEFAULTS = {"inspect": "page", "bench": "speed"}  # the command of a group that runs where none is named
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page: Path):
-    text = page.read_text(encoding="utf-8")
-    pictures = re.findall(r'\bsrc(?:set)?="([^"]+)"', text)
-    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text) + pictures:
-        if not target.startswith(("http://", "https://", "mailto:")):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+def test_links_lead_somewhere_and_stay_inside_the_site():
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        pictures = re.findall(r'\bsrc(?:set)?="([^"]+)"', text)
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text) + pictures:
+            if "://" not in target and not target.startswith("mailto:"):
+                place = (page.parent / target).resolve()
+                assert place.exists(), f"{page.name} links to {target}"
+                is_site = page.is_relative_to(REPOSITORY / "docs")
+                assert not is_site or place.is_relative_to(REPOSITORY / "docs"), f"{page.name}: {target}"
 
 
 def test_every_page_is_in_the_contents_of_the_site_and_the_other_way_round():
@@ -31,13 +33,6 @@ def test_every_page_is_in_the_contents_of_the_site_and_the_other_way_round():
     listed = re.findall(r": (\S+\.md)$", contents, flags=re.MULTILINE)
     pages = [page.relative_to(REPOSITORY / "docs").as_posix() for page in (REPOSITORY / "docs").rglob("*.md")]
     assert sorted(listed) == sorted(pages)
-
-
-def test_links_of_the_site_stay_inside_it():
-    for page in (REPOSITORY / "docs").rglob("*.md"):
-        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-            if "://" not in target:
-                assert (page.parent / target).resolve().is_relative_to(REPOSITORY / "docs"), f"{page.name}: {target}"
 
 
 LONGEST_PAGE = 1200  # words
@@ -48,21 +43,18 @@ TASKS = (
 )
 
 
-@pytest.mark.parametrize("page", sorted((REPOSITORY / "docs").rglob("*.md")), ids=lambda page: page.name)
-def test_pages_are_short_and_name_the_next_ones(page: Path):
-    text, folder = page.read_text(encoding="utf-8"), page.relative_to(REPOSITORY / "docs").parts[0]
-    if folder != "results" and not text.startswith(GENERATED):
-        words = len(re.findall(r"\S*\w\S*", text))
-        assert words <= LONGEST_PAGE, f"{page.name} has {words} words"
-    if folder != "results" and page.parent.name != "decisions":
-        assert re.search(r"^Next: \[", text, flags=re.MULTILINE), f"{page.name} does not name the next pages"
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_pages_of_tasks_train_evaluate_and_use(task: str):
-    text = (REPOSITORY / "docs" / "how-to" / f"{task}.md").read_text(encoding="utf-8")
-    assert re.findall(r"^## (Train|Evaluate|Use)$", text, flags=re.MULTILINE) == ["Train", "Evaluate", "Use"]
-    assert "](../reference/cli/" in text
+def test_pages_are_short_and_name_the_next_ones():
+    for page in sorted((REPOSITORY / "docs").rglob("*.md")):
+        text, folder = page.read_text(encoding="utf-8"), page.relative_to(REPOSITORY / "docs").parts[0]
+        if folder != "results" and not text.startswith(GENERATED):
+            words = len(re.findall(r"\S*\w\S*", text))
+            assert words <= LONGEST_PAGE, f"{page.name} has {words} words"
+        if folder != "results" and page.parent.name != "decisions":
+            assert re.search(r"^Next: \[", text, flags=re.MULTILINE), f"{page.name} does not name the next pages"
+    for task in TASKS:
+        text = (REPOSITORY / "docs" / "how-to" / f"{task}.md").read_text(encoding="utf-8")
+        parts = re.findall(r"^## (Train|Evaluate|Use)$", text, flags=re.MULTILINE)
+        assert parts == ["Train", "Evaluate", "Use"] and "](../reference/cli/" in text, task
 
 
 def shown_commands(text: str) -> list[list[str]]:
@@ -73,33 +65,31 @@ def shown_commands(text: str) -> list[list[str]]:
     return [shlex.split(line, comments=True) for line in lines if line.startswith("maskwright ")]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_and_flags_exist(page: Path):
+def check_words(place: str, words: list[str], flags: dict[str, list[str]]) -> None:
+    """Checks that a command line names a command, and options that it has."""
+    name = next((one for one in (" ".join(words[1:3]), words[1]) if one in flags), words[1])
+    if name.startswith("-"):
+        return
+    assert name in flags, f"{place} shows 'maskwright {name}', which does not exist"
+    for word in words[1:]:
+        if re.match(r"--?[a-z]", word):
+            assert word.split("=")[0] in {*flags[name], "--help", "-h"}, f"{place}: {name} has no {word}"
+
+
+def test_commands_and_options_of_pages_exist():
     flags = current_flags()
-    for words in shown_commands(page.read_text(encoding="utf-8")):
-        names = [" ".join(words[1:3]), words[1], f"{words[1]} {DEFAULTS.get(words[1])}"]
-        name = next((one for one in names if one in flags), words[1])
-        if name.startswith("-"):
-            continue
-        assert name in flags, f"{page.name} shows 'maskwright {name}', which does not exist"
-        for word in words[1:]:
-            if re.match(r"--?[a-z]", word):
-                assert word.split("=")[0] in {*flags[name], "--help", "-h"}, f"{page.name}: {name} has no {word}"
+    for page in PAGES:
+        for words in shown_commands(page.read_text(encoding="utf-8")):
+            check_words(page.name, words, flags)
 
 
-@pytest.mark.parametrize("command", list(current_flags()))
-def test_every_command_shows_examples(command: str):
-    import typer.main
-
-    from maskwright.cli.app import whole_app
-
-    found = typer.main.get_command(whole_app())
-    for part in command.split():
-        found = found.commands[part]  # type: ignore[attr-defined]
-    examples = re.findall(r"^\s*maskwright .*$", found.help or "", flags=re.MULTILINE)
-    assert len(examples) >= 2, f"{command} shows {len(examples)} examples"
-    known = {*current_flags()[command], "--help"}
-    for example in examples:
-        for word in shlex.split(example):
-            if re.match(r"--?[a-z]", word):
-                assert word.split("=")[0] in known, f"{command} --help shows {word}, which it does not have"
+def test_every_command_shows_examples():
+    flags = current_flags()
+    for command in flags:
+        found = typer.main.get_command(whole_app())
+        for part in command.split():
+            found = found.commands[part]  # type: ignore[attr-defined]
+        examples = re.findall(r"^\s*maskwright .*$", found.help or "", flags=re.MULTILINE)
+        assert len(examples) >= 2, f"{command} shows {len(examples)} examples"
+        for example in examples:
+            check_words(f"{command} --help", shlex.split(example), flags)

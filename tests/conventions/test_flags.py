@@ -22,8 +22,7 @@ def current_flags() -> dict[str, list[str]]:
         if children:
             for name, child in children.items():
                 visit(child, f"{path} {name}".strip())
-            if not getattr(command, "invoke_without_command", False) or not path:
-                return
+            return
         names = []
         for parameter in command.params:  # type: ignore[attr-defined]
             names += [option for option in parameter.opts if option.startswith("-")] or [parameter.name.upper()]

@@ -45,16 +45,8 @@ def check_parses(root, line):
     command.make_context(command.name, rest)
 
 
-def settings_of_commands(application, path=()):
-    """The settings classes of each command, by its full name."""
-    for one in application.registered_commands:
-        yield " ".join((*path, one.name or one.callback.__name__)), getattr(one.callback, "settings", ())
-    for group in application.registered_groups:
-        yield from settings_of_commands(group.typer_instance, (*path, group.name))
-
-
 def test_a_suggestible_command_has_the_settings_of_the_command_line():
-    real = dict(settings_of_commands(whole_app()))
+    real = {one.name: one.callback.settings for one in whole_app().registered_commands}
     for name in registry.names("command"):
         cls = registry.resolve("command", name)
         assert cls in real[name] and name == cls.COMMAND
@@ -71,18 +63,15 @@ def test_the_commands_after_fine_tuning_parse(task, root):
         check_parses(root, step.command)
 
 
-@pytest.mark.parametrize("objective", registry.names("objective"))
-def test_the_commands_after_pretraining_parse(objective, root):
-    steps = next_steps(objective, MODEL)
-    assert "maskwright finetune" in steps[-1].command
-    for step in steps:
-        check_parses(root, step.command)
-
-
-@pytest.mark.parametrize("head", [None, *registry.names("head")])
-def test_the_command_of_a_model_card_parses(head, root):
-    name, values = card._USES.get(head, card._EMBED)
-    check_parses(root, suggested_command(name, model="this-folder", **values))
+def test_the_commands_after_pretraining_and_of_model_cards_parse(root):
+    for objective in registry.names("objective"):
+        steps = next_steps(objective, MODEL)
+        assert "maskwright finetune" in steps[-1].command
+        for step in steps:
+            check_parses(root, step.command)
+    for head in [None, *registry.names("head")]:
+        name, values = card._USES.get(head, card._EMBED)
+        check_parses(root, suggested_command(name, model="this-folder", **values))
 
 
 def test_an_unknown_command_or_setting_is_an_error():

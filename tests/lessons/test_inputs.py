@@ -124,7 +124,7 @@ def test_the_defaults_as_texts_are_those_of_the_slide(name: str):
 
 def test_a_run_with_the_slides_values_is_the_slides():
     result = run("warm-up", {"warmup": "4000"})
-    assert result.ok and not result.is_own and result.command == "maskwright lessons run warm-up"
+    assert result.ok and not result.is_own and result.command == "maskwright lessons warm-up"
     assert facts(result) == facts(run("warm-up"))
 
 
@@ -159,7 +159,7 @@ def test_a_page_of_your_own_values_says_so_and_names_the_command():
     words = shlex.split(result.command)
     assert words == [
         "maskwright",
-        *["lessons", "run", "distillation", "--set", "temperature=2", "--set"],
+        *["lessons", "distillation", "--set", "temperature=2", "--set"],
         "shares=5 4 1",
     ]
     text = read_html(render(report([result]))).text

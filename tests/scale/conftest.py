@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from maskwright.scale import parts
-from maskwright.scale.session import Workers
+from maskwright.scale.parts import Workers
 
 
 @pytest.fixture(autouse=True)

@@ -22,11 +22,9 @@ from pyarrow import parquet
 from inference.samples import tiny
 from maskwright import api
 from maskwright.core.errors import InputError, MissingFileError, RowErrors, RunError
-from maskwright.scale import blocks, job
-from maskwright.scale import job as run
-from maskwright.scale.blocks import blocks_of, read_block
-from maskwright.scale.job import Job
-from maskwright.scale.paths import row_files
+from maskwright.scale import bulk
+from maskwright.scale import bulk as run
+from maskwright.scale.bulk import Job, blocks_of, read_block, row_files
 
 WORDS = "the man went to store and bought gallon of milk while river was high é".split()  # noqa: SIM905
 
@@ -64,8 +62,8 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "BLOCK_ROWS", 20)
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 500)
+    monkeypatch.setattr(bulk, "BLOCK_ROWS", 20)
+    monkeypatch.setattr(bulk, "BLOCK_BYTES", 500)
 
 
 def make_job(model: Path, output: Path | str, **changes: Any) -> Job:
@@ -96,7 +94,7 @@ def test_blocks_have_every_row_once_and_in_order(tmp_path: Path, inputs: Path):
 
 @pytest.mark.parametrize("size", range(1, 60, 7))
 def test_lines_are_split_anywhere(tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", size)
+    monkeypatch.setattr(bulk, "BLOCK_BYTES", size)
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"a": 1}\n\n{"a": 2, "b": "\xc3\xa9"}\n{"a": 3}')
     (file,) = row_files([str(path)])
@@ -187,7 +185,7 @@ def test_a_read_that_fails_is_repeated(tmp_path: Path, model: Path, here: list[s
             raise OSError("connection reset")
         return read_block(*arguments)
 
-    monkeypatch.setattr(job, "read_block", flaky)
+    monkeypatch.setattr(bulk, "read_block", flaky)
     assert run.run(make_job(model, tmp_path / "out"), [str(path)], None, "cpu")["rows"] == 3
     fails[:] = [True] * 4
     with pytest.raises(InputError, match=r"a\.jsonl failed 4 times: connection reset"):
@@ -220,12 +218,11 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, case: str):
 DRIVER = """
 import sys, os, signal, threading, time
 from pathlib import Path
-from maskwright.scale import blocks, job
-from maskwright.scale.job import run
+import maskwright.scale.bulk as driver
 output, mode, model, inputs = sys.argv[1:]
-blocks.BLOCK_ROWS = 64
+driver.BLOCK_ROWS = 64
 
-class Watched(job.BlockWorker):
+class Watched(driver.BlockWorker):
     def compute(self, item):
         flag = Path(output).with_name("died")
         if mode == "worker dies" and not flag.exists():
@@ -235,10 +232,9 @@ class Watched(job.BlockWorker):
             time.sleep(1.0)
         return super().compute(item)
 
-import maskwright.scale.job as driver
 driver.BlockWorker = Watched
-given = job.Job("embed", model, "m", output, "parquet", "text", None, ("id",), "fp32", None, False)
-print(run(given, [inputs], 1, "cpu")["rows"])
+given = driver.Job("embed", model, "m", output, "parquet", "text", None, ("id",), "fp32", None, False)
+print(driver.run(given, [inputs], 1, "cpu")["rows"])
 """
 
 

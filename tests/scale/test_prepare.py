@@ -20,9 +20,10 @@ from maskwright.core.errors import InputError, MaskwrightError, MissingExtraErro
 from maskwright.data import prepare as local
 from maskwright.data import prepare as reading
 from maskwright.data.prepare import ShardWriter
-from maskwright.scale import paths, session
+from maskwright.scale import parts
+from maskwright.scale import prepare as preparing
+from maskwright.scale.parts import Workers
 from maskwright.scale.prepare import prepare
-from maskwright.scale.session import Workers
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.train.pretraining.pretrain import pretrain
 from scale.test_bulk import rows
@@ -142,14 +143,14 @@ def test_a_store_without_rights_is_one_sentence(monkeypatch):
         def get_file_info(self, path: str) -> Any:
             raise OSError("When listing: AWS Error ACCESS_DENIED during HeadObject\nmore")
 
-    monkeypatch.setattr(paths, "file_system", lambda uri: (Denied(), "bucket/texts"))
+    monkeypatch.setattr(preparing, "file_system", lambda uri: (Denied(), "bucket/texts"))
     with pytest.raises(MaskwrightError, match=r"^s3://bucket/texts: When .*HeadObject\. Check the address, the cred"):
-        paths.corpus_inputs(["s3://bucket/texts"])
+        preparing.corpus_inputs(["s3://bucket/texts"])
 
 
 def test_ray_that_is_not_installed_is_one_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'maskwright\[scale\]'"), session._session():
+    with pytest.raises(MissingExtraError, match=r"pip install 'maskwright\[scale\]'"), parts._session():
         pass
 
 
@@ -163,7 +164,7 @@ def test_ray_that_cannot_start_is_one_sentence(monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "head:6379")
     with (
         pytest.raises(RunError, match="^Ray cannot be reached at RAY_ADDRESS=head:6379: ray head node not found$"),
-        session._session(),
+        parts._session(),
     ):
         pass
 
@@ -195,10 +196,10 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def test_an_object_store_gives_the_bytes_of_a_local_preparation(texts, tokenizer, tmp_path, here, bucket):
     shards_of(texts, tokenizer, tmp_path / "local")
-    paths.upload(texts, f"{bucket}/texts", "")
+    preparing.upload(texts, f"{bucket}/texts", "")
     facts = prepare([f"{bucket}/texts"], str(tokenizer), f"{bucket}/out", shard_tokens=SHARD_TOKENS)
     assert [source["name"] for source in facts["sources"]][:2] == [f"{bucket}/texts/a.txt", f"{bucket}/texts/b.parquet"]
-    system, place = paths.file_system(f"{bucket}/out")
+    system, place = preparing.file_system(f"{bucket}/out")
     for name in ("shard-00002/tokens.bin", "shard-00003/digests.bin", "unigram_counts.bin"):
         with system.open_input_stream(f"{place}/{name}") as stored:
             assert stored.read() == (tmp_path / "local" / name).read_bytes()

@@ -14,7 +14,14 @@ from maskwright.core.errors import InputError
 from maskwright.inference.engine.choice import choose
 from maskwright.models.build import build
 from maskwright.models.presets import preset
-from maskwright.speed.backend_process import BackendError, BackendProcess, environment
+from maskwright.speed.backend import (
+    BackendError,
+    BackendProcess,
+    TimedEncoder,
+    centered_cosines,
+    environment,
+    percentile,
+)
 from maskwright.speed.bench import (
     BenchSettings,
     available_precisions,
@@ -23,11 +30,10 @@ from maskwright.speed.bench import (
     text_of_length,
     texts_of_length,
 )
-from maskwright.speed.ceiling import matrix_ceiling
-from maskwright.speed.timed import TimedEncoder, centered_cosines, percentile
+from maskwright.speed.probe import matrix_ceiling
 
 CHILD = """
-from maskwright.speed.backend_process import answer
+from maskwright.speed.backend import answer
 print("a library greets")
 def fail():
     raise ValueError("no such model")
@@ -125,8 +131,8 @@ def test_texts_that_do_not_suffice_are_refused():
 def test_the_ceiling_is_that_of_products(monkeypatch):
     import torch
 
-    monkeypatch.setattr("maskwright.speed.ceiling.ROWS", 32)
-    monkeypatch.setattr("maskwright.speed.ceiling.SQUARE", 32)
+    monkeypatch.setattr("maskwright.speed.probe.ROWS", 32)
+    monkeypatch.setattr("maskwright.speed.probe.SQUARE", 32)
     assert matrix_ceiling(16, 32, "fp32", torch.device("cpu"), seconds=0.01) > 0
 
 

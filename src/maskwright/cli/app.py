@@ -1,11 +1,11 @@
-"""The `maskwright` command: its commands, and how errors become exit codes."""
+"""The `maskwright` command: its commands, their earlier names, and how errors become exit codes."""
 
 from __future__ import annotations
 
 import os
 import sys
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
@@ -16,8 +16,8 @@ from .. import __version__
 from ..core import progress
 from ..core.errors import InputError
 from ..core.program import launch_of, run_program
-from .common import UsageError, show_any_text, usage_text
-from .groups import RootGroup, class_of
+from .common import show_any_text
+from .settings import HELP_OPTIONS, OrderedGroup, UsageError, add_command, usage_text
 
 SHARED = ("pretrain", "finetune", "distill")  # commands that several processes can run together
 EPILOG = "Start here: maskwright pretrain --preset bert-mini -o runs/a corpus.txt"
@@ -27,47 +27,132 @@ EPILOG = "Start here: maskwright pretrain --preset bert-mini -o runs/a corpus.tx
 COMMANDS: dict[str, dict[str, str]] = {
     "Train": {
         "tokenizer": "tokenizer:app",
-        "pretrain": "pretrain:pretrain",
+        "pretrain": "training:pretrain",
         "finetune": "finetune:finetune",
-        "distill": "distill:distill",
-        "vectors": "vectors:vectors",
-        "calibrate": "calibrate:calibrate",
+        "distill": "training:distill",
+        "vectors": "training:vectors",
     },
     "Use": {
         "predict": "predict:predict",
-        "answer": "answer:answer",
-        "fill-mask": "fill_mask:fill_mask",
-        "next-sentence": "next_sentence:next_sentence",
+        "answer": "predict:answer",
+        "fill-mask": "predict:fill_mask",
         "generate": "generate:generate",
-        "translate": "translate:translate",
+        "translate": "generate:translate",
         "embed": "embed:embed",
-        "similarity": "similarity:similarity",
-        "search": "search:search",
-        "cluster": "cluster:cluster",
-        "ensemble": "ensemble:ensemble",
+        "search": "embed:search",
         "scale": "scale:app",
         "serve": "serve:serve",
+        "studio": "serve:studio",
     },
     "Analyze": {
         "evaluate": "evaluate:evaluate",
-        "inspect": "inspect:app",
-        "bench": "bench:app",
-        "plan": "bench.plan:plan",
+        "inspect": "inspect:inspect",
+        "probe": "probe:probe",
+        "bench": "bench:bench",
+        "plan": "bench:plan",
     },
     "Experiment": {"experiment": "experiments:app"},
     "Tools": {
-        "doctor": "doctor:app",
-        "convert": "convert:convert",
+        "doctor": "doctor:doctor",
         "export": "export:export",
-        "push": "push:push",
-        "presets": "presets:presets",
-        "lessons": "lessons:app",
-        "studio": "studio:studio",
+        "push": "export:push",
+        "lessons": "lessons:lessons",
     },
 }
 
+FLAGS = ("--json", "--quiet", "--debug", "--skip-bad-rows", "--no-score")  # options without a value
 
-class Commands(RootGroup):
+
+def _parts(words: list[str]) -> tuple[list[str], list[str]]:
+    """The arguments and the options of a command line whose flags are FLAGS."""
+    arguments: list[str] = []
+    options: list[str] = []
+    takes_value = False
+    for word in words:
+        is_option = word.startswith("-") and word != "-"
+        (options if is_option or takes_value else arguments).append(word)
+        takes_value = is_option and word not in FLAGS and "=" not in word and not word.startswith(("-h", "--h"))
+    return arguments, options
+
+
+def _ensemble(words: list[str]) -> list[str]:
+    """`ensemble MODEL... FILE` is `evaluate MODEL FILE --ensemble MODEL...`, and `predict` without scores."""
+    arguments, options = _parts(words)
+    *models, file = arguments or [""]
+    first, others = models[:1], [word for name in models[1:] or models for word in ("--ensemble", name)]
+    if "--no-score" in options:
+        options.remove("--no-score")
+        return ["predict", *first, "--input", file, *others, *options]
+    return ["evaluate", *first, *filter(None, [file]), *others, *options]
+
+
+def _next_sentence(words: list[str]) -> list[str]:
+    """`next-sentence MODEL FIRST SECOND...` is `predict MODEL FIRST --pair SECOND`, once for each candidate."""
+    arguments, options = _parts(words)
+    model, first, seconds = arguments[:1], arguments[1:2], arguments[2:]
+    return ["predict", *model, *first * max(len(seconds), 1), *(f"--pair={one}" for one in seconds), *options]
+
+
+def _complexity(words: list[str]) -> list[str]:
+    """`bench complexity --lengths N,N --width D` is the lesson of that name with these numbers."""
+    _, options = _parts(words)
+    values = dict(zip(options, [*options[1:], ""], strict=True))
+    given = {"width": values.get("--width"), "length": values.get("--lengths", "").split(",")[-1]}
+    kept = [word for flag in ("-o", "--output") if flag in values for word in (flag, values[flag])]
+    numbers = [word for name, value in given.items() if value for word in ("--set", f"{name}={value}")]
+    return ["lessons", "complexity", *numbers, *kept, *(one for one in options if one in FLAGS)]
+
+
+# Earlier names of commands, read for one more version, and the words that replace them; a function takes the words
+# that follow.
+RETIRED: dict[str, str | Callable[[list[str]], list[str]]] = {
+    "layer-lab": "experiment layers",
+    "rare-lab": "experiment rare",
+    "ladder": "experiment ladder",
+    "bench-task": "experiment benchmark",
+    "complete": "generate --suggest",
+    "complexity": _complexity,
+    "bench complexity": _complexity,
+    "bench speed": "bench",
+    "bench plan": "plan",
+    "calibrate": "evaluate --calibrate",
+    "cells": "inspect --view cells",
+    "gradients": "inspect --view gradients",
+    "lengths": "inspect --view lengths",
+    "inspect cells": "inspect --view cells",
+    "inspect gradients": "inspect --view gradients",
+    "inspect lengths": "inspect --view lengths",
+    "inspect page": "inspect",
+    "inspect probe": "probe",
+    "cluster": "embed --clusters auto",
+    "similarity": "embed --matrix",
+    "convert": "export --to folder",
+    "doctor data": "doctor",
+    "doctor model": "doctor",
+    "ensemble": _ensemble,
+    "next-sentence": _next_sentence,
+    "lessons list": "lessons",
+    "lessons run": "lessons",
+    "presets --models": "pretrain --model list",
+    "presets": "pretrain --preset list",
+    "tokenizer compare": "tokenizer train --compare",
+}
+
+
+def renamed(words: list[str]) -> list[str]:
+    """The words of a command line with the present name of their command; an earlier one is reported."""
+    for length in (2, 1):
+        old = " ".join(words[:length])
+        if old in RETIRED and len(words) >= length:
+            new, rest = RETIRED[old], words[length:]
+            words = [*new.split(), *rest] if isinstance(new, str) else new(rest)
+            shown = new if isinstance(new, str) else words[0]
+            progress.warn(f"'maskwright {old}' is deprecated. Use 'maskwright {shown}'.")
+            break
+    return words
+
+
+class Commands(OrderedGroup):
     """The root command with the order of its commands."""
 
     order = tuple(name for commands in COMMANDS.values() for name in commands)
@@ -97,7 +182,7 @@ def app_with(names: Collection[str]) -> typer.Typer:
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings=HELP_OPTIONS,
     )
     app.callback()(_root)
     for panel, commands in COMMANDS.items():
@@ -109,20 +194,25 @@ def app_with(names: Collection[str]) -> typer.Typer:
             if isinstance(command, typer.Typer):
                 app.add_typer(command, name=name, rich_help_panel=panel)
             else:
-                app.command(name, cls=class_of(command), rich_help_panel=panel)(command)
+                add_command(app, name, command, rich_help_panel=panel)
     return app
 
 
 @cache
 def whole_app() -> typer.Typer:
     """The command line with all commands, which --help and the documentation show."""
-    return app_with(app_commands())
+    return app_with(Commands.order)
 
 
 def _app() -> typer.Typer:
     """The command line as far as these arguments need it."""
     name = _command()
-    return app_with({name}) if name in app_commands() else whole_app()
+    return app_with({name}) if name in Commands.order else whole_app()
+
+
+def _command() -> str:
+    """The name of the command on the command line; "" without one."""
+    return next((word for word in sys.argv[1:] if not word.startswith("-")), "")
 
 
 def _say(message: Warning | str, *place: Any) -> None:
@@ -136,6 +226,7 @@ def main() -> None:
     show_any_text()
     if not debug:
         warnings.showwarning = _say  # type: ignore[assignment]  # fewer arguments
+    sys.argv[1:] = renamed(sys.argv[1:])
     run_program(_run, debug=debug)
 
 
@@ -150,7 +241,13 @@ def _run() -> None:
         from ..train.distributed import run_member
 
         run_member(launch, _run_shared, debug="--debug" in sys.argv[1:])
-    _run_alone()
+    try:
+        code = _app()(standalone_mode=False)
+    except UsageError as error:
+        if type(error).__name__ != "NoArgsIsHelpError":  # whose help is printed
+            typer.echo(f"error: {usage_text(error)}", err=True)
+        sys.exit(2)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
 def _run_shared() -> int:
@@ -159,31 +256,10 @@ def _run_shared() -> int:
     Raises InputError for another command, and for a usage error.
     """
     name = _command()
-    if name in app_commands() and name not in SHARED:
+    if name in Commands.order and name not in SHARED:
         raise InputError(f"maskwright {name} runs in one process: start it without torchrun.")
     try:
         code = _app()(standalone_mode=False)
     except UsageError as error:
         raise InputError(usage_text(error)) from None
     return code if isinstance(code, int) else 0
-
-
-def _command() -> str:
-    """The name of the command on the command line; "" without one."""
-    return next((word for word in sys.argv[1:] if not word.startswith("-")), "")
-
-
-def app_commands() -> set[str]:
-    """The names of all commands."""
-    return {name for commands in COMMANDS.values() for name in commands}
-
-
-def _run_alone() -> None:
-    """Run the command. A usage error is reported like any other error."""
-    try:
-        code = _app()(standalone_mode=False)
-    except UsageError as error:
-        if type(error).__name__ != "NoArgsIsHelpError":  # whose help is printed
-            typer.echo(f"error: {usage_text(error)}", err=True)
-        sys.exit(2)
-    sys.exit(code if isinstance(code, int) else 0)

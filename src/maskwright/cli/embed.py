@@ -1,20 +1,22 @@
-"""`maskwright embed`: texts as vectors, from any layer, by text, by token or by word."""
+"""`maskwright embed` and `search`: texts as vectors, their similarities and clusters; passages ranked by meaning."""
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from ..core.config import option
-from ..core.errors import ConfigError
-from ..core.progress import note, track
-from ..core.util import plural
-from .common import JsonFlag, print_json, print_text
-from .pages import with_default_model
-from .settings import takes_settings
+from ..core.config import check, option
+from ..core.errors import ConfigError, RunError
+from ..core.progress import note, track, warn
+from ..core.util import plural, shorten
+from ..train.settings import SEED
+from .common import Part, Result, Table
+from .settings import DefaultModelCommand, takes_settings
 from .using import (
     BATCH_TOKENS,
     INPUT,
@@ -22,10 +24,12 @@ from .using import (
     MAX_LENGTH,
     MODEL,
     ExecutorHardware,
+    Hardware,
     Rows,
     calibration_texts,
     check_one_source,
     model_of,
+    read_rows,
     refuse_same_file,
     stream_rows,
     tell_int8_loss,
@@ -35,11 +39,15 @@ from .using import (
 
 if TYPE_CHECKING:
     from ..core.progress import Track
+    from ..inference.cluster import Clustering
     from ..inference.embed import TextEncoder, TokenVectors
+    from ..inference.search import Hit
+    from ..inference.similarity import Similarities
     from ..text.readers.inputs import Text
     from ..text.readers.tables import RowStream
 
 SHOWN = 6  # dimensions shown on a terminal
+TABLE_PLACES = 12  # more make a table that no terminal shows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +59,18 @@ class EmbedSettings(ExecutorHardware, Rows):
     model: str = option(help=MODEL)
     texts: tuple[str, ...] = option((), "Texts to embed.", is_argument=True)
     input: Path | None = option(None, INPUT)
-    output: Path | None = option(None, "Output file: .npy (one matrix) or .jsonl.", short="-o")
+    output: Path | None = option(
+        None,
+        "Output file: .npy (one matrix) or .jsonl; .svg, .png or .html of --matrix; the folder of --clusters.",
+        short="-o",
+    )
+    matrix: bool = option(False, "Compare the texts with each other by cosine similarity.")
+    word: str | None = option(
+        None, "With --matrix: compare this word in its contexts; a lowercase word matches any case."
+    )
+    clusters: str | None = option(
+        None, "Cluster the texts: a number of clusters, or auto (2 to 12, by silhouette score)."
+    )
     layers: str = option("last", LAYERS)
     pooling: str | None = option(
         None,
@@ -78,19 +97,31 @@ class EmbedSettings(ExecutorHardware, Rows):
         None, "Overlap of adjacent windows, in tokens.", default_help="a third of --max-length, at most 128"
     )
     batch_tokens: int | None = option(None, BATCH_TOKENS)
+    restart: bool = option(False, "Replace the contents of the folder of --clusters.")
+    seed: int = option(0, SEED, help="Random seed of --clusters.")
 
     def __post_init__(self) -> None:
+        check(not (self.matrix and self.clusters), "Pass either --matrix or --clusters.")
+        check(self.clusters is None or self.input is not None, "--clusters reads a file: pass --input FILE.")
         check_one_source(self.texts, self.input)
-        if self.output is not None and self.output.suffix.lower() not in (".npy", ".jsonl"):
+        is_vectors = not self.matrix and self.clusters is None
+        if is_vectors and self.output is not None and self.output.suffix.lower() not in (".npy", ".jsonl"):
             raise ConfigError(f"{self.output} has an unknown ending: vectors are written as .npy or .jsonl.")
+        check(self.word is None or self.matrix, "--word goes with --matrix.")
+        number = self.clusters or "auto"
+        is_number = number == "auto" or (number.isdecimal() and int(number) >= 2)
+        check(is_number, f"--clusters is '{number}'; it takes a number of at least 2, or auto.")
         if self.subwords is not None and not self.words:
             raise ConfigError("--subwords selects how word embeddings are pooled: add --words and --pooling none.")
 
 
-@with_default_model
-@takes_settings(EmbedSettings)
-def embed(settings: EmbedSettings, json: JsonFlag = False) -> None:
-    """Encode texts as embeddings, in input order.
+@takes_settings(EmbedSettings, command_class=DefaultModelCommand)
+def embed(settings: EmbedSettings) -> Iterator[Result]:
+    """Encode texts as embeddings, in input order; compare or cluster them.
+
+    With --matrix and --word, a sentence that contains the word twice gives two rows, 3#1 and 3#2; one without it is
+    invalid. The row of the embedding table (the static word embedding) is included for comparison. With --clusters,
+    k-means on the embeddings gives clusters with their typical words and texts, and a 2-D map.
 
     Examples:
 
@@ -99,11 +130,23 @@ def embed(settings: EmbedSettings, json: JsonFlag = False) -> None:
         maskwright embed runs/a/model --input documents.jsonl --output vectors.npy --long windows
 
         maskwright embed runs/a/model "Help, I need somebody!" --pooling none --words --layers concat-last-4 --json
+
+        maskwright embed runs/a/model --matrix "The shop is closed." "The store is shut." "It rains."
+
+        maskwright embed runs/a/model --matrix --word bank "He sat on the river bank." "She paid cash in at the bank."
+
+        maskwright embed runs/s/model --clusters 8 --input texts.txt -o runs/clusters
     """
+    refuse_same_file(settings.input, settings.output)
+    if settings.matrix:
+        return _matrix(settings)
+    return _vectors(settings) if settings.clusters is None else _clusters(settings)
+
+
+def _vectors(settings: EmbedSettings) -> Iterator[Result]:
     input, output = settings.input, settings.output
-    refuse_same_file(input, output)
     rows = None if input is None else stream_rows(input, settings.columns, settings.skip_bad_rows)
-    encoder = _open(settings, calibration_texts(settings, rows))
+    encoder = _open(settings, calibrate_on=calibration_texts(settings, rows))
     tell_int8_loss(encoder.model)
     if settings.words and encoder.pooling != "none":
         raise ConfigError("--words needs --pooling none: other poolings give one vector per text.")
@@ -111,29 +154,34 @@ def embed(settings: EmbedSettings, json: JsonFlag = False) -> None:
     texts = _Texts(settings.texts, rows)
     if output is not None and output.suffix.lower() == ".npy":
         _write_npy(encoder, texts, output, by_word, settings.batch_tokens)
+    elif output is not None:
+        from ..inference.output_files import write_answers
+
+        found = _found(encoder, texts, by_word, settings.batch_tokens)
+        note(f"{plural(write_answers(output, found), 'text')} in {output}")
     else:
-        _write_lines(_found(encoder, texts, by_word, settings.batch_tokens), output, json)
+        for entry in _found(encoder, texts, by_word, settings.batch_tokens):
+            yield entry, _previews(entry)
     if rows is not None:
         warn_of_skipped(rows)
     warn_of_cuts(encoder.counts)
 
 
-def _open(settings: EmbedSettings, calibrate_on: list[Text] | None) -> TextEncoder:
+def _open(settings: EmbedSettings, **options: Any) -> TextEncoder:
     from ..api import open_embedder
 
     model, precision = model_of(settings, settings.model, "none")
-    return open_embedder(
-        model,
-        layers=settings.layers,
-        pooling=settings.pooling,
-        normalize=settings.normalize,
-        max_length=settings.max_length,
-        long=settings.long,
-        stride=settings.stride,
-        device=settings.device,
-        precision=precision,
-        calibrate_on=calibrate_on,
-    )
+    own: dict[str, Any] = {
+        "layers": settings.layers,
+        "pooling": settings.pooling,
+        "normalize": settings.normalize,
+        "max_length": settings.max_length,
+        "long": settings.long,
+        "stride": settings.stride,
+        "device": settings.device,
+        "precision": precision,
+    }
+    return open_embedder(model, **{**own, **options})
 
 
 class _Texts:
@@ -202,23 +250,196 @@ def _watched(items: Iterator[Any], texts_in: Callable[[Any], int], progress: Tra
         yield item
 
 
-def _write_lines(found: Iterator[dict[str, Any]], output: Path | None, json: bool) -> None:
-    if output is not None:
-        from ..inference.output_files import write_answers
-
-        note(f"{plural(write_answers(output, found), 'text')} in {output}")
+def _previews(entry: dict[str, Any]) -> Iterator[Part]:
+    if "vector" in entry:
+        yield f"{entry['text']}  {_preview(entry['vector'])}"
         return
-    for entry in found:
-        if json:
-            print_json(entry)
-        elif "vector" in entry:
-            print_text(f"{entry['text']}  {_preview(entry['vector'])}")
-        else:
-            print_text(str(entry["text"]))
-            for token in entry["tokens"]:
-                print_text(f"  {token['token']:<16} {token['word']:<16} {_preview(token['vector'])}")
+    yield str(entry["text"])
+    for token in entry["tokens"]:
+        yield f"  {token['token']:<16} {token['word']:<16} {_preview(token['vector'])}"
 
 
 def _preview(vector: list[float]) -> str:
     shown = " ".join(f"{value:+.4f}" for value in vector[:SHOWN])
     return f"[{shown}{' ...' if len(vector) > SHOWN else ''}] {len(vector)} dimensions"
+
+
+def _matrix(settings: EmbedSettings) -> Iterator[Result]:
+    from ..inference.pages import headline, write_similarity
+    from ..inference.similarity import text_similarities, word_similarities
+    from ..report.pictures import check_picture
+    from ..tasks.examples import rows_of
+
+    input, output, word = settings.input, settings.output, settings.word
+    if output is not None:
+        check_picture(output)
+    texts = list(settings.texts)
+    rows = rows_of(texts) if input is None else read_rows(input, settings.columns, settings.skip_bad_rows)
+    if any(row.text_pair is not None for row in rows):
+        raise ConfigError(f"{input} contains pairs; --matrix compares single texts: select one column with --columns.")
+    encoder = _open(settings, pooling=settings.pooling if word is None else "none")
+    if word is None:
+        found = text_similarities(encoder, [row.text for row in rows], settings.batch_tokens)
+    else:
+        found = word_similarities(
+            encoder, rows, word, skip_missing=settings.skip_bad_rows, batch_tokens=settings.batch_tokens
+        )
+    warn_of_cuts(encoder.counts)
+    if found.skipped:
+        warn(f"{plural(found.skipped, 'text without the word is', 'texts without the word are')} skipped.")
+    if output is not None:
+        write_similarity(output, found, Path(settings.model).name)
+    yield (
+        found.to_json() | ({} if output is None else {"picture": str(output)}),
+        (*_similarities(found), headline(found), None if output is None else f"drawn in {output}"),
+    )
+
+
+def _similarities(found: Similarities) -> Iterator[Part]:
+    names = [place.name for place in found.places]
+    if len(names) > TABLE_PLACES:
+        yield f"{len(names)} places make a large table: write it with -o FILE.html, or use --json."
+        return
+    cells = [
+        [place.name, place.shown, *(f"{value:.3f}" for value in row)]
+        for place, row in zip(found.places, found.matrix, strict=True)
+    ]
+    yield Table(["", "text", *names], cells, right=names)
+    if found.static is not None:
+        low, high = found.static.min(), found.static.max()
+        span = f"{low:.3f} everywhere" if high - low < 5e-4 else f"{low:.3f} to {high:.3f}"
+        yield f"without context, in the embedding table: {span}"
+
+
+def _clusters(settings: EmbedSettings) -> Iterator[Result]:
+    import numpy as np
+
+    from ..inference.cluster import cluster_vectors
+    from ..inference.pages import write_clusters
+
+    input, output, name = settings.input, settings.output, Path(settings.model).name
+    assert input is not None
+    _check_folder(output, settings.restart)
+    texts = [
+        row.text if row.text_pair is None else f"{row.text} {row.text_pair}"
+        for row in read_rows(input, settings.columns, settings.skip_bad_rows)
+    ]
+    encoder = _open(settings, normalize=True)
+    with track("embedding", len(texts), "texts") as progress:
+        found_blocks = (vectors for _, vectors in encoder.stream_with_texts(texts, settings.batch_tokens))
+        blocks = list(_watched(found_blocks, len, progress))
+    number = None if settings.clusters == "auto" else int(settings.clusters or 0)
+    found = cluster_vectors(np.concatenate(blocks), texts, number, seed=settings.seed)
+    warn_of_cuts(encoder.counts)
+    if output is not None:
+        write_clusters(output, found, texts, name, input.name, replace=settings.restart)
+    places = None if output is None else f"results: {output / 'clusters.tsv'}\nreport:  {output / 'report.html'}"
+    yield (
+        found.to_json(texts) | ({} if output is None else {"output": str(output)}),
+        (*_groups(found, texts), places),
+    )
+
+
+def _groups(found: Clustering, texts: list[str]) -> Iterator[Part]:
+    rows = [
+        (number, own.size, f"{own.silhouette:.3f}", ", ".join(own.words[:6]), shorten(texts[own.nearest[0]], 60))
+        for number, own in enumerate(found.clusters, start=1)
+    ]
+    columns = ("", "texts", "silhouette", "typical words", "nearest to the center")
+    yield Table(columns, rows, right=columns[:3])
+    yield f"{len(texts):,} texts, {len(found.clusters)} clusters, silhouette {found.silhouette:.3f}"
+
+
+def _check_folder(output: Path | None, restart: bool) -> None:
+    """Raise RunError early for an output folder in use, and for one without clusters even with --restart."""
+    if output is None or not output.exists() or (output.is_dir() and not any(output.iterdir())):
+        return
+    if not (output / "clusters.json").is_file():
+        raise RunError(f"{output} is not empty and contains no clusters: choose another output.")
+    if not restart:
+        raise RunError(f"{output} holds clusters already: choose another output, or --restart to replace them.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchSettings(Hardware, Rows):
+    """Settings of `maskwright search`. Raises ConfigError unless there is one source of queries and one text column."""
+
+    COMMAND: ClassVar[str] = "search"
+
+    model: str = option(help=MODEL)
+    folder: str = option(help="Texts to search: a folder, a file, or a quoted glob.", is_argument=True)
+    queries: tuple[str, ...] = option((), "Queries.", is_argument=True)
+    top_k: int = option(5, "Number of passages per query.", minimum=1)
+    index: Path | None = option(None, "Folder of the embedding index; unchanged files are not embedded again.")
+    passage_tokens: int = option(128, "Maximum tokens per passage.", minimum=1)
+    input: Path | None = option(None, INPUT)
+    max_length: int | None = option(None, MAX_LENGTH)
+    batch_tokens: int | None = option(None, BATCH_TOKENS)
+    restart: bool = option(False, "Rebuild the index.")
+
+    def __post_init__(self) -> None:
+        is_one = bool(self.queries) != (self.input is not None)
+        check(is_one, "Pass either queries or --input FILE with one query per line.")
+        check(not self.columns.keys() - {"text"}, "search reads one column: --columns text=NAME.")
+
+
+@takes_settings(SearchSettings, command_class=DefaultModelCommand)
+def search(settings: SearchSettings) -> Iterator[Result]:
+    """Search texts semantically. A passage is a paragraph, or consecutive sentences of a long one.
+
+    The formats are those of a corpus (.txt, .jsonl, .csv, .parquet, packed or not). Every passage is compared with the
+    query by the cosine similarity of their embeddings; a sentence encoder does it best (see finetune similarity).
+
+    Examples:
+
+        maskwright search runs/s/model texts/ "Can you get medicine for someone at the pharmacy?"
+
+        maskwright search runs/s/model texts/ "refund" "late parcel" --index texts.index --top-k 3 --json
+
+        maskwright search runs/s/model tickets.csv "printer is offline" --columns text=body
+    """
+    queries, skip = list(settings.queries), settings.skip_bad_rows
+    if settings.input is not None:
+        queries = [row.text for row in read_rows(settings.input, None, skip)]
+    from ..api import open_embedder
+    from ..inference.search import Searcher
+
+    encoder = open_embedder(
+        settings.model,
+        normalize=True,
+        max_length=settings.max_length,
+        device=settings.device,
+        precision=settings.precision,
+    )
+    searcher = Searcher(
+        encoder,
+        passage_tokens=settings.passage_tokens,
+        text_field=settings.columns.get("text", "text"),
+        skip_bad_rows=skip,
+        batch_tokens=settings.batch_tokens,
+    )
+    found = searcher.search(settings.folder, queries, settings.top_k, settings.index, restart=settings.restart)
+    warn_of_cuts(encoder.counts)
+    for query, hits in zip(queries, found, strict=True):
+        results = [{"rank": rank, **hit.to_json()} for rank, hit in enumerate(hits, start=1)]
+        yield (
+            {"query": query, "passages": searcher.passages, "results": results},
+            (f"{query}  ({searcher.passages:,} passages)", *_hits(hits)),
+        )
+
+
+def _hits(hits: Iterable[Hit]) -> Iterator[Part]:
+    """Score and place, then the passage with its nearest sentence set apart: bold on a terminal."""
+    on, off = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() else ("»", "«")
+    for rank, hit in enumerate(hits, start=1):
+        own = hit.passage
+        start, end = hit.sentence[0] - own.start, hit.sentence[1] - own.start
+        before, nearest, after = (_printable(part) for part in (own.text[:start], own.text[start:end], own.text[end:]))
+        yield f"{rank:>3}. {hit.score:.3f}  {hit.file}:{own.line}  characters {own.start}-{own.end}"
+        yield f"     {before}{on}{nearest}{off}{after}"
+
+
+def _printable(text: str) -> str:
+    """Returns a text on one line, without terminal control characters."""
+    spaced = "".join(" " if one.isspace() else one if one.isprintable() else "\ufffd" for one in text)
+    return re.sub(" +", " ", spaced)

@@ -1,25 +1,36 @@
-"""`maskwright evaluate`: the metrics of a fine-tuned model on labeled rows, or of a pre-trained one on text."""
+"""`maskwright evaluate`: the scores of models on labeled rows or text, their ensemble, and their calibration."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..core.config import command_line, option, to_dict
+from ..core.config import check, command_line, option, to_dict
+from ..core.errors import InputError
+from ..core.progress import note, warn
 from ..core.util import UNTRAINED, on_one_line, plural
 from ..train.settings import SEED
-from .common import JsonFlag, print_json, print_metrics, print_table, print_text
-from .settings import takes_settings
+from .common import Part, Result, Table
+from .predict import PredictSettings
+from .settings import next_command, takes_settings
 from .using import (
     BATCH_TOKENS,
     CALIBRATE_ON,
+    ENSEMBLE,
     MAX_LENGTH,
     MODEL,
     AnnotatedRows,
     InferenceHardware,
     calibration_texts,
+    refuse_same_file,
+    warn_of_cuts,
+    warn_of_skipped,
 )
+
+if TYPE_CHECKING:
+    from ..tasks.base import AnyRow, Task
 
 ANSWERS = ("label", "labels", "tags", "answer", "is_rare", "score")  # under which a task words what it found
 
@@ -56,28 +67,36 @@ class EvaluateSettings(InferenceHardware, AnnotatedRows):
     calibrate_on: Path | None = option(None, CALIBRATE_ON)
     seed: int = option(0, SEED)
     untrained: bool = option(False, UNTRAINED)
+    ensemble: tuple[str, ...] = option((), ENSEMBLE)
+    calibrate: bool = option(
+        False, "Fit a temperature on FILE and store it in maskwright.json; predicted labels do not change."
+    )
+    output: Path | None = option(
+        None, "Predictions of --ensemble (.jsonl, .csv, .tsv), or new model folder of --calibrate.", short="-o"
+    )
+
+    def __post_init__(self) -> None:
+        check(not (self.ensemble and self.calibrate), "Pass either --ensemble or --calibrate.")
+        check(
+            self.output is None or bool(self.ensemble) or self.calibrate,
+            "--output goes with --ensemble or --calibrate; --report FILE.html writes a page.",
+        )
+        if self.ensemble or self.calibrate:
+            name = "ensemble" if self.ensemble else "calibrate"
+            others = {"--against": self.against, "--risk": self.risk, "--report": self.report, "--stride": self.stride}
+            given = [flag for flag, value in others.items() if value is not None]
+            check(not given, f"--{name} does not go with {', '.join(given)}.")
+            check(self.precision != "int8", f"--{name} computes in fp32 or bf16: remove --precision int8.")
 
 
 PASSED = (  # settings that `maskwright.evaluate` has by the same name
-    "target",
-    "skip_bad_rows",
-    "errors",
-    "rare_class",
-    "against",
-    "risk",
-    "report",
-    "stride",
-    "max_length",
-    "batch_tokens",
-    "seed",
-    "device",
-    "precision",
-    "untrained",
+    *("target", "skip_bad_rows", "errors", "rare_class", "against", "risk", "report", "stride", "max_length"),
+    *("batch_tokens", "seed", "device", "precision", "untrained"),
 )
 
 
 @takes_settings(EvaluateSettings)
-def evaluate(settings: EvaluateSettings, json: JsonFlag = False) -> None:
+def evaluate(settings: EvaluateSettings) -> Iterator[Result]:
     """Evaluate a model. Metrics are fractions; with two classes, f1 is that of the second.
 
     A fine-tuned model is scored on labeled rows (.csv, .tsv, .jsonl, .json, .parquet; files of annotation tools; tagged
@@ -91,22 +110,23 @@ def evaluate(settings: EvaluateSettings, json: JsonFlag = False) -> None:
 
         maskwright evaluate runs/b/model test.csv --columns text=body,label=y --errors 10 --json
 
-        maskwright evaluate runs/b/model test.tsv --rare-class hate_speech
-
-        maskwright evaluate runs/n/model test.conll --columns token=0,tag=3
-
         maskwright evaluate runs/b/model test.tsv --against runs/c/model --report compared.html
 
         maskwright evaluate runs/b/model test.tsv --risk 0.05
-
-        maskwright evaluate runs/b/model dev.tsv --precision int8 --calibrate-on train.tsv
 
         maskwright evaluate runs/t/model test.de test.en
 
         maskwright evaluate runs/a/model held-out.txt
 
-        maskwright evaluate runs/g/model held-out.txt --stride 512
+        maskwright evaluate runs/b dev.tsv --ensemble runs/b
+
+        maskwright evaluate runs/b/model dev.tsv --ensemble runs/c/model --ensemble runs/d/model -o answers.jsonl
+
+        maskwright evaluate runs/b/model dev.tsv --calibrate -o runs/b/calibrated
     """
+    if settings.ensemble or settings.calibrate:
+        yield (_ensemble if settings.ensemble else _calibrate)(settings)
+        return
     typical = calibration_texts(settings)  # never of the rows that are scored: that would flatter int8
     from ..evaluation import evaluate as score
 
@@ -115,44 +135,38 @@ def evaluate(settings: EvaluateSettings, json: JsonFlag = False) -> None:
     result = score(
         settings.model, settings.file, columns=settings.roles or None, calibrate_on=typical, command=shown, **given
     )
-    if json:
-        print_json(result)
-    else:
-        _show(result, settings.file)
+    yield result, _shown(result, settings.file)
 
 
-def _show(result: dict[str, Any], file: Path) -> None:
+def _shown(result: dict[str, Any], file: Path) -> Iterator[Part]:
     if "tokens" in result:
-        print_text(
-            f"{plural(result['tokens'], 'token')} of {file} predicted, in {plural(result['examples'], 'sequence')}"
-        )
+        yield f"{plural(result['tokens'], 'token')} of {file} predicted, in {plural(result['examples'], 'sequence')}"
     else:
-        print_text(f"{result['task']} on {plural(result['examples'], 'example')} of {file}")
-    print_metrics(result["metrics"])
-    for signature in result.get("signatures", {}).values():
-        print_text(signature)
+        yield f"{result['task']} on {plural(result['examples'], 'example')} of {file}"
+    yield result["metrics"]
+    yield from result.get("signatures", {}).values()
     if "int8" in result:
         exact = result["int8"]["fp32_metrics"]
         rows = [(name, f"{value:.4f}", f"{exact[name]:.4f}") for name, value in result["metrics"].items()]
-        print_table(("metric", "int8", "float32"), rows, right=("int8", "float32"))
+        yield Table(("metric", "int8", "float32"), rows, right=("int8", "float32"))
     if "abstention" in result:
         found = result["abstention"]
         least = found["min_confidence"]
         how = "not reached at any confidence" if least is None else f"with --min-confidence {least:.4f}"
-        print_text(f"error rate at most {found['risk']:.1%}: coverage {found['coverage']:.1%}, {how}")
+        yield f"error rate at most {found['risk']:.1%}: coverage {found['coverage']:.1%}, {how}"
     if "against" in result:
-        _show_comparison(result["metrics"], result["against"])
+        yield from _comparison(result["metrics"], result["against"])
     for error in result.get("errors", []):
         found = next(error[name] for name in ANSWERS if name in error)
         pair = f" | {error['text_pair']}" if error["text_pair"] else ""
         if "perplexity" in error:  # of a text to generate
             wanted, text = (on_one_line(str(error[name])) for name in ("gold", "text"))
-            print_text(f"line {error['line']}: {found:.0%} of the tokens of {wanted} predicted: {text}")
+            yield f"line {error['line']}: {found:.0%} of the tokens of {wanted} predicted: {text}"
             continue
         gold, given = (_words(side, " " if "tags" in error else " | ") for side in (error["gold"], found))
-        print_text(f"line {error['line']}: gold {gold}, predicted {given}: {error['text']}{pair}")
+        yield f"line {error['line']}: gold {gold}, predicted {given}: {error['text']}{pair}"
     if "report" in result:
-        print_text(f"report: {result['report']}")
+        yield f"report: {result['report']}"
 
 
 def _words(answer: Any, between: str) -> str:
@@ -160,13 +174,13 @@ def _words(answer: Any, between: str) -> str:
     return between.join(map(str, answer)) if isinstance(answer, list) and answer else str(answer or "nothing")
 
 
-def _show_comparison(own: dict[str, float], against: dict[str, Any]) -> None:
+def _comparison(own: dict[str, float], against: dict[str, Any]) -> Iterator[Part]:
     rows = [
         (name, f"{value:.4f}", f"{against['metrics'][name]:.4f}", f"{value - against['metrics'][name]:+.4f}")
         for name, value in own.items()
         if name in against["metrics"]
     ]
-    print_table(("metric", "A", "B", "difference"), rows, right=("A", "B", "difference"))
+    yield Table(("metric", "A", "B", "difference"), rows, right=("A", "B", "difference"))
     found = against["comparison"]
     tests = f"bootstrap p {found['difference']['p_value']:.4f}, permutation p {found['permutation_p']:.4f}"
     if found["mcnemar"] is not None:
@@ -174,5 +188,113 @@ def _show_comparison(own: dict[str, float], against: dict[str, Any]) -> None:
         tests += (
             f", McNemar p {alone['p_value']:.4f} (right alone: A {alone['only_first']:,}, B {alone['only_second']:,})"
         )
-    print_text(f"{found['metric']}: {tests}")
-    print_text(found["sentence"])
+    yield f"{found['metric']}: {tests}"
+    yield found["sentence"]
+
+
+def _calibrate(settings: EvaluateSettings) -> Result:
+    """Fit a temperature. The reported calibration error is cross-fitted: each half by that of the other."""
+    from ..api import open_model, predictor_of
+    from ..hub.download import find_folder
+    from ..hub.folders import copy_with_facts
+    from ..tasks.evaluation.calibration import calibration_errors, cross_entropy, cross_probabilities, probabilities
+    from ..tasks.evaluation.scoring import read_to_score
+
+    model, output, skip = settings.model, settings.output, settings.skip_bad_rows
+    if output is None and not Path(model).is_dir():
+        raise InputError(
+            f"{model} is a Hugging Face Hub model ID, which is read-only: pass -o FOLDER for the calibrated model."
+        )
+    opened = open_model(model, "predict", settings.device, settings.precision)
+    predictor = predictor_of(opened, model, settings.max_length)
+    task = predictor.task
+    table = read_to_score(task, settings.file, model, columns=settings.columns, skip_bad_rows=skip)
+    examples, evaluation = predictor.evaluate(table.rows, skip_bad_rows=skip, batch_tokens=settings.batch_tokens)
+    fitted = task.calibrate(evaluation.logits, examples)
+    decisions = task.decisions(evaluation.logits, examples)
+    assert decisions is not None
+    before = calibration_errors(decisions.gold, probabilities(decisions.logits))
+    after = calibration_errors(decisions.gold, cross_probabilities(decisions))
+    before["cross_entropy"] = cross_entropy(decisions)
+    folder = find_folder(model)[0]
+    target = folder if output is None else output
+    copy_with_facts(folder, target, task.to_json())
+    if fitted.is_at_limit:
+        warn("The rows do not determine a temperature: all of them are right, or none is better than chance.")
+    result = {
+        "model": str(target),
+        "temperature": fitted.value,
+        "decisions": len(decisions),
+        "before": before,
+        "after": after,
+    }
+    fitted_on = f"{len(decisions):,} decisions of {settings.file}"
+    parts = (
+        f"temperature {fitted.value:.3f}, fitted on {fitted_on}; predictions do not change",
+        *(f"{name:<15} {before[name]:.4f} as trained, {value:.4f} calibrated (each half by the other half)"
+          for name, value in after.items()),
+        f"model:  {target}",
+        next_command(PredictSettings, model=str(target), texts=("your text",), min_confidence=0.9),
+    )  # fmt: skip
+    return result, parts
+
+
+def _ensemble(settings: EvaluateSettings) -> Result:
+    """Scores of each member, their mean, and the score of the averaged predictions."""
+    from ..api import open_ensemble
+    from ..inference.output_files import check_output, write_answers
+    from ..tasks.evaluation.scoring import read_to_score
+
+    file, output, skip = settings.file, settings.output, settings.skip_bad_rows
+    refuse_same_file(file, output)
+    if output is not None:
+        check_output(output)
+
+    def read(task: Task) -> Sequence[AnyRow]:
+        table = read_to_score(task, file, settings.model, columns=settings.columns, skip_bad_rows=skip)
+        warn_of_skipped(table)
+        return table.rows
+
+    members = open_ensemble(
+        list(dict.fromkeys((settings.model, *settings.ensemble))),
+        max_length=settings.max_length,
+        device=settings.device,
+        precision=settings.precision,
+    )
+    united = members.run(read, is_scored=True, skip_bad_rows=skip, batch_tokens=settings.batch_tokens)
+    if output is not None:
+        note(f"{plural(write_answers(output, united.answers()), 'answer')} in {output}")
+    warn_of_cuts(united.counts)
+    assert united.evaluation is not None
+    every = list(united.scores.values())
+    result = {
+        "task": united.task.name,
+        "examples": united.examples.num_rows,
+        "members": [{"model": name, "metrics": scores} for name, scores in united.scores.items()],
+        "mean": {name: sum(scores[name] for scores in every) / len(every) for name in every[0]},
+        "metrics": united.evaluation.metrics,
+        "loss": united.evaluation.loss,
+        "main_metric": united.task.main_metric,
+    }
+    return result | ({} if output is None else {"output": str(output)}), _members(result, file)
+
+
+def _members(result: Mapping[str, Any], file: Path) -> Iterator[Part]:
+    rest = [name for name in result["metrics"] if name != result["main_metric"]]
+    names = [result["main_metric"], *rest][:5]
+    members = _short([one["model"] for one in result["members"]])
+    rows = [(name, one["metrics"]) for name, one in zip(members, result["members"], strict=True)]
+    rows += [("mean of the members", result["mean"]), ("ensemble", result["metrics"])]
+    cells = [(name, *(f"{scores[metric]:.4f}" for metric in names)) for name, scores in rows]
+    title = f"{result['task']} on {plural(result['examples'], 'example')} of {file}"
+    yield Table(("model", *names), cells, title, right=names)
+    metric = names[0]
+    gain = result["metrics"][metric] - result["mean"][metric]
+    yield f"{len(result['members'])} models as one: {metric} {gain:+.4f} to the mean of the members"
+
+
+def _short(names: Sequence[str]) -> list[str]:
+    """Returns paths without their common prefix."""
+    parts = [Path(name).parts for name in names]
+    shared = next((place for place, column in enumerate(zip(*parts, strict=False)) if len(set(column)) > 1), 0)
+    return [str(Path(*own[shared:])) for own in parts]

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..experiments.config import AblationsConfig, BenchmarkConfig, LadderConfig, LayerLabConfig, RareLabConfig
-from .common import JsonFlag, print_json, print_table, print_text
-from .groups import make_group
-from .settings import DryRunFlag, RestartFlag, print_steps, takes_settings, tell_if_finished
+from .common import Result, Table
+from .settings import FINISHED, DryRunFlag, RestartFlag, make_group, takes_settings
 
 if TYPE_CHECKING:
     from ..experiments.runner import ExperimentResult
 
 
-def show(result: ExperimentResult, json: bool) -> None:
-    """Print the tables and the conclusions of an experiment, and where its files are."""
-    if json:
-        print_json({"run": str(result.output), "report": str(result.report), **result.facts})
-        return
-    tell_if_finished(result.already_finished)
-    for table in result.shown.tables:
-        print_table(table.columns, table.rows, title=table.title, right=table.right or ())
-        if table.note:
-            print_text(table.note)
-    for sentence in result.shown.sentences:
-        print_text(sentence)
-    print_text(f"table:  {result.output / 'table.md'}\nreport: {result.report}")
-    print_steps(result.shown.next_steps[:1])
+def shown(result: ExperimentResult) -> Result:
+    """The tables and the conclusions of an experiment, and where its files are."""
+    tables = [
+        part
+        for one in result.shown.tables
+        for part in (Table(one.columns, one.rows, one.title, one.right or ()), one.note or None)
+    ]
+    return {"run": str(result.output), "report": str(result.report), **result.facts}, (
+        FINISHED if result.already_finished else None,
+        *tables,
+        *result.shown.sentences,
+        f"table:  {result.output / 'table.md'}\nreport: {result.report}",
+        *(f"next:   {step.command}" for step in result.shown.next_steps[:1]),
+    )
 
 
 @takes_settings(LayerLabConfig, has_recipe=True)
-def layers(recipe: LayerLabConfig, restart: RestartFlag = False, json: JsonFlag = False) -> None:
+def layers(recipe: LayerLabConfig, restart: RestartFlag = False) -> Iterator[Result]:
     """Train the same tagger on features of each choice of frozen layers. Rerun the same command to resume.
 
     Examples:
@@ -43,11 +43,11 @@ def layers(recipe: LayerLabConfig, restart: RestartFlag = False, json: JsonFlag 
     """
     from ..experiments.layers import layer_lab
 
-    show(layer_lab(recipe, restart=restart), json)
+    yield shown(layer_lab(recipe, restart=restart))
 
 
 @takes_settings(RareLabConfig, has_recipe=True)
-def rare(recipe: RareLabConfig, restart: RestartFlag = False, json: JsonFlag = False) -> None:
+def rare(recipe: RareLabConfig, restart: RestartFlag = False) -> Iterator[Result]:
     """Compare methods for class imbalance: weights, focal loss, resampling, threshold, autoencoder, bag of words.
 
     Rerun the same command to resume.
@@ -61,11 +61,11 @@ def rare(recipe: RareLabConfig, restart: RestartFlag = False, json: JsonFlag = F
     """
     from ..experiments.rare import rare_lab
 
-    show(rare_lab(recipe, restart=restart), json)
+    yield shown(rare_lab(recipe, restart=restart))
 
 
 @takes_settings(LadderConfig, has_recipe=True)
-def ladder(recipe: LadderConfig, restart: RestartFlag = False, json: JsonFlag = False) -> None:
+def ladder(recipe: LadderConfig, restart: RestartFlag = False) -> Iterator[Result]:
     """Compare bag of words, static embeddings, LSTM, BiLSTM, ELMo, GPT and BERT on one labeled file.
 
     One table: score, training time, latency, size, memory. Rerun the same command to resume.
@@ -81,13 +81,11 @@ def ladder(recipe: LadderConfig, restart: RestartFlag = False, json: JsonFlag = 
     """
     from ..experiments.ladder import ladder as run
 
-    show(run(recipe, restart=restart), json)
+    yield shown(run(recipe, restart=restart))
 
 
 @takes_settings(BenchmarkConfig, has_recipe=True)
-def benchmark(
-    recipe: BenchmarkConfig, dry_run: DryRunFlag = False, restart: RestartFlag = False, json: JsonFlag = False
-) -> None:
+def benchmark(recipe: BenchmarkConfig, dry_run: DryRunFlag = False, restart: RestartFlag = False) -> Iterator[Result]:
     """Fine-tune on the tasks of a benchmark and compare with published scores.
 
     Reads the original files (GLUE folders, SQuAD .json, CoNLL-2003 eng.train, SWAG .csv) or files with plain columns.
@@ -106,19 +104,18 @@ def benchmark(
     from ..experiments.benchmark import plan_benchmark, run_benchmark
 
     if not dry_run:
-        show(run_benchmark(recipe, restart=restart), json)
+        yield shown(run_benchmark(recipe, restart=restart))
         return
     plan = plan_benchmark(recipe)
-    if json:
-        print_json(plan)
-        return
     columns = ("task", "train rows", "sequences", "rows to score", "settings", "runs", "steps")
-    print_table(columns, map(_planned, plan["parts"]), right=("train rows", "sequences", "runs", "steps"))
-    for name, reason in plan["missing"].items():
-        print_text(f"{name} is skipped: {reason}.")
-    size = plan["disk_bytes"] / 1e9
-    print_text(
-        f"{plan['runs']:,} runs, {plan['steps']:,} steps; the models take about {size:,.1f} GB. Nothing was run."
+    numbers, size = ("train rows", "sequences", "runs", "steps"), plan["disk_bytes"] / 1e9
+    yield (
+        plan,
+        (
+            Table(columns, map(_planned, plan["parts"]), right=numbers),
+            *(f"{name} is skipped: {reason}." for name, reason in plan["missing"].items()),
+            f"{plan['runs']:,} runs, {plan['steps']:,} steps; the models take about {size:,.1f} GB. Nothing was run.",
+        ),
     )
 
 
@@ -136,7 +133,7 @@ def _planned(part: dict[str, Any]) -> tuple[str, ...]:
 
 
 @takes_settings(AblationsConfig)
-def ablations(settings: AblationsConfig, json: JsonFlag = False) -> None:
+def ablations(settings: AblationsConfig) -> Iterator[Result]:
     """Compare pre-training objectives, masking rates and model sizes at equal tokens, by fine-tuned accuracy.
 
     Pre-trains each model with several seeds, fine-tunes it at every checkpoint on tagged sentences, and writes
@@ -153,14 +150,15 @@ def ablations(settings: AblationsConfig, json: JsonFlag = False) -> None:
     from ..experiments.ablations import SETTINGS, ablate, collect, plan, resolve_files
 
     if settings.print_settings:
-        print_text((settings.settings or SETTINGS).read_text(encoding="utf-8").rstrip())
+        text = (settings.settings or SETTINGS).read_text(encoding="utf-8").rstrip()
+        yield {"settings": text}, (text,)
         return
     output, chosen = settings.output.resolve(), resolve_files(settings)
     if settings.dry_run:
         lines = [run.words() for run in plan(chosen, output, settings.seeds)]
-        print_json({"plan": lines}) if json else print_text("\n".join(lines))
+        yield {"plan": lines}, lines
         return
-    show((collect if settings.table else ablate)(chosen, output, settings.seeds), json)
+    yield shown((collect if settings.table else ablate)(chosen, output, settings.seeds))
 
 
 app = make_group(

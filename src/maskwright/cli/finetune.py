@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
@@ -13,17 +13,17 @@ from ..core.config import default_of, flag_of, kind_of, read_toml, settings_of
 from ..core.errors import ConfigError
 from ..hub.published import ENGLISH
 from ..train.finetuning.config import DEFAULT_TASK, FinetuneConfig, MultiTaskConfig
-from .common import JsonFlag, SeveralValues, print_json, print_metrics, print_text
+from .common import Part, Result
 from .evaluate import EvaluateSettings
-from .pages import tell_default
 from .settings import (
+    FINISHED,
     RestartFlag,
     SettingsCommand,
     help_of,
     load_recipe,
-    print_next,
+    next_command,
     takes_settings,
-    tell_if_finished,
+    tell_default,
     with_rare,
 )
 
@@ -32,14 +32,15 @@ if TYPE_CHECKING:
     from ..train.finetuning.multi_task import MultiTaskResult
 
 
-class FinetuneCommand(SettingsCommand, SeveralValues):
+class FinetuneCommand(SettingsCommand):
     """The `finetune` command; its help covers one task where the command line names it."""
 
     task: str | None = None
+    words = registry.names("task")
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words of the command line."""
-        self.task = next((word for word in args if word in registry.names("task")), None)
+        self.task = next((word for word in args if word in self.words), None)
         return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -93,8 +94,15 @@ def _recipe(path: Path | None, given: Mapping[str, Any]) -> FinetuneConfig | Mul
     return recipe
 
 
-@takes_settings(FinetuneConfig, MultiTaskConfig, several=("train", "dev"), read=_recipe, has_recipe=True)
-def finetune(recipe: FinetuneConfig | MultiTaskConfig, restart: RestartFlag = False, json: JsonFlag = False) -> None:
+@takes_settings(
+    FinetuneConfig,
+    MultiTaskConfig,
+    several=("train", "dev"),
+    read=_recipe,
+    has_recipe=True,
+    command_class=FinetuneCommand,
+)
+def finetune(recipe: FinetuneConfig | MultiTaskConfig, restart: RestartFlag = False) -> Iterator[Result]:
     """Fine-tune a model on labeled rows. Rerun the same command to resume.
 
     Examples:
@@ -134,7 +142,7 @@ def finetune(recipe: FinetuneConfig | MultiTaskConfig, restart: RestartFlag = Fa
     if isinstance(recipe, MultiTaskConfig):
         from ..train.finetuning.multi_task import finetune_tasks
 
-        _show_tasks(finetune_tasks(recipe, restart=restart), json)
+        yield _of_tasks(finetune_tasks(recipe, restart=restart))
         return
     from ..tasks.specs import readers_of
     from ..train.finetuning.finetune import finetune as run_finetuning
@@ -142,81 +150,73 @@ def finetune(recipe: FinetuneConfig | MultiTaskConfig, restart: RestartFlag = Fa
     test = {"file": readers_of(recipe.task)[0].example_file}
     if recipe.train_target is not None:
         test = {"file": "TEST-FILE", "target": "TRANSLATIONS"}
-    _show_result(run_finetuning(recipe, restart=restart), json, test)
+    yield _of_one(run_finetuning(recipe, restart=restart), test)
 
 
-def _show_tasks(result: MultiTaskResult, json: bool) -> None:
+def _of_tasks(result: MultiTaskResult) -> Result:
     from ..train.against_baseline import health_line
 
-    if json:
-        print_json(
-            {
-                "run": str(result.output),
-                "report": str(result.report),
-                "tasks": {name: {"model": str(result.models[name]), **own} for name, own in result.tasks.items()},
-                "mean_score": result.mean["mean_score"],
-                "deviation": result.deviation,
-                "seeds": result.seeds,
-                "average": result.average,
-                "baselines": {name: one.to_json() for name, one in result.baselines.items()},
-            }
-        )
-        return
-    tell_if_finished(result.already_finished)
-    for name, own in result.tasks.items():
-        print_text(f"{name}, over {len(result.seeds)} seeds:" if len(result.seeds) > 1 else f"{name}:")
-        print_metrics(own["metrics"])
-    if result.baselines:
-        print_text(health_line(result.baselines))
-    print_text(f"models: {', '.join(map(str, result.models.values()))}\nreport: {result.report}")
-    print_next(EvaluateSettings, model=str(next(iter(result.models.values()))), file="TEST-FILE")
+    found = {
+        "run": str(result.output),
+        "report": str(result.report),
+        "tasks": {name: {"model": str(result.models[name]), **own} for name, own in result.tasks.items()},
+        "mean_score": result.mean["mean_score"],
+        "deviation": result.deviation,
+        "seeds": result.seeds,
+        "average": result.average,
+        "baselines": {name: one.to_json() for name, one in result.baselines.items()},
+    }
+    over = f", over {len(result.seeds)} seeds" if len(result.seeds) > 1 else ""
+    return found, (
+        FINISHED if result.already_finished else None,
+        *(part for name, own in result.tasks.items() for part in (f"{name}{over}:", own["metrics"])),
+        health_line(result.baselines) if result.baselines else None,
+        f"models: {', '.join(map(str, result.models.values()))}\nreport: {result.report}",
+        next_command(EvaluateSettings, model=str(next(iter(result.models.values()))), file="TEST-FILE"),
+    )
 
 
-def _show_result(result: FinetuneResult, json: bool, test: Mapping[str, str]) -> None:
+def _of_one(result: FinetuneResult, test: Mapping[str, str]) -> Result:
+    found = {
+        "run": str(result.output),
+        "model": str(result.model),
+        "report": str(result.report),
+        "metrics": result.mean,
+        "deviation": result.deviation,
+        "seeds": result.seeds,
+        "average": result.average,
+        "calibration": result.calibration,
+        "final": result.final,
+        "signatures": result.signatures,
+        "baseline": None if result.baseline is None else result.baseline.to_json(),
+    }
+    return found, _scores(result, test)
+
+
+def _scores(result: FinetuneResult, test: Mapping[str, str]) -> Iterator[Part]:
     from ..train.against_baseline import health_line
 
-    if json:
-        print_json(
-            {
-                "run": str(result.output),
-                "model": str(result.model),
-                "report": str(result.report),
-                "metrics": result.mean,
-                "deviation": result.deviation,
-                "seeds": result.seeds,
-                "average": result.average,
-                "calibration": result.calibration,
-                "final": result.final,
-                "signatures": result.signatures,
-                "baseline": None if result.baseline is None else result.baseline.to_json(),
-            }
-        )
-        return
-    tell_if_finished(result.already_finished)
+    yield FINISHED if result.already_finished else None
     if len(result.seeds) > 1:
         width = max(map(len, result.mean))
         for name, value in result.mean.items():
-            print_text(f"{name:<{width}}  {value:.4f} ± {result.deviation[name]:.4f}")
+            yield f"{name:<{width}}  {value:.4f} ± {result.deviation[name]:.4f}"
         which = f"is the one with the best dev {result.main_metric}"
         if result.average is not None:
             which = f"is the mean of their weights, dev {result.main_metric} {result.average[result.main_metric]:.4f}"
-        print_text(f"over {len(result.seeds)} seeds; model/ {which}")
+        yield f"over {len(result.seeds)} seeds; model/ {which}"
     else:
-        print_metrics(result.mean)
+        yield result.mean
     if result.signatures:
-        print_text("the model, written with beams:")
-        print_metrics(result.final)
-        print_text("\n".join(result.signatures.values()))
-    if result.calibration is not None:
-        found = result.calibration
-        print_text(
-            f"temperature {found['temperature']:.3f}: calibration error {found['ece_before']:.4f} as trained, "
-            f"{found['ece']:.4f} with it (cross-fitted on two halves of the dev examples)"
+        yield "the model, written with beams:"
+        yield result.final
+        yield from result.signatures.values()
+    if (fitted := result.calibration) is not None:
+        yield (
+            f"temperature {fitted['temperature']:.3f}: calibration error {fitted['ece_before']:.4f} as trained, "
+            f"{fitted['ece']:.4f} with it (cross-fitted on two halves of the dev examples)"
         )
     if result.baseline is not None:
-        print_text(health_line([result.baseline]))
-    print_text(f"model:  {result.model}\nreport: {result.report}")
-    print_next(EvaluateSettings, model=str(result.model), **test)
-
-
-finetune.command_class = FinetuneCommand  # type: ignore[attr-defined]  # read where commands are registered
+        yield health_line([result.baseline])
+    yield f"model:  {result.model}\nreport: {result.report}"
+    yield next_command(EvaluateSettings, model=str(result.model), **test)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -10,9 +11,8 @@ from ..core import registry
 from ..core.config import HARDWARE, Setting, check, check_name, option
 from ..core.util import DEVICE, Device, plural
 from ..train.settings import KEEP_DUPLICATES, SKIP_BAD_ROWS
-from .common import JsonFlag, print_json, print_text
-from .groups import make_group
-from .settings import takes_settings
+from .common import Result
+from .settings import make_group, takes_settings
 from .using import MAX_LENGTH
 
 Form = Literal["parquet", "jsonl"]
@@ -90,7 +90,7 @@ class ScalePrepareSettings:
 
 
 @takes_settings(ScalePrepareSettings)
-def prepare(settings: ScalePrepareSettings, json: JsonFlag = False) -> None:
+def prepare(settings: ScalePrepareSettings) -> Iterator[Result]:
     """Prepare a corpus for `pretrain` from many files, which a rerun does not tokenize again. Needs the extra 'scale'.
 
     The result is that of a preparation by `pretrain`, byte for byte, for any number of workers.
@@ -113,18 +113,18 @@ def prepare(settings: ScalePrepareSettings, json: JsonFlag = False) -> None:
         skip_bad_rows=settings.skip_bad_rows,
         workers=settings.workers,
     )
-    if json:
-        print_json(facts)
-        return
     counts = facts["counts"]
-    print_text(
-        f"{plural(counts['documents'], 'document')}, {counts['tokens']:,} tokens, {counts['duplicates']:,} duplicates "
-        f"removed: {settings.output}"
+    yield (
+        facts,
+        (
+            f"{plural(counts['documents'], 'document')}, {counts['tokens']:,} tokens, "
+            f"{counts['duplicates']:,} duplicates removed: {settings.output}",
+        ),
     )
 
 
 @takes_settings(ScaleEmbedSettings)
-def embed(settings: ScaleEmbedSettings, json: JsonFlag = False) -> None:
+def embed(settings: ScaleEmbedSettings) -> Iterator[Result]:
     """Encode texts as embeddings, in parts that a rerun does not repeat. Needs the extra 'scale'.
 
     Each part has the rows of one block of a file, in order: the kept columns, and `vector`.
@@ -135,11 +135,11 @@ def embed(settings: ScaleEmbedSettings, json: JsonFlag = False) -> None:
 
         maskwright scale embed models/minilm s3://bucket/texts/ --workers 8 -o s3://bucket/vectors/
     """
-    _run("embed", settings, json)
+    yield _run("embed", settings)
 
 
 @takes_settings(ScalePredictSettings)
-def predict(settings: ScalePredictSettings, json: JsonFlag = False) -> None:
+def predict(settings: ScalePredictSettings) -> Iterator[Result]:
     """Predict with a fine-tuned model, in parts that a rerun does not repeat. Needs the extra 'scale'.
 
     Each part has the rows of one block of a file, in order: the kept columns, and the fields of `maskwright predict`.
@@ -150,11 +150,11 @@ def predict(settings: ScalePredictSettings, json: JsonFlag = False) -> None:
 
         maskwright scale predict runs/nli/model pairs/ --column premise --pair hypothesis --format parquet -o answers/
     """
-    _run("predict", settings, json)
+    yield _run("predict", settings)
 
 
-def _run(kind: str, settings: Any, json: bool) -> None:
-    from ..scale.job import Job, digest_of_model, run
+def _run(kind: str, settings: Any) -> Result:
+    from ..scale.bulk import Job, digest_of_model, run
 
     job = Job(
         kind=kind,
@@ -170,11 +170,9 @@ def _run(kind: str, settings: Any, json: bool) -> None:
         skip_bad_rows=settings.skip_bad_rows,
     )
     found = run(job, settings.inputs, settings.workers, settings.device)
-    if json:
-        print_json(found)
-        return
     skipped = f", {plural(found['skipped'], 'bad row')} skipped" if found["skipped"] else ""
-    print_text(f"{plural(found['rows'], 'row')} in {plural(len(found['parts']), 'part')} in {settings.output}{skipped}")
+    parts = plural(len(found["parts"]), "part")
+    return found, (f"{plural(found['rows'], 'row')} in {parts} in {settings.output}{skipped}",)
 
 
 app = make_group(

@@ -1,26 +1,23 @@
-"""`maskwright tokenizer`: train, encode, decode, explain, compare."""
+"""`maskwright tokenizer`: train and compare, encode, decode, explain."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ..core import progress, registry
-from ..core.config import VOCABULARY, Setting, option
+from ..core.config import VOCABULARY, Setting, check, check_name, option
 from ..core.errors import InputError
 from ..train.settings import SKIP_BAD_ROWS
-from .common import JsonFlag, print_json, print_table, print_text
-from .groups import make_group
-from .settings import takes_settings
+from .common import Part, Result, Table
+from .settings import make_group, takes_settings
 
 if TYPE_CHECKING:
     from ..text.tokenizers.explain import Comparison
 
-if TYPE_CHECKING:
-    Kind = str
-else:
-    Kind = Literal[tuple(registry.names("tokenizer"))]
+KINDS = registry.names("tokenizer")
 TieBreak = Literal["first", "last", "lexicographic"]
 
 TOKENIZER = Setting("Folder with a tokenizer or a model, or a tokenizer.json or vocab.txt.", is_argument=True)
@@ -36,8 +33,14 @@ class TrainSettings:
     corpus: tuple[str, ...] = option(
         help="Text files, folders or glob patterns; - for standard input.", is_argument=True
     )
-    output: Path = option(help="Output folder.", short="-o")
-    kind: Kind = option("wordpiece", "Tokenizer algorithm.")
+    output: Path | None = option(None, "Output folder.", short="-o", default_help="none: needed without --compare")
+    kind: tuple[str, ...] = option(
+        (),
+        f"Tokenizer algorithm ({', '.join(KINDS)}). Repeatable with --compare.",
+        default_help="wordpiece; all with --compare",
+    )
+    compare: bool = option(False, "Train every kind, and compare them on a held-out tenth of the corpus.")
+    tokenizer: tuple[Path, ...] = option((), "Tokenizer that --compare also measures. Repeatable.")
     vocab_size: int = option(8000, "Vocabulary size, including special tokens.")
     merges: int | None = option(
         None, "Stop after this many merges (bpe).", default_help="up to --vocab-size", minimum=0
@@ -54,6 +57,14 @@ class TrainSettings:
         None, "Split off punctuation marks (bpe).", panel=VOCABULARY, default_help="off"
     )
     skip_bad_rows: bool = option(False, SKIP_BAD_ROWS)
+
+    def __post_init__(self) -> None:
+        check(self.compare or self.output is not None, "Missing: -o/--output (output folder).")
+        check(not (self.compare and self.output), "--compare keeps no tokenizer: remove --output.")
+        check(self.compare or not self.tokenizer, "--tokenizer goes with --compare.")
+        check(self.compare or len(self.kind) < 2, "--kind is given twice: several go with --compare.")
+        for name in self.kind:
+            check_name("kind", "tokenizer", name, KINDS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,21 +112,8 @@ class ExplainSettings:
     candidates: int = option(5, "Number of candidate pairs to show per merge.", minimum=1)
 
 
-@dataclass(frozen=True, kw_only=True)
-class CompareSettings:
-    """Settings of `maskwright tokenizer compare`."""
-
-    COMMAND: ClassVar[str] = "tokenizer compare"
-
-    corpus: tuple[str, ...] = option(help="Text files, folders or glob patterns.", is_argument=True)
-    vocab_size: int = option(8000, "Vocabulary size of every kind.")
-    kind: tuple[str, ...] = option((), "Tokenizer kind to train. Repeatable.", default_help="all")
-    tokenizer: tuple[Path, ...] = option((), "Also measure this tokenizer. Repeatable.")
-    skip_bad_rows: bool = option(False, SKIP_BAD_ROWS)
-
-
 @takes_settings(TrainSettings)
-def train(settings: TrainSettings, json: JsonFlag = False) -> None:
+def train(settings: TrainSettings) -> Iterator[Result]:
     """Train a tokenizer on text.
 
     Examples:
@@ -123,7 +121,12 @@ def train(settings: TrainSettings, json: JsonFlag = False) -> None:
         maskwright tokenizer train --kind wordpiece --vocab-size 8000 -o tok/ corpus.txt
 
         maskwright tokenizer train --kind bpe --merges 500 -o tok/ books/ news.jsonl.xz
+
+        maskwright tokenizer train --compare corpus.txt --vocab-size 4000
     """
+    if settings.compare:
+        yield _compared(settings)
+        return
     from ..core import storage
     from ..text.tokenizers.tokenizer import Tokenizer
 
@@ -136,26 +139,28 @@ def train(settings: TrainSettings, json: JsonFlag = False) -> None:
         "split_punctuation": settings.split_punctuation,
     }
     given = {name: value for name, value in options.items() if value is not None}
-    output, wanted = settings.output, settings.vocab_size
+    output, wanted = settings.output or Path(), settings.vocab_size
     with storage.new_folder(output) as folder:
         tokenizer = Tokenizer.train(
-            settings.corpus, settings.kind, wanted, skip_bad_rows=settings.skip_bad_rows, **given
+            settings.corpus, (*settings.kind, "wordpiece")[0], wanted, skip_bad_rows=settings.skip_bad_rows, **given
         )
         tokenizer.write_to(folder)
     size = tokenizer.vocab_size
     if size < wanted and settings.merges is None:
         progress.note(f"The corpus is too small for {wanted:,} tokens: the vocabulary has {size:,}.")
     result = {"tokenizer": str(output), "vocab_size": size, **tokenizer.facts}
-    if json:
-        print_json(result)
-        return
-    for name, value in result.items():
-        print_text(f"{name.replace('_', ' '):<18} {f'{value:,}' if type(value) is int else value}")
+    yield (
+        result,
+        (
+            f"{name.replace('_', ' '):<18} {f'{value:,}' if type(value) is int else value}"
+            for name, value in result.items()
+        ),
+    )
     progress.note(f'Try it: maskwright tokenizer encode {output} "some text"')
 
 
 @takes_settings(EncodeSettings)
-def encode(settings: EncodeSettings, json: JsonFlag = False) -> None:
+def encode(settings: EncodeSettings) -> Iterator[Result]:
     """Encode a text: tokens, ids and character offsets.
 
     Examples:
@@ -183,10 +188,7 @@ def encode(settings: EncodeSettings, json: JsonFlag = False) -> None:
     }
     if settings.marks is not None:
         pieces = format_subwords(loaded, loaded.encode_plain([text])[0], settings.marks)
-        print_json(shown | {"pieces": pieces}) if json else print_text(pieces)
-        return
-    if json:
-        print_json(shown)
+        yield shown | {"pieces": pieces}, (pieces,)
         return
     texts = (text, pair or "")
     rows = [
@@ -201,13 +203,13 @@ def encode(settings: EncodeSettings, json: JsonFlag = False) -> None:
             encoding.tokens, encoding.ids, encoding.type_ids, encoding.offsets, encoding.sequence_ids, strict=True
         )
     ]
-    print_table(["token", "id", "type", "place", "text"], rows, right=["id", "type"])
+    yield shown, (Table(["token", "id", "type", "place", "text"], rows, right=["id", "type"]),)
     if encoding.num_truncated or encoding.num_unknown:
         progress.note(f"Left out: {encoding.num_truncated} tokens; unknown: {encoding.num_unknown}.")
 
 
 @takes_settings(DecodeSettings)
-def decode(settings: DecodeSettings, json: JsonFlag = False) -> None:
+def decode(settings: DecodeSettings) -> Iterator[Result]:
     """Decode token ids to text.
 
     Examples:
@@ -223,11 +225,11 @@ def decode(settings: DecodeSettings, json: JsonFlag = False) -> None:
     if unknown:
         raise InputError(f"Id {unknown[0]} is not in the vocabulary: ids go from 0 to {loaded.vocab_size - 1}.")
     text = loaded.decode(settings.ids, skip_special_tokens=not settings.keep_special)
-    print_json({"text": text}) if json else print_text(text)
+    yield {"text": text}, (text,)
 
 
 @takes_settings(ExplainSettings)
-def explain(settings: ExplainSettings, json: JsonFlag = False) -> None:
+def explain(settings: ExplainSettings) -> Iterator[Result]:
     """Show each merge with pair counts (or scores) before and after it.
 
     Examples:
@@ -254,28 +256,16 @@ def explain(settings: ExplainSettings, json: JsonFlag = False) -> None:
         for word in (settings.encode or "").split(",")
         if word.strip()
     }
-    if json:
-        print_json(explanation.as_dict() | ({"encoded": encoded} if encoded else {}))
-        return
-    print_text(explaining.render(explanation, settings.candidates))
-    for states in encoded.values():
-        print_text("\n" + "\n  -> ".join(" ".join(state) for state in states))
+    steps = ["\n" + "\n  -> ".join(" ".join(state) for state in states) for states in encoded.values()]
+    value = explanation.as_dict() | ({"encoded": encoded} if encoded else {})
+    yield value, (explaining.render(explanation, settings.candidates), *steps)
 
 
-@takes_settings(CompareSettings)
-def compare(settings: CompareSettings, json: JsonFlag = False) -> None:
-    """Train every tokenizer kind on one corpus and compare them on a held-out tenth.
-
-    Examples:
-
-        maskwright tokenizer compare corpus.txt --vocab-size 4000
-
-        maskwright tokenizer compare corpus.txt --kind bpe --kind wordpiece --tokenizer tok/ --json
-    """
-    from ..text.tokenizers.explain import compare as run
+def _compared(settings: TrainSettings) -> Result:
+    from ..text.tokenizers.explain import compare
     from ..text.tokenizers.tokenizer import Tokenizer
 
-    comparison = run(
+    comparison = compare(
         settings.corpus,
         settings.vocab_size,
         settings.kind or None,
@@ -283,13 +273,10 @@ def compare(settings: CompareSettings, json: JsonFlag = False) -> None:
         skip_bad_rows=settings.skip_bad_rows,
         on_kind=lambda name: progress.note(f"Training {name} …"),
     )
-    if json:
-        print_json(comparison.as_dict())
-        return
-    _show(comparison)
+    return comparison.as_dict(), _measures(comparison)
 
 
-def _show(comparison: Comparison) -> None:
+def _measures(comparison: Comparison) -> Iterator[Part]:
     rows = [
         (
             item.name,
@@ -304,16 +291,16 @@ def _show(comparison: Comparison) -> None:
         for item in comparison.measures
     ]
     columns = ["kind", "vocabulary", "unk", "unk words", "tokens/word", "vocab used", "shared affixes", "for example"]
-    print_table(columns, rows, right=columns[1:7])
+    yield Table(columns, rows, right=columns[1:7])
     for name, reason in comparison.left_out.items():
-        print_text(f"{name} is skipped: {reason}")
-    print_text(
+        yield f"{name} is skipped: {reason}"
+    yield (
         f"Trained on {comparison.train_texts:,} sentences; measured on {comparison.held_out_texts:,} others "
         f"({comparison.held_out_words:,} words): every tenth {comparison.unit} was held out."
     )
 
 
 app = make_group(
-    "Train, use, inspect and compare tokenizers.",
-    {"train": train, "encode": encode, "decode": decode, "explain": explain, "compare": compare},
+    "Train, compare, use and explain tokenizers.",
+    {"train": train, "encode": encode, "decode": decode, "explain": explain},
 )

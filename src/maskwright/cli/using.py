@@ -34,6 +34,10 @@ CALIBRATE_ON = Setting("File of calibration texts for --precision int8.", panel=
 LAYERS = Setting(
     "Layers: embeddings, last, second-to-last, sum-all, sum-last-4, concat-last-4, or numbers from 0, as in 9,10."
 )
+ENSEMBLE = Setting(
+    "Average with this model, or with those of a run (one per seed): probabilities, values or span scores. Repeatable.",
+    metavar="MODEL",
+)
 CORPUS = Setting("Text files, folders or glob patterns.", is_argument=True)
 
 
@@ -186,3 +190,20 @@ def tell_int8_loss(model: Model) -> None:
     loss = loss_of(model)
     if loss is not None:
         note(str(loss))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """Where a command writes its page."""
+
+    output: Path | None = option(None, "Write an HTML page to this file.", short="-o")
+
+
+def check_page(output: Path | None) -> None:
+    """Raise ConfigError for a page that does not end in .html, or that cannot be written at its path."""
+    if output is None:
+        return
+    check(output.suffix.lower() == ".html", f"{output} is not a page: use a file name that ends in .html.")
+    check(not output.is_dir(), f"{output} is a folder: use the name of a file.")
+    nearest = next(part for part in output.absolute().parents if part.exists())
+    check(nearest.is_dir(), f"{output} cannot be written: {nearest} is a file. Choose another folder.")

@@ -11,7 +11,7 @@ import shlex
 import tomllib
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Union
@@ -116,12 +116,7 @@ def from_dict(cls: type[Config], values: Mapping[str, Any], where: str = "the se
             raise ConfigError(unknown_name("setting", key, sorted(fields), where))
         ready[name] = _fit(name, value, hints[name])
     missing = [
-        field.name
-        for field in dataclasses.fields(cls)
-        if field.init
-        and field.name not in ready
-        and field.default is dataclasses.MISSING
-        and field.default_factory is dataclasses.MISSING
+        one.name for one in dataclasses.fields(cls) if one.init and one.name not in ready and default_of(one) is MISSING
     ]
     if missing:
         raise ConfigError(f"Missing in {where}: {', '.join(missing)}.")
@@ -183,25 +178,20 @@ def check_at_least(config: Any, least: float, *names: str) -> None:
         check(value is None or value >= least, f"Setting '{name}' is {value}; it must be at least {least}.")
 
 
-def check_above_zero(config: Any, *names: str) -> None:
-    """Raises ConfigError unless each of these settings is None or above 0."""
-    for name in names:
-        value = getattr(config, name)
-        check(value is None or value > 0, f"Setting '{name}' is {value}; it must be above 0.")
+def _checker(is_valid: Callable[[float], bool], what: str) -> Callable[..., None]:
+    """A function check(config, *names) that raises ConfigError unless each of these settings is None or valid."""
+
+    def check_each(config: Any, *names: str) -> None:
+        for name in names:
+            value = getattr(config, name)
+            check(value is None or is_valid(value), f"Setting '{name}' is {value}; it must {what}.")
+
+    return check_each
 
 
-def check_not_negative(config: Any, *names: str) -> None:
-    """Raises ConfigError unless each of these settings is None or at least 0."""
-    for name in names:
-        value = getattr(config, name)
-        check(value is None or value >= 0, f"Setting '{name}' is {value}; it must not be negative.")
-
-
-def check_below_one(config: Any, *names: str) -> None:
-    """Raises ConfigError unless each of these settings is None or in [0, 1)."""
-    for name in names:
-        value = getattr(config, name)
-        check(value is None or 0 <= value < 1, f"Setting '{name}' is {value}; it must be in [0, 1).")
+check_above_zero = _checker(lambda value: value > 0, "be above 0")
+check_not_negative = _checker(lambda value: value >= 0, "not be negative")
+check_below_one = _checker(lambda value: 0 <= value < 1, "be in [0, 1)")
 
 
 def _plain(value: Any) -> Any:
@@ -270,65 +260,32 @@ HARDWARE = "Hardware"
 OUTPUT = "Messages"
 SET = "--set"  # the option that sets what has no option of its own
 PANELS = (
-    COMMON,
-    TASK,
-    DATA,
-    VOCABULARY,
-    NETWORK,
-    OBJECTIVE,
-    OPTIMIZATION,
-    LONG_TEXTS,
-    RUN,
-    ACCESS,
-    LIMITS,
-    HARDWARE,
-    OUTPUT,
+    *(COMMON, TASK, DATA, VOCABULARY, NETWORK, OBJECTIVE, OPTIMIZATION),
+    *(LONG_TEXTS, RUN, ACCESS, LIMITS, HARDWARE, OUTPUT),
 )
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Metadata of a configuration field in addition to its name, type and default.
+    """Metadata of a configuration field in addition to its name, type and default."""
 
-    Attributes:
-        help: What it does, one sentence.
-        unit: Unit of the number, shown with the default.
-        flag: Long option; derived from the field's name if empty.
-        short: Short option, as in "-o".
-        metavar: Shown instead of the type.
-        panel: Group of --help.
-        default_help: Default in words, where the field's own default (None or empty) means something else.
-        by_task: Default per task if the field's is None; "" applies to all other tasks.
-        tasks: The only tasks with this setting; empty for all.
-        is_argument: Whether it is a positional argument.
-        separator: Between the values of one option; empty if the option is repeated.
-        old_flag: Another or a previous name of the option, accepted but hidden.
-        minimum: Least value that the command line accepts, None for any.
-        maximum: Greatest value that the command line accepts, None for any.
-        envvar: Environment variable that gives the value where the command line does not.
-        reads: What the value names: "rows" (a labeled file or folder), "text" (files, folders or patterns of a corpus),
-            "model" (also a tokenizer); empty for what is not read. See `train.inputs`.
-        recipe_only: Whether it is too rare for an option of its own: `--set name=value` or a TOML recipe sets it. Its
-            option still works, with a warning that names the new form.
-    """
-
-    help: str
-    unit: str = ""
-    flag: str = ""
-    short: str = ""
-    metavar: str = ""
-    panel: str = COMMON
-    default_help: str = ""
-    by_task: Mapping[str, Any] = field(default_factory=dict)
-    tasks: tuple[str, ...] = ()
-    is_argument: bool = False
-    separator: str = ""
-    old_flag: str = ""
-    minimum: float | None = None
+    help: str  # what it does, one sentence
+    unit: str = ""  # of the number, shown with the default
+    flag: str = ""  # long option; derived from the field's name if empty
+    short: str = ""  # short option, as in "-o"
+    metavar: str = ""  # shown instead of the type
+    panel: str = COMMON  # group of --help
+    default_help: str = ""  # default in words, where None or empty means something else
+    by_task: Mapping[str, Any] = field(default_factory=dict)  # default by task where the field is None; "" for others
+    tasks: tuple[str, ...] = ()  # the only tasks with this setting; empty for all
+    is_argument: bool = False  # a positional argument
+    separator: str = ""  # between the values of one option; empty if the option is repeated
+    old_flag: str = ""  # other or previous names of the option, with spaces between; accepted but hidden
+    minimum: float | None = None  # least value that the command line accepts
     maximum: float | None = None
-    envvar: str = ""
-    reads: str = ""
-    recipe_only: bool = False
+    envvar: str = ""  # environment variable that gives the value where the command line does not
+    reads: str = ""  # "rows" (a labeled file), "text" (a corpus) or "model" (also a tokenizer); see `train.inputs`
+    recipe_only: bool = False  # too rare for an option: `--set name=value` or a recipe sets it; a hidden option warns
 
     def is_for(self, task: str | None) -> bool:
         """Whether a task has this setting; None stands for any task."""

@@ -423,7 +423,7 @@ def _disk_errors(path: Path | str) -> Iterator[None]:
 # -- Integrity of model folders written by maskwright: maskwright.json records that a manifest exists ----------------
 #
 # A tokenizer folder records it in tokenizer_config.json. A missing manifest is therefore an error, not a sign of
-# another program's folder. Accept intended changes with `maskwright doctor model FOLDER --accept`.
+# another program's folder. Accept intended changes with `maskwright doctor FOLDER --accept`.
 
 
 FACTS, MODEL_CONFIG, ADAPTER_CONFIG = "maskwright.json", "config.json", "adapter_config.json"

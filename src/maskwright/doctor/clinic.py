@@ -34,26 +34,32 @@ from ..report import (
 from ..report.numbers import percent
 from ..tasks.specs import reader_for, spec_of, task_for
 from ..text.annotations.reader import find_annotations
-from ..text.fingerprints import RowFingerprints, near_pairs
+from ..text.fingerprints import MAX_PAIRS, NEAR, RowFingerprints, equal_rows, near_pairs, overlap
 from ..text.formats.files import bare_suffix
 from ..text.readers.tables import Reader, find_reader
 from ..text.readers.tagged import column_facts
-from . import checks as labels
-from . import checks as questions
-from . import checks as tags
-from .checks import Characters, ChoiceStatistics, Constants, Labels, Lengths, QuestionStatistics, Tags
-from .repeats import Repeats, find_repeats, near_findings, repeat_findings
-from .rows import Faults, Finding, Item, in_order, read_items
+from .checks import (
+    KINDS,
+    SHOWN,
+    Choices,
+    Constants,
+    Faults,
+    Finding,
+    Findings,
+    Item,
+    Kind,
+    Labels,
+    Lengths,
+    Questions,
+    Tags,
+    in_order,
+    read_items,
+    see_characters,
+)
 
 if TYPE_CHECKING:
     from ..text.tokenizers.tokenizer import Tokenizer
 
-Kind = Labels | Tags | QuestionStatistics | ChoiceStatistics
-_STATISTICS: dict[str, Callable[[str], Kind]] = {
-    "tagged": Tags,
-    "questions": QuestionStatistics,
-    "choices": ChoiceStatistics,
-}  # by reader; Labels for the others
 _PROGRESS_ROWS = 1000
 _TRAINING_ONLY = ("few-rows", "uneven-classes", "empty-sentences")  # these do not matter in a dev file
 
@@ -66,11 +72,10 @@ class FileStatistics:
     """
 
     file: str
+    findings: Findings
     prints: RowFingerprints
     faults: Faults
-    characters: Characters
     lengths: Lengths
-    constants: Constants
     kind: Kind
     format: str = ""
     summary: str = ""
@@ -142,89 +147,156 @@ def examine(
     if task is None:
         is_numeric = reader.name == "texts" and isinstance(one.kind, Labels) and one.kind.looks_numeric
         task = task_for(reader.name, has_numbers=is_numeric)
-    of_dev = None if dev is None else reader_for(task, dev, roles)
-    other = None if dev is None or of_dev is None else _examine(dev, of_dev, roles, tokenizer)
-    second = None if other is None else other.prints
-    has_questions = isinstance(one.kind, QuestionStatistics)
+    files = [(train, reader)] if dev is None else [(train, reader), (dev, reader_for(task, dev, roles))]
+    other = None if dev is None else _examine(*files[1], roles, tokenizer)
+    has_questions = isinstance(one.kind, Questions)
     # Two correct answers to one question do not conflict; two numbers for one pair do.
-    found, kinds = find_repeats(one.prints, second, labels_may_differ=has_questions)
-    findings = repeat_findings(one.prints, second, str(train), str(dev) if dev else None, found, kinds)
+    found = find_repeats(one, other, labels_may_differ=has_questions)
     if not has_questions:
 
         def reread() -> Iterator[Item]:
             with be_silent():
-                yield from read_items(train, reader, roles, Faults())
-                if dev is not None and of_dev is not None:
-                    yield from read_items(dev, of_dev, roles, Faults())
+                for path, own in files:
+                    yield from read_items(path, own, roles, Faults(Findings(str(path))))
 
-        parts = [one.prints] + ([] if second is None else [second])
-        plain = np.concatenate([part.plain for part in parts])
-        pairs, is_truncated = near_pairs(plain, np.concatenate([part.bands for part in parts]))
-        findings += near_findings(pairs, is_truncated, len(one.prints), reread, (str(train), str(dev) if dev else None))
+        find_near(one, other, reread)
     has_numbers = spec_of(task).has_numbers
-    findings += _findings_of(one, has_numbers)
+    one.kind.find(has_numbers)
+    findings = one.findings.listed()
     if other is not None:
-        in_dev = _findings_of(other, has_numbers)
-        findings += [finding for finding in in_dev if finding.name not in _TRAINING_ONLY]
-        findings += _against(one, other, has_numbers)
-    shares = one.kind.counts if isinstance(one.kind, Labels) else one.kind.shown()
-    return Diagnosis(task, one, other, found, in_order(findings), time.monotonic() - begin, Counter(shares))
+        other.kind.find(has_numbers)
+        if type(one.kind) is type(other.kind) and not (has_numbers and isinstance(one.kind, Labels)):
+            one.kind.find_against(other.kind)  # type: ignore[arg-type]  # of the same class
+        findings += [finding for finding in other.findings.listed() if finding.name not in _TRAINING_ONLY]
+    return Diagnosis(task, one, other, found, in_order(findings), time.monotonic() - begin, one.kind.shown())
 
 
 def _examine(path: Path, reader: Reader, roles: Mapping[str, str], tokenizer: Tokenizer | None) -> FileStatistics:
     """Compute the statistics of a file in one pass."""
-    name = str(path)
-    maker = _STATISTICS.get(reader.name, Labels)
-    seen = FileStatistics(
-        name,
-        RowFingerprints(maker is not QuestionStatistics),
-        Faults(),
-        Characters(name),
-        Lengths(name, tokenizer),
-        Constants(name),
-        maker(name),
-    )
+    findings, constants = Findings(str(path)), Constants()
+    kind = KINDS.get(reader.name, Labels)(findings)
+    has_questions = isinstance(kind, Questions)
+    faults, lengths, prints = Faults(findings), Lengths(tokenizer), RowFingerprints(not has_questions)
+    seen = FileStatistics(str(path), findings, prints, faults, lengths, kind)
     with track(f"reading {path.name}", None, "rows") as progress:
-        for number, item in enumerate(read_items(path, reader, roles, seen.faults), start=1):
-            seen.lengths.see(item, seen.prints.add(item.text, item.pair, item.label, item.line))
-            seen.characters.see(item)
-            seen.constants.see(item)
-            seen.kind.see(item)
+        for number, item in enumerate(read_items(path, reader, roles, faults), start=1):
+            lengths.see(item, prints.add(item.text, item.pair, item.label, item.line))
+            see_characters(findings, item)
+            constants.see(item)
+            kind.see(item)
             if not number % _PROGRESS_ROWS:
                 progress.update(number)
-    if not len(seen.prints):
-        raise InputError(f"{path} contains no valid row ({len(seen.faults.lines):,} invalid rows).")
-    seen.prints.close()
-    seen.lengths.close()
+    if not len(prints):
+        raise InputError(f"{path} contains no valid row ({len(faults.lines):,} invalid rows).")
+    prints.close()
+    lengths.close()
+    lengths.find(findings)
+    if not has_questions:
+        constants.find(findings)
     annotated = find_annotations(path, roles)
     seen.format = bare_suffix(path).removeprefix(".") if annotated is None else annotated.format
     seen.summary = "" if annotated is None else annotated.summary
-    if annotated is None and isinstance(seen.kind, Tags) and (facts := column_facts(path, roles)) is not None:
+    if annotated is None and isinstance(kind, Tags) and (facts := column_facts(path, roles)) is not None:
         seen.format = facts[0]
-        seen.summary = f"{name} ({facts[0]}): {facts[1]}; {seen.kind.described}."
+        seen.summary = f"{path} ({facts[0]}): {facts[1]}; {kind.described}."
     return seen
 
 
-def _findings_of(one: FileStatistics, has_numbers: bool) -> list[Finding]:
-    of_kind = one.kind.findings(has_numbers) if isinstance(one.kind, Labels) else one.kind.findings()
-    return [
-        *one.faults.findings(),
-        *one.characters.findings(),
-        *one.lengths.findings(),
-        *([] if isinstance(one.kind, QuestionStatistics) else one.constants.findings()),
-        *of_kind,
-    ]
+# -- Duplicates, leaks between train and dev, conflicting labels and near duplicates ---------------------------------
 
 
-def _against(train: FileStatistics, dev: FileStatistics, has_numbers: bool) -> list[Finding]:
-    one, other = train.kind, dev.kind
-    if isinstance(one, Labels) and isinstance(other, Labels):
-        return [] if has_numbers else labels.against(one, other)
-    if isinstance(one, Tags) and isinstance(other, Tags):
-        return tags.tags_against(one, other)
-    if isinstance(one, QuestionStatistics) and isinstance(other, QuestionStatistics):
-        return questions.questions_against(one, other)
-    return []
+@dataclass(frozen=True)
+class Repeats:
+    """Row indices of the training file."""
+
+    duplicates: np.ndarray
+    conflicts: np.ndarray
+    leaks: np.ndarray
+
+    @property
+    def removable(self) -> np.ndarray:
+        """All rows that `--fix` removes, in order."""
+        return np.unique(np.concatenate([self.duplicates, self.conflicts, self.leaks]))
+
+
+def _disagree(names: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Mark the rows of groups of equal hashes with two or more labels: bool [rows]."""
+    group, first = equal_rows(names)
+    differs = np.zeros(group.max(initial=-1) + 1, dtype=bool)
+    differs[group[labels != labels[first]]] = True  # from the first of its group
+    return differs[group]
+
+
+def find_repeats(one: FileStatistics, other: FileStatistics | None, labels_may_differ: bool = False) -> Repeats:
+    """Find exact repeats, and rows that differ only in case, spacing or punctuation.
+
+    labels_may_differ: a second label of a text is not a conflict (questions with several correct answers).
+    """
+    train, dev = one.prints, None if other is None else other.prints
+    _, first = equal_rows(train.exact)
+    _, plain_first = equal_rows(train.plain)
+    rows = np.arange(len(train))
+    nothing = np.zeros(len(train), dtype=bool)
+    conflict = nothing if labels_may_differ else _disagree(train.exact, train.label)
+    loose_conflict = nothing if labels_may_differ else _disagree(train.plain, train.label) & ~conflict
+    repeated = first != rows
+    leak = nothing if dev is None else np.isin(train.exact, dev.exact)
+    loose_leak = nothing if dev is None else np.isin(train.plain, dev.plain) & ~leak
+
+    def same_as(row: int) -> str:
+        found = int(first[row]) if first[row] != row else int(plain_first[row])
+        return f"same as line {train.line[found]}" if found != row else "first occurrence"
+
+    def in_dev(row: int) -> str:
+        assert dev is not None and other is not None
+        hits = np.flatnonzero((dev.exact == train.exact[row]) | (dev.plain == train.plain[row]))
+        return f"same as {Path(other.file).name} line {dev.line[hits[0]]}"
+
+    kinds: dict[str, tuple[np.ndarray, Callable[[int], str]]] = {
+        "leaks": (leak, in_dev),
+        "leaks-but-for-spelling": (loose_leak, in_dev),
+        "label-conflicts": (conflict, same_as),
+        "label-conflicts-but-for-spelling": (loose_conflict, same_as),
+        "duplicates": (repeated & ~conflict, same_as),
+        "duplicates-but-for-spelling": ((plain_first != rows) & ~repeated & ~conflict, same_as),
+    }
+    for name, (marked, detail) in kinds.items():
+        found = np.flatnonzero(marked)
+        one.findings.put(name, len(found), ((int(train.line[row]), detail(row)) for row in found[:SHOWN].tolist()))
+    if other is not None and dev is not None:
+        other.findings.put("dev-duplicates", len(dev) - len(np.unique(dev.exact)))
+    parts = (repeated & ~conflict, conflict, leak | loose_leak)
+    return Repeats(*(np.flatnonzero(part) for part in parts))
+
+
+def find_near(one: FileStatistics, other: FileStatistics | None, reread: Callable[[], Iterator[Item]]) -> None:
+    """Find rows whose texts overlap; `reread` reads the rows again: train, then dev."""
+    parts = [one.prints] if other is None else [one.prints, other.prints]
+    plain, bands = (np.concatenate([getattr(part, name) for part in parts]) for name in ("plain", "bands"))
+    pairs, is_truncated = near_pairs(plain, bands)
+    wanted = set(np.unique(pairs).tolist())
+    rows = {number: item for number, item in enumerate(reread()) if number in wanted} if wanted else {}
+    more = f" (the first {MAX_PAIRS:,} candidate pairs were compared)" if is_truncated else ""
+    seen: set[int] = set()
+    for early, later in pairs.tolist():
+        first, second = rows[early], rows[later]
+        is_leak = other is not None and early < len(one.prints) <= later
+        if later in seen or (later >= len(one.prints) and not is_leak) or not _is_near(first, second):
+            continue
+        seen.add(later)
+        if is_leak and other is not None:
+            detail = f"nearly {Path(other.file).name} line {second.line}"
+            one.findings.add("near-leaks", first.line, detail, more=more)
+        else:
+            one.findings.add("near-duplicates", second.line, f"nearly line {first.line}", more=more)
+
+
+def _is_near(one: Item, other: Item) -> bool:
+    """Return whether the texts (and paired texts) of two rows overlap enough."""
+    if (one.pair is None) != (other.pair is None):
+        return False
+    is_near = overlap(one.text, other.text) >= NEAR
+    return is_near and (one.pair is None or other.pair is None or overlap(one.pair, other.pair) >= NEAR)
 
 
 # -- HTML report of a data check: findings with locations, classes, lengths ------------------------------------------
@@ -232,8 +304,8 @@ def _against(train: FileStatistics, dev: FileStatistics, has_numbers: bool) -> l
 
 _NAMES = {
     Tags: "Entities or tags",
-    QuestionStatistics: "Questions",
-    ChoiceStatistics: "Positions of the correct answer",
+    Questions: "Questions",
+    Choices: "Positions of the correct answer",
 }
 
 
@@ -276,7 +348,7 @@ def next_steps(diagnosis: Diagnosis) -> list[Command]:
         dev = None if diagnosis.dev is None else diagnosis.dev.file
         about = "write a copy without duplicates, leaks and conflicts"
         fixed = f"{train.stem}.fixed{train.suffix}"
-        steps.append(Command.suggest(about, "doctor data", train=train, dev=dev, fix=fixed))
+        steps.append(Command.suggest(about, "doctor", path=train, dev=dev, fix=fixed))
     skips = bool(diagnosis.train.faults.lines)
     about = "train on it" + (", skipping invalid rows" if skips else "")
     values = {"model": "MODEL", "train": train, "skip_bad_rows": skips, "output": "runs/a"}

@@ -8,29 +8,13 @@ given label; issues are ranked by the margin of the other class.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.randomness import generator
 
 FOLDS = 5
-
-
-@dataclass(frozen=True)
-class LabelIssues:
-    """Ranked label issues.
-
-    order: row indices, worst first. margin: probability of the most probable other class minus that of the given
-    label, float64 [rows]; likely: most probable class, int64 [rows]; is_suspect: bool [rows].
-    """
-
-    order: np.ndarray
-    margin: np.ndarray
-    likely: np.ndarray
-    is_suspect: np.ndarray
 
 
 def out_of_fold(features: np.ndarray, labels: np.ndarray, *, folds: int = FOLDS, seed: int = 0) -> np.ndarray:
@@ -40,37 +24,38 @@ def out_of_fold(features: np.ndarray, labels: np.ndarray, *, folds: int = FOLDS,
     two classes, or a class has fewer than two rows.
     """
     from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import StratifiedKFold, cross_val_predict
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
     counts = np.bincount(labels)
     if len(counts) < 2 or counts.min() < 2:
         raise InputError("Finding label errors requires at least two classes with at least two rows each.")
-    folds = min(folds, int(counts.min()))
-    fold = np.empty(len(labels), dtype=np.int64)
-    for label in range(len(counts)):
-        rows = np.flatnonzero(labels == label)
-        fold[rows[generator(seed, "folds", label).permutation(len(rows))]] = np.arange(len(rows)) % folds
-    shares = np.empty((len(labels), len(counts)))
-    for number in range(folds):
-        held_out = fold == number
-        model = make_pipeline(StandardScaler(), LogisticRegression(C=0.05, max_iter=500))
-        shares[held_out] = model.fit(features[~held_out], labels[~held_out]).predict_proba(features[held_out])
+    split = StratifiedKFold(min(folds, int(counts.min())), shuffle=True, random_state=seed)
+    model = make_pipeline(StandardScaler(), LogisticRegression(C=0.05, max_iter=500))
+    shares: np.ndarray = cross_val_predict(model, features, labels, cv=split, method="predict_proba")
     return shares
 
 
-def find_suspects(shares: np.ndarray, labels: np.ndarray) -> LabelIssues:
-    """Rank all rows. shares: out-of-fold probabilities, float64 [rows, classes]; labels: int [rows]."""
+def find_suspects(shares: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the label issues, worst first, and all margins.
+
+    Args:
+        shares: Out-of-fold probabilities, float64 [rows, classes].
+        labels: int [rows].
+
+    Returns:
+        Indices of the rows that are issues, int64 [issues]; probability of the most probable other class minus that of
+        the given label, float64 [rows].
+    """
     rows = np.arange(len(labels))
     limits = np.array([shares[labels == label, label].mean() for label in range(shares.shape[1])])
     claimed = np.where(shares >= limits, shares, -1.0)  # classes above their threshold
-    winner = claimed.argmax(axis=1)
-    is_suspect = (claimed.max(axis=1) >= 0) & (winner != labels)
+    suspects = np.flatnonzero((claimed.max(axis=1) >= 0) & (claimed.argmax(axis=1) != labels))
     others = shares.copy()
     others[rows, labels] = -1.0
     margin = others.max(axis=1) - shares[rows, labels]
-    order = np.lexsort((-margin, ~is_suspect))
-    return LabelIssues(order, margin, shares.argmax(axis=1), is_suspect)
+    return suspects[np.argsort(-margin[suspects], kind="stable")], margin
 
 
 def suspect_rows(rows: Sequence[Any], features: np.ndarray, *, seed: int = 0) -> list[dict[str, Any]]:
@@ -83,16 +68,16 @@ def suspect_rows(rows: Sequence[Any], features: np.ndarray, *, seed: int = 0) ->
     names = sorted({row.label for row in rows})
     number = {name: index for index, name in enumerate(names)}
     labels = np.array([number[row.label] for row in rows])
-    found = find_suspects(out_of_fold(features, labels, seed=seed), labels)
-    chosen = [row for row in found.order.tolist() if found.is_suspect[row]]
+    shares = out_of_fold(features, labels, seed=seed)
+    chosen, margin = find_suspects(shares, labels)
     return [
         {
             "line": rows[row].line,
             "label": rows[row].label,
-            "likely": names[found.likely[row]],
-            "margin": float(found.margin[row]),
+            "likely": names[shares[row].argmax()],
+            "margin": float(margin[row]),
             "text": rows[row].text,
             **({} if rows[row].text_pair is None else {"text_pair": rows[row].text_pair}),
         }
-        for row in chosen
+        for row in chosen.tolist()
     ]

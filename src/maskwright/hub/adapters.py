@@ -224,7 +224,8 @@ def attach_adapter(
     found_base, root = find_folder(base)
     if is_adapter(found_base):
         raise ModelFolderError(
-            f"{base} is an adapter itself: merge it first with maskwright convert {base} -o MODEL, and train on MODEL."
+            f"{base} is an adapter itself: merge it first with maskwright export {base} --to folder -o MODEL, and "
+            "train on MODEL."
         )
     add_lora(model, chosen, config, seed)
     family = base_family(model)
@@ -416,7 +417,8 @@ def _find_base(folder: Path, base: str) -> tuple[Path, Path]:
         raise MissingFileError(f"{folder} is an adapter, and its base model is missing: {error}") from None
     if is_adapter(found):
         raise ModelFolderError(
-            f"{folder} is an adapter on {base}, which is an adapter too: merge that one first (maskwright convert)."
+            f"{folder} is an adapter on {base}, which is an adapter too: merge that one first (maskwright export "
+            "--to folder)."
         )
     return found, root
 

@@ -46,7 +46,7 @@ _USES: dict[str | None, tuple[str, dict[str, Any]]] = {
     "pretraining": ("fill-mask", _MASKED),
     "clm": ("generate", {"prompts": "a text"}),
     "seq2seq": ("translate", _TEXT),
-    "nsp": ("next-sentence", {"first": "He came in.", "second": "He sat down."}),
+    "nsp": ("predict", {"texts": "He came in.", "pair": "He sat down."}),
     "classification": ("predict", _TEXT),
     "regression": ("predict", _TEXT),
     "tagging": ("predict", _TEXT),
@@ -88,7 +88,7 @@ def model_card(model: Model, facts: Mapping[str, Any], family: Family, *, is_int
         lines += ["transformers has no class for this network: only Maskwright can load this folder.", ""]
         return "\n".join(lines)
     if is_int8:
-        to_float32 = suggested_command("convert", model="this-folder", output="float32", weights="fp32")
+        to_float32 = suggested_command("export", model="this-folder", to="folder", output="float32", weights="fp32")
         lines += [
             "Its weights are int8 with a scale per row, which only Maskwright reads. For transformers, write a copy:"
         ]
@@ -118,7 +118,7 @@ def adapter_card(model: Model, facts: Mapping[str, Any], base: str) -> str:
     lines += ["## Training", "", "| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows)]
     lines += ["", "## Use", "", "```sh", _use(model), "```", ""]
     lines += ["```python", "import maskwright as mw", 'model = mw.load("this-folder")', "```", ""]
-    merge = suggested_command("convert", model="this-folder", output="merged")
+    merge = suggested_command("export", model="this-folder", to="folder", output="merged")
     lines += [f"A whole model: `{merge}`. The folder also loads in PEFT.", ""]
     return "\n".join(lines)
 

@@ -147,11 +147,11 @@ def weight_files(folder: Path, root: Path) -> list[Path]:
         what = folder if unsafe[0].name in (BIN, BIN_INDEX) else unsafe[0]
         raise ModelFolderError(
             f"{folder} contains its weights as a pickle ({unsafe[0].name}), which can run code when it is opened: run "
-            f"maskwright convert {what} -o OUT, which reads it safely, and use OUT."
+            f"maskwright export {what} --to folder -o OUT, which reads it safely, and use OUT."
         )
     raise ModelFolderError(
         f"{folder} has no {FILE}: the weights are missing. (Convert a model that only has {BIN} with "
-        "maskwright convert.)"
+        "maskwright export --to folder.)"
     )
 
 

@@ -20,7 +20,7 @@ PRETRAINED = (
     ModelKind(
         "clm",
         "a causal language model",
-        "generate, complete, evaluate, embed or finetune",
+        "generate, evaluate, embed or finetune",
         frozenset({"embed", "generate", "predict-next", "score-text"}),
     ),
     ModelKind(
@@ -32,19 +32,17 @@ PRETRAINED = (
     ModelKind(
         "pretraining",
         "a pre-trained model (masked tokens and sentence pairs)",
-        "fill-mask, next-sentence, evaluate, embed or finetune",
+        "fill-mask, predict (next sentences), evaluate, embed or finetune",
         frozenset({"embed", "fill-mask", "next-sentence", "score-text"}),
     ),
-    ModelKind(
-        "nsp", "a next-sentence model", "next-sentence, embed or finetune", frozenset({"embed", "next-sentence"})
-    ),
+    ModelKind("nsp", "a next-sentence model", "predict, embed or finetune", frozenset({"embed", "next-sentence"})),
     ModelKind(
         "rtd", "a replaced-token discriminator", "evaluate, embed or finetune", frozenset({"embed", "score-text"})
     ),
     ModelKind(
         None,
         "an encoder without a head",
-        "similarity, search, cluster, embed or finetune",
+        "embed, search or finetune",
         frozenset({"embed"}),
     ),
 )

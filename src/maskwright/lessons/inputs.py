@@ -151,7 +151,7 @@ def read_values(
     known = {one.name: one for one in inputs}
     for name in given:
         if not known:
-            raise ConfigError(f"The lesson {lesson} has no inputs; see maskwright lessons list for those that have.")
+            raise ConfigError(f"The lesson {lesson} has no inputs; see maskwright lessons for those that have.")
         if name not in known:
             raise ConfigError(unknown_name("input", name, known, f"the lesson {lesson}"))
     return {name: one.read(given[name], files=files) if name in given else one.default for name, one in known.items()}

@@ -88,7 +88,7 @@ class Result:
         """The command that runs it with these values."""
         changed = [(one, self.values[one.name]) for one in self.lesson.inputs if self.values[one.name] != one.default]
         options = [f" --set {quote(f'{one.name}={one.written(value)}')}" for one, value in changed]
-        return f"maskwright lessons run {self.lesson.name}{''.join(options)}"
+        return f"maskwright lessons {self.lesson.name}{''.join(options)}"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values, without pictures."""

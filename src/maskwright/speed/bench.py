@@ -1,6 +1,6 @@
 """Benchmarks the inference of one model on this machine, in about a minute.
 
-Each precision runs in a separate process (`backend_process`), and so does transformers if it is installed. All get the
+Each precision runs in a separate process (`backend`), and so does transformers if it is installed. All get the
 same texts and are measured in turn. Their embeddings are compared before anything is timed.
 """
 
@@ -34,10 +34,8 @@ from ..inference.engine.choice import choose
 from ..models.device import DTYPES, resolve_device, resolve_precision
 from ..text.formats.files import read_lines
 from ..text.tokenizers.tokenizer import Tokenizer
-from .backend import PEER, PEER_PRECISIONS
-from .backend_process import BackendError, BackendProcess
-from .ceiling import matrix_ceiling
-from .timed import centered_cosines, percentile
+from .backend import PEER, PEER_PRECISIONS, BackendError, BackendProcess, centered_cosines, percentile
+from .probe import matrix_ceiling
 from .workload import forward_flops
 
 # -- Benchmark texts: from a file, from the Python documentation, or of given lengths --------------------------------
@@ -209,7 +207,8 @@ def bench(settings: BenchSettings) -> BenchResult:
     benchmark = _Benchmark(settings, length, str(device), texts, lengths, requests)
     with benchmark.children(precisions) as children:
         benchmark.measure(children)
-    token_flops = _mean_flops(config, lengths[: benchmark.count])
+    counted = lengths[: benchmark.count]
+    token_flops = forward_flops(config, counted) / float(counted.sum())  # mean of a token
     for row in benchmark.rows:
         if row.precision in ceilings:
             row.share_of_ceiling = row.tokens_per_second * token_flops / ceilings[row.precision]
@@ -220,7 +219,7 @@ def bench(settings: BenchSettings) -> BenchResult:
         benchmark.missing,
         ceilings,
         benchmark.count,
-        float(lengths[: benchmark.count].mean()),
+        float(counted.mean()),
         machine_facts(),
         time.monotonic() - started,
     )
@@ -237,11 +236,6 @@ def available_precisions(device: torch.device) -> tuple[str, ...]:
         if name != "bf16" or resolve_precision("auto", device) == "bf16":
             found.append(name)
     return (*found, "int8") if choose("int8", device).products == "int8" else tuple(found)
-
-
-def _mean_flops(config: Any, lengths: np.ndarray) -> float:
-    """Return the mean FLOPs per token over texts of these lengths."""
-    return forward_flops(config, lengths) / float(lengths.sum())
 
 
 @dataclass
@@ -269,7 +263,11 @@ class _Benchmark:
         children: list[BackendProcess] = []
         try:
             for name, precision in wanted:
-                child = BackendProcess(f"{name} {precision}", self._command(name), self.settings.threads)
+                child = BackendProcess(
+                    f"{name} {precision}",
+                    [sys.executable, "-m", "maskwright.speed.backend", name],
+                    self.settings.threads,
+                )
                 children.append(child)
                 if not self._loads(child, name, precision):
                     children.pop().close()
@@ -298,9 +296,6 @@ class _Benchmark:
             row.texts_per_second = row.tokens_per_second * self.count / int(self.lengths[: self.count].sum())
             row.latency = {size: (percentile(all_, 0.5), percentile(all_, 0.95)) for size, all_ in waits.items()}
             row.memory = child.ask("memory")
-
-    def _command(self, name: str) -> list[str]:
-        return [sys.executable, "-m", "maskwright.speed.backend", name]
 
     def _loads(self, child: BackendProcess, name: str, precision: str) -> bool:
         folder = str(find_folder(self.settings.model)[0].resolve())

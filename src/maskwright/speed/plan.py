@@ -7,7 +7,7 @@ utilization. The cost is hours times the hourly price that the user passes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -20,10 +20,76 @@ from ..doctor.machine import memory_bytes
 from ..models.device import resolve_device, resolve_precision
 from ..models.presets import PRESETS
 from ..models.sizes import TrainingMemory, parameter_count
-from .communication import Communication, communication, link_of, sharded
-from .plan_config import STEPS, PlanConfig
+from .plan_config import STEPS, PlanConfig, link_of
 from .probe import probe
 from .workload import Flops, Workload, workload_of
+
+# -- Communication of data parallel training --------------------------------------------------------------------------
+#
+# Ring all-reduce of N GPUs moves 2 (N - 1) / N times the float32 gradients over the slowest link (Patarasuk and Yuan
+# 2009). It runs while the last micro-batch is in its backward pass, except for the last bucket. Sharded weights (FSDP)
+# are gathered for both passes and their gradients are reduced and scattered, in every micro-batch: half as much again.
+#
+# In every step the processes also add up their numbers of labels, which NCCL does along a tree: its time grows with the
+# logarithm of N. It is hidden by the forward pass of the first micro-batch.
+
+
+FORWARD, BACKWARD = 1 / 3, 2 / 3  # of the time of a step's passes
+BUCKET_BYTES = 25 << 20  # of train.distributed.reduction
+GRADIENT_BYTES = 4
+AGREEMENT_SECONDS = 1e-4  # of a small message: measured over loopback with gloo
+
+
+@dataclass(frozen=True)
+class Communication:
+    """Seconds of one step.
+
+    link: bytes per second; compute: without communication; reduction: of all gradients (and weights, if they are
+    sharded), of which `exposed` is not hidden by computation; agreement: of the small messages, as far as it is not
+    hidden; deciding_tokens: tokens per optimizer step, without accumulation, from which all but the last bucket is
+    hidden.
+    """
+
+    link: float
+    compute: float
+    reduction: float
+    exposed: float
+    agreement: float
+    deciding_tokens: float
+
+    @property
+    def step(self) -> float:
+        """The whole step."""
+        return self.compute + self.exposed + self.agreement
+
+    @property
+    def efficiency(self) -> float:
+        """Fraction of the speed without communication."""
+        return self.compute / self.step
+
+
+def communication(
+    gpus: int, parameters: int, link: float, compute: float, accumulation: int, tokens: float, *, shard: bool = False
+) -> Communication:
+    """The communication of one step. compute: its seconds on each GPU; tokens: of the step over all GPUs."""
+    factor = 2 * (gpus - 1) / gpus
+    reduction = factor * GRADIENT_BYTES * parameters / link
+    last = factor * min(BUCKET_BYTES, GRADIENT_BYTES * parameters) / link
+    window = BACKWARD / accumulation  # the part of the computing that can hide it
+    if shard:
+        reduction, window = 1.5 * reduction * accumulation, 1.0
+    exposed = max(0.0, reduction - last - window * compute) + last
+    deciding = (reduction - last) / (window * accumulation * compute / tokens)
+    agreement = max(0.0, AGREEMENT_SECONDS * math.ceil(math.log2(gpus)) - FORWARD / accumulation * compute)
+    return Communication(link, compute, reduction, exposed, agreement, deciding)
+
+
+def sharded(memory: TrainingMemory, gpus: int, layers: int) -> TrainingMemory:
+    """The memory of each GPU if weights, gradients and optimizer are sharded, and gathered layer by layer."""
+    gathered = 2 * (memory.cast_weights or memory.weights) // max(layers, 1)  # the layer in use, and the next
+    parts = {name: getattr(memory, name) // gpus for name in ("weights", "gradients", "optimizer")}
+    return replace(memory, **parts, cast_weights=gathered)
+
 
 # -- Checks whether a training run fits into device memory, and suggests settings that do ----------------------------
 
@@ -93,76 +159,54 @@ def _counts(sequences: int) -> list[int]:
 
 
 def _proposals(config: PlanConfig, work: Workload, hardware: Hardware) -> Iterator[tuple[str, int]]:
-    """Yield flags that make the run fit, with the resulting memory in bytes."""
-    if not config.activation_checkpointing:
-        less = replace(config, activation_checkpointing=True)
-        memory = memory_of(less, work, hardware, config.accumulation or config.sequences)
-        if fits(memory, hardware):
-            yield "--activation-checkpointing", memory.total
-    if config.gpus > 1 and not config.shard:
-        yield from _sharded(config, work, hardware)
-    for count in _counts(config.sequences):
-        memory = memory_of(config, work, hardware, count)
-        if fits(memory, hardware):
-            yield f"--accumulation {count}", memory.total
-            break
-    else:
-        yield from _shorter(config, work, hardware)
-    yield from _smaller_preset(config, work, hardware)
-    yield from _larger_gpu(config, work, hardware)
-
-
-def _sharded(config: PlanConfig, work: Workload, hardware: Hardware) -> Iterator[tuple[str, int]]:
-    """Yield --shard with what else is needed: less in a micro-batch, then activation checkpointing."""
+    """Yield flags that make the run fit, with the resulting memory in bytes: the first of each kind of change."""
+    one = config.accumulation or config.sequences
     counts = [config.accumulation] if config.accumulation else _counts(config.sequences)
-    for recomputes in dict.fromkeys([config.activation_checkpointing, True]):
-        less = replace(config, shard=True, activation_checkpointing=recomputes)
-        for count in counts:
-            memory = memory_of(less, work, hardware, count)
-            if fits(memory, hardware):
-                more = " --activation-checkpointing" if recomputes else ""
-                yield f"--shard --accumulation {count}{more}", memory.total
-                return
+    less = replace(config, activation_checkpointing=True)
+    recomputed = (less, " --activation-checkpointing")
+    owners = [recomputed] if config.activation_checkpointing else [(config, ""), recomputed]
+    lengths = [config.max_length >> power for power in range(1, 32) if config.max_length >> power >= SHORTEST]
+    trials: list[Iterable[tuple[str, PlanConfig, Workload, Hardware, int]]] = [
+        [("--activation-checkpointing", less, work, hardware, one)] if less != config else (),
+        (
+            (f"--shard --accumulation {count}{more}", replace(own, shard=True), work, hardware, count)
+            for own, more in owners
+            for count in (counts if config.gpus > 1 and not config.shard else ())
+        ),
+        [
+            *((f"--accumulation {count}", config, work, hardware, count) for count in _counts(config.sequences)),
+            *(
+                (f"--max-length {length}, one sequence at a time", config,
+                 replace(work, length=length * work.length // config.max_length), hardware, config.sequences)
+                for length in lengths
+            ),
+        ],
+        (
+            (f"--preset {name}", config, other, hardware, count)
+            for name, other in _smaller_presets(config, work)
+            for count in counts
+        ),
+        (
+            (f"--gpu {name}", config, work, hardware_of(gpu, precision), one)
+            for name, gpu in sorted(GPUS.items(), key=lambda item: (item[1].memory, item[0]))
+            for precision in [hardware.precision if gpu.peak(hardware.precision) else "fp32"]
+        ),
+    ]  # fmt: skip
+    for kind in trials:
+        for flags, own, network, place, count in kind:
+            memory = memory_of(own, network, place, count)
+            if fits(memory, place):
+                yield flags, memory.total
+                break
 
 
-def _shorter(config: PlanConfig, work: Workload, hardware: Hardware) -> Iterator[tuple[str, int]]:
-    """Yield the longest sequence length at which one sequence fits."""
-    length = config.max_length // 2
-    while length >= SHORTEST:
-        memory = memory_of(
-            config, replace(work, length=length * work.length // config.max_length), hardware, config.sequences
-        )
-        if fits(memory, hardware):
-            yield f"--max-length {length}, one sequence at a time", memory.total
-            return
-        length //= 2
-
-
-def _smaller_preset(config: PlanConfig, work: Workload, hardware: Hardware) -> Iterator[tuple[str, int]]:
-    """Yield the largest smaller preset of the family that fits."""
+def _smaller_presets(config: PlanConfig, work: Workload) -> list[tuple[str, Workload]]:
+    """Return the smaller presets of the family, the largest first."""
     family = PRESETS[config.preset].family
     names = [name for name in PRESETS if PRESETS[name].family == family and name != config.preset]
-    others = {name: workload_of(replace(config, preset=name, model={})) for name in names}
-    for name, other in sorted(others.items(), key=lambda item: -item[1].num_parameters):
-        if other.num_parameters < work.num_parameters:
-            for count in [config.accumulation] if config.accumulation else _counts(config.sequences):
-                memory = memory_of(config, other, hardware, count)
-                if fits(memory, hardware):
-                    yield f"--preset {name}", memory.total
-                    return
-
-
-def _larger_gpu(config: PlanConfig, work: Workload, hardware: Hardware) -> Iterator[tuple[str, int]]:
-    """Yield the GPU with the least memory that fits the run unchanged."""
-    fitting: list[tuple[int, str, int]] = []
-    for name, gpu in GPUS.items():
-        other = hardware_of(gpu, hardware.precision if gpu.peak(hardware.precision) else "fp32")
-        memory = memory_of(config, work, other, config.accumulation or config.sequences)
-        if fits(memory, other):
-            fitting.append((gpu.memory, name, memory.total))
-    if fitting:
-        _, name, size = min(fitting)
-        yield f"--gpu {name}", size
+    others = [(name, workload_of(replace(config, preset=name, model={}))) for name in names]
+    smaller = [one for one in others if one[1].num_parameters < work.num_parameters]
+    return sorted(smaller, key=lambda one: -one[1].num_parameters)
 
 
 def hardware_of(gpu: Gpu, precision: str) -> Hardware:

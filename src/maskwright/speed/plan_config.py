@@ -17,18 +17,37 @@ from ..core.config import (
     fit_types,
     option,
 )
-from ..core.gpus import gpu_named
+from ..core.gpus import GB, gpu_named
 from ..objectives.fitting import GENERAL, usual_objective
 from ..train import settings
 from ..train.pretraining.config import GENERATOR_SHARE, MASK_RATE, OBJECTIVE_OF
-from .communication import link_of
 
 BATCH_HERE, BATCH_ON_GPUS = 4096, 131_072  # tokens per step: default of `pretrain`; batch of BERT (256 x 512)
 STEPS = 2000  # default of `pretrain`
 TRANSLATION = "translation"  # of an encoder-decoder by `finetune translation`
+# Bytes per second of one direction, per GPU in a machine or per machine in a network; vendors' figures.
+LINKS = {"nvlink": 300 * GB, "pcie": 32 * GB, "400gb": 50 * GB, "100gb": 12.5 * GB}  # A100: NVLink 3; PCIe 4.0 x16
+GPUS_OF_MACHINE = 8
 OBJECTIVE = Setting(
     f"{OBJECTIVE_OF.help.removesuffix('.')}; or {TRANSLATION}: pairs of --max-length tokens on each side, all counted."
 )
+
+
+def link_of(name: str | None, gpus: int) -> float:
+    """Bytes per second of a link: a name of LINKS, gigabytes per second as a number, or None for the usual one."""
+    if name is None:
+        name = "nvlink" if gpus <= GPUS_OF_MACHINE else "400gb"
+    if name in LINKS:
+        return LINKS[name]
+    try:
+        speed = float(name) * GB
+    except ValueError:
+        speed = 0.0
+    check(
+        0 < speed < float("inf"),
+        f"Setting 'interconnect' is '{name}'; it must be one of {', '.join(LINKS)}, or gigabytes per second.",
+    )
+    return speed
 
 
 @dataclass(frozen=True)
@@ -39,7 +58,7 @@ class PlanConfig:
     PretrainConfig; vocab_size None for that of the preset; objective can be TRANSLATION.
     tokens: of the whole run, instead of `steps` (None: 2,000); batch_tokens: per step over all devices, None for 4,096
     on this machine and 131,072 on named GPUs; accumulation: gradient accumulation steps, None for as few as fit.
-    gpu: a name of core.gpus.GPUS, None for this machine; gpus: their number; interconnect: see `communication.link_of`;
+    gpu: a name of core.gpus.GPUS, None for this machine; gpus: their number; interconnect: see `link_of`;
     utilization: assumed fraction of the peak, without communication;
     price_per_hour: of one device, in any currency; probe_seconds: duration of the measurement on this machine.
     """

@@ -1,4 +1,4 @@
-"""Estimates the training speed of a model from a few seconds of real training steps on this machine.
+"""Measures this machine: the peak of its matrix products, and the training speed of a model from a few real steps.
 
 The time of a step is linear in the number of layers. Two shallow models are trained for some steps in the full training
 loop, and the time is extrapolated to the full depth. A shallow model is trained as it is.
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from ..core.randomness import generator
@@ -24,7 +25,6 @@ from ..objectives.fitting import GENERATOR_SHARE
 from ..objectives.masked import MaskedRecipe, Masker
 from ..objectives.outcome import LossSums
 from ..train.loop import LoopSettings, train
-from .ceiling import matrix_ceiling
 from .plan_config import PlanConfig
 from .workload import Workload, objective_of, workload_of
 
@@ -34,6 +34,48 @@ EXPECTED_UTILIZATION = 0.3  # used to choose the sequences per step
 MIN_TOKENS = 512  # per step: fewer are not representative of training
 WARM_UP, MIN_STEPS, MAX_STEPS = 2, 3, 200
 SENTENCE, DOCUMENTS = 20, 8
+
+
+ROWS, GPU_ROWS = 2048, 32768
+SQUARE, GPU_SQUARE = 1536, 8192  # large enough to reach the peak
+
+
+def matrix_ceiling(hidden: int, intermediate: int, precision: str, device: torch.device, seconds: float = 1.0) -> float:
+    """Return the highest FLOP/s of the matrix products of an encoder and a square product.
+
+    precision: a name of models.device.DTYPES. Every product is warmed up. The fastest repetition counts, which a busy
+    machine affects less than the mean.
+    """
+    rows, square = (GPU_ROWS, GPU_SQUARE) if device.type == "cuda" else (ROWS, SQUARE)
+    shapes = ((rows, hidden, intermediate), (rows, intermediate, hidden), (square, square, square))
+    return max(_best(shape, DTYPES[precision], device, seconds / len(shapes)) for shape in shapes)
+
+
+@torch.inference_mode()
+def _best(shape: tuple[int, int, int], dtype: torch.dtype, device: torch.device, seconds: float) -> float:
+    """Return the highest FLOP/s of x W^T: x [rows, inner], W [columns, inner]."""
+    rows, inner, columns = shape
+    # Random numbers: a GPU multiplies constant ones faster, at lower power.
+    draws = torch.Generator(device).manual_seed(0)
+    x = torch.randn(rows, inner, dtype=dtype, device=device, generator=draws)
+    weight = torch.randn(columns, inner, dtype=dtype, device=device, generator=draws)
+    F.linear(x, weight)
+    wait(device)
+    best, begin = 0.0, time.perf_counter()
+    while best == 0.0 or time.perf_counter() - begin < seconds:
+        started = time.perf_counter()
+        F.linear(x, weight)
+        wait(device)
+        best = max(best, 2 * rows * inner * columns / (time.perf_counter() - started))
+    return best
+
+
+def wait(device: torch.device) -> None:
+    """Synchronize with the device."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()
 
 
 @dataclass(frozen=True)
@@ -107,8 +149,7 @@ def _at_depth(config: PlanConfig, work: Workload, depth: int) -> PlanConfig:
 
 def _step_seconds(config: PlanConfig, device: torch.device, precision: str, sequences: int, seconds: float) -> float:
     """Return the median seconds of a training step."""
-    work = workload_of(config)
-    job = _Job(config, work, device, precision, sequences)
+    job = _Job(config, workload_of(config), device, precision, sequences)
     job.run(WARM_UP)
     job.run(min(max(int(seconds / job.median), MIN_STEPS), MAX_STEPS))
     return job.median
@@ -155,25 +196,19 @@ class _Job:
         return [self.objective.batch(self.text, examples, rng).to(self.device)]
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Return the number of labels of each loss term in a batch."""
         return self.objective.counts(batch)
 
     def outcome(self, batch: Batch) -> LossSums:
-        """Return the losses of a batch."""
         return self.objective.outcome(self.model, batch)
 
     def evaluate(self, step: int) -> dict[str, float]:
-        """Return no scores."""
         return {}
 
     def should_stop(self) -> bool:
-        """Never stop early."""
         return False
 
     def state(self) -> dict[str, Any]:
-        """Return no state."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Raise AssertionError: a probe writes no checkpoints."""
         raise AssertionError("a probe writes no checkpoints")

@@ -257,7 +257,7 @@ class Classification(SequenceTask):
             raise InputError(
                 f"Which of its classes means relevant ({', '.join(self.labels[:20])}) is not known, so it cannot rank: "
                 'add "relevant": "CLASS" to maskwright.json of its folder; if the folder has a manifest.json, then run '
-                "maskwright doctor model FOLDER --accept."
+                "maskwright doctor FOLDER --accept."
             )
         return number
 

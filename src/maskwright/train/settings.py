@@ -21,7 +21,7 @@ ReducePrecision = Literal["bf16"]
 
 OUTPUT = Setting("Run folder.", short="-o")
 MODEL = Setting("Model folder, or Hugging Face Hub model ID, to start from.", reads="model")
-PRESET = Setting("Model preset; `maskwright presets` lists them.")
+PRESET = Setting("Model preset; `maskwright pretrain --preset list` lists them.")
 NETWORK_CHANGES = Setting(
     "Change the preset, as in positions=rotary or attention=big_bird. Repeatable.",
     flag="--set",

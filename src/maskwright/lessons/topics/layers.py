@@ -138,8 +138,8 @@ def _green(record: LessonRecorder, word: str, first: str, second: str, third: st
     record.answer(
         f"The context has more influence in each layer: the cosine similarity of the first two is {depth[0]:.2f} at "
         f"the input (the same word at different positions), {depth[1]:.2f} after one layer, {depth[2]:.2f} after two. "
-        "This network is untrained; training has to make similar senses similar. maskwright similarity MODEL --word "
-        "green shows this for a trained model."
+        "This network is untrained; training has to make similar senses similar. maskwright embed MODEL --matrix "
+        "--word green shows this for a trained model."
     )
 
 

@@ -165,7 +165,7 @@ def _smaller(record: LessonRecorder, layers: int, embedding: int) -> None:
 
 
 def _transformer_cost(record: LessonRecorder, devices: int, days: float) -> None:
-    from ...speed.published import DAY, P100_SUSTAINED, budget, transformer_count
+    from ..costs import DAY, P100_SUSTAINED, budget, transformer_count
 
     base, big = budget(8, P100_SUSTAINED, DAY / 2), budget(devices, P100_SUSTAINED, days * DAY)
     by_hand = devices * days * 24 * 3600 * 9.5e12 / 1e19
@@ -200,7 +200,7 @@ def _transformer_cost(record: LessonRecorder, devices: int, days: float) -> None
 
 
 def _bert_cost(record: LessonRecorder, days: float, speed: int) -> None:
-    from ...speed.published import DAY, TPU_V3, bert_work, budget
+    from ..costs import DAY, TPU_V3, bert_work, budget
 
     found, work = {}, {name: bert_work(name) for name in ("bert-base", "bert-large")}
     for name, tpus, chips in (("bert-base", 4, 16), ("bert-large", 16, 64)):
@@ -244,7 +244,7 @@ LENGTHS = (128, 512, 1024, 2048, 4096)
 
 
 def _complexity(record: LessonRecorder, width: int, length: int) -> None:
-    from ...speed.complexity import KINDS, measure, power
+    from ..costs import FILTER, KINDS, WINDOW, measure, own_lengths, power
 
     slides = {
         "self-attention": ("n^2 d", "1", "1"),
@@ -259,32 +259,34 @@ def _complexity(record: LessonRecorder, width: int, length: int) -> None:
             ", ".join(slides[kind.name]),
             f"{kind.cost}, {kind.sequential}, {kind.path}",
         )
-        fitted = power(LENGTHS, [kind.flops(n, 64, 3, 64) for n in LENGTHS])
+        fitted = power(LENGTHS, [kind.flops(n, 64, FILTER, WINDOW) for n in LENGTHS])
         record.near(f"{kind.name}: exponent of n in its operations", float(kind.power), fitted, digits=2)
         rows.append((kind.name, f"O({kind.cost})", f"O({kind.sequential})", f"O({kind.path})"))
     record.show(Table(["layer", "cost", "sequential steps", "maximum path length"], rows))
-    operations = {kind.name: kind.flops(length, width, 3, 64) for kind in KINDS}
+    operations = {kind.name: kind.flops(length, width, FILTER, WINDOW) for kind in KINDS}
     ratio = operations["self-attention"] / operations["recurrent"]
     record.near("operations of self-attention relative to recurrent: n / d", length / width, ratio, digits=3, law=True)
     bars = [Bar(name, count, f"{count / 1e6:,.1f} M") for name, count in operations.items()]
     record.show(Bars(bars, title=f"Operations for {length:,} tokens of width {width:,}"))
-    cross = next(
-        n for n in range(1, 2 * width + 2) if KINDS[0].flops(n, width, 3, 64) > KINDS[1].flops(n, width, 3, 64)
-    )
+    attention, recurrent = KINDS[:2]
+    sizes = (width, FILTER, WINDOW)
+    cross = next(n for n in range(1, 2 * width + 2) if attention.flops(n, *sizes) > recurrent.flops(n, *sizes))
     record.answer(
         f"If the text is longer than the hidden size: with d = {width}, {cross:,} is the first length at which n² d "
         f"exceeds n d². But the recurrent layer needs {length:,} sequential steps for {length:,} tokens, attention one."
     )
-    if record.is_own:
-        return
-    found = {one.kind.name: one for one in measure(LENGTHS, width=32, window=64)}
-    attention, window = found["self-attention"], found["restricted attention"]
-    lines = [
-        Series(name, list(LENGTHS), [1000 * one for one in own.seconds], smooth=False) for name, own in found.items()
-    ]
+    lengths, measured_width = (LENGTHS, 32) if not record.is_own else (own_lengths(length), width)
+    seconds = measure(lengths, measured_width)
     # No check of the times: they depend on what else the machine computes.
-    exponents = f"exponent of n {attention.fitted:.1f}, in windows {window.fitted:.1f}"
-    title = f"Milliseconds for one layer, width 32; {exponents}"
+    half = min(len(lengths) // 2, len(lengths) - 2)
+    fitted = {name: power(lengths[half:], own[half:]) for name, own in seconds.items()}
+    times = [
+        (name, *(f"{1e3 * value:.3g} ms" for value in own), f"{fitted[name]:.2f} ({kind.power})")
+        for kind, (name, own) in zip(KINDS, seconds.items(), strict=True)
+    ]
+    title = f"Measured times of one layer, width {measured_width}"
+    record.show(Table(["layer", *(f"n = {n:,}" for n in lengths), "exponent of n"], times, title=title))
+    lines = [Series(name, list(lengths), [1000 * one for one in own], smooth=False) for name, own in seconds.items()]
     record.show(Curves([Chart(title, lines, x_label="tokens", log_y=True)], title=""))
 
 
@@ -349,7 +351,7 @@ LESSONS = (
         "Four days or three and a half?",
         "The paper reports operations: devices times sustained speed times time. The numbers show which of two "
         "statements is correct.",
-        ("speed.published:budget", "speed.published:transformer_count"),
+        ("lessons.costs:budget", "lessons.costs:transformer_count"),
         "What fraction of that did the network need?",
         _transformer_cost,
         (
@@ -364,7 +366,7 @@ LESSONS = (
         "Four days on sixteen chips",
         "A million steps of 256 sequences, nine tenths of them 128 tokens long. The lesson computes the utilization "
         "of the chips in four days.",
-        ("speed.published:bert_work", "speed.published:budget"),
+        ("lessons.costs:bert_work", "lessons.costs:budget"),
         "How long would one CPU core take?",
         _bert_cost,
         (
@@ -379,7 +381,7 @@ LESSONS = (
         "The cost of a layer by text length",
         "Attention compares every token with every other; a recurrent layer takes one step per token; convolutions "
         "and windows use neighbors. The table of the paper, its operations, and measured times.",
-        ("speed.complexity:measure", "speed.complexity:power"),
+        ("lessons.costs:measure", "lessons.costs:power"),
         "When is self-attention more expensive than a recurrent layer?",
         _complexity,
         (

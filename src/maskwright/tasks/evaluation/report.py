@@ -213,7 +213,7 @@ def _words(value: Any) -> str:
 def _next(task: Task, model: str) -> list[Command]:
     if task.temperature is None and task.labels:
         rows = readers_of(task.name)[0].example_file.replace("test", "dev")
-        return [Command.suggest("calibrate the probabilities", "calibrate", model=model, file=rows)]
+        return [Command.suggest("calibrate the probabilities", "evaluate", model=model, file=rows, calibrate=True)]
     command, values = task.usage
     if task.can_abstain:
         return [Command.suggest("abstain at low confidence", command, model=model, min_confidence=0.9, **values)]

@@ -158,7 +158,8 @@ def _curves(records: list[dict[str, Any]], metric: str) -> Curves:
 
 def _use(recipe: dict[str, Any], model: str, metric: str) -> Command:
     if metric == "cosine":
-        return Command.suggest("compare texts", "similarity", model=model, texts=("a text", "another", "a third"))
+        texts = ("a text", "another", "a third")
+        return Command.suggest("compare texts", "embed", model=model, matrix=True, texts=texts)
     if "train" in recipe:
         return Command.suggest("use it", "predict", model=model, texts="your text")
     return Command.suggest("predict masked tokens", "fill-mask", model=model, texts=MASKED_TEXT)

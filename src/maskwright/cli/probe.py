@@ -1,29 +1,29 @@
-"""`maskwright inspect probe`: layer-wise linear probing."""
+"""`maskwright probe`: layer-wise linear probing."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from ...core.config import check, option
-from ...core.progress import warn
-from ...core.registry import unknown_name
-from ...core.util import PRECISION, Precision
-from ...train.settings import SEED
-from ..common import JsonFlag
-from ..pages import Page, check_page, show_results
-from ..settings import takes_settings
-from ..using import MAX_LENGTH, MODEL, Hardware, Rows
+from ..core.config import check, option
+from ..core.progress import warn
+from ..core.registry import unknown_name
+from ..core.util import PRECISION, Precision
+from ..train.settings import SEED
+from .common import Result, Table
+from .settings import takes_settings
+from .using import MAX_LENGTH, MODEL, Hardware, Page, Rows, check_page
 
 POOLINGS = ("mean", "cls", "max")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeSettings(Hardware, Rows, Page):
-    """Settings of `maskwright inspect probe`. Raises ConfigError for an unknown pooling."""
+    """Settings of `maskwright probe`. Raises ConfigError for an unknown pooling."""
 
-    COMMAND: ClassVar[str] = "inspect probe"
+    COMMAND: ClassVar[str] = "probe"
 
     model: str = option(help=MODEL)
     train: Path = option(help="Training data: tagged sentences or labeled texts.")
@@ -39,23 +39,23 @@ class ProbeSettings(Hardware, Rows, Page):
 
 
 @takes_settings(ProbeSettings)
-def probe(settings: ProbeSettings, json: JsonFlag = False) -> None:
+def probe(settings: ProbeSettings) -> Iterator[Result]:
     """Train linear probes on each frozen layer, with a control task of random labels.
 
     Control-task accuracy measures memorization; selectivity is accuracy minus control-task accuracy.
 
     Examples:
 
-        maskwright inspect probe runs/a/model --train train.conll --dev dev.conll --columns token=0,tag=1 -o probe.html
+        maskwright probe runs/a/model --train train.conll --dev dev.conll --columns token=0,tag=1 -o probe.html
 
-        maskwright inspect probe runs/a/model --train tickets.tsv --pooling cls --json
+        maskwright probe runs/a/model --train tickets.tsv --pooling cls --json
     """
     check_page(settings.output)
-    from ...api import open_model
-    from ...inference.probing import MAX_STEPS, read_labeled
-    from ...inference.probing import probe as probe_layers
-    from ...inspect.reports import COLUMNS, probe_rows, write_probes
-    from ...inspect.reports import probe_headline as headline
+    from ..api import open_model
+    from ..inference.probing import MAX_STEPS, read_labeled
+    from ..inference.probing import probe as probe_layers
+    from ..inspect.reports import COLUMNS, probe_rows, write_probes
+    from ..inspect.reports import probe_headline as headline
 
     rows, held = (
         None if path is None else read_labeled(path, columns=settings.columns, skip_bad_rows=settings.skip_bad_rows)
@@ -74,4 +74,5 @@ def probe(settings: ProbeSettings, json: JsonFlag = False) -> None:
         warn(f"{found.num_unfinished} probes were still improving after {MAX_STEPS:,} steps.")
     if settings.output is not None:
         write_probes(settings.output, found, Path(settings.model).name)
-    show_results(settings, found.to_json(), COLUMNS, probe_rows(found), headline(found), json=json, right=COLUMNS)
+    page = None if settings.output is None else f"page: {settings.output}"
+    yield found.to_json(), (Table(COLUMNS, probe_rows(found), right=COLUMNS), headline(found), page)
