@@ -176,6 +176,20 @@ def test_a_killed_preparation_ends_with_the_same_bytes(corpus, tmp_path, small_b
 
 
 @pytest.mark.slow
+def test_a_preparation_killed_at_any_disk_operation_ends_with_the_same_bytes(
+    corpus, tmp_path, small_batches, monkeypatch
+):
+    operations = count_operations(lambda: run(corpus, tmp_path / "whole"), monkeypatch)
+    expected = contents(tmp_path / "whole")
+    for operation in range(1, operations + 1, 3):
+        folder = tmp_path / f"killed-{operation}"
+        assert killed_at(operation, corpus, folder)
+        killed_at(random.Random(operation).randint(1, operations), corpus, folder)
+        run(corpus, folder)
+        assert contents(folder) == expected, operation
+
+
+@pytest.mark.slow
 def test_a_preparation_killed_again_and_again_at_random_moments_ends_with_the_same_bytes(
     corpus, tmp_path, small_batches
 ):

@@ -15,7 +15,7 @@ import pytest
 
 from data.toy_tokenizer import ToyTokenizer, write_corpus
 from maskwright.core import object_store
-from maskwright.core.errors import CorruptFileError, InputError, MaskwrightError, MissingFileError, StorageError
+from maskwright.core.errors import CorruptFileError, InputError, MissingFileError, StorageError
 from maskwright.data import streamed
 from maskwright.data.prepare import prepare
 from maskwright.data.shards import TokenShards
@@ -119,19 +119,6 @@ def test_a_changed_or_missing_object_is_one_sentence_and_leaves_nothing(folder: 
     assert len(remote.document(0))
 
 
-def test_an_interrupted_download_leaves_nothing_half_written(folder: Path, monkeypatch: pytest.MonkeyPatch):
-    def interrupted(uri: str, path: Path) -> None:
-        path.write_bytes(b"half")
-        if uri.endswith("tokens.bin"):
-            raise KeyboardInterrupt
-
-    remote = opened(folder)
-    with monkeypatch.context() as patched, pytest.raises((KeyboardInterrupt, MaskwrightError)):
-        patched.setattr(streamed, "_copy", interrupted)
-        remote.document(0)
-    assert not cached(folder) and len(remote.document(0))
-
-
 def test_an_unknown_kind_of_address_and_an_unreachable_one_are_told_apart(monkeypatch: pytest.MonkeyPatch):
     from pyarrow import fs
 
@@ -199,12 +186,3 @@ def test_an_epoch_reads_each_window_once(folder: Path, downloads: list[str], mon
         for index in orders[1]:
             remote.document_tokens(index)
         assert len(downloads) == len(set(downloads))
-
-
-def test_a_corpus_of_one_window_has_the_order_of_a_local_one(folder: Path):
-    remote, local = opened(folder), TokenShards.open(folder, TOKENIZER)
-    chosen = np.arange(len(local))
-    orders = [
-        np.concatenate(ExampleStream(one, chosen, lambda *_: [], 3).sections(0)).tolist() for one in (remote, local)
-    ]
-    assert remote.windows is None and orders[0] == orders[1]

@@ -67,17 +67,6 @@ def test_a_head_on_whole_sequences_judges_the_last_token_packed_and_padded(side,
     assert ((model.logits(Batch.from_sequences(changed)) - packed).abs().amax(1) > 1e-3).all()
 
 
-def test_the_loss_is_that_of_guessing_each_next_token():
-    model = made()
-    ids = torch.tensor([[7, 8, 9, 10, 11], [12, 13, 14, 0, 0]])
-    mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
-    out = model(input_ids=ids, attention_mask=mask, labels=ids)
-    shares = out.logits.log_softmax(-1)
-    wanted = [(0, column) for column in range(4)] + [(1, 0), (1, 1)]
-    by_hand = -torch.stack([shares[row, column, ids[row, column + 1]] for row, column in wanted]).mean()
-    torch.testing.assert_close(out.loss, by_hand)
-
-
 def test_next_token_prediction_rejects_a_network_with_access_to_them():
     with pytest.raises(ConfigError, match="causal"):
         build(replace(CAUSAL, attention="full"), "clm")

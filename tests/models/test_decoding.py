@@ -168,19 +168,6 @@ def test_wide_beams_find_the_best_of_all_texts(penalty):
         assert one.score == pytest.approx(score, abs=1e-4)
 
 
-def test_one_beam_is_greedy_and_texts_beside_each_other_change_nothing():
-    network = model()
-    alone = [
-        search_beams(CausalDecoder(network, [prompt], 8), [prompt], Beams(3, 3), max_new_tokens=8, end_ids={9})[0]
-        for prompt in PROMPTS
-    ]
-    together = search_beams(CausalDecoder(network, PROMPTS, 8), PROMPTS, Beams(3, 3), max_new_tokens=8, end_ids={9})
-    assert [[one.ids for one in text] for text in together] == [[one.ids for one in text] for text in alone]
-    greedy = grow(CausalDecoder(network, PROMPTS, 8), PROMPTS, Rules(greedy=True), max_new_tokens=8, end_ids={9})
-    narrow = search_beams(CausalDecoder(network, PROMPTS, 8), PROMPTS, Beams(1), max_new_tokens=8, end_ids={9})
-    assert [text[0].ids for text in narrow] == [one.ids for one in greedy]
-
-
 # -- draws -------------------------------------------------------------------------------------------------------------
 
 logit_rows = st.lists(st.floats(-8, 8, width=32), min_size=3, max_size=40)

@@ -17,7 +17,6 @@ from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 from maskwright.models.encoder_decoder import EncoderDecoder
 from maskwright.models.model import Model
-from maskwright.models.presets import preset
 
 SIZES = {
     "vocab_size": 40,
@@ -99,21 +98,6 @@ def test_padded_rows_give_what_packs_give_and_every_parameter_learns(config: Mod
         assert parameter.grad is not None and bool(parameter.grad.any()), name
 
 
-def test_gradients_of_cross_attention_are_those_of_finite_differences():
-    from maskwright.nn.cross import CrossAttention, cross_attend, plan_pairs
-
-    torch.manual_seed(0)
-    attention = CrossAttention(8, 2, 0.0).double()
-    for parameter in attention.parameters():
-        torch.nn.init.normal_(parameter)
-    groups = plan_pairs((2, 1, 3), (3, 4, 1), 2, torch.device("cpu"))
-    assert len(groups) == 1, "padding of both sides is what this is about"
-    hidden, memory = (torch.randn(n, 8, dtype=torch.float64, requires_grad=True) for n in (6, 8))
-    assert torch.autograd.gradcheck(
-        lambda a, b: cross_attend(attention, a, memory=b, groups=groups)[0], (hidden, memory)
-    )
-
-
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=8), st.integers(0, 2**20))
 def test_cross_attention_in_groups_is_attention_of_each_pair(pairs: list[tuple[int, int]], seed: int):
@@ -137,18 +121,6 @@ def test_cross_attention_in_groups_is_attention_of_each_pair(pairs: list[tuple[i
         wanted, wanted_shares = scaled_dot_product(query, key, value)
         assert torch.allclose(found, wanted.transpose(0, 1).reshape(len(own), 8))
         assert torch.allclose(shares, wanted_shares)
-
-
-def test_the_published_base_model_has_the_published_size():
-    """65 million (Vaswani et al. 2017, table 3) with 37,000 tokens, biases counted."""
-    with torch.device("meta"):
-        from maskwright.models.build import make_model
-
-        count = make_model(preset("transformer-base"), "seq2seq").num_parameters
-    assert count == 37_000 * 512 + 37_000 + 6 * (4 * (512 * 512 + 512) + 2 * 512 * 2048 + 2560 + 2 * 1024) + 6 * (
-        8 * (512 * 512 + 512) + 2 * 512 * 2048 + 2560 + 3 * 1024
-    )
-    assert 62e6 < count < 66e6
 
 
 @pytest.mark.parametrize("config", SWITCHES)

@@ -11,8 +11,6 @@ from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
 from maskwright.models.build import build
 from maskwright.models.config import CHOICES, ModelConfig
-from maskwright.models.transformer import rule_of
-from maskwright.nn.positions import sinusoidal_positions
 
 CONFIG = ModelConfig(
     vocab_size=30,
@@ -93,47 +91,3 @@ def test_order_counts_unless_there_are_no_positions(positions):
     straight, mixed = model(input_ids=IDS).last_hidden_state, model(input_ids=IDS[:, order]).last_hidden_state
     is_blind = torch.allclose(mixed, straight[:, order], rtol=0, atol=1e-5)
     assert is_blind == (positions == "none")
-
-
-def test_sinusoids_are_added_and_not_learned():
-    model = build(replace(CONFIG, positions="sinusoidal", type_vocab_size=0), seed=5).eval()
-    embeddings = model.encoder.embeddings
-    table = sinusoidal_positions(24, 16)
-    expected = embeddings.norm(embeddings.word(IDS[0]) + table[:20])
-    assert torch.equal(model(input_ids=IDS[:1], output_hidden_states=True).hidden_states[0][0], expected)
-    assert not any("position" in name for name, _ in model.named_parameters())
-    assert not any("position" in name for name in model.state_dict())
-
-
-@pytest.mark.parametrize("attention", ["window", "global", "big_bird"])
-@pytest.mark.parametrize("training", [True, False])
-def test_our_own_rules_ask_neither_for_length_nor_for_training(attention, training):
-    config = replace(CONFIG, attention=attention)
-    rule = rule_of(config, 1, training)
-    assert rule == rule_of(config, 1, not training)
-    for blocks in (1, 4, 40):
-        assert rule.pattern(blocks, 2) is rule.pattern(blocks, 2)
-    if attention != "window":
-        assert not any(rule.is_full_at(length) for length in (1, 10, 10_000))
-
-
-def test_random_blocks_come_from_the_seed_and_differ_by_layer():
-    config = replace(CONFIG, attention="big_bird")
-    layers = [rule_of(config, depth, False).pattern(30, 2).counts() for depth in (0, 1)]
-    assert not torch.equal(*layers)
-    other = rule_of(replace(config, attention_seed=7), 0, False).pattern(30, 2).counts()
-    again = rule_of(replace(config, attention_seed=0), 0, False).pattern(30, 2).counts()
-    assert torch.equal(again, layers[0]) and not torch.equal(other, layers[0])
-
-
-def test_the_pattern_of_layers():
-    config = replace(CONFIG, num_hidden_layers=7, attention="window", full_attention_every=3)
-    assert [rule_of(config, depth, False) is None for depth in range(7)] == [True, False, False] * 2 + [True]
-
-
-def test_a_window_sees_no_farther():
-    model = build(replace(CONFIG, attention="window", window_size=4, positions="rotary", num_hidden_layers=1)).eval()
-    (weights,) = model(input_ids=IDS, output_attentions=True).attentions
-    place = torch.arange(20)
-    is_near = (place - place[:, None]).abs() <= 2
-    assert bool((weights[..., ~is_near] == 0).all()) and bool((weights[..., is_near] > 0).all())

@@ -5,15 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from maskwright.core.errors import ConfigError, InputError
+from maskwright.core.errors import ConfigError
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
 from maskwright.models.build import build
 from maskwright.models.decoding.causal import decoder_of
 from maskwright.models.decoding.rules import Rules
 from maskwright.models.decoding.search import grow
-from maskwright.models.presets import preset
-from maskwright.models.sizes import parameter_count
 from models.recurrent_models import model, network
 
 ROWS = [[5, 6, 7, 8, 9], [10, 11], [12, 13, 14, 15, 16, 17, 18]]
@@ -122,18 +120,6 @@ def test_what_a_recurrent_network_cannot_be_is_refused(changes, said: str):
         network(**changes)
 
 
-def test_what_only_recurrent_networks_do_is_refused_elsewhere():
-    with pytest.raises(ConfigError, match="recurrent"):
-        network("bert-tiny", num_attention_heads=2, separate_directions=True)
-    with pytest.raises(ConfigError, match="separate directions"):
-        build(network("bilstm-small"), "bilm")
-    batch = Batch.from_sequences(ROWS)
-    with pytest.raises(InputError, match="carry its hidden state"):
-        model("bilstm-small", None).encode_stateful(batch)
-    with pytest.raises(InputError, match="no attention weights"):
-        model().encode(batch, attentions=True)
-
-
 def test_a_character_has_the_vector_of_its_word_and_words_are_what_is_read():
     made = model("bilstm-char-small", None, embedding_size=4, character_width=3)
     ids = [2, 7, 8, 5, 9, 10, 11, 3]
@@ -154,16 +140,3 @@ def test_a_head_of_another_kind_does_not_take_parts_that_are_called_alike(tmp_pa
     assert not torch.equal(classifier.head.dense.weight, made.head.dense.weight)
     again, report = load_model(tmp_path / "m", "mlm")
     assert not report.new and torch.equal(again.head.dense.weight, made.head.dense.weight)
-
-
-def test_counts_of_the_presets_by_hand():
-    def stack(layers: int, size: int, gates: int, directions: int, width: int) -> int:
-        return layers * directions * (gates * size * (width + size) + 2 * gates * size)
-
-    words = {"lstm-medium": 10_000 * 650, "lstm-small": 10_000 * 512}
-    assert parameter_count(preset("lstm-small")) == words["lstm-small"] + stack(2, 512, 4, 1, 512)
-    assert parameter_count(preset("lstm-medium")) == words["lstm-medium"] + stack(2, 650, 4, 1, 650)
-    assert parameter_count(preset("gru-small")) == words["lstm-small"] + stack(2, 512, 3, 1, 512)
-    assert parameter_count(preset("bilstm-small")) == words["lstm-small"] + stack(2, 256, 4, 2, 512)
-    first = stack(1, 256, 4, 2, 512)
-    assert parameter_count(preset("elmo-small")) == words["lstm-small"] + first + stack(1, 256, 4, 2, 256)

@@ -17,7 +17,6 @@ from maskwright.hub.folders import load_model, save_model
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 from maskwright.models.encoder_decoder import EncoderDecoder
-from maskwright.models.pooling import state_of
 from maskwright.models.presets import preset
 from maskwright.nn.recurrent import CELLS
 
@@ -127,32 +126,6 @@ def test_a_pack_gives_what_its_pairs_give_one_by_one(score: str, feeds: bool, le
             assert torch.allclose(alone.cross_attentions[0][0].sum(dim=-1), torch.ones(1, 1, dtype=torch.float64))
     assert len(together.hidden_states) == 3
     assert torch.equal(together.hidden_states[-1], together.hidden)
-
-
-def test_without_attention_all_that_is_known_of_a_source_is_its_state():
-    """Two sources with the same state are the same to the decoder; with attention they are not."""
-    batch = pairs([(4, 3)])
-    for score, same in (("none", True), ("dot", False)):
-        model = made(attention_score=score, input_feeding=False)
-        memory = model.encode(batch).hidden
-        other = memory.clone()
-        other[1:3] += 1.0  # neither end
-        other[0, :4] += 1.0  # the forward state of the first token, which is carried on
-        assert torch.equal(state_of(memory, batch, True), state_of(other, batch, True))
-        one, two = (model.decode(batch.target, own, batch).hidden for own in (memory, other))
-        assert torch.allclose(one, two) is same
-
-
-def test_the_padded_call_has_the_weights_of_attention():
-    model = made()
-    ids = torch.tensor([[5, 6, 7], [8, 9, 0]])
-    out = model(
-        input_ids=ids, attention_mask=(ids > 0).long(), labels=torch.tensor([[4, 2], [2, -100]]), output_attentions=True
-    )
-    (weights,) = out.cross_attentions
-    assert weights.shape == (2, 1, 2, 3) and out.encoder_attentions is None
-    assert torch.allclose(weights[0].sum(-1), torch.ones(1, 2, dtype=torch.float64)) and weights[1, 0, 0, 2] == 0
-    assert out.loss.isfinite()
 
 
 def target_logits(model: EncoderDecoder, batch: Batch) -> Tensor:

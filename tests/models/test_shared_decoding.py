@@ -67,15 +67,6 @@ def test_texts_join_and_leave_between_steps(model, starts):
             assert one.score == pytest.approx(other.score, abs=1e-3) and one.ended_by == other.ended_by
 
 
-def test_a_text_that_is_cut_leaves_the_others_alone(model):
-    generator = TextGenerator(model, max_length=48, shares_steps=True)
-    found = together(generator, {0: [1, 2, 4], 3: [0]}, {1: 6, 0: 5})
-    assert sorted(found) == [2, 4]
-    for number, texts in found.items():
-        assert texts[0][0].text == alone(model, number)[0][0].text
-    assert generator._batch is not None and not generator._batch._members and generator._batch._decoder is None
-
-
 def test_five_texts_take_the_steps_of_one(model, monkeypatch):
     calls = []
     own = CausalDecoder.step

@@ -95,15 +95,6 @@ def test_every_parameter_of_encoder_and_head_is_trained(config, head):
             assert parameter.grad is not None and torch.isfinite(parameter.grad).all(), name
 
 
-@pytest.mark.parametrize("types", [0, 1])
-def test_a_network_that_knows_one_segment_ignores_token_types(types):
-    config = ModelConfig(**SIZES, num_hidden_layers=1, type_vocab_size=types)
-    model = build(config).eval()
-    rows = padded()
-    plain = model(**rows).last_hidden_state
-    assert torch.equal(model(**rows, token_type_ids=torch.ones(4, 8).long()).last_hidden_state, plain)
-
-
 def test_positions_with_an_offset_begin_after_the_padding_row():
     config = ModelConfig(**SIZES, num_hidden_layers=1, positions="offset", pad_token_id=6)
     model = build(config).eval()

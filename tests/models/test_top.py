@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import maskwright as mw
-from contracts.common import ROWS, SMALL, every_parameter_learns, lively
+from contracts.common import ROWS, SMALL, lively
 from contracts.networks import learns, packs, travels
 from maskwright.core import storage
 from maskwright.core.errors import ConfigError
@@ -80,15 +80,7 @@ def test_vectors_of_its_own_stand_beside_what_the_encoder_gives():
         ModelConfig(**SMALL, mix_layers=True, top_embedding_size=6)
 
 
-def test_only_what_is_new_trains_on_a_frozen_encoder():
-    made = lively(networks()["beside"], "tagging-crf").train()
-    for parameter in made.encoder.parameters():
-        parameter.requires_grad_(False)
-    rows = torch.tensor(ROWS[0]).repeat(2, 1)
-    every_parameter_learns(made, made(input_ids=rows, labels=rows // 2 % 2).loss)
-    assert all(parameter.grad is None for parameter in made.encoder.parameters())
-
-
+@pytest.mark.slow
 def test_features_of_a_pair_of_language_models_make_a_tagger(tmp_path: Path):
     language = pretrain(recurrent(tmp_path, preset="elmo-small", objective="bilm", max_length=32, steps=20))
     train, dev = sentences(tmp_path / "train.conll", 60, 1), sentences(tmp_path / "dev.conll", 20, 2)

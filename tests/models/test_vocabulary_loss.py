@@ -50,16 +50,6 @@ def test_loss_hits_and_gradients_are_those_of_the_plain_way(
         assert float((one - other).float().norm() / other.float().norm()) < near
 
 
-def test_what_needs_no_gradient_gets_none_and_use_alone_keeps_nothing():
-    vectors, table, bias, labels = drawn()
-    table.requires_grad_(False)
-    loss, right, _ = vocabulary_loss(vectors, table, bias, labels)
-    loss.backward()
-    assert table.grad is None and vectors.grad is not None and bias.grad is not None and not right.requires_grad
-    with torch.no_grad():
-        assert not vocabulary_loss(vectors, table, bias, labels)[0].requires_grad
-
-
 @pytest.mark.parametrize("is_trained", [True, False])
 @pytest.mark.parametrize("most", [3 * VOCAB, 1000 * VOCAB])
 def test_only_scored_labels_count_as_right_and_in_their_loss(is_trained: bool, most: int):
@@ -85,13 +75,6 @@ def test_the_count_of_a_gpu_is_that_of_a_cpu():
     for is_scored in (None, torch.rand(200, generator=draws) < 0.5):
         found = _right_of_all(scores, labels, is_scored)
         assert 0 < found < 200 and found == _first_is_right(scores, highest, at_label, labels, is_scored)
-
-
-def test_no_positions_cost_nothing():
-    vectors, table, bias, _ = drawn()
-    loss, right, _ = vocabulary_loss(vectors[:0], table, bias, torch.zeros(0, dtype=torch.int64))
-    loss.backward()
-    assert float(loss.detach()) == 0 and int(right) == 0 and not table.grad.any()
 
 
 def test_scores_never_exist_whole(monkeypatch: pytest.MonkeyPatch):

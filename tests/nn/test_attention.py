@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maskwright.nn import attention
-from maskwright.nn.attention import Run, SelfAttention, attend, scaled_dot_product, self_attention
+from maskwright.nn.attention import (
+    Group,
+    Run,
+    SelfAttention,
+    attend,
+    attend_in_blocks,
+    plan,
+    scaled_dot_product,
+    self_attention,
+)
+from maskwright.nn.positions import RelativeBias, RelativeVectors, attend_relative
 from nn import packs
-from nn.packs import runs_of
-
-draw = partial(packs.draw, dtype=torch.float32)
-
+from nn.packs import draw, filled, places_with_holes, runs_of
 
 # -- without parameters ------------------------------------------------------------------------------------------
 
@@ -92,11 +98,6 @@ def test_working_in_parts_changes_nothing_but_the_cost(monkeypatch, dropped):
         torch.testing.assert_close(parts, whole)
 
 
-def test_an_empty_pack_stays_empty():
-    context, weights = attend(draw(0, 24), [], 2, want_weights=True)
-    assert context.shape == (0, 8) and weights == ()
-
-
 def test_dropout_on_weights_keeps_the_expectation():
     torch.manual_seed(0)
     x, runs = draw(20, 3 * 8), [Run(0, 1, 20)]
@@ -130,10 +131,162 @@ def test_a_head_is_one_block_of_the_concatenation():
     torch.testing.assert_close(module(hidden, [Run(0, 1, 5)])[0], expected, rtol=1e-4, atol=1e-4)
 
 
-def test_half_precision_stays_close():
-    module = packs.filled(SelfAttention(32, 4, 0.0), spread=0.3, dtype=torch.float32)
-    hidden = draw(12, 32)
-    exact, _ = module(hidden, [Run(0, 2, 6)])
-    half, _ = module(hidden.bfloat16(), [Run(0, 2, 6)])
-    assert half.dtype == torch.bfloat16 and module.qkv.weight.dtype == torch.float32
-    torch.testing.assert_close(half.float(), exact, rtol=0.05, atol=0.05)
+# -- Causal attention: no token sees a later one, whoever computes it -------------------------------------------------
+
+HEADS, HEAD_DIM = 2, 4
+HIDDEN = HEADS * HEAD_DIM
+LENGTHS = [1, 5, 5, 9, 3]
+
+
+def by_hand(qkv):
+    """Causal attention of one sequence, one query at a time."""
+    query, key, value = (part.view(-1, HEADS, HEAD_DIM) for part in qkv.split(HIDDEN, dim=1))
+    rows = []
+    for place in range(len(qkv)):
+        scores = torch.einsum("hd,nhd->hn", query[place], key[: place + 1]) / HEAD_DIM**0.5
+        rows.append(torch.einsum("hn,nhd->hd", scores.softmax(-1), value[: place + 1]).reshape(-1))
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_each_query_sees_itself_and_what_came_before(fused):
+    qkv = draw(sum(LENGTHS), 3 * HIDDEN)
+    context, _ = attend(qkv, runs_of(LENGTHS), HEADS, fused=fused, causal=True)
+    expected = torch.cat([by_hand(part) for part in qkv.split(LENGTHS)])
+    torch.testing.assert_close(context, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("positions", [None, places_with_holes(LENGTHS, 20)], ids=["side by side", "holes"])
+@pytest.mark.parametrize(
+    "relative",
+    [RelativeVectors(3, HEAD_DIM, "key_value"), RelativeVectors(3, HEAD_DIM, "key_query"), RelativeBias(32, HEADS)],
+    ids=["key_value", "key_query", "bias"],
+)
+def test_with_relative_positions_later_tokens_change_nothing_either(relative, positions):
+    relative = filled(relative)
+    qkv = draw(sum(LENGTHS), 3 * HIDDEN)
+    changed = qkv.clone()
+    changed[sum(LENGTHS[:3]) + 4 :] = draw(sum(LENGTHS[3:]) - 4, 3 * HIDDEN, seed=5)  # from inside the fourth sequence
+    options = {"positions": positions, "causal": True}
+    one, other = (attend_relative(x, runs_of(LENGTHS), HEADS, relative, **options)[0] for x in (qkv, changed))
+    assert torch.equal(one[: sum(LENGTHS[:3]) + 4], other[: sum(LENGTHS[:3]) + 4])
+    assert not torch.equal(one, other)
+
+
+# -- Queries in blocks: the numbers and gradients of the whole product, whatever the size of a block ------------------
+
+
+def drawn(count: int, heads: int, tokens: int, head_dim: int) -> list[torch.Tensor]:
+    draws = torch.Generator().manual_seed(0)
+    size = (count, heads, tokens, head_dim)
+    return [torch.randn(size, generator=draws, dtype=torch.float64).requires_grad_() for _ in range(3)]
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 17), st.booleans(), st.integers(1, 400))
+def test_context_and_gradients_are_those_of_the_whole_product(count, heads, tokens, causal, most):
+    tensors = drawn(count, heads, tokens, 4)
+    whole, _ = scaled_dot_product(*tensors, causal=causal)
+    blocks = attend_in_blocks(*tensors, 0.0, causal, most)
+    torch.testing.assert_close(blocks, whole)
+    towards = torch.randn_like(whole)
+    expected = torch.autograd.grad(whole, tensors, towards)
+    torch.testing.assert_close(torch.autograd.grad(blocks, tensors, towards), expected)
+
+
+def test_the_backward_pass_drops_what_the_forward_pass_dropped():
+    query, key, value = drawn(1, 2, 6, 6)
+    torch.manual_seed(3)
+    context = attend_in_blocks(query, key, value, 0.5, False, 24)
+    towards = torch.randn_like(context)
+    torch.manual_seed(3)
+    weights = attend_in_blocks(query, key, torch.eye(6, dtype=torch.float64).expand(1, 2, 6, 6), 0.5, False, 24)
+    assert 0.2 < (weights == 0).double().mean() < 0.8
+    torch.testing.assert_close(context, weights @ value)
+    (gradient,) = torch.autograd.grad(context, value, towards)
+    torch.testing.assert_close(gradient, weights.mT @ towards)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_only_training_on_long_sequences_goes_in_blocks(causal, monkeypatch):
+    monkeypatch.setattr(attention, "LONG_SCORES", 2 * 20 * 20 - 1)
+    monkeypatch.setattr(attention, "CACHED_SCORES", 2 * 20 * 7)
+    seen = []
+
+    def noted(*arguments):
+        seen.append(arguments[0].shape)
+        return attend_in_blocks(*arguments)
+
+    monkeypatch.setattr(attention, "attend_in_blocks", noted)
+    qkv = torch.randn(39, 24, dtype=torch.float64)
+    runs = [Run(0, 1, 19), Run(19, 1, 20)]
+    expected, _ = attend(qkv, runs, 2, fused=False, causal=causal)
+    assert not seen  # nothing is kept for a backward pass
+    found, _ = attend(qkv.requires_grad_(), runs, 2, fused=False, causal=causal)
+    assert seen == [(1, 2, 20, 4)]
+    torch.testing.assert_close(found, expected)
+    _, weights = attend(qkv, runs, 2, want_weights=True, causal=causal)
+    assert len(seen) == 1 and weights[1].shape == (2, 20, 20)
+
+
+# -- Padded groups of runs give the numbers and gradients of the runs, and keep sequences apart -----------------------
+
+SHORT = st.lists(st.integers(1, 9), min_size=1, max_size=9)
+
+
+def attended(monkey, lengths, joined, causal=False, qkv=None):
+    """Context and gradient of a pack, with runs joined or each on its own."""
+    qkv = draw(sum(lengths), 3 * 8) if qkv is None else qkv
+    qkv = qkv.clone().requires_grad_()
+    with monkey.context() as patch:
+        if not joined:
+            patch.setattr(attention, "plan", lambda runs, *_: runs)
+        context, _ = attend(qkv, runs_of(lengths), HEADS, causal=causal)
+    (gradient,) = torch.autograd.grad((context * draw(*context.shape, seed=1)).sum(), qkv)
+    return context.detach(), gradient
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@settings(max_examples=30, deadline=None)
+@given(lengths=SHORT)
+def test_joined_runs_give_the_numbers_and_gradients_of_single_ones(causal, lengths):
+    monkey = pytest.MonkeyPatch()
+    joined, apart = (attended(monkey, lengths, way, causal) for way in (True, False))
+    torch.testing.assert_close(joined, apart, rtol=0, atol=1e-12)
+
+
+@given(lengths=SHORT, cost=st.integers(0, 500), most=st.integers(50, 5000))
+def test_a_plan_holds_every_token_once_in_order_and_no_group_exceeds_the_cache(lengths, cost, most):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attention, "RUN_COST", cost)
+        parts = plan.__wrapped__(tuple(runs_of(lengths)), HEADS, most)
+    assert sum(part.tokens for part in parts) == sum(lengths)
+    found = []
+    for part in parts:
+        if isinstance(part, Group):
+            assert HEADS * part.count * part.length**2 <= most
+            torch.testing.assert_close(part.token_of_slot[part.slot_of_token], torch.arange(part.tokens))
+            counts = (~part.is_padding.view(part.count, part.length)).sum(dim=1)
+            found += counts.tolist()
+        else:
+            found += [part.length] * part.count
+    assert found == lengths
+
+
+def test_a_poisoned_sequence_of_a_group_moves_no_other():
+    lengths = [3, 5, 6]
+    monkey = pytest.MonkeyPatch()
+    qkv = draw(14, 24)
+    clean, _ = attended(monkey, lengths, True, qkv=qkv)
+    qkv[:3] = float("nan")
+    poisoned, gradient = attended(monkey, lengths, True, qkv=qkv)
+    assert poisoned[:3].isnan().all()
+    assert torch.equal(poisoned[3:], clean[3:]) and not gradient[3:].isnan().any()
+
+
+def test_inference_keeps_runs_as_they_are(monkeypatch):
+    planned = []
+    monkeypatch.setattr(attention, "plan", lambda runs, *_: planned.append(runs) or runs)
+    with torch.no_grad():
+        attend(draw(14, 24), runs_of([3, 5, 6]), HEADS)
+    assert not planned

@@ -35,16 +35,6 @@ def test_words_are_runs_of_characters_and_special_tokens_stand_alone():
 
 
 @given(TEXTS)
-def test_every_sequence_with_tokens_has_words_and_each_begins_in_its_own_sequence(texts):
-    ids, lengths = pack(texts)
-    found = words_of(ids, lengths, SPACE)
-    assert [count > 0 for count in found.lengths] == [length > 0 for length in lengths]
-    owners = [set(part.tolist()) for part in found.of_token.split(lengths)]
-    assert sum(map(len, owners)) == sum(found.lengths)
-    assert [len(own) for own in owners] == found.lengths
-
-
-@given(TEXTS)
 def test_a_word_is_the_same_alone_and_among_others(texts):
     ids, lengths = pack(texts)
     found, part, table = words_of(ids, lengths, SPACE), filled(), draw(13, 4, seed=1)

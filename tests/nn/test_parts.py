@@ -9,7 +9,8 @@ import torch
 import torch.nn.functional as F
 
 from maskwright.nn.embeddings import Embeddings
-from maskwright.nn.layers import ACTIVATIONS, FeedForward, LayerNorm, Linear, dropout
+from maskwright.nn.layers import ACTIVATIONS, FeedForward, LayerNorm, Linear, ScalarMix, dropout
+from nn.packs import draw
 
 
 def filled(module, seed=0):
@@ -42,16 +43,6 @@ def test_building_a_layer_draws_nothing_from_the_global_generator():
 
 
 # -- norm --------------------------------------------------------------------------------------------------------
-
-
-def test_norm_gives_each_vector_mean_0_and_variance_1_before_its_gain():
-    norm = LayerNorm(64, 1e-12)
-    with torch.no_grad():
-        norm.weight.fill_(1.0)
-        norm.bias.zero_()
-    z = norm(torch.randn(10, 64, generator=torch.Generator().manual_seed(0)) * 7 + 3)
-    torch.testing.assert_close(z.mean(-1), torch.zeros(10), rtol=0, atol=1e-6)
-    torch.testing.assert_close(z.var(-1, unbiased=False), torch.ones(10), rtol=0, atol=1e-5)
 
 
 def test_norm_in_half_precision_is_accurate_far_from_zero():
@@ -103,12 +94,6 @@ def test_dropped_neighbors_are_independent():
     for lag in range(1, 9):  # four elements share one draw of 64 bits
         correlation = float((dropped[lag:] * dropped[:-lag]).mean()) / 0.25
         assert abs(correlation) < 5 / math.sqrt(400_000)
-
-
-def test_dropout_is_off_in_evaluation_and_at_zero():
-    x = torch.randn(8)
-    assert dropout(x, 0.5, training=False) is x
-    assert dropout(x, 0.0) is x
 
 
 # -- feed-forward and activations --------------------------------------------------------------------------------
@@ -165,3 +150,28 @@ def test_the_padding_row_gets_no_gradient_from_look_ups():
     e = embeddings()
     e(torch.tensor([0, 3]), torch.arange(2), None, torch.float32).square().sum().backward()
     assert not e.word.weight.grad[0].any() and e.word.weight.grad[3].any()
+
+
+# -- The learned mix of layers: its extremes, its beginning, its gradient ---------------------------------------------
+
+LAYERS = [draw(5, 3, seed=number) for number in range(4)]
+
+
+@pytest.mark.parametrize("chosen", range(4))
+def test_weights_that_are_all_on_one_layer_give_that_layer(chosen: int):
+    mix = ScalarMix(4).double()
+    with torch.no_grad():
+        mix.weights.fill_(-1e9)
+        mix.weights[chosen] = 0.0
+    assert torch.equal(mix(LAYERS), LAYERS[chosen])
+    with torch.no_grad():
+        mix.scale.fill_(2.5)
+    assert torch.equal(mix(LAYERS), 2.5 * LAYERS[chosen])
+
+
+def test_the_gradient_is_that_of_finite_differences():
+    def mixed(weights, scale, *layers):
+        return torch.func.functional_call(ScalarMix(4).double(), {"weights": weights, "scale": scale}, (layers,))
+
+    given = [draw(4, seed=9), torch.tensor(1.5, dtype=torch.float64), *LAYERS]
+    assert torch.autograd.gradcheck(mixed, [tensor.clone().requires_grad_() for tensor in given])

@@ -110,30 +110,6 @@ def test_a_pattern_that_covers_all_is_full_attention(lengths, heads, block):
         assert_same(attend_sparse(qkv, runs, heads, rule, want_weights=True), expected)
 
 
-@given(st.integers(2, 9), st.integers(1, 3), heads, st.data())
-def test_any_map_of_blocks_can_be_run(num_blocks, block, heads, data):
-    bits = data.draw(st.lists(st.booleans(), min_size=heads * num_blocks**2, max_size=heads * num_blocks**2))
-    sees = torch.tensor(bits).view(heads, num_blocks, num_blocks) | torch.eye(num_blocks, dtype=torch.bool)
-    rule = Drawn(BlockPattern.from_map(sees, block))
-    assert torch.equal(rule.drawn.block_map().expand_as(sees), sees)
-    lengths = [num_blocks * block - data.draw(st.integers(0, block - 1))] * 2
-    qkv, runs = pack(lengths, heads), runs_of(lengths)
-    assert_same(attend_sparse(qkv, runs, heads, rule, want_weights=True), attend_masked(qkv, runs, heads, rule))
-
-
-class Drawn:
-    """A rule that is one pattern."""
-
-    def __init__(self, drawn):
-        self.drawn, self.block_size = drawn, drawn.block_size
-
-    def is_full_at(self, length):
-        return False
-
-    def pattern(self, num_blocks, num_heads):
-        return self.drawn
-
-
 RULES = [big_bird(3, 1), window_only(3), global_only(3), random_only(3, 2), SlidingWindow(4, 3)]
 
 
@@ -162,28 +138,12 @@ def test_training_keeps_no_weights_and_no_gathered_keys():
     assert sum(one.numel() * one.element_size() for one in kept) < 4 * seen  # what the weights alone would take
 
 
-@pytest.mark.parametrize(("dtype", "atol"), [(torch.float32, 1e-5), (torch.bfloat16, 0.06)])
-def test_lower_precision_stays_close_and_finite(dtype, atol):
-    rule = big_bird(3, 1)
-    exact = attend_masked(pack([50, 9], 2), runs_of([50, 9]), 2, rule)[0]
-    qkv = pack([50, 9], 2).to(dtype).requires_grad_()
-    context, _ = attend_sparse(qkv, runs_of([50, 9]), 2, rule)
-    context.sum().backward()
-    assert context.dtype == dtype and bool(qkv.grad.isfinite().all())
-    torch.testing.assert_close(context.double(), exact, rtol=0, atol=atol)
-
-
 def test_holes_are_refused_where_a_token_might_see_nothing():
     places = {"positions": torch.arange(5) + 4}
     with pytest.raises(ConfigError, match="may not attend to itself"):
         attend_sparse(pack([5], 1), [Run(0, 1, 5)], 1, global_only(2, 1, 0), **places, padded_length=9)
     with pytest.raises(ConfigError, match="both"):
         attend_sparse(pack([5], 1), [Run(0, 1, 5)], 1, window_only(2), **places)
-
-
-def test_an_empty_pack_stays_empty():
-    context, weights = attend_sparse(pack([], 2), [], 2, big_bird(4, 1), want_weights=True)
-    assert context.shape == (0, 2 * HEAD_DIM) and weights == ()
 
 
 # -- patterns ----------------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 from maskwright.core import registry
-from maskwright.core.randomness import generator
 from maskwright.data.batch import Batch
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
@@ -20,7 +19,6 @@ from maskwright.objectives.causal import StatefulCausalLM
 from maskwright.objectives.distillation import DistillationWeights, MaskedDistillation
 from maskwright.objectives.masked import MaskedLanguageModeling, MaskedRecipe, Masker
 from maskwright.objectives.outcome import TokenScorer, mean_scores
-from maskwright.objectives.segments import sentence_bounds
 from maskwright.train.loop import Window
 from maskwright.train.pretraining.health import baseline_of, judge
 
@@ -157,15 +155,3 @@ def test_the_unigram_baseline_by_hand():
     assert means["baseline"] == 0.5
     assert means["baseline_loss"] == pytest.approx(-np.mean([np.log(fractions[one]) for one in (2, 2, 3, 1)]))
     assert means["scored_loss"] == pytest.approx(np.log(4))
-
-
-def test_batches_of_unequal_size_add_up():
-    objective, model, _ = made("mlm+nsp")
-    documents = Documents()
-    bounds = {number: sentence_bounds(lengths) for number, lengths in enumerate(documents.lengths)}
-    examples = objective.plan(bounds, generator(0, "examples"))
-    batch = objective.batch(documents, examples, generator(0, "batch"))
-    whole = scored(objective, model, [batch])
-    share = np.mean((batch.labels["nsp"] == 0).numpy())
-    assert whole["nsp_baseline"] == pytest.approx(max(share, 1 - share))
-    assert whole["mlm_baseline"] == pytest.approx(float((batch.labels["mlm"] == COMMON).float().mean()))

@@ -49,7 +49,9 @@ def their_outputs(theirs, rows, labels, head):
     if head == "qa" and labels:
         dropped, seq = rows["attention_mask"] == 0, rows["attention_mask"].shape[1]
         logits = [one.masked_fill(dropped, torch.finfo(one.dtype).min) for one in (out.start_logits, out.end_logits)]
-        columns = labels["start_positions"].clamp(max=seq), labels["end_positions"].clamp(max=seq)
+        columns = [labels[name].clamp(max=seq) for name in ("start_positions", "end_positions")]
+        ignored = torch.nn.functional.pad(dropped, (0, 1))  # column `seq` counts for nothing
+        columns = [one.masked_fill(ignored.gather(1, one[:, None])[:, 0], seq) for one in columns]
         both = zip(logits, columns, strict=True)
         out["loss"] = sum(torch.nn.functional.cross_entropy(*one, ignore_index=seq) for one in both) / 2
     return out

@@ -75,16 +75,6 @@ def test_losses_of_every_problem_type(name, problem_type, tmp_path):
     assert largest(ours(**rows, labels=labels).loss, theirs(**rows, labels=labels).loss) < TOLERANCE
 
 
-def test_regression_to_several_numbers(tmp_path):
-    theirs = checkpoint("bert", "regression", num_labels=3)
-    theirs.save_pretrained(tmp_path)
-    ours, _ = load_model(tmp_path)
-    rows = padded_rows(theirs.config)
-    targets = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
-    assert ours.head_name == "regression" and ours.num_labels == 3
-    assert largest(ours(**rows, labels=targets).loss, theirs(**rows, labels=targets).loss) < TOLERANCE
-
-
 @pytest.mark.parametrize("name", HEADS)
 @pytest.mark.parametrize("head", ["qa", "choice", "tagging"])
 def test_without_a_mask_everything_counts(name, head, tmp_path):

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from maskwright.core.errors import ModelFolderError
 from maskwright.hub import family as family_room
 from maskwright.hub.family import family_named
 from maskwright.hub.folders import load_model
@@ -36,11 +35,6 @@ def with_table(monkeypatch, name, change):
     monkeypatch.setattr("maskwright.hub.config_file.family_named", lambda _: damaged)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-def test_without_damage_there_is_no_difference(name, tmp_path):
-    assert difference(name, tmp_path) < 5e-5
-
-
 @pytest.mark.parametrize("name", SEPARATE)
 @pytest.mark.parametrize("pair", [(0, 1), (0, 2), (1, 2)], ids=["query-key", "query-value", "key-value"])
 def test_two_swapped_keys_show(name, pair, tmp_path, monkeypatch):
@@ -64,21 +58,6 @@ def test_swapped_parts_of_one_tensor_show(name, order, tmp_path):
             layer.attention.qkv.weight.copy_(torch.cat([parts[index] for index in order]))
 
     assert difference(name, tmp_path, swap) > 1e-3
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_swapped_norms_show(name, tmp_path, monkeypatch):
-    def swap(table):
-        first, second = "layers.{i}.attention_norm.{p}", "layers.{i}.ffn_norm.{p}"
-        table[first], table[second] = table[second], table[first]
-        return table
-
-    with_table(monkeypatch, name, swap)
-    if name == "modernbert":  # its first layer has one norm less
-        with pytest.raises(ModelFolderError, match=r"layers\.0\.attn_norm"):
-            difference(name, tmp_path)
-    else:
-        assert difference(name, tmp_path) > 1e-3
 
 
 @pytest.mark.parametrize("name", FAMILIES)

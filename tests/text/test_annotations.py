@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from maskwright.core.errors import InputError, MissingExtraError, RowErrors
+from maskwright.core.errors import InputError, RowErrors
 from maskwright.tasks.classification import Classification
 from maskwright.tasks.specs import check_content, reader_for
 from maskwright.tasks.tagging.task import Tagging
@@ -247,12 +247,6 @@ def test_doc_bin_is_read_through_spacy(file, tmp_path):
     doc.set_ents([doc.char_span(*SPANS[0][:2], label="PER")], missing=[doc[2:]])
     spacy.tokens.DocBin(docs=[doc]).to_disk(path)
     assert list(Tagging.read(path).rows[0].tags) == ["B-PER", "I-PER", "", "", "", "", ""]
-
-
-def test_a_doc_bin_without_spacy_names_the_extra(file, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "spacy.tokens", None)
-    with pytest.raises(MissingExtraError, match="spacy"):
-        Tagging.read(file("train.spacy", "x"))
 
 
 def test_a_folder_of_brat_files_is_read_by_lines(file, tmp_path):
@@ -575,11 +569,6 @@ def test_texts_alone_are_read_whatever_their_annotations(file):
     assert [(row.text, row.label) for row in texts] == [(TEXT, None), ("Two.", "a"), ("Three.", None)]
 
 
-def test_the_reference_annotation_counts_alone(file):
-    content = [task(annotated(by=1), annotated(*REGIONS, by=2, ground_truth=True))]
-    assert entities(file("a.json", content)) == [EXPECTED]
-
-
 @pytest.mark.parametrize("name", ["min.json", "table.csv", "choice.jsonl"])
 def test_rows_about_one_text_are_compared(file, name):
     given = [("Second.", 2, 1, "work"), (TEXT, 1, 1, "travel"), ("Second.", 2, 2, "work"), (TEXT, 1, 2, "work")]
@@ -661,16 +650,6 @@ def test_unknown_json_names_its_keys(file):
         Tagging.read(file("a.json", [{"body": "x", "n": 1}]))
     with pytest.raises(InputError, match="'body', 'n'"):
         Classification.read(file("a.json", [{"body": "x", "n": 1}]))
-
-
-def test_annotator_is_refused_for_other_files(file):
-    with pytest.raises(InputError, match="not a file of an annotation tool.*remove --annotator"):
-        Tagging.read(file("a.conll", "Ann B-PER\n"), columns={"annotator": "x"})
-
-
-def test_a_broken_file_names_line_and_column(file):
-    with pytest.raises(InputError, match="line 3, column"):
-        Tagging.read(file("a.json", '[{"id": 1, "data": {"text": "x"},\n "annotations": []},\n {"id" 2}]'))
 
 
 # -- WebAnno -----------------------------------------------------------------------------------------------

@@ -68,12 +68,6 @@ def test_brackets_that_do_not_match_are_refused(tree):
         linearized(tree)
 
 
-def test_a_deep_tree_is_read_without_recursion():
-    depth = 20_000
-    written = linearized("(A " * depth + "(N x)" + ")" * depth)
-    assert written.startswith("(A (A") and written.count("x") == 1
-
-
 @given(TREES, st.data())
 def test_every_beginning_of_a_tree_may_become_one_and_what_it_lacks_makes_it_one(tree, data):
     written = linearized(f"(ROOT {tree} {tree})")
@@ -117,8 +111,3 @@ def test_what_may_become_a_tree_is_exactly_what_some_tree_begins_with(pieces, wo
 )  # fmt: skip
 def test_what_is_half_written_may_go_on_or_not(written, may):
     assert may_become_tree(written, ["dogs", "cats"]) is may
-
-
-def test_half_a_character_stands_where_the_next_word_has_one():
-    assert may_become_tree("(S d\ufffd", ["dé"]) and may_become_tree("(S \ufffd\ufffd", ["東京"])
-    assert not may_become_tree("(S dé\ufffd", ["dé"])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from maskwright.core.errors import InputError, RowErrors
-from maskwright.text.readers.choices import ChoiceRow, read_choices
+from maskwright.text.readers.choices import read_choices
 
 SWAG_HEADER = ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label\n"
 SWAG_ROW = (
@@ -44,13 +44,6 @@ def test_swag_is_read_as_its_csv_lies(tmp_path):
         2,
     )
     assert row.choices == ("walks.", 'runs, "fast".', "sits.", "eats.")
-
-
-def test_pairs_put_the_question_before_the_choice():
-    row = ChoiceRow("A girl stands.", "She", ("walks.", "sits."), 0, 1, "f")
-    assert row.pairs() == [("A girl stands.", "She walks."), ("A girl stands.", "She sits.")]
-    assert ChoiceRow("Tom", "", ("runs", "eats"), 0, 1, "f").pairs() == [("Tom", "runs"), ("Tom", "eats")]
-    assert ChoiceRow("", "Why?", ("so", "no"), 0, 1, "f").pairs() == [("Why?", "so"), ("Why?", "no")]
 
 
 def test_a_test_file_of_swag_has_no_labels(tmp_path):
@@ -119,15 +112,6 @@ def test_a_csv_row_with_fewer_endings_is_reported(tmp_path):
     short = '1,v,1,"s",A girl.,She,gold,walks.,runs.,,,1\n'
     with pytest.raises(RowErrors, match=r"a.csv:4: column 'choices': there are 2 choices, and 4"):
         read_choices(write(tmp_path, "a.csv", SWAG_HEADER + SWAG_ROW + SWAG_ROW + short))
-
-
-def test_faults_of_form_are_reported_with_the_others_in_order(tmp_path):
-    path = jsonl(tmp_path, plain(choices=list("abc")), "{broken", plain(), plain(), "[1]")
-    with pytest.raises(RowErrors) as caught:
-        read_choices(path)
-    assert [fault.line for fault in caught.value.rows] == [1, 2, 5]
-    with pytest.raises(RowErrors, match="has 2 columns, not 12"):
-        read_choices(write(tmp_path, "a.csv", SWAG_HEADER + "1,2\n"))
 
 
 @pytest.mark.parametrize(

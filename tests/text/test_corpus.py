@@ -41,11 +41,6 @@ def test_blank_lines_part_documents_and_lines_are_sentences(tmp_path):
     assert {document.file for document in documents} == {str(tmp_path / "a.txt")}
 
 
-def test_paragraphs_are_cut_into_sentences_on_request(tmp_path):
-    path = write(tmp_path, "a.txt", PLAIN)
-    assert sentences(path, split_lines=True)[0] == ("One.", "Two three.", "Four.")
-
-
 def test_rows_of_tables_are_documents_cut_by_rule(tmp_path):
     rows = [{"id": 1, "text": "One. Two, he said.\nA new paragraph"}, {"id": 2, "text": 'Mr. "X" came.'}]
     expected = [("One.", "Two, he said.", "A new paragraph"), ('Mr. "X" came.',)]
@@ -141,15 +136,6 @@ def test_a_long_sentence_is_cut_at_spaces_and_loses_nothing_else(tmp_path, monke
     assert facts.cut_sentences == 2
 
 
-def test_a_document_without_end_is_closed(tmp_path, monkeypatch):
-    monkeypatch.setattr(corpus, "MAX_DOCUMENT_CHARACTERS", 10)
-    facts = CorpusFacts()
-    documents = list(read_documents(write(tmp_path, "a.txt", "aaaa\nbbbb\ncccc\ndddd\neee\n"), facts=facts))
-    assert [document.sentences for document in documents] == [("aaaa", "bbbb"), ("cccc", "dddd"), ("eee",)]
-    assert [document.line for document in documents] == [1, 3, 5]
-    assert facts.cut_documents == 2
-
-
 def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
     monkeypatch.setattr(corpus, "MAX_DOCUMENT_CHARACTERS", 100_000)
 
@@ -186,14 +172,6 @@ def test_a_hub_data_set_is_streamed_by_name_and_configuration(monkeypatch):
     for name in ("hub:plain", "hub:wiki/small", "hub:owner/wiki", "hub:owner/wiki/en"):
         assert sentences(name) == [("One.", "Two."), ("Three.",)]
     assert all(options == {"split": "train", "streaming": True} for _, _, options in calls)
-
-
-def test_code_of_a_data_set_is_never_run_by_older_libraries(monkeypatch):
-    calls: list[tuple[object, ...]] = []
-    library = fake_library(calls, {("plain", None): [{"text": "One."}]}, "3.2.0")
-    monkeypatch.setitem(sys.modules, "datasets", library)
-    sentences("hub:plain")
-    assert calls[0][2]["trust_remote_code"] is False  # type: ignore[index]
 
 
 def test_a_hub_data_set_that_cannot_be_had_is_refused_in_words(monkeypatch):

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from maskwright.core.errors import InputError
 from maskwright.text.formats.records import Dialect, read_records
 from maskwright.text.readers.tables import RowStream, read_table
 
@@ -137,15 +136,6 @@ def test_without_a_header_the_label_may_come_first(tmp_path, capsys, content, te
     row = read_table(path).rows[0]
     assert (row.text, row.label) == (text, label)
     assert ("column 1 is read as the label" in capsys.readouterr().err) == content.startswith(label)
-
-
-def test_a_header_with_the_label_first_is_suggested_in_its_order(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text(
-        "team,body\n" + "travel,Mara moved to Lisbon.\njob,Oskar joined a firm.\ntravel,Tom moved on.\n" * 2
-    )
-    with pytest.raises(InputError, match="--columns label=team,text=body if .* --columns label=0,text=1 if it is data"):
-        read_table(path)
 
 
 @pytest.mark.parametrize(

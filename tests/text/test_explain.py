@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 from functools import cache
 from itertools import islice
@@ -15,20 +14,16 @@ from maskwright.core import registry
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.text.tokenizers import trainers
 from maskwright.text.tokenizers.explain import (
-    MAX_CHARACTERS,
     SegmentationTracer,
     compare,
-    encode_steps,
     explain,
     format_subwords,
     join_subwords,
     measure,
     parse_words,
-    render,
-    subwords_by_word,
 )
 from maskwright.text.tokenizers.tokenizer import Tokenizer
-from text.tokenizer_samples import CORPUS, LECTURE, trained
+from text.tokenizer_samples import CORPUS, LECTURE
 
 
 def test_the_first_table_has_the_lectures_twelve_counts_in_its_order():
@@ -57,29 +52,6 @@ def test_wordpiece_shows_the_score_of_every_pair():
     scores = {(item.left, item.right): item.score for item in step.candidates}
     assert scores["##e", "##s"] == Fraction(13, 16 * 13) and scores["o", "##l"] == Fraction(10, 100)
     assert [item.score for item in step.candidates] == sorted(scores.values(), reverse=True)
-
-
-def test_the_text_shows_the_subtractions_ties_and_final_words():
-    text = render(explain(LECTURE, num_merges=5))
-    for line in (
-        "12 symbols: </w> 23, o 14, l 14, d 10, e 16, r 3, f 9, i 9, n 9, s 13, t 13, w 4",
-        "e                16 - 13 = 3",
-        "</w>             23 - 13 = 10",
-        "old              10 (new)",
-        "Tie with s t, t </w>: the pair seen first in the corpus wins.",
-        "Merges in order: es, est, est</w>, ol, old",
-        "finest       f i n est</w>",
-    ):
-        assert line in text
-    assert "4 / (4 * 4) = 0.25" in render(explain(LECTURE, "wordpiece-score", num_merges=1))
-
-
-def test_encoding_is_shown_merge_by_merge():
-    merges = explain(LECTURE, num_merges=5).merges
-    states = encode_steps("oldest", merges)
-    assert states[0] == [*"oldest", "</w>"] and states[-1] == ["old", "est</w>"]
-    assert all(len(after) < len(before) for before, after in zip(states, states[1:], strict=False))
-    assert "est</w>" not in encode_steps("estimate", merges)[-1]
 
 
 @given(
@@ -117,14 +89,6 @@ def test_pieces_are_shown_with_marks_on_either_side():
     ids = tokenizer.encode_plain(["laern [MASK] Transformer"])[0]
     assert format_subwords(tokenizer, ids, "left").replace("## ", "").split() == ["laern", "[MASK]", "transformer"]
     assert format_subwords(tokenizer, ids).replace(" ##", "") == "laern [MASK] transformer"
-
-
-@pytest.mark.parametrize("kind", ["wordpiece", "bpe", "byte-bpe"])
-def test_every_kind_shows_its_pieces_without_marks(kind):
-    tokenizer = trained(kind)
-    words = subwords_by_word(tokenizer, tokenizer.encode_plain(["the oldest learners unlearned"])[0])
-    assert ["".join(pieces) for pieces in words] == ["the", "oldest", "learners", "unlearned"]
-    assert any(len(pieces) > 1 for pieces in words)
 
 
 # -- the steps of a word --------------------------------------------------------------------------------
@@ -188,13 +152,6 @@ def test_merges_apply_in_the_order_in_which_they_were_learned():
     assert word.steps[-1].pieces == ["old", "est</w>"]
 
 
-def test_kinds_without_steps_say_so_and_long_text_is_bounded():
-    tokenizer = Tokenizer.train_from_iterator(iter(TEXTS), kind="char", vocab_size=60)
-    cut = SegmentationTracer(tokenizer).cut("the " * 1000)
-    assert cut.rule == "none" and len(cut.words) == MAX_CHARACTERS
-    json.dumps(cut.to_json())
-
-
 # -- comparison of kinds ---------------------------------------------------------------------------------
 
 
@@ -231,13 +188,6 @@ def test_the_measures_of_a_worked_text():
     assert (found.unk_rate, found.unk_words) == (pytest.approx(1 / 8), pytest.approx(1 / 5))
     assert found.vocab_used == pytest.approx(5 / 8)  # ab b c ##a ##b
     assert (found.affix_pieces, found.affixes_shared) == (4, pytest.approx(1 / 4))  # only ##a serves two words
-
-
-def test_few_documents_are_split_by_sentences_and_training_never_sees_them(tmp_path):
-    sentences = [f"word{'abcdefghijklmnopqrst'[number]}" for number in range(20)]
-    comparison = compare(write_corpus(tmp_path, [sentences]), 100, ["word"])
-    assert (comparison.unit, comparison.train_texts, comparison.held_out_texts) == ("sentence", 18, 2)
-    assert comparison.measures[0].unk_words == 1
 
 
 def test_what_cannot_be_compared_is_said(tmp_path):

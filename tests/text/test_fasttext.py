@@ -7,7 +7,7 @@ import pytest
 from maskwright.core.errors import RowErrors
 from maskwright.doctor.fix import relabel
 from maskwright.tasks.classification import Classification
-from maskwright.text.formats.records import is_fasttext, split_line
+from maskwright.text.formats.records import is_fasttext
 from maskwright.text.readers.tables import RowStream, find_reader, read_texts
 
 LINES = "__label__sauce __label__cheese How much  cheese ?\n\n__label__bread Rise of dough\n"
@@ -31,19 +31,6 @@ def test_labels_of_fasttext_are_read(tmp_path, name):
     assert [row.text for row in read_texts(path).rows] == [row.text for row in RowStream(path)]
     path.write_text("__label__a one\n__label__b two\n")
     assert not Classification.read(path).form.multi_label
-
-
-@pytest.mark.parametrize(
-    ("line", "labels", "text"),
-    [
-        ("__label__a\tone two", ["a"], "one two"),
-        ("one __label__b two __label__a", ["b", "a"], "one two"),
-        ("plain", [], "plain"),
-        ("__label__a", ["a"], ""),
-    ],
-)
-def test_labels_may_stand_anywhere(line, labels, text):
-    assert split_line(line) == (labels, text)
 
 
 def test_broken_lines_are_named(tmp_path):

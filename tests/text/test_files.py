@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import gzip
 import io
 import lzma
@@ -16,7 +15,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskwright.core.errors import InputError, MissingExtraError, MissingFileError
+from maskwright.core.errors import InputError, MissingFileError
 from maskwright.text.formats.files import Line, expand, file_format, read_lines
 
 PACK = {
@@ -158,20 +157,6 @@ def test_standard_input_is_read_and_left_open(monkeypatch):
     assert not stream.closed
 
 
-def test_zst_without_its_library_names_the_extra(tmp_path, monkeypatch):
-    path = pack(tmp_path / "a.txt.zst", b"text")
-    real_import = builtins.__import__
-
-    def without(name: str, *rest: object, **more: object) -> object:
-        if name == "zstandard":
-            raise ImportError(name)
-        return real_import(name, *rest, **more)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingExtraError, match=r"maskwright\[data\]"):
-        list(read_lines(path))
-
-
 # -- names -------------------------------------------------------------------------------------------------------
 
 
@@ -199,12 +184,6 @@ def test_a_pattern_gives_what_matches(tree):
         expand(f"{tree}/*.zip", ["txt"])
 
 
-def test_a_list_keeps_its_order_and_reads_a_file_once(tree):
-    names = expand([tree / "b.txt", "-", "hub:some/set", tree, f"{tree}/sub/../b.txt"], ["txt", "jsonl"])
-    assert names[1:3] == ["-", "hub:some/set"]
-    assert shown([names[0], *names[3:]], tree) == ["b.txt", "a.jsonl", "sub/c.txt.gz"]
-
-
 def test_nothing_to_read_is_refused(tmp_path):
     with pytest.raises(InputError, match="contains no readable file"):
         expand(tmp_path, ["txt"])
@@ -212,12 +191,6 @@ def test_nothing_to_read_is_refused(tmp_path):
         expand(tmp_path / "nowhere", ["txt"])
     with pytest.raises(InputError, match="No input file was specified"):
         expand([], ["txt"])
-
-
-@pytest.mark.parametrize("name", ["a.zip", "a.tar.gz", "a.xlsx", "a.pdf"])
-def test_endings_that_cannot_be_read_are_refused_with_advice(name):
-    with pytest.raises(InputError, match="cannot be read directly"):
-        file_format(name, default="txt")
 
 
 def test_the_ending_tells_the_format_whatever_its_case_and_packing():

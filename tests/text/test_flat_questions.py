@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from maskwright.core.errors import InputError, RowErrors
+from maskwright.core.errors import InputError
 from maskwright.tasks.qa.task import QuestionAnswering
 from maskwright.tasks.specs import check_content
 from maskwright.text.readers.squad import read_questions
@@ -78,15 +78,6 @@ def test_records_may_be_in_the_data_of_an_object(tmp_path):
         check_content(path, "qa")
 
 
-def test_several_and_no_answers(tmp_path):
-    rows = [
-        {"question": "Who?", "context": CONTEXT, "answers": '["Mara Lindt", "Mara"]', "is_impossible": "False"},
-        {"question": "When?", "context": CONTEXT, "answers": "", "is_impossible": "True"},
-    ]
-    found = read_questions(write(tmp_path, "a.csv", rows)).rows
-    assert [len(row.answers) for row in found] == [2, 0] and found[1].is_impossible
-
-
 def test_columns_are_mapped(tmp_path):
     path = write(tmp_path, "a.csv", [{"q": "Where to?", "passage": CONTEXT, "gold": "Lisbon", "at": "37"}])
     columns = {"question": "q", "context": "passage", "answer": "gold", "answer_start": "at"}
@@ -96,22 +87,6 @@ def test_columns_are_mapped(tmp_path):
         read_questions(path)
     with pytest.raises(InputError, match="Unknown column role 'label'"):
         read_questions(path, columns={"label": "gold"})
-
-
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        ({"answer": "Oslo"}, "a.csv:2: .*Oslo"),
-        ({"answer": "Lisbon", "answer_start": "3"}, "a.csv:2: .*'Lisbon'|Lisbon"),
-        ({"answer": "Lisbon", "answer_start": "first"}, "answer_start is text, not an integer"),
-        ({"answer": ""}, "the answers are missing"),
-        ({"answers": '["a", "b"]', "answer_start": "[1]"}, "two lists of equal length"),
-    ],
-)
-def test_broken_answers_are_named_with_their_line(tmp_path, answer, words):
-    path = write(tmp_path, "a.csv", [{"question": "Where to?", "context": CONTEXT, **answer}])
-    with pytest.raises(RowErrors, match=words):
-        read_questions(path)
 
 
 def test_labeled_pairs_are_no_questions(tmp_path):

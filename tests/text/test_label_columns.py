@@ -117,16 +117,6 @@ def test_dev_labels_have_the_form_of_the_training_labels(tmp_path):
     assert labels(Classification.read(tmp_path / "dev.jsonl", like=names)) == ["Food, drink"]
 
 
-def test_a_model_reads_the_labels_that_it_knows(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"text": "x", "label": "job,news"}\n{"text": "y", "label": ["job"]}\n')
-    task = Classification(["job", "news", "Food, drink"], True)
-    assert labels(task.read_known(path)) == ["job|news", "job"]
-    path.write_text('{"text": "x", "label": "Food, drink"}\n{"text": "y", "label": "sport"}\n')
-    with pytest.raises(RowErrors, match=r"a.jsonl:2: .*unknown label 'sport'"):
-        task.read_known(path)
-
-
 # -- one class, several spellings ----------------------------------------------------------------------------
 
 
@@ -234,20 +224,3 @@ def test_json_columns_of_parquet_files_are_decoded(tmp_path):
 
 
 # -- other tables --------------------------------------------------------------------------------------------
-
-
-def test_tables_of_label_studio_and_doccano_are_read(tmp_path, capsys):
-    path = tmp_path / "a.csv"
-    path.write_text("annotation_id,annotator,id,lead_time,mood,text\n1,1,1,2.5,good,one\n2,1,2,3.5,bad,two\n")
-    assert labels(read_table(path)) == ["good", "bad"]
-    assert "Label Studio" in capsys.readouterr().err
-    path.write_text("id,data,label\n1,one,good\n2,two,bad\n")
-    assert [(row.text, row.label) for row in read_table(path).rows] == [("one", "good"), ("two", "bad")]
-
-
-def test_a_column_keeps_rows_together(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("text,label,person\none,a,Mara\ntwo,b,Tom\n")
-    assert read_table(path, columns={"group": "person"}).groups == {2: "Mara", 3: "Tom"}
-    with pytest.raises(InputError, match="no column 'team'"):
-        read_table(path, columns={"group": "team"})

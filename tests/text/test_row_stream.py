@@ -69,15 +69,6 @@ def test_bad_rows_are_those_of_a_whole_reading(tmp_path_factory: pytest.TempPath
         assert outcome(lambda skip=skip: list(RowStream(path, skip_bad_rows=skip))) == whole
 
 
-def test_a_bad_last_row_is_found_before_the_first_is_given(tmp_path: Path):
-    (tmp_path / "in.txt").write_text("a\n\nb\n\nc\n")
-    with pytest.raises(RowErrors) as caught:
-        RowStream(tmp_path / "in.txt")
-    assert [row.line for row in caught.value.rows] == [2, 4]
-    stream = RowStream(tmp_path / "in.txt", skip_bad_rows=True)
-    assert (stream.num_rows, stream.num_skipped) == (3, 2)
-
-
 def test_standard_input_is_given_as_it_comes_and_its_bad_rows_end_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\nb\n\nc\n\nd\n")))
     stream = RowStream("-")

@@ -60,7 +60,7 @@ def test_sentences_are_the_text_in_order_without_the_space_between(text):
 
 @pytest.mark.parametrize(
     "pattern",
-    ["A. ", ".", "a.b", "!?", "1. ", "U.S. ", "“”\"'", ". \n", "Dr. ", "x", "。", " ", ".) ", "... ", "1"],
+    ["A. ", "a.b", "U.S. ", "Dr. ", "x", "... "],
 )
 def test_time_is_linear_in_the_length(pattern):
     def seconds(length: int) -> float:

@@ -72,14 +72,6 @@ def test_escaped_brackets_are_brackets_again(tmp_path):
     assert read_sentiment_trees(write(tmp_path, line)).rows[0].words == ("(", "and/or", "*", ")")
 
 
-def test_a_very_deep_tree_is_read():
-    depth = 50_000
-    from maskwright.text.readers.sentiment_trees import _parse
-
-    words, nodes = _parse("(2 (2 a) " * depth + "(2 b)" + ")" * depth)
-    assert len(words) == depth + 1 and nodes[-1] == (2, 0, depth + 1)
-
-
 words = st.text(st.characters(categories=("L", "N", "P"), exclude_characters="()\\"), min_size=1).filter(
     lambda word: not word.startswith("-")
 )

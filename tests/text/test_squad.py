@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import re
 from pathlib import Path
 from typing import Any
 
@@ -154,60 +155,33 @@ def test_real_files_are_read_as_json_reads_them(data_folder):
 
 # -- bad entries -------------------------------------------------------------------------------------------
 
+
+def placed(**places: Any) -> dict[str, Any]:
+    return entry("x", answers=[{"text": "China", **places}])
+
+
 BAD: dict[str, tuple[dict[str, Any], str, str]] = {
-    "wrong place": (
-        entry("x", "Q?", ("Beijing", 3)),
-        "answers",
-        r"'Beijing' is not in its context at character 3; .* 'Beijing' at character 46",
-    ),
-    "wrong text": (
-        entry("x", "Q?", ("Bejing", 46)),
-        "answers",
-        r"'Bejing' is not in its context.*nearest match is 'Beijing' at character 46",
-    ),
-    "wrong case": (entry("x", "Q?", ("shanghai", 0)), "answers", r"nearest match is 'Shanghai' at character 0"),
-    "not there": (
-        entry("x", "Q?", ("42", 0)),
-        "answers",
-        r"'42' is not in its context at character 0; no similar text",
-    ),
-    "beyond the end": (
-        entry("x", "Q?", ("Beijing", 900)),
-        "answers",
-        r"starts at character 900, beyond the end .*79 characters.*character 46",
-    ),
-    "before the start": (entry("x", "Q?", ("China", -5)), "answers", r"starts at -5, before .*'China' at character 35"),
-    "start beyond end": (
-        entry("x", "Q?", answers=[{"text": "China", "answer_start": 35, "answer_end": 30}]),
-        "answers",
-        r"character 35, beyond its end at 30",
-    ),
-    "wrong end": (
-        entry("x", "Q?", answers=[{"text": "China", "answer_start": 35, "answer_end": 60}]),
-        "answers",
-        r"5 characters, but spans character 35 to 60",
-    ),
-    "empty answer": (entry("x", "Q?", (" ", 8)), "answers", r"text of an answer is empty"),
-    "number": (entry("x", "Q?", answers=[5]), "answers", r"an answer is a number"),
-    "text as place": (
-        entry("x", "Q?", answers=[{"text": "China", "answer_start": "35"}]),
-        "answers",
-        r"answer_start is text",
-    ),
-    "no list": (entry("x", "Q?", answers=3), "answers", r"is a number, not a list"),
-    "uneven lists": (
-        entry("x", "Q?", answers={"text": ["a"], "answer_start": []}),
-        "answers",
-        r"two lists of equal length",
-    ),
-    "impossible with answers": (entry("x", "Q?", ("China", 35), is_impossible=True), "answers", r"is true, but"),
-    "possible without": (entry("x", "Q?", is_impossible=False), "answers", r"is false, but"),
-    "impossible as text": (entry("x", "Q?", is_impossible="no"), "answers", r"is text, not true or false"),
-    "no answers": ({"id": "x", "question": "Q?"}, "answers", r"answers are missing"),
-    "empty question": (entry("x", " ", ("China", 35)), "question", r"the question is empty"),
-    "no question": ({"id": "x", "answers": []}, "question", r"the question is missing"),
-    "odd question": (entry("x", "half \ud800", ("China", 35)), "question", r"surrogate"),
-    "used id": (entry("a", "Q?", ("China", 35)), "id", r"id a is a duplicate of line 1"),
+    "wrong place": (entry("x", "Q?", ("Beijing", 3)), "answers", "not in its context at .* 'Beijing' at character 46"),
+    "wrong text": (entry("x", "Q?", ("Bejing", 46)), "answers", "nearest match is 'Beijing' at character 46"),
+    "wrong case": (entry("x", "Q?", ("shanghai", 0)), "answers", "nearest match is 'Shanghai' at character 0"),
+    "not there": (entry("x", "Q?", ("42", 0)), "answers", "no similar text"),
+    "beyond the end": (entry("x", "Q?", ("Beijing", 900)), "answers", "beyond the end .*79 characters.*character 46"),
+    "before the start": (entry("x", "Q?", ("China", -5)), "answers", "before .*'China' at character 35"),
+    "start beyond end": (placed(answer_start=35, answer_end=30), "answers", "beyond its end at 30"),
+    "wrong end": (placed(answer_start=35, answer_end=60), "answers", "5 characters, but spans character 35 to 60"),
+    "empty answer": (entry("x", "Q?", (" ", 8)), "answers", "empty"),
+    "number": (entry("x", answers=[5]), "answers", "an answer is a number"),
+    "text as place": (placed(answer_start="35"), "answers", "answer_start is text"),
+    "no list": (entry("x", answers=3), "answers", "not a list"),
+    "uneven lists": (entry("x", answers={"text": ["a"], "answer_start": []}), "answers", "equal length"),
+    "impossible with answers": (entry("x", "Q?", ("China", 35), is_impossible=True), "answers", "is true, but"),
+    "possible without": (entry("x", is_impossible=False), "answers", "is false, but"),
+    "impossible as text": (entry("x", is_impossible="no"), "answers", "not true or false"),
+    "no answers": ({"id": "x", "question": "Q?"}, "answers", "missing"),
+    "empty question": (entry("x", " ", ("China", 35)), "question", "empty"),
+    "no question": ({"id": "x", "answers": []}, "question", "missing"),
+    "odd question": (entry("x", "half \ud800", ("China", 35)), "question", "surrogate"),
+    "used id": (entry("a", "Q?", ("China", 35)), "id", "duplicate of line 1"),
 }
 
 
@@ -223,8 +197,6 @@ def test_a_bad_entry_is_named_with_file_id_and_reason(tmp_path, layout, kind):
         write_lines(path, [{"context": CONTEXT, **item} for item in entries])
     (fault,) = faults_of(path)
     assert (fault.file, fault.line, fault.column) == (str(path), 4, column)
-    import re
-
     assert re.search(reason, fault.reason) and f"id {bad['id']}" in fault.reason
     read = read_questions(path, skip_bad_rows=True)
     assert [row.id for row in read.rows] == ["a", "b", "c", "z"] and read.num_skipped == 1
@@ -258,17 +230,6 @@ def test_all_bad_entries_are_reported_at_once(tmp_path):
     ]
     read = read_questions(path, skip_bad_rows=True)
     assert [row.id for row in read.rows] == ["ok"] and read.num_skipped == 6
-
-
-def test_a_missing_answer_in_a_long_context_is_found_in_time(tmp_path):
-    import time
-
-    context = "one two three four five six. " * 3500 + CONTEXT  # over 100,000 characters
-    path = write_json(tmp_path / "q.json", squad((context, [entry(str(n), "Q?", ("Shanghay", 5)) for n in range(5)])))
-    begin = time.perf_counter()
-    faults = faults_of(path)
-    assert time.perf_counter() - begin < 10
-    assert len(faults) == 5 and f"'Shanghai' at character {len(context) - len(CONTEXT)}" in faults[0].reason
 
 
 @pytest.mark.parametrize(

@@ -249,12 +249,6 @@ def test_labels_that_are_not_needed_may_be_missing(tmp_path):
     assert not unlabeled.has_label and unlabeled.rows[0].label is None
 
 
-def test_json_labels_become_text(tmp_path):
-    values = ["x", 1, 2.5, True, " y "]
-    path = write(tmp_path, "a.jsonl", "".join(json.dumps({"text": "t", "label": value}) + "\n" for value in values))
-    assert [row.label for row in read_table(path).rows] == ["x", "1", "2.5", "true", "y"]
-
-
 def test_several_labels_are_joined_by_a_bar_and_may_be_none(tmp_path):
     path = write(tmp_path, "a.csv", "text,label\na,x | y\nb,\nc,z\n")
     assert [row.label for row in read_table(path, multi_label=True).rows] == ["x|y", "", "z"]
@@ -298,14 +292,6 @@ def test_blank_lines_between_texts_are_bad_rows(tmp_path):
     assert [row.line for row in caught.value.rows] == [2, 3]
     table = read_texts(path, skip_bad_rows=True)
     assert [row.text for row in table.rows] == ["one", "two"] and table.num_skipped == 2
-
-
-def test_a_table_gives_its_text_columns_with_or_without_labels(tmp_path):
-    assert read_texts(write(tmp_path, "a.csv", "text\na\nb\n")).rows[1].text == "b"
-    assert read_texts(write(tmp_path, "b.csv", "just one\nand two\n")).rows[0].text == "just one"
-    assert read_texts(write(tmp_path, "c.tsv", "text\tlabel\na\t\n")).rows[0].label is None
-    pair = read_texts(write(tmp_path, "d.csv", "premise,hypothesis\na,b\n"))
-    assert pair.rows[0].text_pair == "b"
 
 
 def test_texts_come_from_standard_input(monkeypatch):

@@ -209,18 +209,6 @@ def test_a_first_row_that_cannot_be_read_is_reported_even_when_bad_rows_are_skip
     assert [row.line for row in caught.value.rows] == [1, 3]
 
 
-def test_equal_faults_are_counted_and_not_repeated(tmp_path):
-    path = tmp_path / "a.tsv"
-    path.write_text("text\tlabel\na\tb\n" + "a\n" * 99_999 + "\tb\n")
-    with pytest.raises(RowErrors) as caught:
-        read_table(path)
-    assert len(caught.value.rows) == 100_000
-    head, first, second = str(caught.value).split("\n")
-    assert head.startswith("100,000 bad rows; ")
-    assert first == f"  {path}:3: has 1 column, not 2 (99,999 rows: lines 3, 4, 5, 6, 7, …)"
-    assert second == f"  {path}:100002: column 'text': the text is empty"
-
-
 @pytest.mark.compatibility(
     "pandas 3.1.1",
     theirs="to_json writes an object of columns by default, records only with orient='records' or 'table'",

@@ -65,14 +65,6 @@ def test_a_column_that_counts_the_words_is_no_token(tmp_path, text, words, tags)
         assert read_tagged(path, columns={"token": "1", "tag": "3"}).rows[0].tags == ("O", "B-LOC")
 
 
-def test_words_without_tags_may_be_counted(tmp_path):
-    path = write(tmp_path / "a.conll", "1 Ada\n2 left\n")
-    row = read_tagged(path, need_tags=False).rows[0]
-    assert (row.words, row.tags) == (("Ada", "left"), None)
-    with pytest.raises(RowErrors, match="a number and a word"):
-        read_tagged(path)
-
-
 def test_json_lines_and_packed_files(tmp_path):
     lines = json.dumps({"tokens": ["New York", "!"], "tags": ["B-LOC", "O"]}) + "\n"
     with gzip.open(tmp_path / "a.jsonl.gz", "wt", encoding="utf-8") as handle:

@@ -9,15 +9,11 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maskwright.core.errors import (
-    ConfigError,
-    CorruptFileError,
     InputError,
-    MissingFileError,
-    ModelFolderError,
 )
 from maskwright.text.tokenizers.encoding import TextCounts
 from maskwright.text.tokenizers.tokenizer import Tokenizer
@@ -28,6 +24,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 @every_kind
 @given(text=any_text, pair=st.none() | any_text)
+@settings(max_examples=40)
 def test_any_text_is_encoded_and_every_token_points_into_it(kind, text, pair):
     encoding = trained(kind)(text, pair)
     lists = (encoding.tokens, encoding.offsets, encoding.type_ids, encoding.special_tokens_mask, encoding.word_ids)
@@ -61,6 +58,7 @@ def test_the_frame_is_cls_a_sep_b_sep_with_types_0_and_1(kind):
     texts=st.lists(st.one_of(any_text, st.tuples(any_text, any_text)), max_size=5),
     max_length=st.none() | st.integers(3, 20),
 )
+@settings(max_examples=40)
 def test_the_fast_path_gives_the_ids_of_the_full_one(kind, texts, max_length):
     tokenizer = trained(kind)
     encodings = tokenizer.encode_batch(texts, max_length)
@@ -192,40 +190,6 @@ def test_a_foreign_folder_gives_its_special_tokens_and_loses_what_would_run_code
     assert Tokenizer.load(tmp_path / "vocab.txt")("hellos").ids == tokenizer("hellos").ids
 
 
-def test_broken_folders_are_named(tmp_path):
-    with pytest.raises(MissingFileError, match="does not exist"):
-        Tokenizer.load(tmp_path / "nothing")
-    with pytest.raises(ModelFolderError, match="no tokenizer"):
-        Tokenizer.load(tmp_path)
-    for name, content in {
-        "tokenizer.json": b'{"version": "1.0", "mod',
-        "vocab.txt": b"\xff\xfe\x00",
-    }.items():
-        (tmp_path / name).write_bytes(content)
-        with pytest.raises(CorruptFileError, match=name):
-            Tokenizer.load(tmp_path / name)
-    (tmp_path / "vocab.txt").write_bytes(b"")
-    with pytest.raises(ModelFolderError, match="empty"):
-        Tokenizer.load(tmp_path / "vocab.txt")
-
-
-def test_a_flipped_bit_in_a_saved_folder_is_found(tmp_path):
-    trained("wordpiece").save(tmp_path / "tok")
-    path = tmp_path / "tok" / "tokenizer.json"
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-    with pytest.raises(CorruptFileError, match=r"tokenizer\.json"):
-        Tokenizer.load(tmp_path / "tok")
-
-
-def test_unknown_kinds_and_options_name_what_there_is():
-    with pytest.raises(ConfigError, match="Did you mean 'wordpiece'"):
-        Tokenizer.train_from_iterator(CORPUS, "wordpeice", 100)
-    with pytest.raises(ConfigError, match="does not support num_merges; it supports lowercase"):
-        Tokenizer.train_from_iterator(CORPUS, "char", 100, num_merges=3)
-
-
 @pytest.mark.parametrize("kind", ["wordpiece", "byte-bpe", "bpe", "char"])
 def test_word_starts_find_the_words_of_a_text(kind):
     tokenizer = trained(kind)
@@ -246,9 +210,3 @@ def test_continuing_pieces_are_those_with_the_prefix():
     for kind in ("bpe", "char"):
         with pytest.raises(InputError, match="does not show"):
             trained(kind).continues_word()
-
-
-def test_overflow_of_two_long_texts_costs_nothing_until_it_is_read():
-    long_text = "old man " * 20_000
-    encoding = trained("word")(long_text, long_text, max_length=16)
-    assert len(encoding) == 16 and encoding.num_truncated == 80_000 - 13

@@ -19,7 +19,7 @@ from maskwright.core.errors import ConfigError, InputError
 from maskwright.text.tokenizers import trainers
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.text.tokenizers.trainers import Segmentation, apply_merges
-from text.tokenizer_samples import CORPUS, LECTURE, any_text, lecture_corpus, trained
+from text.tokenizer_samples import CORPUS, any_text, lecture_corpus, trained
 
 few_letters = st.text(st.sampled_from("abc"), min_size=1, max_size=9)
 counted_words = st.dictionaries(few_letters, st.integers(1, 5), min_size=1, max_size=10)
@@ -61,7 +61,7 @@ def plain_encode(word: str, merges: list[tuple[str, str]]) -> list[str]:
 
 
 @given(counted=counted_words, tie_break=st.sampled_from(["first", "last", "lexicographic"]))
-@settings(max_examples=120)
+@settings(max_examples=60)
 def test_bpe_learns_the_merges_of_the_plain_loop_under_every_tie_rule(counted, tie_break):
     learned = [(merge.left, merge.right) for merge in islice(trainers.learn_merges(counted, tie_break), 25)]
     assert learned == plain_bpe(counted, 25, tie_break)
@@ -82,14 +82,6 @@ def test_bpe_counts_stay_those_of_a_fresh_count(counted):
             state.pair_words[pair] == {i for i, row in enumerate(state.words) if pair in pairwise(row)}
             for pair in pairs
         )
-
-
-def test_the_lecture_corpus_gives_the_lectures_merges_only_by_the_first_seen_rule():
-    learned = list(islice(trainers.learn_merges(LECTURE), 5))
-    assert [(merge.left, merge.right) for merge in learned] == FIVE_MERGES
-    assert [merge.count for merge in learned] == [13, 13, 13, 10, 10]
-    for other in ("last", "lexicographic"):
-        assert [(merge.left, merge.right) for merge in islice(trainers.learn_merges(LECTURE, other), 5)] != FIVE_MERGES
 
 
 def lecture_tokenizer(**options) -> Tokenizer:
@@ -122,6 +114,7 @@ def test_bpe_stops_exactly_at_either_limit():
 
 
 @given(counted=counted_words, text=st.lists(st.text(st.sampled_from("abc"), min_size=1, max_size=12), max_size=4))
+@settings(max_examples=40)
 def test_the_saved_tokenizer_encodes_as_the_plain_loop_and_decodes_to_the_same_text(counted, text):
     assume(set("".join(text)) <= set("".join(counted)))
     merges = [(merge.left, merge.right) for merge in islice(trainers.learn_merges(counted), 20)]
@@ -237,13 +230,6 @@ def test_an_empty_corpus_and_a_hopeless_size_are_refused(kind):
         Tokenizer.train_from_iterator(CORPUS, kind, 5)
 
 
-def test_rare_characters_stay_out_and_the_words_with_them_are_counted():
-    corpus = ["plain words only"] * 10 + ["a ☃ snow☃man"]
-    tokenizer = Tokenizer.train_from_iterator(corpus, "wordpiece", 60, limit_alphabet=11)
-    assert "☃" not in tokenizer.tokens and tokenizer.facts["words_left_out"] == 2
-    assert tokenizer("snow☃man plain").num_unknown == 1
-
-
 # -- words, characters, bytes --------------------------------------------------------------------------------------
 
 
@@ -255,7 +241,7 @@ def test_a_word_vocabulary_knows_its_words_and_nothing_else():
 
 
 @given(text=any_text)
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_bytes_bring_every_text_back_without_an_unknown(text):
     tokenizer = trained("byte-bpe")
     ids = tokenizer.encode_plain([text])[0]
@@ -272,11 +258,6 @@ def test_decoding_brings_back_text_of_the_training_alphabet(kind, data):
     spelled = data.draw(st.lists(st.text(st.sampled_from(alphabet), min_size=1, max_size=10), max_size=6))
     text = " ".join(spelled)
     assert tokenizer.decode(tokenizer(text).ids) == text
-
-
-def test_a_mask_stands_for_the_space_before_it_in_bytes():
-    tokenizer = trained("byte-bpe")
-    assert tokenizer("the [MASK]").ids == [*tokenizer("the").ids[:-1], tokenizer.mask_id, tokenizer.sep_id]
 
 
 # -- counting words ------------------------------------------------------------------------------------------------

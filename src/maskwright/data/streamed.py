@@ -17,8 +17,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +59,7 @@ class ShardCache:
     def __init__(self, uri: str, limit: float) -> None:
         self.uri, self.limit, self.root = uri, limit, cache_folder()
         try:
-            with reading(f"{uri}/{FACTS}") as stream:
-                content = stream.read()
+            content = _read(f"{uri}/{FACTS}")
         except MissingFileError:
             raise MissingFileError(
                 f"{uri} contains no token shards: {FACTS} is missing. Make them with maskwright scale prepare -o {uri}."
@@ -79,15 +77,11 @@ class ShardCache:
         facts = self.facts["shards"][number]
         path = self.folder / facts["name"]
         while True:
-            with self._locked():  # nobody removes it meanwhile
+            with locking.waited(self.root / ".lock"):  # nobody removes it meanwhile
                 if path.is_dir():
                     os.utime(path)
                     return map_shard(self.folder, facts, dtype)
             self._download(facts)
-
-    def has(self, number: int) -> bool:
-        """Whether a shard is in the cache."""
-        return (self.folder / shard_name(number)).is_dir()
 
     def lengths(self, number: int) -> np.ndarray:
         """Tokens of each document of a shard, int64 [documents], for which only its index is downloaded."""
@@ -108,8 +102,7 @@ class ShardCache:
         """Count of each token: int64 [vocab]."""
         path = self.folder / COUNTS
         if not path.is_file():
-            with reading(f"{self.uri}/{COUNTS}") as stream:
-                content = stream.read()
+            content = _read(f"{self.uri}/{COUNTS}")
             if hashlib.sha256(content).hexdigest() != self.facts["unigram_counts_sha256"]:
                 raise CorruptFileError(f"{self.uri}/{COUNTS} has changed since it was written. {PREPARE_AGAIN}")
             storage.write_bytes(path, content)
@@ -121,7 +114,7 @@ class ShardCache:
         with locking.waited(self.folder / f".{facts['name']}.lock"):
             if path.is_dir():
                 return
-            with self._locked():
+            with locking.waited(self.root / ".lock"):
                 self._make_room(size_of(self.facts, facts))
             with storage.new_folder(path) as new:
                 self._fetch(facts, new)
@@ -150,11 +143,6 @@ class ShardCache:
             storage.remove_folder(path)
             excess -= size
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        with locking.waited(self.root / ".lock"):
-            yield
-
 
 class StreamedShards(TokenShards):
     """Token shards of an object store. windows: int64 [documents], numbers of the windows; None for a single one."""
@@ -163,9 +151,9 @@ class StreamedShards(TokenShards):
         super().__init__(cache.folder, cache.facts)
         self.cache = cache
         starts = np.cumsum([0, *(shard["tokens"] for shard in self.facts["shards"])])[:-1]
-        numbers = starts // WINDOW_TOKENS
-        windows = np.repeat(numbers, [shard["documents"] for shard in self.facts["shards"]])
-        self.windows = windows if len(numbers) and numbers[-1] else None
+        self.numbers = starts // WINDOW_TOKENS  # the window of each shard
+        if len(starts) and self.numbers[-1]:
+            self.windows = np.repeat(self.numbers, [shard["documents"] for shard in self.facts["shards"]])
 
     @classmethod
     def open_remote(cls, uri: str, tokenizer: PlainTokenizer, gigabytes: float) -> StreamedShards:
@@ -186,14 +174,8 @@ class StreamedShards(TokenShards):
 
     def least_bytes(self) -> int:
         """Bytes of the two largest neighboring windows."""
-        sizes: dict[int, int] = {}
-        start = 0
-        for shard in self.facts["shards"]:
-            window = start // WINDOW_TOKENS
-            sizes[window] = sizes.get(window, 0) + size_of(self.facts, shard)
-            start += shard["tokens"]
-        ordered = sorted(sizes.values(), reverse=True)
-        return sum(ordered[:2])
+        sizes = np.bincount(self.numbers, [size_of(self.facts, shard) for shard in self.facts["shards"]])
+        return int(np.sort(sizes)[-2:].sum())
 
     def document_lengths(self) -> np.ndarray:
         if self._lengths is None:
@@ -209,8 +191,9 @@ class StreamedShards(TokenShards):
 
     def _map(self, number: int) -> Shard:
         found = self.cache.shard(number, self._dtype)
-        for other in [other for other in self._open if not self.cache.has(other)]:
-            del self._open[other]  # the disk has its space back only when no process maps its files
+        # The disk has the space of a removed shard back only when no process maps its files.
+        for other in [other for other in self._open if not (self.cache.folder / shard_name(other)).is_dir()]:
+            del self._open[other]
         return found
 
 
@@ -218,6 +201,12 @@ def size_of(facts: dict[str, Any], shard: dict[str, Any]) -> int:
     """Bytes of a shard, about. facts: of the corpus."""
     tokens = shard["tokens"] * (2 if facts["vocab_size"] <= 1 << 16 else 4)
     return int(tokens + 8 * (shard["sentences"] + shard["documents"]) + _DIGEST_BYTES * shard["documents"])
+
+
+def _read(uri: str) -> bytes:
+    with reading(uri) as stream:
+        content: bytes = stream.read()
+    return content
 
 
 def _copy(uri: str, path: Path) -> None:

@@ -59,7 +59,7 @@ def vocabulary_loss(
     most = most_scores(vectors.device.type) if most is None else most
     rows = max(most // len(table), 1)
     if not torch.is_grad_enabled():
-        return _without_gradients(vectors, table, bias, labels, rows, label_smoothing, is_scored)
+        return _sums(vectors, table, bias, labels, rows, label_smoothing, is_scored)
     loss, right, scored = _VocabularyLoss.apply(vectors, table, bias, labels, rows, label_smoothing, is_scored)
     return loss, right, scored
 
@@ -69,7 +69,7 @@ def most_scores(device_type: str) -> int:
     return MOST_SCORES.get(device_type, MOST_SCORES_ELSEWHERE)
 
 
-def _without_gradients(
+def _sums(
     vectors: Tensor,
     table: Tensor,
     bias: Tensor | None,
@@ -77,23 +77,32 @@ def _without_gradients(
     rows: int,
     smoothing: float,
     is_scored: Tensor | None,
+    gradients: _Gradients | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The same sums without gradients."""
+    """The three scalars of `vocabulary_loss`, and the gradients of the loss. rows: positions per chunk."""
     wide = _wide(vectors)
     weight, offset = table.to(vectors.dtype), None if bias is None else bias.to(vectors.dtype)
+    spread = smoothing / len(table)  # target probability of every token from smoothing
     loss = torch.zeros((), dtype=wide, device=vectors.device)
     right = torch.zeros((), dtype=torch.int64, device=vectors.device)
     scored = torch.zeros_like(loss)
     for part, own, kept in _parts(vectors, labels, is_scored, rows):
         scores = F.linear(part, weight, offset).to(wide)  # [rows, vocab]
         at_label = scores.gather(1, own.unsqueeze(1))  # [rows, 1]
-        right += _first_is_right(scores, scores.amax(dim=-1, keepdim=True), at_label, own, kept)
-        logs = torch.log_softmax(scores, dim=-1)
-        losses = -logs.gather(1, own.unsqueeze(1)).squeeze(1)  # [rows]
-        scored += _sum_of(losses, kept)
-        loss += (1 - smoothing) * losses.sum()
+        highest = scores.amax(dim=-1, keepdim=True)  # [rows, 1]
+        right += _first_is_right(scores, highest, at_label, own, kept)
+        probabilities = torch.softmax(scores, dim=-1)  # [rows, vocab]
+        # log(sum(exp(scores))) from the largest probability: it is at least 1 / vocab, so its log is exact.
+        total = highest - probabilities.amax(dim=-1, keepdim=True).log()  # [rows, 1]
+        loss += (total - (1 - smoothing) * at_label).sum()
+        scored += _sum_of((total - at_label).squeeze(1), kept)
         if smoothing:
-            loss -= smoothing / len(table) * logs.sum()
+            loss -= spread * scores.sum()
+        if gradients is not None:
+            probabilities.scatter_add_(1, own.unsqueeze(1), probabilities.new_full(at_label.shape, smoothing - 1.0))
+            if smoothing:
+                probabilities -= spread
+            gradients.add(probabilities, part, weight)
     return loss, right, scored
 
 
@@ -111,33 +120,12 @@ class _VocabularyLoss(Function):
         smoothing: float,
         is_scored: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """rows: positions per chunk. See `vocabulary_loss` for the [...]."""
-        wide = _wide(vectors)
-        weight, offset = table.to(vectors.dtype), None if bias is None else bias.to(vectors.dtype)
-        spread = smoothing / len(table)  # target probability of every token from smoothing
-        loss = torch.zeros((), dtype=wide, device=vectors.device)
-        right = torch.zeros((), dtype=torch.int64, device=vectors.device)
-        scored = torch.zeros_like(loss)
+        """See `_sums` for the [...]."""
         wanted = list(context.needs_input_grad[:3])
-        sums = _Gradients(vectors, table, bias, wide, wanted)
-        for part, own, kept in _parts(vectors, labels, is_scored, rows):
-            scores = F.linear(part, weight, offset).to(wide)  # [rows, vocab]
-            at_label = scores.gather(1, own.unsqueeze(1))  # [rows, 1]
-            highest = scores.amax(dim=-1, keepdim=True)  # [rows, 1]
-            right += _first_is_right(scores, highest, at_label, own, kept)
-            probabilities = torch.softmax(scores, dim=-1)  # [rows, vocab]
-            # log(sum(exp(scores))) from the largest probability: it is at least 1 / vocab, so its log is exact.
-            total = highest - probabilities.amax(dim=-1, keepdim=True).log()  # [rows, 1]
-            loss += (total - (1 - smoothing) * at_label).sum()
-            scored += _sum_of((total - at_label).squeeze(1), kept)
-            if smoothing:
-                loss -= spread * scores.sum()
-            if any(wanted):
-                probabilities.scatter_add_(1, own.unsqueeze(1), probabilities.new_full(at_label.shape, smoothing - 1.0))
-                if smoothing:
-                    probabilities -= spread
-                sums.add(probabilities, part, weight)
-        context.sums = sums.done()
+        gradients = _Gradients(vectors, table, bias, _wide(vectors), wanted)
+        own = gradients if any(wanted) else None
+        loss, right, scored = _sums(vectors, table, bias, labels, rows, smoothing, is_scored, own)
+        context.sums = gradients.done()
         context.mark_non_differentiable(right, scored)
         return loss, right, scored
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from ...core.errors import InputError
 from ...core.util import plural
 from ...report import Bar, Bars, Chart, Curves, Grid, Series, Table, Token, Tokens
 from ..inputs import MOST, Matrix, integer, matrix, number, text, words_of
 from ..lesson import APPLICATIONS, AUTOENCODER, FRONTIERS, NEUROCOMPUTING, SESSION, Lesson
 from ..recorder import LessonRecorder, difference, tiny
+from ..small import small_network, word_tokenizer
 
 PART = "Attention"
 
@@ -338,7 +341,6 @@ def _toy(record: LessonRecorder, matrix: Matrix, text: str, head_dim: int) -> No
 def _attention_table(record: LessonRecorder, words: list[str]) -> None:
     """The weights of one untrained head on [CLS] and these words, each row of which sums to 1."""
     from ...data.batch import Batch
-    from ..small import small_network, word_tokenizer
 
     tokenizer = word_tokenizer(" ".join(words), lowercase=False)
     ids = [*tokenizer.opening_ids, *(one for own in tokenizer.encode_plain(words) for one in own)]
@@ -410,7 +412,6 @@ def _table(record: LessonRecorder, text: str, matrix: Matrix) -> None:
 
 def _cls(record: LessonRecorder) -> None:
     from ...data.batch import Batch
-    from ..small import small_network
 
     model = small_network(60)
     ids = [2, 11, 12, 13, 14, 15, 16, 3]
@@ -447,11 +448,8 @@ WIDE = TIRED.replace("tired", "wide")
 
 
 def _tired(record: LessonRecorder, first: str, second: str, word: str) -> None:
-    import numpy as np
-
     from ...inspect.attention import attention
     from ...inspect.moves import head_moves
-    from ..small import small_network, word_tokenizer
 
     for name, given in (("first", first), ("second", second)):
         if word.lower() not in [one.lower() for one in words_of(given)]:

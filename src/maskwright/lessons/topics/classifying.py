@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from ...core import storage
+from ...core.randomness import generator
 from ...report import Arrow, Bar, Bars, Box, Flow, Kind, Table, Token, Tokens
+from ...tasks.evaluation.metrics import accuracy, matthews, pearson, spearman
+from ...tasks.evaluation.published import glue_average, published, published_table, relative_error_reduction
+from ...text.readers.glue import glue_files, read_glue
+from ...text.readers.tables import Row
 from ..inputs import integer, number, text
 from ..lesson import APPLICATIONS, AUTOENCODER, FRONTIERS, SESSION, Lesson
 from ..recorder import LessonRecorder
+from ..small import small_network, word_tokenizer
 
 PART = "Tasks"
 
@@ -19,7 +28,6 @@ def _shapes(record: LessonRecorder, text: str) -> None:
     from ...inference.predict import Predictor
     from ...inference.trace import trace
     from ...tasks.classification import Classification
-    from ..small import small_network, word_tokenizer
 
     tokenizer = word_tokenizer(text)
     model = small_network(
@@ -91,8 +99,6 @@ def _heads(record: LessonRecorder, classes: int, tags: int) -> None:
 def _scores(
     record: LessonRecorder, true_positives: int, false_negatives: int, false_positives: int, true_negatives: int
 ) -> None:
-    from ...tasks.evaluation.metrics import accuracy, matthews, pearson, spearman
-
     tp, fn, fp, tn = true_positives, false_negatives, false_positives, true_negatives
     gold = [1] * (tp + fn) + [0] * (fp + tn)
     predicted = [1] * tp + [0] * fn + [1] * fp + [0] * tn
@@ -133,15 +139,9 @@ HEADER = "index\tgenre\tsentence1\tsentence2\tgold_label"
 
 
 def _entailment(record: LessonRecorder) -> None:
-    from pathlib import Path
-    from tempfile import TemporaryDirectory
-
     import torch
 
-    from ...core import storage
     from ...tasks.classification import Classification
-    from ...text.readers.glue import glue_files, read_glue
-    from ..small import word_tokenizer
 
     lines = [f"{n}\tfiction\t{PREMISE}\t{text}\t{label}" for n, (label, text) in enumerate(PAIRS.items())]
     disputed = f"3\tfiction\t{PREMISE}\tThe man is tired.\t-"
@@ -202,13 +202,10 @@ def _shape(tokens: list[str], types: list[int]) -> str:
 def _shared(record: LessonRecorder) -> None:
     import torch
 
-    from ...core.randomness import generator
     from ...data.batch import Batch
     from ...tasks.classification import Classification
-    from ...text.readers.tables import Row
     from ...train.finetuning.job import MemoryBestModelSaver
     from ...train.finetuning.multi_task import MultiTaskJob, Part, SharedEncoder
-    from ..small import small_network, word_tokenizer
 
     tokenizer = word_tokenizer("good bad film happy sad")
     kinds = {
@@ -275,8 +272,6 @@ PRINTED = 0.05 + 1e-9  # largest difference of a mean to its value rounded to on
 
 
 def _glue(record: LessonRecorder) -> None:
-    from ...tasks.evaluation.published import glue_average, published, published_table
-
     rows = []
     for table in published("glue"):
         for row in table.rows:
@@ -310,8 +305,6 @@ def _glue(record: LessonRecorder) -> None:
 
 
 def _elmo(record: LessonRecorder, baseline: float, improved: float) -> None:
-    from ...tasks.evaluation.published import published_table, relative_error_reduction
-
     rows = {row.name: row.values for row in published_table("elmo", "paper").rows}
     squad = rows["SQuAD"]
     record.equal("SQuAD: baseline, with ELMo", (BASELINE, IMPROVED), (squad["Baseline"], squad["ELMo + baseline"]))

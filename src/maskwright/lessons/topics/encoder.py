@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from itertools import islice
 
 from ...report import Arrow, Bar, Bars, Box, Chart, Curves, Flow, Grid, Series, Table
+from ...train.schedules import learning_rate
 from ..inputs import Matrix, integer, matrix, number, text
 from ..lesson import APPLICATIONS, FRONTIERS, NEUROCOMPUTING, SESSION, Lesson
 from ..recorder import LessonRecorder, difference, tiny, tolerance
+from ..small import small_network, small_translator, word_tokenizer
 
 PART = "Encoder and decoder"
 
@@ -112,11 +115,8 @@ def _parts(record: LessonRecorder, x: float, vector: Matrix) -> None:
 
 
 def _stack(record: LessonRecorder, layers: int) -> None:
-    from itertools import islice
-
     from ...data.batch import Batch
     from ...models.presets import preset
-    from ..small import small_network
 
     depths = [preset(name).num_hidden_layers for name in ("transformer-base", "bert-base", "bert-large")]
     record.equal("layers of the Transformer, BERT-Base, BERT-Large", [6, 12, 24], depths)
@@ -154,14 +154,11 @@ def _stack(record: LessonRecorder, layers: int) -> None:
 
 
 def _five_steps(record: LessonRecorder, text: str) -> None:
-    from itertools import islice
-
     import torch
 
     from ...data.batch import Batch
     from ...inspect.steps import layer_steps
     from ..parts import attention_weights
-    from ..small import small_network, word_tokenizer
 
     tokenizer = word_tokenizer(text)
     model = small_network(tokenizer.vocab_size, num_attention_heads=8, hidden_size=64, intermediate_size=128)
@@ -214,7 +211,6 @@ SLIDE = {  # kind: query, key, value, whether later tokens are hidden
 
 def _sources(record: LessonRecorder) -> None:
     from ..parts import attention_sources
-    from ..small import small_translator
 
     found = attention_sources(small_translator(), [5, 6, 7, 8], [1, 9, 10])
     for one in found:
@@ -253,7 +249,6 @@ def _sources(record: LessonRecorder) -> None:
 
 def _cross(record: LessonRecorder) -> None:
     from ...data.batch import Batch
-    from ..small import small_translator
 
     model = small_translator()
     source, target = [5, 6, 7, 8], [1, 9, 10]
@@ -297,7 +292,6 @@ IDS = [3, 14, 15, 9, 26, 5]
 
 def _mask(record: LessonRecorder, layers: int) -> None:
     from ...data.batch import Batch
-    from ..small import small_network
 
     model = small_network(40, "clm", attention="causal", type_vocab_size=0, pooler=False, num_hidden_layers=layers)
     seen = model.encode(Batch.from_sequences([IDS]), attentions=True)
@@ -336,7 +330,6 @@ def _parallel(record: LessonRecorder) -> None:
 
     from ...data.batch import Batch
     from ...models.decoding.causal import CausalDecoder
-    from ..small import small_network
 
     model = small_network(40, "clm", attention="causal", type_vocab_size=0, pooler=False)
     passes: list[int] = []  # tokens of each pass over the first layer
@@ -364,8 +357,6 @@ def _parallel(record: LessonRecorder) -> None:
 
 
 def _schedule(record: LessonRecorder, warmup: int, width: int, step: int) -> None:
-    from ...train.schedules import learning_rate
-
     peak = (width * warmup) ** -0.5
 
     def rate(place: int) -> float:

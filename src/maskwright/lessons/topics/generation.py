@@ -6,17 +6,23 @@ import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ...core.errors import InputError
+from ...core.errors import InputError, MissingExtraError
+from ...core.randomness import generator
 from ...core.util import plural
 from ...report import Arrow, Bar, Bars, Box, Flow, Table, Token, Tokens
+from ...text.formats.targets import check_languages, language_of, languages_of, tag, with_language_tag
+from ...text.readers.corpus import Document
+from ...text.readers.parallel import lead_pairs
+from ...text.readers.tables import Row
+from ...text.tokenizers.tokenizer import Tokenizer
 from ..inputs import Matrix, integer, matrix, number, text
 from ..lesson import APPLICATIONS, NEUROCOMPUTING, SESSION, Lesson
 from ..recorder import LessonRecorder
+from ..small import small_translator
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ...text.tokenizers.tokenizer import Tokenizer
 
 PART = "Generation"
 
@@ -26,7 +32,6 @@ SHARES = ((0.4, 0.2, 0.2, 0.1, 0.08, 0.02),)
 def _top_k(record: LessonRecorder, k: int, temperature: float, shares: Matrix) -> None:
     import torch
 
-    from ...core.randomness import generator
     from ...models.decoding.rules import Rules, choose, probabilities
 
     words = ("the", "a", "unicorn", "valley", "of", "zyzzyva")
@@ -68,8 +73,6 @@ def _top_k(record: LessonRecorder, k: int, temperature: float, shares: Matrix) -
 
 def _formats(record: LessonRecorder) -> None:
     from ...tasks.base import DELIM, EXTRACT, START
-    from ...text.formats.targets import language_of, tag
-    from ...text.tokenizers.tokenizer import Tokenizer
 
     plain = Tokenizer.train_from_iterator(["a premise and its hypothesis"], "byte-bpe", 280)
     framed = plain.with_template(START, DELIM, EXTRACT)
@@ -191,7 +194,6 @@ def _ending(record: LessonRecorder, beams: int, length_penalty: float, first: fl
     from ...models.decoding.rules import Rules
     from ...models.decoding.search import Beams, GeneratedText, grow, search_beams
     from ...models.decoding.translation import target_decoder
-    from ..small import small_translator
 
     def said(one: GeneratedText) -> str:
         return " ".join(WORDS[token] for token in one.ids)
@@ -242,10 +244,6 @@ def _probability(first: float, text: str) -> float:
 
 
 def _zero_shot(record: LessonRecorder) -> None:
-    from ...core.errors import InputError
-    from ...text.formats.targets import check_languages, language_of, languages_of, with_language_tag
-    from ...text.readers.tables import Row
-
     def row(source: str, target: str, line: int = 1) -> Row:
         """Return a sentence with the tag of the target language."""
         return Row(with_language_tag(SENTENCES[source], target), None, SENTENCES[target], line, "pairs")
@@ -293,9 +291,6 @@ def _zero_shot(record: LessonRecorder) -> None:
 
 def _leads(record: LessonRecorder) -> None:
     from ...tasks.generation import Generation
-    from ...text.readers.corpus import Document
-    from ...text.readers.parallel import lead_pairs
-    from ...text.tokenizers.tokenizer import Tokenizer
 
     documents = [Document(lines, "dump.txt", number) for number, lines in enumerate(ARTICLES, 1)]
     pairs = list(lead_pairs(documents))
@@ -350,7 +345,6 @@ LENGTHS = ("one word", "two consecutive words", "three", "four")
 
 
 def _bleu(record: LessonRecorder, written: str, wanted: str) -> None:
-    from ...core.errors import MissingExtraError
     from ...tasks.translation import corpus_scores
     from ..parts import explain_bleu
 

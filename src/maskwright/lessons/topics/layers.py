@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import numpy as np
+
+from ...core import storage
 from ...core.errors import InputError
 from ...core.util import plural
 from ...report import Bar, Bars, Grid, Table
+from ...tasks.evaluation.published import published_table
+from ...text.readers.tables import Row
+from ...text.words import split_words
 from ..inputs import Matrix, matrix, number, text
 from ..lesson import FRONTIERS, SESSION, Lesson
 from ..recorder import LessonRecorder
+from ..small import small_network, word_tokenizer
 
 PART = "Features and meaning"
 
@@ -20,7 +29,6 @@ def _choices(record: LessonRecorder) -> None:
     import torch
 
     from ...inference.layers import NAMED_LAYERS, choose_layers
-    from ...tasks.evaluation.published import published_table
 
     states = [torch.full((2, 3), float(layer)) for layer in range(13)]  # layer n contains the number n
     table = published_table("conll2003-layers", "paper")
@@ -104,8 +112,6 @@ def _mix(record: LessonRecorder, shares: Matrix, values: Matrix, scale: float) -
 def _green(record: LessonRecorder, word: str, first: str, second: str, third: str) -> None:
     from ...inference.embed import TextEncoder
     from ...inference.similarity import word_similarities
-    from ...text.readers.tables import Row
-    from ..small import small_network, word_tokenizer
 
     texts = (first, second, third)
     for name, one in zip(("first", "second", "third"), texts, strict=True):
@@ -155,16 +161,8 @@ FILES = {
 
 
 def _medicine(record: LessonRecorder, query: str) -> None:
-    from pathlib import Path
-    from tempfile import TemporaryDirectory
-
-    import numpy as np
-
-    from ...core import storage
     from ...inference.embed import TextEncoder
     from ...inference.search import Searcher
-    from ...text.words import split_words
-    from ..small import small_network, word_tokenizer
 
     def words(text: str) -> set[str]:
         return {text[start:end].lower() for start, end in split_words(text)}

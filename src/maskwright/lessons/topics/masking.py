@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...core.errors import InputError
+from ...core.randomness import generator
 from ...core.util import plural
 from ...report import Bar, Bars, Chart, Curves, Kind, Series, Table, Token, Tokens
+from ...text.tokenizers.tokenizer import Tokenizer
 from ..inputs import Matrix, integer, matrix, number, text, words_of
 from ..lesson import APPLICATIONS, AUTOENCODER, Lesson
 from ..recorder import LessonRecorder
+from ..small import small_network, word_tokenizer
 
 if TYPE_CHECKING:
     from ...models.model import Model
@@ -28,7 +31,6 @@ MASKED, RANDOM, KEPT = 8, 5632, 164  # seeds whose draws are the slide's three v
 
 
 def _shares(record: LessonRecorder, rate: float, words: int) -> None:
-    from ...core.randomness import generator
     from ...objectives.masked import Masker
 
     length, vocab = 128, 30_000
@@ -129,7 +131,6 @@ MASK_SHARE = 0.8  # of the selected words are masked
 
 
 def _rate(record: LessonRecorder) -> None:
-    from ...core.randomness import generator
     from ...objectives.masked import Masker
 
     texts = _walks(60)
@@ -191,7 +192,6 @@ def _walks(count: int, seed: int = 0) -> np.ndarray:
     """Return random texts of 128 words; each word is followed by one of its four possible successors: int64 [count,
     128].
     """
-    from ...core.randomness import generator
 
     liked = generator(0, "lesson followers").integers(5, VOCAB, (VOCAB, 4))
     steps = generator(seed, "lesson walks").integers(4, size=(128, count))
@@ -270,7 +270,6 @@ def _loss(record: LessonRecorder, probabilities: Matrix, correct: int) -> None:
 
 def _vocabulary(record: LessonRecorder, text: str) -> None:
     from ...inference.fill_mask import MaskFiller
-    from ..small import small_network, word_tokenizer
 
     if text.count("[MASK]") != 1:
         raise InputError("text: pass a sentence with one [MASK].")
@@ -310,7 +309,6 @@ def _vocabulary(record: LessonRecorder, text: str) -> None:
 
 def _rome(record: LessonRecorder) -> None:
     from ...inference.fill_mask import MaskFiller
-    from ...text.tokenizers.tokenizer import Tokenizer
     from ...train.pretraining.job import pretrain_small
 
     tokenizer = Tokenizer.train_from_iterator(FACTS, "word", 100)

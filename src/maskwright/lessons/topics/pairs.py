@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from ...core.errors import InputError
+from ...core.randomness import generator
+from ...data.shards import TextsInMemory
+from ...objectives.segments import Example, plan_pairs, sentence_bounds
 from ...report import Bar, Bars, Chart, Curves, Grid, Kind, Series, Table, Token, Tokens
+from ...text.tokenizers.tokenizer import Tokenizer
 from ..inputs import integer, number, text, words_of
 from ..lesson import APPLICATIONS, Lesson
 from ..recorder import LessonRecorder
-
-if TYPE_CHECKING:
-    from ...report import Token
+from ..small import small_network, word_tokenizer
 
 PART = "Pre-training"
 
@@ -26,11 +30,6 @@ ROWS = {
 
 
 def _pairs(record: LessonRecorder, documents: int, tokens: int, seed: int) -> None:
-    import numpy as np
-
-    from ...core.randomness import generator
-    from ...objectives.segments import plan_pairs, sentence_bounds
-
     rng = generator(0, "lesson sentences")
     bounds = {number: sentence_bounds(rng.integers(5, 15, 400)) for number in range(documents)}
     examples = plan_pairs(bounds, tokens, 0.0, generator(seed, "lesson pairs"))
@@ -78,12 +77,8 @@ def _pairs(record: LessonRecorder, documents: int, tokens: int, seed: int) -> No
 
 def _written(record: LessonRecorder) -> list[tuple[str, list[Token]]]:
     """Return the slides' two pairs as in the batches of pre-training, with the masked words restored."""
-    from ...core.randomness import generator
-    from ...data.shards import TextsInMemory
     from ...objectives.masked import MaskedLanguageModelingAndNextSentence
-    from ...objectives.segments import Example, sentence_bounds
     from ...objectives.selection import make_recipe
-    from ..small import word_tokenizer
 
     tokenizer = word_tokenizer(*(sentence for document in STORY for sentence in document), lowercase=False)
     texts = TextsInMemory.encode(STORY, tokenizer)
@@ -121,11 +116,9 @@ def _written(record: LessonRecorder) -> list[tuple[str, list[Token]]]:
 def _total(record: LessonRecorder) -> None:
     import torch
 
-    from ...data.shards import TextsInMemory
     from ...objectives.masked import MaskedLanguageModelingAndNextSentence
     from ...objectives.selection import make_recipe
     from ...train.loop import Window
-    from ..small import small_network, word_tokenizer
 
     tokenizer = word_tokenizer(*(sentence for document in STORY for sentence in document))
     texts = TextsInMemory.encode(STORY, tokenizer)
@@ -168,8 +161,6 @@ def _total(record: LessonRecorder) -> None:
 
 def _batch(objective: Any, texts: Any) -> Any:
     """One batch with both kinds of pairs."""
-    from ...core.randomness import generator
-    from ...objectives.segments import sentence_bounds
 
     bounds = {number: sentence_bounds(texts.sentence_lengths_of(number)) for number in range(len(texts))}
     for seed in range(50):
@@ -192,7 +183,6 @@ TEXT = "the animal did not cross the street because it was too tired to keep on 
 
 def _sides(record: LessonRecorder) -> None:
     from ...data.batch import Batch
-    from ..small import small_network, word_tokenizer
 
     tokenizer = word_tokenizer(TEXT)
     ids = tokenizer(TEXT).ids
@@ -258,7 +248,6 @@ def _two_models(record: LessonRecorder, text: str) -> None:
 def _side_by_side(record: LessonRecorder, text: str) -> None:
     """Trains a masked and a causal model on the same sentences, and predicts every word of the text with both."""
     from ...inference.side_by_side import predict_side_by_side
-    from ...text.tokenizers.tokenizer import Tokenizer
     from ...train.pretraining.job import pretrain_small
 
     tokenizer = Tokenizer.train_from_iterator(SENTENCES, "word", 100)
@@ -306,13 +295,8 @@ def _side_by_side(record: LessonRecorder, text: str) -> None:
 
 
 def _answers(record: LessonRecorder, rate: float) -> None:
-    import numpy as np
-
-    from ...core.randomness import generator
-    from ...data.shards import TextsInMemory
     from ...objectives.causal import NextTokenPrediction
     from ...objectives.masked import MaskedLanguageModeling, MaskedRecipe, Masker
-    from ...objectives.segments import Example
 
     rng = generator(0, "lesson text")
     texts = TextsInMemory([[rng.integers(5, 900, 126).tolist()] for _ in range(60)])

@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
+
 from ...core.errors import InputError
+from ...models.config import CHOICES
 from ...report import Chart, Curves, Grid, Kind, Series, Table, Token, Tokens
 from ..inputs import Matrix, integer, matrix, text
 from ..lesson import APPLICATIONS, AUTOENCODER, NEUROCOMPUTING, Lesson
 from ..recorder import LessonRecorder, difference, show, tiny
+from ..small import small_network, word_tokenizer
 
 PART = "Positions and input"
 
@@ -60,7 +64,6 @@ def _sinusoids(record: LessonRecorder, width: int, position: int, distance: int)
 
 
 def _ideas(record: LessonRecorder) -> None:
-    from ...models.config import CHOICES
     from ...nn.positions import binary_positions, integer_positions, normalized_positions, sinusoidal_positions
 
     binary = binary_positions(16)
@@ -101,7 +104,6 @@ def _ideas(record: LessonRecorder) -> None:
 
 def _relative(record: LessonRecorder, shift: int, limit: int) -> None:
     from ...data.batch import Batch
-    from ..small import small_network
 
     moved, pairs = {}, {}
     for scheme in ("relative_key", "rotary", "absolute"):
@@ -139,8 +141,6 @@ def _relative(record: LessonRecorder, shift: int, limit: int) -> None:
 
 
 def _tree(record: LessonRecorder, words: str, heads: Matrix) -> None:
-    import numpy as np
-
     from ...data.parses import tree_distances
 
     parsed, given = words.split(), [int(head) for head in heads[0]]
@@ -184,7 +184,6 @@ def _sum(record: LessonRecorder) -> None:
     import torch
 
     from ...data.batch import Batch
-    from ..small import small_network, word_tokenizer
 
     encoding = word_tokenizer(*PAIR)(*PAIR)
     tables = {"token": "word", "position": "position", "segment": "token_type"}
@@ -224,8 +223,6 @@ def _sum(record: LessonRecorder) -> None:
 
 
 def _pair(record: LessonRecorder, first: str, second: str, limit: int) -> None:
-    from ..small import word_tokenizer
-
     tokenizer = word_tokenizer(first, second)
     encoding = tokenizer(first, second)
     record.off(
@@ -257,10 +254,8 @@ def _pair(record: LessonRecorder, first: str, second: str, limit: int) -> None:
 
 
 def _limit(record: LessonRecorder) -> None:
-    from ...core.errors import InputError
     from ...data.batch import Batch
     from ...models.presets import preset
-    from ..small import small_network
 
     base, large = preset("bert-base"), preset("bert-large")
     record.equal("maximum number of tokens", 512, base.max_position_embeddings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from ...core.randomness import generator
 from ...report import Bar, Bars, Chart, Curves, Grid, Series
 from ..inputs import integer, number
 from ..lesson import SESSION, Lesson
@@ -160,7 +161,6 @@ def _memory(record: LessonRecorder, boundary: int) -> None:
 
 
 def _fading(record: LessonRecorder, distance: int, layers: int) -> None:
-    from ...core.randomness import generator
     from ...inspect.gradients import fading
     from ...models.build import build
     from ...models.presets import preset

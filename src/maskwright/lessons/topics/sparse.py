@@ -10,6 +10,7 @@ from ...report import Bar, Bars, Chart, Curves, Grid, Series
 from ..inputs import Matrix, integer, matrix, number
 from ..lesson import APPLICATIONS, FRONTIERS, SESSION, Lesson
 from ..recorder import LessonRecorder, tolerance
+from ..small import small_network
 
 PART = "Smaller and longer"
 
@@ -124,7 +125,6 @@ def _window(record: LessonRecorder, side: int, layers: int) -> None:
     import torch
 
     from ...data.batch import Batch
-    from ..small import small_network
 
     ids = [5, 9, 13, 17, 21, 25, 29, 33]
     model = small_network(40, attention="window", window_size=2 * side, num_hidden_layers=layers)

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import re
+from itertools import product
+
+import numpy as np
 
 from ...core.errors import InputError
+from ...core.randomness import generator
+from ...models.config import ModelConfig
 from ...report import Bar, Bars, Grid, Kind, Table, Token, Tokens
+from ...tasks.evaluation.metrics import accuracy, f1, pr_auc
+from ...tasks.evaluation.rare import choose_threshold
+from ...tasks.tagging.schemes import agreement, encode_tags, repair, spans
 from ..inputs import Matrix, integer, matrix, number, text
 from ..lesson import APPLICATIONS, AUTOENCODER, FRONTIERS, Lesson
 from ..recorder import LessonRecorder
+from ..small import word_tokenizer
 
 PART = "Tasks"
 
@@ -20,8 +29,6 @@ SCORES = ((0.9, 0.0, 1.0), (0.2, 1.2, 0.8), (0.1, 0.2, 2.0))  # of each tag for 
 
 
 def _tags(record: LessonRecorder, words: str, gold: str, predicted: str) -> None:
-    from ...tasks.tagging.schemes import agreement, encode_tags, repair, spans
-
     text = words.split()
     wanted, missed = (_tags_of(name, tags, len(text)) for name, tags in (("gold", gold), ("predicted", predicted)))
     found = [(one.type, " ".join(text[one.start : one.end])) for one in spans(wanted)]
@@ -61,8 +68,6 @@ def _tags_of(name: str, tags: str, count: int) -> list[str]:
 
 
 def _together(record: LessonRecorder, transition: float, matrix: Matrix) -> None:
-    from itertools import product
-
     import torch
 
     from ...nn.crf import LinearChainCrf
@@ -153,7 +158,6 @@ START_END = ((0.0, 0.1, 5.0, 0.2, 2.0, 0.3, 6.0, 0.1), (0.0, 0.1, 0.2, 0.3, 1.0,
 
 def _trace(record: LessonRecorder) -> None:
     from ...tasks.qa.trace import trace_answer
-    from ..small import word_tokenizer
 
     found = trace_answer(QUESTION, CONTEXT, (0, len("Shanghai")))
     record.equal("tokens between whitespace, without the closing [SEP]", 27, found.num_tokens_without_end)
@@ -185,8 +189,6 @@ def _trace(record: LessonRecorder) -> None:
 
 
 def _spans(record: LessonRecorder, longest: int, threshold: float, scores: Matrix) -> None:
-    import numpy as np
-
     from ...tasks.qa.windows import AnswerCandidates, Span, span_scores
 
     start, end = (np.array(row) for row in scores)
@@ -256,12 +258,6 @@ def _scoring(record: LessonRecorder, answer: str, golds: str) -> None:
 
 
 def _imbalance(record: LessonRecorder, rare: float, separation: float) -> None:
-    import numpy as np
-
-    from ...core.randomness import generator
-    from ...tasks.evaluation.metrics import accuracy, f1, pr_auc
-    from ...tasks.evaluation.rare import choose_threshold
-
     rng = generator(0, "lesson rare")
     rows = []
     always = 0.0
@@ -304,7 +300,6 @@ def _imbalance(record: LessonRecorder, rare: float, separation: float) -> None:
 def _reconstruction(record: LessonRecorder, outside: float, threshold: float) -> None:
     import torch
 
-    from ...models.config import ModelConfig
     from ...models.probes import AutoencoderHead
 
     head = AutoencoderHead(

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...core.errors import InputError
 from ...core.util import plural
 from ...report import Table, Token, Tokens
+from ...text.tokenizers import trainers
+from ...text.tokenizers.explain import Explanation, encode_steps, explain, join_subwords, measure, parse_words
+from ...text.tokenizers.tokenizer import Tokenizer
+from ...text.tokenizers.trainers import TieBreak
 from ..inputs import choice, integer, text, words_of
 from ..lesson import APPLICATIONS, Lesson
 from ..recorder import LessonRecorder
-
-if TYPE_CHECKING:
-    from ...report import Table
-    from ...text.tokenizers.explain import Explanation
-    from ...text.tokenizers.trainers import TieBreak
 
 PART = "Words and subword tokens"
 
@@ -23,8 +20,6 @@ LETTERS = "a b c d e f g h i j k l m n o p q r s t u v w x y z"
 
 
 def _vocabulary(record: LessonRecorder, known: str, words: str) -> None:
-    from ...text.tokenizers.tokenizer import Tokenizer
-
     learned, read = words_of(known), words_of(words)
     whole = Tokenizer.train_from_iterator([known], "word", 5 + len(set(learned)))
     unknown_id = whole.unk_id
@@ -53,9 +48,6 @@ def _vocabulary(record: LessonRecorder, known: str, words: str) -> None:
 
 
 def _issues(record: LessonRecorder) -> None:
-    from ...text.tokenizers.explain import measure
-    from ...text.tokenizers.tokenizer import Tokenizer
-
     learned = ["old older oldest", "fast faster fastest", "smart kind kinder", "tall taller tallest old fast"] * 8
     new = {"smarter": 1, "smartest": 1, "kindest": 1, "older": 1}
     measures = {}
@@ -117,8 +109,6 @@ TIE = "es, st and t</w> tie at 13, ol and ld at 10: only the rule 'first pair in
 
 
 def _merges(record: LessonRecorder, corpus: str, merges: int, tie_break: TieBreak) -> None:
-    from ...text.tokenizers.explain import explain, parse_words
-
     words = parse_words(corpus)
     found = explain(words, num_merges=merges, tie_break=tie_break)
     record.equal("symbols at the start", START, found.start)
@@ -163,8 +153,6 @@ def _table(found: Explanation) -> Table:
 
 
 def _encoding(record: LessonRecorder, word: str, merges: int, corpus: str) -> None:
-    from ...text.tokenizers.explain import encode_steps, explain, parse_words
-
     words = parse_words(corpus)
     learned = explain(words, num_merges=merges)
     states = encode_steps(word, learned.merges)
@@ -198,8 +186,6 @@ def _encoding(record: LessonRecorder, word: str, merges: int, corpus: str) -> No
 
 
 def _scores(record: LessonRecorder, corpus: str) -> None:
-    from ...text.tokenizers.explain import explain, parse_words
-
     words = parse_words(corpus)
     pairs, scores = explain(words, num_merges=1), explain(words, "wordpiece-score", num_merges=1)
     if not scores.steps:
@@ -237,8 +223,6 @@ SPLIT = (("taa", "aaa", "sty"), ("la", "ern"), ("Transformer", "ify"))
 
 
 def _notations(record: LessonRecorder) -> None:
-    from ...text.tokenizers.explain import join_subwords
-
     for pieces, slide in zip(SPLIT, ("taa## aaa## sty", "la## ern", "Transformer## ify"), strict=True):
         record.equal("marker on the left token", slide, join_subwords(pieces, "left"))
     record.off(
@@ -267,9 +251,6 @@ def _notations(record: LessonRecorder) -> None:
 
 
 def _longest_match(record: LessonRecorder, words: str, entries: str) -> None:
-    from ...text.tokenizers import trainers
-    from ...text.tokenizers.tokenizer import Tokenizer
-
     vocabulary = list(dict.fromkeys([*trainers.SPECIAL_TOKENS, *entries.split()]))
     trained = trainers.wordpiece(vocabulary, "wordpiece", True, {})
     tokenizer = Tokenizer(trained.backend, trained.config)
@@ -292,9 +273,6 @@ def _longest_match(record: LessonRecorder, words: str, entries: str) -> None:
 
 
 def _bytes(record: LessonRecorder, text: str) -> None:
-    from ...text.tokenizers import trainers
-    from ...text.tokenizers.tokenizer import Tokenizer
-
     if any(token in text for token in trainers.SPECIAL_TOKENS):
         raise InputError("text: a special token such as [MASK] is not text; pass another text.")
     texts = ("Transformerify", "naïve façade", text, "🙂 ok", "a\tb  c")

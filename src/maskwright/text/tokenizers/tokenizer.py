@@ -214,7 +214,7 @@ class Tokenizer:
         found = self._encodings(texts, max_length, truncation, fast=True)
         if counts is not None:
             for one in found:
-                counts.add(len(one), one.num_truncated, one.num_unknown, one.template.num_special)
+                counts.add(len(one.ids), one.num_truncated, one.num_unknown, one.template.num_special)
         return [one.ids for one in found], [one.type_ids for one in found]
 
     def batch(
@@ -431,17 +431,25 @@ class Tokenizer:
                 raise InputError(f"stride={stride} exceeds the tokens for text in max_length={max_length}: lower it.")
         else:
             max_length = None
+        unk_id = self.unk_id
         raw = self._encode_raw([*firsts, *(text for text in seconds if text is not None)], fast)
         pairs = iter(raw[len(firsts) :])
+        cuts: dict[int, tuple[SpecialTokensTemplate, Truncation]] = {}
         result = []
         for first, second in zip(raw, seconds, strict=False):
             pieces = (Pieces(first),) if second is None else (Pieces(first), Pieces(next(pairs)))
-            template = self._templates[len(pieces) - 1 if add_special_tokens else len(pieces) + 1]
-            room = None if max_length is None else _text_limit(max_length, template.num_special)
-            cut = Truncation(room, strategy or "longest_first", stride, side == "left")
+            if len(pieces) not in cuts:
+                template = self._templates[len(pieces) - 1 if add_special_tokens else len(pieces) + 1]
+                room = None if max_length is None else _text_limit(max_length, template.num_special)
+                cuts[len(pieces)] = template, Truncation(room, strategy or "longest_first", stride, side == "left")
+            template, cut = cuts[len(pieces)]
             lengths = tuple(map(len, pieces))
-            windows = tuple(first_window(*both, cut) for both in zip(lengths, kept_lengths(lengths, cut), strict=True))
-            result.append(Encoding(pieces, windows, template, self.unk_id, cut))
+            if cut.room is None or sum(lengths) <= cut.room:
+                windows = tuple((0, length) for length in lengths)
+            else:
+                kept = kept_lengths(lengths, cut)
+                windows = tuple(first_window(*both, cut) for both in zip(lengths, kept, strict=True))
+            result.append(Encoding(pieces, windows, template, unk_id, cut))
         return result
 
     def _encode_raw(self, texts: list[str], fast: bool = False) -> list[Any]:

@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskwright.objectives.losses import focal_binary, focal_cross_entropy
-from maskwright.tasks.classification import Classification
+from maskwright.objectives.losses import cosine_loss, focal_binary, focal_cross_entropy, in_batch_logits, in_batch_loss
 
 LOGITS = torch.randn(6, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64) * 3
 CLASSES = torch.tensor([0, 1, 2, 2, 1, 0])
@@ -64,15 +63,45 @@ def test_a_row_that_is_sure_has_a_finite_loss_and_slope(gamma: float, logit: flo
         assert bool(torch.isfinite(total)) and bool(torch.isfinite(value.grad).all())
 
 
-def test_a_classifier_uses_it_with_its_class_weights():
-    task = Classification(["a", "b", "c"], class_weights=[1.0, 2.0, 3.0], focal=2.0)
-    weights = torch.tensor([1.0, 2.0, 3.0])
-    logits = LOGITS.float()
-    expected = (focal_cross_entropy(logits, CLASSES, 2.0) * weights[CLASSES]).mean()
-    assert torch.allclose(task.loss_of(logits, CLASSES), expected)
-    several = Classification(["a", "b", "c"], True, [1.0, 2.0, 3.0], focal=2.0)
-    assert torch.allclose(
-        several.loss_of(logits, SEVERAL.float()), focal_binary(logits, SEVERAL.float(), 2.0, weights).mean()
-    )
-    plain, none = Classification(["a", "b", "c"]), Classification(["a", "b", "c"], focal=0.0)
-    assert torch.allclose(plain.loss_of(logits, CLASSES), none.loss_of(logits, CLASSES))
+# -- Contrastive losses: values worked out by hand, gradients, and what they must not depend on -----------------------
+
+FIRST = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+SECOND = torch.tensor([[0.6, 0.8], [0.0, 1.0]])
+
+
+def test_the_cosine_loss_of_two_pairs_by_hand():
+    # (0.5 - 1)^2 = 0.25 and (0.2 - 0)^2 = 0.04, their mean is 0.145
+    loss = cosine_loss(torch.tensor([0.5, 0.2]), torch.tensor([1.0, 0.0]))
+    assert loss.item() == pytest.approx(0.145)
+
+
+def test_the_in_batch_loss_of_two_pairs_by_hand():
+    # At temperature 0.5 the first text scores 1.2 and 0, the second 1.6 and 2: -log of the partner's share.
+    logits = in_batch_logits(FIRST, SECOND, temperature=0.5)
+    assert torch.allclose(logits, torch.tensor([[1.2, 0.0], [1.6, 2.0]]))
+    by_hand = math.log(1 + math.exp(-1.2)) + math.log(1 + math.exp(-0.4))
+    assert in_batch_loss(logits, torch.tensor([True, True])).item() == pytest.approx(by_hand)
+
+
+def test_the_same_text_again_is_no_wrong_answer():
+    logits = in_batch_logits(FIRST, SECOND, torch.tensor([7, 7]), temperature=0.5)
+    assert in_batch_loss(logits, torch.tensor([True, True])).item() == 0.0
+    three = in_batch_logits(FIRST[[0, 1, 0]], SECOND[[0, 1, 0]], torch.tensor([0, 1, 0]), temperature=0.5)
+    loss = in_batch_loss(three, torch.tensor([True, False, False]))
+    assert loss.item() == pytest.approx(math.log(1 + math.exp(-1.2))), "as without its twin"
+
+
+def test_gradients_are_those_of_finite_differences():
+    generator = torch.Generator().manual_seed(1)
+    first, second = (torch.randn(5, 4, generator=generator, dtype=torch.float64, requires_grad=True) for _ in "ab")
+    gold = torch.rand(5, generator=generator, dtype=torch.float64)
+    positive = torch.tensor([True, False, True, True, False])
+
+    def in_batch(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return in_batch_loss(in_batch_logits(F.normalize(a, dim=-1), F.normalize(b, dim=-1)), positive)
+
+    def cosine(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return cosine_loss(F.cosine_similarity(a, b), gold)
+
+    assert torch.autograd.gradcheck(in_batch, (first, second))
+    assert torch.autograd.gradcheck(cosine, (first, second))
