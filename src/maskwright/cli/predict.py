@@ -35,8 +35,7 @@ from .using import (
 
 if TYPE_CHECKING:
     from ..inference.answer import Answer
-    from ..inference.fill_mask import FilledText
-    from ..inference.next_sentence import NextSentence
+    from ..inference.fill_mask import FilledText, NextSentence
     from ..inference.predict import Predictor
     from ..inference.zero_shot import ZeroShot
     from ..tasks.base import AnyRow, TableRow
@@ -167,8 +166,8 @@ def _rows(settings: PredictSettings) -> Sequence[AnyRow] | RowStream:
 def _answers(settings: PredictSettings, rows: Sequence[AnyRow] | RowStream) -> tuple[Any, Iterator[dict[str, Any]]]:
     """What predicts, and its answers: the texts of each row with its prediction, question ID and gold label."""
     from ..api import make_int8, open_ensemble, open_model, open_zero_shot, predictor_of
+    from ..inference.fill_mask import NextSentence
     from ..inference.kinds import kind_of
-    from ..inference.next_sentence import NextSentence
     from ..inference.ready import keep_private
 
     typical = calibration_texts(settings, None if settings.input is None else rows)

@@ -82,8 +82,16 @@ def _sections(doc: str) -> dict[str, dict[str, str]]:
     return found
 
 
+class Estimator(BaseEstimator):
+    """Base class: adds the parameters and attributes of base classes to the documentation of a class."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.__doc__ = _with_shared(cls.__doc__ or "", cls.__mro__[1:])
+
+
 @dataclass(eq=False, repr=False)
-class FineTuned(BaseEstimator):
+class FineTuned(Estimator):
     """Base class of the fine-tuned estimators.
 
     Args:
@@ -128,11 +136,6 @@ class FineTuned(BaseEstimator):
 
     ability: ClassVar[str] = "text-logits"  # that a loaded model needs
     task_: Any = field(init=False)
-
-    def __init_subclass__(cls) -> None:
-        """Add the parameters and attributes of the base class to the documentation of a subclass."""
-        super().__init_subclass__()
-        cls.__doc__ = _with_shared(cls.__doc__ or "", cls.__mro__[1:])
 
     def _train(self, model: Model, task: Task, examples: Examples, is_new_head: bool) -> None:
         """Train a model at its first step, and keep it."""

@@ -40,7 +40,8 @@ class Fitted:
     def from_json(cls, facts: Any) -> Self:
         """Builds it from the result of `to_json`. Raises ModelFolderError for invalid values."""
         known = facts if isinstance(facts, Mapping) else {}
-        value, seen = known.get("value"), known.get(cls.KEY, [])
+        value: Any = known.get("value")
+        seen = known.get(cls.KEY, [])
         is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         are_keys = isinstance(seen, list) and all(isinstance(key, str) for key in seen)
         if not is_number or not are_keys or value <= cls.ABOVE:

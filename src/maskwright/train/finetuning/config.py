@@ -342,7 +342,7 @@ def epochs_for(epochs: int, min_steps: int, steps_per_epoch: int) -> int:
     return max(epochs, min(-(-min_steps // max(steps_per_epoch, 1)), MOST_EPOCHS))
 
 
-# -- The recipe of a multi-task fine-tuning.
+# -- The recipe of a multi-task fine-tuning ----------------------------------------------------------------------------
 
 
 _SAME = settings_of(FinetuneConfig)
