@@ -29,9 +29,9 @@ from ...report import (
 )
 from ...report.numbers import percent
 from ..base import Evaluation, Task
-from ..contents import readers_of
 from ..examples import Examples
 from ..report import WORST, wrong_predictions
+from ..specs import readers_of
 from .calibration import (
     Decisions,
     RiskCoverage,
