@@ -223,12 +223,11 @@ def _predictions(
 
 def _tables(answers: Iterator[dict[str, Any]], task: Any) -> Iterator[Part]:
     """Tables of predictions. task: of the model, None for labels that it was not trained for."""
-    from ..core import registry
     from ..tasks.base import label_rows
 
     written = task.written if task is not None else ""
-    rows_of_answer = label_rows if task is None else registry.load(task.table)
-    cells = (line for answer in answers for line in _lines(answer, rows_of_answer(answer, written)))
+    rows_of_answer = label_rows if task is None else task.table_rows
+    cells = (line for answer in answers for line in _lines(answer, rows_of_answer(answer)))
     while rows := list(islice(cells, TABLE_ROWS)):
         yield Table(("text", written or "label", "score"), rows, right=("score",))
 

@@ -39,6 +39,7 @@ from ..tasks.base import Task, task_of_model
 from ..tasks.examples import Examples, rows_of
 from ..tasks.windows import MAX_WINDOWS, LongTexts
 from ..text.readers.inputs import PAIR_COLUMNS, Column, check_columns
+from ..text.tokenizers.encoding import TextCounts
 from ..train.finetuning.config import DEFAULT_EPOCHS, DEFAULT_LR, MIN_STEPS
 from ..train.finetuning.finetune import fit, has_new_head
 from ..train.schedules import Schedule
@@ -336,7 +337,7 @@ class WholeText(FineTuned):
         task.long = self._long()
         model, is_new_head = self._start(task)
         room = self._room(model)
-        examples = task.tokenize(rows_of(texts), tokenizer_of(model), room, task.as_targets(targets))
+        examples = task.tokenize(rows_of(texts), tokenizer_of(model), room, targets, TextCounts())
         examples = task.for_training(examples)
         if task.long is not None:
             for remark in task.notes(examples, "train", room):

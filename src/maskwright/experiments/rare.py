@@ -280,7 +280,8 @@ class MethodRunner:
 
     def _reconstruct(self) -> Predictions:
         """Train an autoencoder on the rest class; the threshold is chosen on dev."""
-        task = Anomaly(REST, main_metric="pr_auc")
+        task = Anomaly(REST)
+        task.main_metric = "pr_auc"
         model = self._model(task)
         rows = [task.learns_from(self.splits.train), self.splits.dev, self.splits.test]
         train, dev, test = (task.prepare(model, self._examples(task, model, part)) for part in rows)

@@ -172,10 +172,10 @@ class RareClass:
         return {"label": self.label, "tunes": self.tunes, "precision": self.precision, "threshold": threshold}
 
     @classmethod
-    def from_json(cls, facts: Any, labels: Sequence[str]) -> RareClass:
+    def from_json(cls, facts: Any) -> RareClass:
         """Builds it from the result of `to_json`. Raises ModelFolderError for invalid values."""
-        if not isinstance(facts, Mapping) or facts.get("label") not in labels:
-            raise ModelFolderError("The model's maskwright.json has a 'rare' class that is not one of its labels.")
+        if not isinstance(facts, Mapping) or not isinstance(facts.get("label"), str):
+            raise ModelFolderError("The model's maskwright.json has a 'rare' class without a label.")
         tunes, precision, threshold = (facts.get(name) for name in ("tunes", "precision", "threshold"))
         is_precision = precision is None or (isinstance(precision, float) and 0 < precision <= 1)
         if not isinstance(tunes, bool) or not is_precision or not isinstance(threshold, Mapping | None):
