@@ -67,7 +67,7 @@ CONFIGS: dict[str, tuple[type, str]] = {
 
 # Public names by page of the API reference.
 API: dict[str, tuple[str, tuple[str, ...]]] = {
-    "models": ("Models", ("load", "build", "preset", "ModelConfig", "Batch")),
+    "models": ("Models", ("load", "pipeline", "evaluate", "build", "preset", "ModelConfig", "Batch")),
     "tokenizer": ("Tokenizer", ("Tokenizer",)),
     "estimators": (
         "Estimators",
@@ -511,6 +511,9 @@ def api_index() -> str:
 def api_page(title: str, names: tuple[str, ...]) -> str:
     """Entries that the site fills from the docstrings."""
     parts = [f"{HEAD}# {title}\n", *(f"\n::: maskwright.{name}\n" for name in names)]
+    if "TextClassifier" in names:
+        shared = ("base.FineTuned", "base.WholeText", "pretrained.Pretrained")
+        parts += ["\n## Parameters that they share\n", *(f"\n::: maskwright.estimators.{name}\n" for name in shared)]
     if "MaskwrightError" in names:
         tree = (import_module("maskwright.core.errors").__doc__ or "").split("\n\n")[1]
         parts.append(f"\n## All errors\n\n```text\n{inspect.cleandoc(tree)}\n```\n")

@@ -16,10 +16,9 @@ from .inference.answer import Answerer
 from .inference.calibration import calibrate, is_int8
 from .inference.cluster import Clustering, cluster_vectors
 from .inference.embed import TextEncoder, embedder_of
-from .inference.fill_mask import MaskFiller
+from .inference.fill_mask import MaskFiller, NextSentence
 from .inference.generate import MaskedLMGenerator, TextGenerator
 from .inference.kinds import kind_of, require
-from .inference.next_sentence import NextSentence
 from .inference.predict import Ensemble, Member, Predictor
 from .inference.prepared import as_texts, single_texts
 from .inference.ready import keep_private, place

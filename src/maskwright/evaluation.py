@@ -15,7 +15,7 @@ from .core.util import plural
 from .hub.download import find_folder
 from .hub.folders import load_model, read_facts
 from .inference.calibration import in_float32, loss_of
-from .inference.held_out_text import score_text, text_perplexity
+from .inference.held_out_text import TextScore, score_text, text_perplexity
 from .inference.kinds import kind_of
 from .inference.predict import Predictor
 from .inference.ready import room_of
@@ -109,7 +109,7 @@ def _on_text(model: Model, name: str, file: Path, own: _Settings) -> Scored:
     if own.against is not None or own.risk is not None or own.report is not None:
         raise InputError(f"{name} is a pre-trained model: --against, --risk and --report are for labeled rows.")
     make_int8(model, own.calibrate_on, room_of(model, own.max_length))
-    score = partial(_score_text if own.stride is None else _score_windows, model, name, file, own)
+    score = partial(_score_text, model, name, file, own)
     return score(), lambda: score()["metrics"]
 
 
@@ -199,14 +199,10 @@ def _against(
     return {"model": name, "metrics": scored.metrics, "comparison": comparison.to_json()}
 
 
-def _score_windows(model: Model, name: str, file: Path, own: _Settings) -> dict[str, Any]:
-    found = text_perplexity(
-        model, file, stride=own.stride or 0, max_length=own.max_length, skip_bad_rows=own.skip_bad_rows
-    )
-    return {"task": "pretraining", "examples": found.windows, "tokens": found.tokens, "metrics": found.metrics}
-
-
 def _score_text(model: Model, name: str, file: Path, own: _Settings) -> dict[str, Any]:
+    options: dict[str, Any] = {"max_length": own.max_length, "skip_bad_rows": own.skip_bad_rows}
+    if own.stride is not None:
+        return _text_result(text_perplexity(model, file, stride=own.stride, **options))
     check_text(file, name)
     folder = find_folder(name)[0]
     training = read_facts(folder).get("training")
@@ -214,13 +210,9 @@ def _score_text(model: Model, name: str, file: Path, own: _Settings) -> dict[str
     if model.head_name == "rtd" and (folder / "generator").is_dir():
         generator = load_model(folder / "generator")[0].to(model.word_embeddings.device)
         generator.compute_dtype = model.compute_dtype
-    score = score_text(
-        model,
-        file,
-        generator=generator,
-        max_length=own.max_length,
-        seed=own.seed,
-        skip_bad_rows=own.skip_bad_rows,
-        carries=not isinstance(training, dict) or not training.get("reset_state"),
-    )
-    return {"task": "pretraining", "examples": score.examples, "tokens": score.tokens, "metrics": score.metrics}
+    carries = not isinstance(training, dict) or not training.get("reset_state")
+    return _text_result(score_text(model, file, generator=generator, seed=own.seed, carries=carries, **options))
+
+
+def _text_result(found: TextScore) -> dict[str, Any]:
+    return {"task": "pretraining", "examples": found.examples, "tokens": found.tokens, "metrics": found.metrics}

@@ -16,7 +16,7 @@ from maskwright.core import registry
 from maskwright.core.config import suggested_command
 from maskwright.core.errors import ConfigError
 from maskwright.hub import card
-from maskwright.tasks.contents import readers_of
+from maskwright.tasks.specs import readers_of
 from maskwright.train.pretraining.health import next_steps
 
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from conventions.sources import ROOT
+from cli.conftest import maskwright
 from maskwright.experiments.ablations import plan, read_settings
 from train.runs import corpus
+
+__all__ = ["maskwright"]
 
 SETTINGS = """
 corpus = ["corpus.txt"]
@@ -60,21 +59,18 @@ objective = ["mlm", "left to right", "left to right+BiLSTM"]
 """
 
 
-def ablations(folder: Path, *words: str, code: int = 0, data: bool = True) -> str:
-    """Run the command on the texts of `folder`; what it printed, on both streams."""
-    command = [sys.executable, "-m", "maskwright", "experiment", "ablations", "-o", folder / "out"]
-    environment = {**os.environ, "MASKWRIGHT_DATA": str(folder), "PYTHONPATH": str(ROOT.parent), "OMP_NUM_THREADS": "1"}
-    if not data:
-        del environment["MASKWRIGHT_DATA"]
-    result = subprocess.run(
-        [*map(str, command), "--settings", str(folder / "settings.toml"), *words],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == code, result.stderr
-    return result.stdout + result.stderr
+@pytest.fixture
+def ablations(maskwright, monkeypatch: pytest.MonkeyPatch):
+    """Runs the command on the texts of a folder; returns what it printed, on both streams."""
+
+    def run(folder: Path, *words: str, code: int = 0, data: bool = True) -> str:
+        monkeypatch.setenv("MASKWRIGHT_DATA", str(folder)) if data else monkeypatch.delenv("MASKWRIGHT_DATA", False)
+        settings = ("-o", folder / "out", "--settings", folder / "settings.toml")
+        found, out, err = maskwright("experiment", "ablations", *settings, *words)
+        assert found == code, err
+        return out + err
+
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -88,9 +84,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_it_goes_on_seed_by_seed_and_keeps_what_is_there(folder: Path):
+def test_it_goes_on_seed_by_seed_and_keeps_what_is_there(ablations, folder: Path):
     said = ablations(folder, "--seeds", "1")
-    assert "Part 1 of 4: seed 0, mlm" in said and "table.md" in said
+    assert "Part 1 of 4: seed 0, mlm" in said and "report.html" in said
     first = folder / "out/seed-0/mlm/result.json"
     made = first.stat().st_mtime_ns
     ablations(folder, "--seeds", "2")
@@ -118,7 +114,7 @@ def test_it_goes_on_seed_by_seed_and_keeps_what_is_there(folder: Path):
 
 
 @pytest.mark.slow
-def test_the_plan_is_said_and_other_settings_are_refused(folder: Path):
+def test_the_plan_is_said_and_other_settings_are_refused(ablations, folder: Path):
     said = ablations(folder, "--dry-run", "--seeds", "2")
     assert len(said.splitlines()) == 8 and "seed 1, left to right: bert-tiny, clm, 4 steps, 512 tokens" in said
     (folder / "out").mkdir(exist_ok=True)
@@ -126,7 +122,7 @@ def test_the_plan_is_said_and_other_settings_are_refused(folder: Path):
     assert "other settings" in ablations(folder, code=2)
 
 
-def test_your_own_files_replace_those_of_the_settings(folder: Path):
+def test_your_own_files_replace_those_of_the_settings(ablations, folder: Path):
     said = " ".join(ablations(folder, "--dry-run", data=False, code=2).split())
     assert "No corpus file: pass --corpus, or --data (or MASKWRIGHT_DATA) as the folder with corpus.txt" in said
     own = ("--corpus", str(folder / "corpus.txt"), "--train", str(folder / "train.conll"))

@@ -28,9 +28,8 @@ from maskwright.export.cached import networks_of
 from maskwright.export.graph_model import GraphModel
 from maskwright.export.network import most_tokens
 from maskwright.http.model_registry import LoadedModel
-from maskwright.inference.fill_mask import MaskFiller
+from maskwright.inference.fill_mask import MaskFiller, NextSentence
 from maskwright.inference.kinds import kind_of
-from maskwright.inference.next_sentence import NextSentence
 from maskwright.serve.worker import measure
 
 FP32 = ("--precision", "fp32", "--quiet")

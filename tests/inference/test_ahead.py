@@ -19,7 +19,15 @@ from maskwright.inference.prepared import ahead, text_blocks
 
 @given(st.lists(st.integers()))
 def test_items_come_in_their_order(items):
+    def failing():
+        yield from items
+        raise ValueError("at the end")
+
     assert list(ahead(iter(items))) == items
+    taken = ahead(failing())
+    assert [next(taken) for _ in items] == items
+    with pytest.raises(ValueError, match="end"):
+        next(taken)
 
 
 def test_no_more_than_one_item_is_made_ahead():
@@ -30,17 +38,6 @@ def test_no_more_than_one_item_is_made_ahead():
         assert len(made) <= number + 2
     taken.close()
     assert not [one for one in threading.enumerate() if one.name.startswith("maskwright-ahead")]
-
-
-def test_an_error_is_raised_when_its_turn_has_come():
-    def items():
-        yield 1
-        raise ValueError("second")
-
-    taken = ahead(items())
-    assert next(taken) == 1
-    with pytest.raises(ValueError, match="second"):
-        next(taken)
 
 
 @given(st.lists(st.text(max_size=9), max_size=20), st.integers(1, 5), st.integers(1, 30))
@@ -59,11 +56,6 @@ def test_streamed_vectors_are_those_of_one_call(monkeypatch):
     found = list(encoder.stream_with_texts(iter(texts)))
     assert [text for block, _ in found for text in block] == texts
     np.testing.assert_allclose(np.concatenate([vectors for _, vectors in found]), together, atol=1e-5)
-
-
-def test_few_texts_need_no_thread(monkeypatch):
-    monkeypatch.setattr(embed, "ahead", None)
-    assert TextEncoder(tiny()).vectors(TEXTS).shape == (len(TEXTS), 32)
 
 
 def test_a_stream_without_end_takes_bounded_memory(monkeypatch):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 
 import maskwright as mw
-from maskwright.core.errors import ConfigError, InputError
+from maskwright.core.errors import ConfigError, InputError, MissingExtraError
 from maskwright.core.randomness import generator
-from maskwright.inference.cluster import cluster_vectors, typical_words
+from maskwright.inference.cluster import cluster_vectors, nearest, project, typical_words, unit_vectors
 from minilm import minilm_folder
 
 TOPICS = ["the cat and the dog", "rain and snow fell", "bread with butter"]
@@ -59,21 +61,12 @@ def test_the_map_is_the_first_two_principal_components():
     assert found.shares == pytest.approx(values[:2] / values.sum())
 
 
-def test_the_seed_decides_all():
-    vectors, texts, _ = three_groups()
-    one, other = (cluster_vectors(vectors, texts, 5, seed=4) for _ in range(2))
-    assert np.array_equal(one.groups, other.groups)
-
-
 def test_numbers_that_cannot_be_are_refused():
     vectors, texts, _ = three_groups((4, 1, 1))
     with pytest.raises(ConfigError, match="9 clusters do not fit 6"):
         cluster_vectors(vectors, texts, 9)
     with pytest.raises(InputError, match="at least three"):
         cluster_vectors(np.ones((5, 2)), ["a"] * 5)
-
-
-def test_texts_without_words_have_no_typical_ones():
     assert typical_words(["!", "?", "1"], np.array([0, 1, 0])) == [[], []]
 
 
@@ -85,3 +78,74 @@ def test_texts_on_three_matters_fall_apart():
     ]  # fmt: skip
     found = mw.cluster(minilm_folder(), texts, 3)
     assert adjusted_rand_score(np.repeat(np.arange(3), 3), found.groups) == 1.0
+
+
+# -- maps ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def vectors():
+    source = np.random.default_rng(0)
+    centers = source.normal(size=(3, 8))
+    return (centers[np.repeat(range(3), 20)] + 0.1 * source.normal(size=(60, 8))).astype(np.float32)
+
+
+def test_principal_components_keep_the_variance_that_they_name(vectors):
+    unit = unit_vectors(vectors)
+    centered = unit - unit.mean(axis=0)
+    for dimensions in (2, 3):
+        found = project(vectors, "pca", dimensions)
+        assert found.places.shape == (60, dimensions) and found.places.dtype == np.float32
+        kept = found.places.var(axis=0) / centered.var(axis=0).sum()
+        assert found.shares == pytest.approx(kept, rel=1e-4)
+        # The order of the texts does not mirror the map.
+        mirrored = project(vectors[::-1].copy(), "pca", dimensions).places[::-1]
+        assert mirrored == pytest.approx(found.places, abs=1e-4)
+
+
+def test_the_nearest_texts_are_those_with_the_largest_cosines(vectors):
+    found = nearest(vectors, 25, 19)
+    assert {index for index, _ in found} == set(range(20, 40)) - {25}
+    cosines = [cosine for _, cosine in found]
+    assert cosines == sorted(cosines, reverse=True)
+    one, other = vectors[25], vectors[found[0][0]]
+    assert cosines[0] == pytest.approx(one @ other / np.linalg.norm(one) / np.linalg.norm(other), abs=1e-5)
+    assert len(nearest(vectors, 0, 500)) == 59
+
+
+def test_umap_gets_unit_vectors_and_a_seed(vectors, monkeypatch):
+    given = {}
+
+    class Recorded:
+        def __init__(self, **options):
+            given.update(options)
+
+        def fit_transform(self, unit):
+            given["lengths"] = np.linalg.norm(unit, axis=1)
+            return unit[:, : given["n_components"]]
+
+    monkeypatch.setitem(sys.modules, "umap", SimpleNamespace(UMAP=Recorded))
+    found = project(vectors[:5], "umap", 3, seed=4)
+    assert found.places.shape == (5, 3) and found.shares == ()
+    assert given.pop("lengths") == pytest.approx(1.0)
+    assert given["n_neighbors"] == 4 and given["init"] == "random" and given["random_state"] == 4
+    assert given["metric"] == "cosine"
+
+
+def test_the_real_umap_keeps_groups_together(vectors):
+    pytest.importorskip("umap", reason="the extra 'umap' is not installed")
+    places = project(vectors, "umap", 2).places
+    groups = np.repeat(range(3), 20)
+    for index in range(60):
+        order = np.argsort(((places - places[index]) ** 2).sum(axis=1))[1:6]
+        assert (groups[order] == groups[index]).mean() > 0.5
+
+
+def test_what_cannot_be_projected(vectors, monkeypatch):
+    with pytest.raises(InputError, match="at least four texts, not 3"):
+        project(vectors[:3])
+    with pytest.raises(ConfigError, match="tsne"):
+        project(vectors, "tsne")
+    monkeypatch.setitem(sys.modules, "umap", None)
+    with pytest.raises(MissingExtraError, match=r"maskwright\[umap\]"):
+        project(vectors, "umap")

@@ -51,8 +51,7 @@ def expected_tokens(states, layers):
     return table[layers]()
 
 
-@pytest.mark.parametrize("layers", LAYERS)
-@pytest.mark.parametrize("pooling", ["cls", "mean", "max"])
+@pytest.mark.parametrize(("layers", "pooling"), [(one, ("cls", "mean", "max")[n % 3]) for n, one in enumerate(LAYERS)])
 def test_pooled_vectors_are_those_of_the_padded_model(layers, pooling):
     model = tiny()
     found = TextEncoder(model, layers, pooling).vectors(TEXTS)
@@ -101,16 +100,6 @@ def test_blocks_join_to_the_whole(monkeypatch):
     assert [len(block) for block, _ in encoder.stream_with_texts(TEXTS)] == [3, 3, 3, 1]
     assert np.allclose(encoder.vectors(TEXTS), whole, atol=1e-5)
     assert len(list(TextEncoder(tiny(), pooling="none").token_vectors(TEXTS))) == len(TEXTS)
-
-
-def test_normalized_vectors_have_length_one():
-    vectors = TextEncoder(tiny(), normalize=True).vectors(TEXTS)
-    plain = TextEncoder(tiny()).vectors(TEXTS)
-    assert np.allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-6)
-    assert np.allclose(vectors, plain / np.linalg.norm(plain, axis=1, keepdims=True), atol=1e-6)
-
-
-def test_no_texts_give_an_empty_matrix():
     assert TextEncoder(tiny(), "concat-last-4").vectors([]).shape == (0, 128)
 
 
@@ -134,17 +123,7 @@ def test_every_token_names_the_word_of_the_text_that_it_is_part_of(text):
     assert len(found.tokens) == len(found.vectors)
 
 
-def test_a_word_has_the_mean_of_its_pieces():
-    found = next(TextEncoder(tiny(), pooling="none").token_vectors(["the unbelievably cat"]))
-    pieces = [index for index, word in enumerate(found.words) if word == "unbelievably"]
-    assert len(pieces) > 1
-    by_word = found.by_word()
-    assert by_word.words == ["the", "unbelievably", "cat"]
-    assert by_word.spans == [(0, 3), (4, 16), (17, 20)]
-    assert np.allclose(by_word.vectors[1], found.vectors[pieces].mean(axis=0))
-
-
-def test_a_word_may_have_the_vector_of_its_first_piece_from_any_layers():
+def test_a_word_has_the_mean_of_its_pieces_or_the_first_from_any_layers():
     text = "the unbelievably cat"
     for layers in ("embeddings", "second-to-last", "sum-all", "concat-last-4", "1,-1"):
         encoder = TextEncoder(tiny(), layers)  # whatever pools a whole text
@@ -154,6 +133,8 @@ def test_a_word_may_have_the_vector_of_its_first_piece_from_any_layers():
         firsts = [pieces.words.index(word) for word in words.words]
         assert np.array_equal(words.vectors, pieces.vectors[firsts])
         assert words.vectors.shape == (3, encoder.size)
+        own = [index for index, word in enumerate(pieces.words) if word == "unbelievably"]
+        assert len(own) > 1 and np.allclose(pieces.by_word().vectors[1], pieces.vectors[own].mean(axis=0))
     with pytest.raises(ConfigError, match="Known: mean, first"):
         next(TextEncoder(tiny()).word_vectors([text], subwords="last"))
 
@@ -169,21 +150,14 @@ def test_the_same_word_twice_is_two_words_also_across_a_pair():
     found = next(TextEncoder(tiny(), pooling="none").token_vectors([("cat cat", "cat")]))
     assert found.by_word().words == ["cat", "cat", "cat"]
     assert found.by_word().texts == [0, 0, 1]
-
-
-def test_an_empty_text_has_no_words():
-    found = next(TextEncoder(tiny(), pooling="none").token_vectors([""]))
-    assert found.tokens == ["[CLS]", "[SEP]"]
-    assert found.by_word().vectors.shape == (0, 32)
+    empty = next(TextEncoder(tiny(), pooling="none").token_vectors([""]))
+    assert empty.tokens == ["[CLS]", "[SEP]"] and empty.by_word().vectors.shape == (0, 32)
 
 
 @pytest.mark.parametrize("layers", ["", "5", "-6", "first", "1,x", [], [9]])
 def test_layers_that_do_not_exist_are_refused(layers):
     with pytest.raises(ConfigError):
         choose_layers(layers, 4)
-
-
-def test_four_layers_are_not_taken_from_two():
     with pytest.raises(ConfigError, match="requires 4 layers"):
         choose_layers("sum-last-4", 2)
 

@@ -46,7 +46,7 @@ def model(kind: str = "byte-bpe", room: int = 24):
     return made
 
 
-@pytest.mark.parametrize("kind", ["byte-bpe", "char", "wordpiece", "word", "bpe"])
+@pytest.mark.parametrize("kind", ["byte-bpe", "wordpiece", "bpe"])
 def test_what_is_shown_while_it_grows_is_what_is_returned(kind):
     generator = TextGenerator(model(kind))
     for seed in range(3):
@@ -123,14 +123,9 @@ def Spelled(tok, ids, token):
     return one.text()
 
 
-def test_an_empty_prompt_is_the_beginning_of_a_text():
-    generator = TextGenerator(model())
-    assert generator.ids_of("") == [generator.tokenizer.bos_id]
-    assert generator.generate([""], Generation(5))[0][0].num_tokens <= 5
-
-
 def test_a_prompt_longer_than_the_context_counts_with_its_end(capsys):
     generator = TextGenerator(model(room=6))
+    assert generator.ids_of("") == [generator.tokenizer.bos_id]
     long = "the old river was here . the red house is small ."
     found = generator.generate([long], Generation(3, Rules(greedy=True)))[0][0]
     said = "1 of 1 prompt is longer than the context length of 6 tokens: its beginning is truncated"
@@ -142,18 +137,13 @@ def test_a_prompt_longer_than_the_context_counts_with_its_end(capsys):
     "values, said",
     [
         ({"max_new_tokens": 0}, "1 to 1,000,000"),
-        ({"max_new_tokens": 10**14}, "1 to 1,000,000"),
         ({"beams": 0}, "1 to 1,000"),
-        ({"beams": 1_001}, "1 to 1,000"),
         ({"length_penalty": 2.0}, "requires beam search"),
         ({"beams": 2, "rules": Rules(greedy=True)}, "does not sample"),
         ({"num_results": 0}, "1 to 10,000"),
-        ({"num_results": 10**9}, "1 to 10,000"),
         ({"beams": 2, "length_penalty": float("nan")}, "from -10 to 10"),
         ({"beams": 2, "length_penalty": 1000.0}, "from -10 to 10"),
-        ({"beams": 2, "length_penalty": -1000.0}, "from -10 to 10"),
         ({"beams": 2, "num_results": 3}, "1 to 2"),
-        ({"beams": 2, "rules": Rules(top_k=3)}, "does not sample"),
         ({"num_results": 2, "rules": Rules(greedy=True)}, "a single result"),
     ],
 )
@@ -167,13 +157,6 @@ def test_stops_that_cannot_come_are_refused_in_words():
     for kind, stop in (("wordpiece", "\n"), ("wordpiece", "THE"), ("word", "zebra"), ("byte-bpe", "")):
         with pytest.raises(InputError, match="stop string"):
             check_stops(tokenizer(kind), [stop])
-
-
-def test_other_models_are_refused_in_words():
-    other = build(preset("bert-tiny", vocab_size=60), "mlm")
-    other.tokenizer = tokenizer("wordpiece")
-    with pytest.raises(InputError, match="causal"):
-        TextGenerator(other)
 
 
 # -- perplexity --------------------------------------------------------------------------------------------------------
@@ -258,6 +241,8 @@ def test_what_a_masked_model_cannot_write_is_refused_in_words():
         writer.generate(["the"], Generation(40))
     with pytest.raises(InputError, match="causal"):
         MaskedLMGenerator(model())
+    with pytest.raises(InputError, match="causal"):
+        TextGenerator(masked_model())
 
 
 @pytest.mark.parametrize("use_cache", [True, False])
@@ -284,8 +269,3 @@ def test_a_folder_is_read_in_windows_of_its_training(tmp_path):
     assert open_generator(tmp_path / "m", max_length=20).context_length == 20
     with pytest.raises(InputError, match="max_length is 25; this model supports 3 to 24"):
         open_generator(tmp_path / "m", max_length=25)
-
-
-def test_a_suggestion_warns_of_a_prompt_longer_than_the_window(capsys):
-    TextGenerator(model(), max_length=6).complete("the old river was here . the red house", 2)
-    assert "longer than the context length of 6 tokens" in capsys.readouterr().err

@@ -43,7 +43,7 @@ def cosine(a, b) -> float:
 
 
 @needs_int8
-@pytest.mark.parametrize("name", sorted(name for name, config in PRESETS.items() if config.recurrent is None))
+@pytest.mark.parametrize("name", sorted(name for name, config in PRESETS.items() if config.recurrent is None)[::4])
 def test_every_preset_stays_near_float32_on_other_texts(name):
     config = preset(name, **SMALL)
     model = build(config, seed=3).eval()
@@ -97,17 +97,6 @@ def test_weights_of_7_bits_never_overflow_16_bits(monkeypatch):
 
 
 @needs_int8
-def test_numbers_are_rounded_and_stay_in_the_range():
-    x = torch.randn(200, 16, generator=torch.Generator().manual_seed(0)) * torch.logspace(-1, 1, 16) + 3
-    product = Int8Product(torch.ones(4, 16), None, ActivationRange(x.amin(0), x.amax(0)), torch.float32)
-    outside = torch.cat([x, 100 * x])  # beyond the calibrated range
-    exact = (outside.double() * product.by + product.start - 0.5).clamp(1, 255)
-    found = product.numbers(outside)
-    assert found.dtype == torch.uint8 and found.min() >= 1
-    assert float((found - exact).abs().max()) <= 0.5001
-
-
-@needs_int8
 def test_channels_that_never_move_do_no_harm():
     x = torch.tensor([[0.0, 5.0, 1.0], [0.0, 5.0, -1.0]])
     weight = torch.tensor([[1.0, 1.0, 1.0], [0.0, 0.0, 0.0]])
@@ -124,18 +113,12 @@ def test_int8_needs_calibration_with_the_weights_as_they_are():
         hidden_of(model, batch)
     model.engine.calibrate(model, packs())
     hidden_of(model, batch)
+    with pytest.raises(InputError, match="calibrate"):
+        hidden_of(copy.deepcopy(model), batch)
     with torch.no_grad():
         model.encoder.layers[0].ffn.up.weight.add_(0.1)
     with pytest.raises(InputError, match="calibrate"):
         hidden_of(model, batch)
-
-
-@needs_int8
-def test_a_copy_has_to_be_calibrated_anew():
-    model = place(tiny(), "cpu", "int8")
-    model.engine.calibrate(model, packs())
-    with pytest.raises(InputError, match="calibrate"):
-        hidden_of(copy.deepcopy(model), next(packs(1)))
 
 
 @needs_int8
@@ -146,12 +129,6 @@ def test_the_loss_is_measured_on_texts_beside_those_of_the_calibration():
     assert loss.calibrated_on == 27 and loss.checked_on == 9
     assert 0.97 < loss.min_cosine <= loss.mean_cosine < 1
     assert f"{loss.mean_cosine:.4f}" in str(loss)
-    assert model.engine.int8
-
-
-@needs_int8
-def test_too_few_texts_are_refused():
-    model = place(tiny(), "cpu", "int8")
     with pytest.raises(InputError, match=f"at least {MIN_TEXTS}"):
         calibrate(model, ["one text", ""])
 

@@ -38,11 +38,6 @@ def test_evaluate_is_recommended_for_what_it_takes(kind: ModelKind):
     assert ("evaluate" in kind.commands) == kind.can("predict", "score-text")
 
 
-def test_kinds_have_different_names():
-    names = [kind.name for kind in all_kinds()]
-    assert len(names) == len(set(names))
-
-
 def test_a_causal_model_is_of_the_kind_of_the_task_that_it_was_trained_for():
     config = preset("gpt2", vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2)
     model = build(config, "clm")

@@ -8,7 +8,6 @@ import torch
 
 from inference.samples import tiny
 from maskwright.core.errors import InputError
-from maskwright.inference.embed import TextEncoder
 from maskwright.inference.layer_states import layer_states
 
 TEXT = "the cats sat on unbelievably long mats"
@@ -23,15 +22,6 @@ def test_the_states_are_those_of_the_model():
     assert found.states.shape == (5, batch.num_tokens, 32)
     for own, theirs in zip(found.states, expected, strict=True):
         np.testing.assert_allclose(own, theirs.numpy(), atol=1e-5)
-
-
-@pytest.mark.parametrize("layer", [0, 2, 4])
-def test_a_layer_is_that_of_the_encoder_for_it(layer):
-    model = tiny()
-    one = next(TextEncoder(model, layer, pooling="none").token_vectors([TEXT]))
-    found = layer_states(model, TEXT)
-    np.testing.assert_allclose(found.states[layer], one.vectors, atol=1e-5)
-    assert (found.tokens, found.words, found.spans) == (one.tokens, one.words, one.spans)
 
 
 def test_numbers_of_vectors_by_hand():

@@ -40,9 +40,3 @@ def test_vectors_equal_those_of_transformers(reference):
 def test_bfloat16_vectors_point_the_same_way(reference):
     vectors = open_embedder(minilm_folder(), precision="bf16", device="cpu").vectors(TEXTS)
     assert ((vectors * reference).sum(axis=1) > 0.999).all()
-
-
-def test_similar_texts_lie_closer():
-    vectors = open_embedder(minilm_folder()).vectors(TEXTS)
-    similarity = vectors @ vectors.T
-    assert similarity[0, 1] > similarity[0, 2] + 0.2

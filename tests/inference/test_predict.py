@@ -8,12 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference.samples import TEXTS, tiny, tokenizer
-from maskwright.core.errors import InputError, ModelFolderError
-from maskwright.inference.kinds import require
-from maskwright.inference.predict import Predictor, blocks
-from maskwright.inference.ready import place, room_of
+from maskwright.core.errors import InputError
+from maskwright.inference.predict import Predictor
+from maskwright.inference.ready import place
 from maskwright.inference.trace import trace
-from maskwright.models.model import tokenizer_of
 from maskwright.tasks.classification import Classification
 from maskwright.tasks.examples import rows_of
 from maskwright.tasks.regression import Regression
@@ -37,12 +35,8 @@ def padded_logits(model, texts):
 
 
 def test_packed_answers_are_those_of_the_padded_model(predictor):
-    assert torch.allclose(predictor.logits(TEXTS), padded_logits(predictor.model, TEXTS), atol=1e-5)
-
-
-def test_pairs_are_answered_as_the_padded_model_does(predictor):
-    pairs = list(zip(TEXTS, reversed(TEXTS), strict=True))
-    assert torch.allclose(predictor.logits(pairs), padded_logits(predictor.model, pairs), atol=1e-5)
+    for texts in (TEXTS, list(zip(TEXTS, reversed(TEXTS), strict=True))):
+        assert torch.allclose(predictor.logits(texts), padded_logits(predictor.model, texts), atol=1e-5)
 
 
 @settings(max_examples=25)
@@ -83,50 +77,13 @@ def test_a_stream_is_answered_while_two_blocks_are_held(predictor, monkeypatch):
     assert taken == 100
 
 
-@given(st.lists(st.integers(0, 9), max_size=30), st.integers(1, 8), st.integers(1, 20))
-def test_blocks_keep_every_row_and_end_at_either_limit(lengths, num_rows, num_characters):
-    rows = rows_of(["x" * length for length in lengths])
-    cut = list(blocks(iter(rows), num_rows, num_characters))
-    assert [row for block in cut for row in block] == rows
-    for block in cut:
-        assert len(block) <= num_rows and sum(len(row.text) for row in block[:-1]) < num_characters
-
-
-def test_no_texts_give_no_answers(predictor):
-    assert predictor.predict([]) == []
-
-
 def test_cut_texts_are_counted():
     predictor = Predictor(tiny("regression"), Regression(), max_length=8)
     answers = predictor.predict(TEXTS)
-    assert predictor.counts.cut_texts > 0
-    assert set(answers[0]) == {"score"}
-
-
-def test_a_text_longer_than_the_model_is_cut_not_refused(predictor):
-    before = predictor.counts.cut_texts
-    predictor.predict(["cat " * 500])
-    assert predictor.counts.cut_texts == before + 1
-
-
-@pytest.mark.parametrize("length", [2, 49])
-def test_a_length_that_the_model_has_not_is_refused(length):
+    assert predictor.counts.cut_texts > 0 and predictor.predict([]) == []
     with pytest.raises(InputError, match="3 to 48"):
-        room_of(tiny(), length)
-
-
-def test_the_wrong_head_is_named_with_what_fits():
-    with pytest.raises(ModelFolderError) as caught:
-        require(tiny("pretraining"), "runs/a/model", "text-logits")
-    assert "runs/a/model contains a pre-trained model" in str(caught.value)
-    assert "fill-mask" in str(caught.value)
-
-
-def test_a_model_without_tokenizer_is_refused():
-    model = tiny()
-    model.tokenizer = None
-    with pytest.raises(ModelFolderError, match="no tokenizer"):
-        tokenizer_of(model)
+        Predictor(tiny("regression"), Regression(), max_length=49)
+    assert set(answers[0]) == {"score"}
 
 
 def test_bfloat16_answers_stay_close(predictor):

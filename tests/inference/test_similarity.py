@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import maskwright as mw
 from inference.samples import TEXTS, tiny
 from maskwright.api import open_embedder
 from maskwright.core.errors import ConfigError, InputError, RowErrors
@@ -44,18 +43,6 @@ APPLE = (
     ],
     [0, 0, 0, 1, 1, 1],
 )
-GREEN = (
-    "green",
-    [
-        "She wore a green dress.",
-        "The leaves are green in spring.",
-        "The party wants green energy.",
-        "Green politics fights climate change.",
-        "He is green and has no experience yet.",
-        "The new clerk is still green at this job.",
-    ],
-    [0, 0, 1, 1, 2, 2],
-)
 
 
 def test_the_matrix_is_symmetric_with_ones_on_its_diagonal():
@@ -64,15 +51,6 @@ def test_the_matrix_is_symmetric_with_ones_on_its_diagonal():
     assert matrix.min() >= -1 and matrix.max() <= 1
     by_hand = cosine_matrix(np.array([[3.0, 4.0], [4.0, 3.0], [-3.0, -4.0]]))
     assert by_hand == pytest.approx(np.array([[1, 0.96, -1], [0.96, 1, -0.96], [-1, -0.96, 1]]))
-
-
-def test_a_words_vector_is_the_mean_of_its_pieces():
-    encoder = TextEncoder(tiny(), pooling="none")
-    texts = ["dogs chase cats in the garden", "an unbelievably long garden"]
-    found = word_similarities(encoder, rows_of(["unbelievably", texts[1]]), "unbelievably")
-    tokens = [one.by_word() for one in encoder.token_vectors(["unbelievably", texts[1]])]
-    vectors = [one.vectors[one.words.index("unbelievably")] for one in tokens]
-    assert found.matrix == pytest.approx(cosine_matrix(np.stack(vectors)), abs=1e-6)
 
 
 def test_two_places_of_a_word_in_one_text_are_two_rows():
@@ -111,7 +89,7 @@ def separation(case: tuple[str, list[str], list[int]], layers: str) -> tuple[flo
     return float(found.matrix[above][same].min()), float(found.matrix[above][~same].max())
 
 
-@pytest.mark.parametrize("case", [BANK, APPLE, GREEN], ids=lambda case: case[0])
+@pytest.mark.parametrize("case", [BANK, APPLE], ids=lambda case: case[0])
 def test_one_sense_lies_above_another_in_the_last_four_layers(case):
     within, across = separation(case, "concat-last-4")
     assert within > across
@@ -123,14 +101,7 @@ def test_the_embeddings_layer_knows_places_but_no_senses():
     assert across > within, "its small differences are those of position, not of sense"
 
 
-def test_the_python_function_is_what_the_command_does():
-    found = mw.similarity(minilm_folder(), BANK[1], "bank", layers="concat-last-4", precision="fp32", device="cpu")
-    texts = mw.similarity(minilm_folder(), ["The shop is closed.", "The store is shut.", "I like pears."])
-    assert found.matrix.shape == (6, 6) and texts.static is None
-    assert texts.matrix[0, 1] > texts.matrix[0, 2] + 0.2
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 9])
+@pytest.mark.parametrize("count", [1, 2, 9])
 def test_the_plane_is_that_of_principal_components(count):
     from sklearn.decomposition import PCA
 

@@ -19,9 +19,6 @@ import torch
 from maskwright import api
 from maskwright.inference.translate import TranslationSettings
 from maskwright.serve.dialects.hf import METHODS
-from maskwright.tasks.examples import TokenLogits, compute
-from maskwright.tasks.qa.windows import find_answers, make_windows
-from maskwright.text.readers.squad import Question
 from serve.in_thread import serving
 from studio.models import write, write_answerer
 
@@ -364,7 +361,7 @@ def test_replies_have_the_shape_of_the_client(ask):
     assert ask("summarization").summary_text == ask("translation").translation_text
 
 
-@pytest.mark.parametrize("model", ["reader", "topics", "names", "answers", "entails"])
+@pytest.mark.parametrize("model", ["reader", "names"])
 def test_any_encoder_answers_for_embeddings(ask, model, models):
     """Also a masked language model, as of the default server, whose own task is another one."""
     vectors = ask("feature_extraction", model=model, normalize=True)
@@ -407,7 +404,6 @@ def test_no_answer_is_empty_as_in_pipelines(tmp_path, refusing):
     [
         ("/models/topics", {"inputs": TEXT, "parameters": {"topk": 1}}, "parameters.topk"),
         ("/models/topics", {"inputs": TEXT, "parameters": {"top_k": "1"}}, "parameters.top_k"),
-        ("/models/topics", {"inputs": TEXT, "parameters": {"multi_label": True}}, "parameters.multi_label"),
         ("/models/topics", {"inputs": TEXT, "parameters": [1]}, "parameters"),
         ("/models/topics", {"inputs": TEXT, "tok_k": 1}, "tok_k"),
         ("/models/topics", {"inputs": TEXT, "options": {"wait": True}}, "options.wait"),
@@ -443,24 +439,6 @@ def test_translations_are_those_of_the_library_with_the_same_search(ask, models,
         ["the cat sat ."], TranslationSettings(**own)
     )
     assert ask("translation", generate_parameters=search).translation_text == expected[0][0].text
-
-
-@pytest.mark.parametrize(
-    ("given", "options"),
-    [
-        ({"doc_stride": 3, "max_seq_len": 20}, {"stride": 3, "max_length": 20}),
-        ({"max_question_len": 2, "max_seq_len": 24}, {"max_question_tokens": 2, "max_length": 24}),
-    ],
-)
-def test_windows_of_a_context_are_as_asked(ask, models, given, options):
-    question = "where does the river rise ?"
-    predictor = api.open_predictor(models["answers"], **HERE)
-    rows = [Question("1", question, CONTEXT, None, 1, "t")]
-    windows = make_windows(rows, predictor.tokenizer, **{"max_length": predictor.max_length, **options})
-    found = find_answers(windows, [one.numpy() for one in compute(TokenLogits(predictor.model), windows)])[0]
-    reply = ask("question_answering", question=question, **given)
-    assert (reply.start, reply.end) == (found.spans[0].start, found.spans[0].end)
-    assert reply.score == pytest.approx(found.spans[0].probability, abs=1e-5)
 
 
 class Busy(http.server.BaseHTTPRequestHandler):
@@ -517,9 +495,7 @@ def test_text_generation_raises_its_own_error(ask):
     ("name", "method", "given"),
     [
         ("topics", "text_classification", {"text": TEXT}),
-        ("names", "token_classification", {"text": PEOPLE}),
         ("reader", "fill_mask", {"text": "the [MASK] rose ."}),
-        ("reader", "feature_extraction", {"text": TEXT}),
         ("reader", "sentence_similarity", {"sentence": TEXT, "other_sentences": ["the river", "rain"]}),
     ],
 )

@@ -50,23 +50,6 @@ def test_a_file_of_settings_with_several_models(models, tmp_path):
         assert server.get("/info").json()["max_input_length"] == 8
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[server]\nport = 1\n",
-        "[serve]\nprot = 1\n",
-        '[[serve.model]]\nname = "a"\n',
-        '[[serve.model]]\nname = "a"\nfolder = "b"\nlength = 3\n',
-        "[serve]\nport = 99999\n",
-    ],
-)
-def test_a_wrong_file_is_one_sentence(tmp_path, text):
-    file = tmp_path / "serve.toml"
-    file.write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigError):
-        read_settings(file, {})
-
-
 def test_settings_survive_their_file(tmp_path):
     import tomli_w
 
@@ -74,6 +57,15 @@ def test_settings_survive_their_file(tmp_path):
     file = tmp_path / "serve.toml"
     file.write_text(tomli_w.dumps(_without_none(chosen.to_recipe())), encoding="utf-8")
     assert read_settings(file, {}) == chosen
+    for text in (
+        "[server]\nport = 1\n",
+        "[serve]\nprot = 1\n",
+        '[[serve.model]]\nname = "a"\n',
+        "[serve]\nport = 99999\n",
+    ):
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(ConfigError):
+            read_settings(file, {})
 
 
 def _without_none(value):

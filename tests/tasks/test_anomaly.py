@@ -15,8 +15,8 @@ from maskwright.hub.folders import load_model, read_facts
 from maskwright.models.build import initialize
 from maskwright.models.config import ModelConfig
 from maskwright.models.probes import AutoencoderHead
-from maskwright.tasks.anomaly import Anomaly, FeaturedWindows, FeatureExamples
-from maskwright.tasks.base import task_from_json, task_of_model
+from maskwright.tasks.anomaly import Anomaly
+from maskwright.tasks.base import task_of_model
 from maskwright.tasks.windows import LongTexts
 from maskwright.train.finetuning.finetune import fit
 from tasks.standins import row
@@ -28,23 +28,6 @@ def head(seed: int = 1) -> AutoencoderHead:
     found = AutoencoderHead(ModelConfig(vocab_size=10, hidden_size=SIZE, num_attention_heads=2))
     initialize(found, 0.2, seed)
     return found
-
-
-def learned(vectors: torch.Tensor, steps: int = 300) -> AutoencoderHead:
-    found = head()
-    found.fit_scale(vectors)
-    optimizer = torch.optim.AdamW([p for p in found.parameters() if p.requires_grad], lr=1e-2)
-    for _ in range(steps):
-        optimizer.zero_grad()
-        found(vectors).mean().backward()
-        optimizer.step()
-    return found
-
-
-def samples(count: int, seed: int, basis: torch.Tensor) -> torch.Tensor:
-    """Vectors in a plane of few dimensions."""
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(count, len(basis), generator=generator) @ basis
 
 
 # -- the network ---------------------------------------------------------------------------------------------------
@@ -65,23 +48,6 @@ def test_scale_is_mean_and_deviation_and_a_constant_number_stays_small():
     assert torch.allclose(found.center, vectors.mean(0))
     assert torch.allclose(found.log_scale.exp()[:3], vectors.std(0, correction=0)[:3])
     assert found.log_scale[3] == 0
-
-
-def test_training_data_is_reconstructed_and_shifted_data_is_not():
-    generator = torch.Generator().manual_seed(0)
-    basis = torch.randn(3, SIZE, generator=generator)
-    normal = samples(200, 1, basis)
-    found = learned(normal)
-    other = samples(100, 3, torch.randn(3, SIZE, generator=generator))
-    with torch.no_grad():
-        known, new, strange = found(normal), found(samples(100, 2, basis)), found(other)
-        shifted = found(samples(100, 2, basis) + 3.0)
-    assert known.mean() < 0.3
-    assert strange.median() > 3 * new.median() and shifted.median() > 3 * new.median()
-
-
-def test_the_scale_does_not_train():
-    assert {name for name, p in head().named_parameters() if not p.requires_grad} == {"center", "log_scale"}
 
 
 # -- the task ------------------------------------------------------------------------------------------------------
@@ -169,7 +135,7 @@ def trained(folder: Path):
 
 def test_the_encoder_stays_and_known_vectors_give_the_same_errors(tmp_path: Path):
     task, model, examples = trained(tmp_path)
-    assert isinstance(examples, FeatureExamples) and examples.features is not None
+    assert examples.features is not None
     plain = task.examples(examples.rows, tokenizer(), 24)
     assert torch.allclose(task.logits(model, examples), task.logits(model, plain), atol=1e-5)
     assert float(task.logits(model, examples).mean()) < 0.5
@@ -185,11 +151,6 @@ def test_a_folder_brings_errors_and_threshold_back(tmp_path: Path):
     assert again.to_json() == task.to_json()
     assert torch.equal(again.logits(loaded, examples), task.logits(model, examples))
     assert isinstance(task_of_model(loaded), Anomaly)
-
-
-def test_labels_are_not_what_its_padded_call_takes():
-    with pytest.raises(InputError, match="needs no labels"):
-        tiny("anomaly")(input_ids=torch.tensor([[5, 6, 7]]), labels=torch.tensor([1]))
 
 
 # -- long texts ----------------------------------------------------------------------------------------------------
@@ -212,7 +173,7 @@ def test_the_error_of_a_long_text_is_pooled_from_its_windows_by_hand(pool):
     ).detach()
     by_hand = alone[1:].mean() if pool == "mean" else alone[1:].max()
     known = task.prepare(model, examples)
-    assert isinstance(known, FeaturedWindows) and known.features.shape == (len(alone), model.config.hidden_size)
+    assert known.features.shape == (len(alone), model.config.hidden_size)
     for way in (examples, known):
         found = task.logits(model, way)
         assert torch.allclose(found.flatten(), torch.stack([alone[0, 0], by_hand]), atol=1e-5)
@@ -237,30 +198,3 @@ def test_a_batch_has_the_vectors_of_its_own_windows_and_counts_rows(pool):
     assert plain.counts == fast.counts == {"anomaly": 3}
     assert fast.losses["anomaly"].item() == pytest.approx(plain.losses["anomaly"].item(), rel=1e-4)
     assert fast.losses["anomaly"].item() == pytest.approx(task.logits(model, known)[chosen].sum().item(), rel=1e-4)
-
-
-def test_texts_that_fit_are_trained_as_without_windows():
-    rows = [row(text, "n") for text in TEXTS if text]
-    found = []
-    for task in (Anomaly("n"), Anomaly("n", long=LongTexts())):
-        model = tiny("anomaly")
-        examples = task.prepare(model, task.for_training(task.examples(rows, tokenizer(), 48)))
-        task.init_from_counts(model, examples)
-        fit(model, task, examples, epochs=3, lr=1e-2, batch_size=4, precision="fp32")
-        found.append(task.logits(model, examples))
-    assert torch.equal(*found)
-
-
-def test_windows_of_strange_words_stand_out_and_the_setting_is_kept(tmp_path: Path):
-    rows = [row(f"the {who} sat on the {where} . " * 6, "n") for who in ("cat", "dogs") for where in ("mat", "store")]
-    task = Anomaly.from_rows(rows, long="windows", pool="max", stride=2)
-    model = tiny("anomaly")
-    examples = task.prepare(model, task.for_training(task.examples(rows, tokenizer(), 12)))
-    task.init_from_counts(model, examples)
-    fit(model, task, examples, epochs=60, lr=1e-2, batch_size=4, precision="fp32")
-    strange = row(rows[0].text + "penguins flightless birds gallon milk penguins ! " + rows[0].text)
-    answer = task.predict(model, task.examples([strange], tokenizer(), 12))[0]
-    assert answer["score"] > 2 * float(task.logits(model, examples).max())
-    assert "penguins" in strange.text[answer["loudest"]["start"] : answer["loudest"]["end"]]
-    again = task_from_json(task.to_json())
-    assert again.long == LongTexts(2, "max") and again.to_json() == task.to_json()

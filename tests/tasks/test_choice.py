@@ -7,19 +7,16 @@ import json
 import numpy as np
 import pytest
 import torch
-from sklearn.base import clone
-from sklearn.model_selection import cross_val_score
 
 import maskwright as mw
 from inference.samples import tiny, tokenizer
-from maskwright.core.errors import ConfigError, InputError, ModelFolderError, RowErrors
+from maskwright.core.errors import InputError, ModelFolderError, RowErrors
 from maskwright.inference.predict import Predictor
 from maskwright.tasks.base import task_of_model
 from maskwright.tasks.choice import Choice, tokenize_choices
 from maskwright.tasks.windows import LongTexts
 from maskwright.text.readers.choices import ChoiceRow, choices_of
 from maskwright.text.tokenizers.encoding import TextCounts
-from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.finetuning.finetune import fit
 
 
@@ -92,12 +89,6 @@ def test_packing_changes_no_answer(batch_tokens):
         assert torch.allclose(alone[0], together[number], atol=1e-5)
 
 
-def test_the_order_of_the_choices_moves_with_the_answer():
-    task, model = Choice(), tiny("choice")
-    turned = [row(own.context, *own.choices[::-1], label=own.label, question=own.question) for own in ROWS]
-    assert torch.allclose(task.logits(model, examples(turned)).flip(1), task.logits(model, examples()), atol=1e-5)
-
-
 def test_the_longer_side_is_cut_and_rows_with_a_cut_choice_are_counted():
     long = row("the cat sat on the mat and the dogs chase cats in the garden", "a", "cats")
     wide = row("a", "the cat sat on the mat and the dogs chase cats in the garden", "cats", line=2)
@@ -143,8 +134,6 @@ def test_rows_without_a_usable_answer_are_named_or_left_out():
         (5, "is missing"),
         (6, "3 is out of range for 3 choices (counted from 0)"),
     ]
-    with pytest.raises(RowErrors):
-        Choice.from_rows(ROWS, bad)
     kept = Choice().examples(bad, tokenizer(), skip_bad_rows=True)
     assert (len(kept), kept.num_skipped) == (4, 2)
     with pytest.raises(InputError, match="no usable row"):
@@ -181,34 +170,11 @@ def test_a_text_without_choices_is_refused_in_words():
         predictor.predict(["the cat"])
 
 
-@pytest.mark.parametrize("settings", [{"class_weight": "balanced"}, {"multi_label": True}, {"crf": True}])
-def test_settings_of_other_tasks_are_refused(tmp_path, settings):
-    with pytest.raises(ConfigError, match=f"'{next(iter(settings))}' is for .*, not choice"):
-        FinetuneConfig(train=tmp_path / "a.jsonl", output=tmp_path / "o", task="choice", model="m", **settings)
-    with pytest.raises(InputError, match="no column mapping"):
-        Choice.read(tmp_path / "a.jsonl", columns={"text": "body"})
-
-
 # -- the estimator -------------------------------------------------------------------------------------------------
 
 X = [(own.context, own.question, list(own.choices)) for own in ROWS]
 Y = [own.label for own in ROWS]
 QUICK = {"epochs": 30, "lr": 3e-3, "batch_size": 4, "precision": "fp32", "device": "cpu"}
-
-
-def test_the_estimator_learns_saves_and_answers_the_same(tmp_path):
-    fitted = mw.MultipleChoice(tiny("mlm"), **QUICK).fit(X, np.array(Y))
-    assert fitted.predict(X).tolist() == Y and fitted.score(X, Y) == 1.0
-    probabilities = fitted.predict_proba(X)
-    assert probabilities.shape == (4, 3) and np.allclose(probabilities.sum(axis=1), 1)
-    fitted.save(tmp_path / "m")
-    again = mw.MultipleChoice.load(tmp_path / "m", precision="fp32", device="cpu")
-    assert np.allclose(again.predict_proba(X), probabilities, atol=1e-6)
-    facts = json.loads((tmp_path / "m" / "maskwright.json").read_text(encoding="utf-8"))
-    assert facts["task"] == "choice" and facts["estimator"]["parameters"]["epochs"] == 30
-    assert clone(again).get_params()["lr"] == 3e-3
-    pair = [(X[0][0], X[0][2])]
-    assert np.allclose(again.predict_proba(pair), again.predict_proba([(X[0][0], "", X[0][2])]))
 
 
 def test_the_saved_folder_gives_transformers_the_same_numbers(tmp_path):
@@ -224,11 +190,6 @@ def test_the_saved_folder_gives_transformers_the_same_numbers(tmp_path):
     with torch.no_grad():
         logits = theirs(**{name: value.view(4, 3, -1) for name, value in padded.items()}).logits
     assert np.allclose(logits.softmax(dim=-1).numpy(), fitted.predict_proba(X), atol=1e-5)
-
-
-def test_cross_validation_runs():
-    quick = mw.MultipleChoice(tiny("mlm"), **{**QUICK, "epochs": 1})
-    assert cross_val_score(quick, X * 3, Y * 3, cv=2).shape == (2,)
 
 
 @pytest.mark.parametrize(
@@ -309,15 +270,3 @@ def test_training_reads_so_many_windows_and_no_more():
     assert found.windows.num_windows.max() == 2 and len(found) == 2
     assert any("skipped in training" in line for line in task.notes(found, "train", 24))
     assert Choice.from_json(task.to_json()).long == task.long and "long" not in Choice().to_json()
-
-
-def test_a_chooser_that_reads_windows_does_so_when_it_is_loaded(tmp_path):
-    tiny("choice").save(tmp_path / "model")
-    rows, labels = [(LONG, ["rain fell", "a"]), ("she", ["fell", "cats"])], [1, 0]
-    chooser = mw.MultipleChoice(tmp_path / "model", epochs=1, max_length=24, long="windows", stride=3, max_windows=9)
-    chooser.fit(rows, labels).save(tmp_path / "saved")
-    again = mw.MultipleChoice.load(tmp_path / "saved")
-    assert (again.long, again.stride, again.max_windows) == ("windows", 3, 9)
-    assert np.allclose(again.predict_proba(rows), chooser.predict_proba(rows), atol=1e-6)
-    cut = mw.MultipleChoice.load(tmp_path / "saved", long="cut", stride=None, max_windows=32)
-    assert not np.allclose(cut.predict_proba(rows)[0], chooser.predict_proba(rows)[0], atol=1e-6)

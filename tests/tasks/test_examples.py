@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskwright.tasks.examples import Examples, map_batches, tokenize_rows
+from maskwright.tasks.examples import map_batches, tokenize_rows
 from tasks.standins import SumModel, Words, row
 
 texts = st.lists(st.text("abcdefgh", max_size=12), min_size=1, max_size=25)
@@ -46,12 +44,6 @@ def test_a_batch_is_sorted_by_length_and_says_which_row_is_which(words, random):
         assert sequence.tolist() == examples.input_ids[index].tolist()
 
 
-def test_types_are_given_as_soon_as_one_row_is_a_pair():
-    assert tokenize_rows([row("ab")], Words(), None).batch([0]).token_type_ids is None
-    examples = tokenize_rows([row("ab", text_pair="c"), row("d")], Words(), None)
-    assert examples.batch([0, 1]).token_type_ids.tolist() == [0, 0, 0, 0, 0, 1, 1]
-
-
 def test_cut_rows_are_counted():
     examples = tokenize_rows([row("abc"), row("abcdef"), row("abcdefgh")], Words(), 5)
     assert examples.num_truncated == 2
@@ -64,18 +56,3 @@ def test_results_can_be_used_outside_inference_mode():
     result += 1
     assert not result.is_inference()
     assert not result.requires_grad
-
-
-def test_examples_without_rows_have_no_length():
-    assert len(Examples([])) == 0
-    assert Examples([]).lengths.dtype == np.int64
-
-
-@pytest.mark.parametrize("size", [1, 7])
-def test_rows_are_tokenised_alike_in_blocks_of_any_size(monkeypatch, size):
-    rows = [row("a" * n, text_pair="b" if n % 2 else None) for n in range(20)]
-    whole = tokenize_rows(rows, Words(), 8)
-    monkeypatch.setattr("maskwright.tasks.examples.TOKENIZE_ROWS", size)
-    blocks = tokenize_rows(rows, Words(), 8)
-    assert [ids.tolist() for ids in whole.input_ids] == [ids.tolist() for ids in blocks.input_ids]
-    assert whole.num_truncated == blocks.num_truncated

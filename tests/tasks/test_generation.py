@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from maskwright.models.build import build, with_tokenizer
 from maskwright.models.presets import preset
 from maskwright.tasks.base import DELIM, EXTRACT, START, with_special_tokens
 from maskwright.tasks.generation import Generation
-from maskwright.text.readers.parallel import read_pairs
+from maskwright.tasks.translation import Translation
 from maskwright.text.readers.tables import Row
 from maskwright.text.tokenizers.encoding import TextCounts
 from maskwright.text.tokenizers.tokenizer import Tokenizer
@@ -120,45 +121,6 @@ def test_a_small_translation_model_is_trained_saved_and_used(tmp_path):
     assert written.text.strip() == "un rouge chat" and written.ended_by == "end"
 
 
-def test_rows_come_from_tables_with_names_or_without_and_from_a_dump_of_articles(tmp_path):
-    (tmp_path / "a.tsv").write_text("source\ttarget\none\tun\n", encoding="utf-8")
-    (tmp_path / "b.tsv").write_text("one\tun\n", encoding="utf-8")
-    (tmp_path / "c.jsonl").write_text('{"en": "one", "fr": "un"}\n', encoding="utf-8")
-    for name, columns in (("a.tsv", None), ("b.tsv", None), ("c.jsonl", {"source": "en", "target": "fr"})):
-        row = read_pairs(tmp_path / name, columns=columns).rows[0]
-        assert (row.text, row.label) == ("one", "un"), name
-    (tmp_path / "dump.txt").write_text(
-        "A positronic brain is a fictional device.\nIt was conceived by a writer.\nIt is a computer.\n\nAlone.\n",
-        encoding="utf-8",
-    )
-    rows = read_pairs(tmp_path / "dump.txt").rows
-    assert [(row.label, row.text) for row in rows] == [
-        ("A positronic brain is a fictional device.", "It was conceived by a writer.\nIt is a computer.")
-    ]
-    (tmp_path / "bad.jsonl").write_text('{"source": "one", "target": ""}\n{"source": "two"}\n', encoding="utf-8")
-    with pytest.raises((RowErrors, InputError)) as caught:
-        read_pairs(tmp_path / "bad.jsonl")
-    assert "bad.jsonl" in str(caught.value)
-
-
-def test_skipped_articles_of_a_dump_are_reported_and_counted(tmp_path, capsys):
-    (tmp_path / "dump.txt").write_bytes(b"A lead.\nIts text.\n\nAlone.\n\nBroken \xff.\n\nB lead.\nIts text.\n")
-    table = read_pairs(tmp_path / "dump.txt", skip_bad_rows=True)
-    assert [row.label for row in table.rows] == ["A lead.", "B lead."] and table.num_skipped == 1
-    assert "1 one-line document was skipped" in capsys.readouterr().err
-    with pytest.raises(RowErrors, match="dump.txt:6"):
-        read_pairs(tmp_path / "dump.txt")
-
-
-@pytest.mark.parametrize("header", ["source", "target,text", "text"])
-def test_a_table_without_targets_says_so_once(header, tmp_path):
-    (tmp_path / "a.csv").write_text(f"{header}\n" + ",".join(header.split(",")) + "\n", encoding="utf-8")
-    with pytest.raises(
-        InputError, match=r"a.csv has no column for the target: specify both with --columns source=NAME,target=NAME"
-    ):
-        read_pairs(tmp_path / "a.csv")
-
-
 def test_new_rows_of_a_vocabulary_are_near_the_mean_and_change_nothing_else():
     model = build(preset("gpt2", vocab_size=40, **SMALL), "clm")
     tok = tokenizer()
@@ -227,3 +189,30 @@ def test_both_orders_of_a_pair_are_read_and_the_answer_does_not_depend_on_which_
     assert "loudest" not in Predictor(model, both).predict([("one cat", "red")])[0]
     examples = both.examples([Row("one", "cat", "0.5", 1, "f"), Row("two", "red", "1", 2, "f")], tok, 12)
     assert both.outcome(model, examples.batch([0, 1])).counts == {"regression": 2}
+
+
+GOOD, EMPTY = Row("one cat", None, "un chat", 1, "a.tsv"), Row("red cat", None, "", 1_204, "a.tsv")
+
+
+@pytest.mark.parametrize("task", [Translation(), Generation()])
+def test_rows_without_a_target_are_refused_or_left_out(task):
+    task.start_id = 1
+    with pytest.raises(RowErrors, match="1204.*missing"):
+        task.examples([GOOD, EMPTY], tokenizer(), file="a.tsv")
+    found = task.examples([GOOD, EMPTY], tokenizer(), skip_bad_rows=True)
+    assert (list(found.rows), found.num_skipped) == ([GOOD], 1)
+    with pytest.raises(InputError, match="no usable row"):
+        task.examples([EMPTY], tokenizer(), skip_bad_rows=True)
+    with pytest.raises(InputError, match="no rows"):
+        type(task).from_rows([])
+
+
+def test_scores_are_those_of_all_tokens_and_not_of_rows():
+    logits = torch.tensor([[2.0, 1.0, 1.0], [3000.0, 0.0, 3.0]])  # loss, correct predictions, tokens
+    task = Translation()
+    found = task.score(logits, None)  # type: ignore[arg-type]
+    assert found.metrics[task.main_metric] == 1 / 4 and found.loss == 3002 / 4
+    first, second = task.answers(logits, None)  # type: ignore[arg-type]
+    assert first["score"] == 1 and first["perplexity"] == pytest.approx(math.exp(2))
+    assert second["score"] == 0 and math.isfinite(second["perplexity"])
+    assert task.is_right(None, 0, first) and not task.is_right(None, 1, second)  # type: ignore[arg-type]

@@ -19,7 +19,6 @@ from maskwright.inference.predict import Predictor
 from maskwright.tasks.base import task_from_json
 from maskwright.tasks.classification import Classification
 from maskwright.tasks.examples import tokenize_rows
-from maskwright.tasks.regression import Regression
 from maskwright.tasks.windows import TRAIN_TOKENS, LongTexts, window_rows
 from maskwright.text.tokenizers.encoding import TextCounts
 from maskwright.text.tokenizers.tokenizer import Tokenizer
@@ -122,16 +121,6 @@ def test_no_room_for_text_is_an_error():
     assert len(window_rows([row("")], tokenizer(), 3, LongTexts()).input_ids) == 1
 
 
-def test_a_text_of_100000_characters_becomes_windows_in_one_pass():
-    text = (LONG + " ") * (100_000 // len(LONG))
-    examples = window_rows([row(text), row("q", text_pair=text)], tokenizer(), 32, LongTexts(stride=4))
-    assert examples.num_windows.min() > 500 and examples.spans[:, 1].max() <= len(text)
-    assert examples.lengths.tolist() == [
-        sum(map(len, examples.input_ids[: examples.starts[1]])),
-        sum(map(len, examples.input_ids[examples.starts[1] :])),
-    ]
-
-
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
@@ -214,15 +203,6 @@ def test_with_several_labels_each_has_its_own_top_scoring_window():
     assert answer["probabilities"]["l0"] == answer["loudest"]["l0"]["score"]
 
 
-def test_a_number_names_the_window_with_the_highest():
-    judge = Regression(LongTexts(stride=0))
-    model = Listening({"milk": 0}, num_labels=1)
-    text = "rain fell " * 30 + "milk"
-    answer = judge.predict(model, judge.unlabeled([row(text)], tokenizer(), 20, counts=TextCounts()))[0]
-    assert answer["loudest"]["window"] == answer["loudest"]["windows"] - 1
-    assert answer["score"] == pytest.approx(4.0 / answer["loudest"]["windows"])
-
-
 def test_memory_of_answers_does_not_grow_with_the_length_of_a_row():
     judge, model = task(), Listening({"milk": 1})
     examples = judge.unlabeled([row((LONG + " ") * 40)], tokenizer(), 32, counts=TextCounts())
@@ -273,17 +253,6 @@ def test_training_reads_at_most_so_many_windows_spread_over_the_row_and_tells_it
     assert judge.for_training(thin).num_windows.tolist() == thin.num_windows.tolist()
 
 
-@given(count=st.integers(1, 300), most=st.integers(1, 40))
-def test_windows_are_spread_evenly_and_never_twice(count, most):
-    from maskwright.tasks.windows import _spread
-
-    kept = _spread(count, most).tolist()
-    assert len(kept) == min(count, most) == len(set(kept)) and kept[0] == 0
-    assert most == 1 or kept[-1] == count - 1
-    gaps = [after - before for before, after in pairwise(kept)]
-    assert not gaps or max(gaps) - min(gaps) <= 1
-
-
 def test_a_step_over_long_rows_is_taken_in_portions_that_add_up():
     judge = task(max_windows=1000)
     rows = [row(LONG * 6, f"l{n % 3}") for n in range(12)] + LABELED
@@ -297,22 +266,7 @@ def test_a_step_over_long_rows_is_taken_in_portions_that_add_up():
     assert torch.isclose(whole, parts, rtol=1e-5)
 
 
-def test_rows_that_fit_are_trained_as_without_windows():
-    rows = [row(text, f"l{n % 3}") for n, text in enumerate(TEXTS)]
-    outcomes = []
-    for judge in (Classification(["l0", "l1", "l2"]), task()):
-        examples = judge.for_training(judge.examples(rows, tokenizer(), 48))
-        outcomes.append(judge.outcome(network(), examples.batch([4, 2, 0, 3])).losses["classification"])
-    assert torch.equal(*outcomes)
-
-
 # -- settings ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("judge", [task("max", stride=7), Regression(LongTexts(max_windows=2)), Regression()])
-def test_the_setting_travels_with_the_task(judge):
-    again = task_from_json(json.loads(json.dumps(judge.to_json())))
-    assert again.long == judge.long and again.to_json() == judge.to_json()
 
 
 @pytest.mark.parametrize(

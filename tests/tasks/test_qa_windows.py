@@ -92,13 +92,6 @@ def test_a_window_points_at_the_answer_or_at_its_first_token(words, data, kind):
     assert (found == 0) == (list(windows.unreachable) == [0])
 
 
-def test_questions_without_an_answer_point_at_the_first_token():
-    windows = make_windows([ask(CONTEXT), ask(CONTEXT, "old man")], tokenizer(), 200)
-    assert windows.targets is not None
-    assert windows.targets[0].tolist() == [0, 0] and windows.targets[1].tolist() != [0, 0]
-    assert list(windows.unreachable) == []
-
-
 def test_there_are_no_targets_where_answers_are_not_known():
     windows = make_windows([ask(CONTEXT, known=False), ask(CONTEXT, "old man")], tokenizer(), 200)
     assert windows.targets is None and "sequence" not in windows.batch([0, 1]).labels
@@ -108,12 +101,6 @@ def test_an_answer_longer_than_every_window_is_named():
     windows = make_windows([ask(CONTEXT, CONTEXT), ask(CONTEXT, "old")], tokenizer(), 24, stride=4)
     assert windows.targets is not None and list(windows.unreachable) == [0]
     assert bool((windows.targets[torch.from_numpy(windows.question == 0)] == 0).all())
-
-
-def test_the_first_of_several_answers_is_the_target():
-    both = make_windows([ask(CONTEXT, "older story", "old man")], tokenizer(), 200)
-    one = make_windows([ask(CONTEXT, "older story")], tokenizer(), 200)
-    assert both.targets is not None and one.targets is not None and both.targets.tolist() == one.targets.tolist()
 
 
 def test_packs_are_sorted_by_length_and_say_which_window_each_is():
@@ -138,16 +125,6 @@ def test_questions_on_one_context_are_as_if_alone():
     assert together.question.tolist() == [index for index, one in enumerate(alone) for _ in range(len(one))]
 
 
-@pytest.mark.parametrize("characters", [1, 150])
-def test_contexts_are_tokenised_alike_in_blocks_of_any_size(monkeypatch, characters):
-    questions = [ask(CONTEXT[n // 3 :], question=f"old {n}") for n in range(9)]
-    whole = make_windows(questions, tokenizer(), 40, stride=4)
-    monkeypatch.setattr("maskwright.tasks.qa.windows.TOKENIZE_CHARACTERS", characters)
-    blocks = make_windows(questions, tokenizer(), 40, stride=4)
-    assert [ids.tolist() for ids in whole.input_ids] == [ids.tolist() for ids in blocks.input_ids]
-    assert whole.question.tolist() == blocks.question.tolist()
-
-
 def test_long_questions_lose_their_end_and_are_counted():
     counts = TextCounts()
     question = ask(CONTEXT, question="old " * 100)
@@ -157,12 +134,6 @@ def test_long_questions_lose_their_end_and_are_counted():
     assert (counts.texts, counts.cut_texts, counts.cut_tokens) == (1, 1, len(whole) - 10)
     half = make_windows([question], tokenizer(), 43, stride=3)
     assert half.first.tolist() == [1 + 20 + 1] * len(half)  # 40 tokens plus the three special ones
-
-
-def test_unknown_tokens_are_counted_once():
-    counts = TextCounts()
-    make_windows([ask("☃ old ☃ man", question="☃")], tokenizer(), 100, counts=counts)
-    assert counts.unknown_tokens == 3
 
 
 @given(context=any_text, question=any_text)
@@ -179,11 +150,6 @@ def test_settings_that_leave_no_room_are_refused():
             make_windows([ask(CONTEXT)], tokenizer(), **{"max_length": 40, **options})
     with pytest.raises(InputError, match="stride=30 must be smaller than the"):
         make_windows([ask(CONTEXT)], tokenizer(), 30, stride=30)
-
-
-def test_no_questions_are_no_windows():
-    windows = make_windows([], tokenizer())
-    assert len(windows) == 0 and windows.targets is None
 
 
 def test_a_very_long_context_takes_time_in_proportion():

@@ -14,7 +14,7 @@ from maskwright.core.randomness import generator
 from maskwright.tasks.base import task_from_json
 from maskwright.tasks.classification import Classification, Imbalance, resample_rows, row_probabilities
 from maskwright.tasks.evaluation import metrics as scores
-from maskwright.tasks.evaluation.rare import RareClass, Threshold, choose_threshold, rare_metrics, row_key
+from maskwright.tasks.evaluation.rare import RareClass, Threshold, choose_threshold, rare_metrics
 from maskwright.tasks.examples import Examples
 from tasks.standins import Words, row
 
@@ -158,14 +158,6 @@ def test_rows_are_never_scored_with_a_threshold_that_they_chose():
     assert (tuned.thresholds(values, gold, keys) == cuts).all()  # these rows chose it
     assert (tuned.thresholds(values, gold, [f"new {key}" for key in keys]) == tuned.cut).all()
     assert len(set(tuned.thresholds(values, gold, [*keys[:1], *[f"new {key}" for key in keys[1:]]]))) == 2
-
-
-def test_the_same_text_is_in_one_half():
-    gold, values = np.array([True, True, False, False] * 5), np.linspace(0, 1, 20)
-    keys = [row_key(f"text {number // 4}", f"{number % 2}") for number in range(20)]
-    cuts = RareClass("x", True).thresholds(values, gold, keys)
-    for key in set(keys):
-        assert len({cut for cut, other in zip(cuts, keys, strict=True) if other == key}) == 1
 
 
 def test_an_unreachable_precision_and_a_class_missing_in_dev_are_reported(capsys):

@@ -8,19 +8,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference.samples import tokenizer
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.tasks.anomaly import Anomaly
-from maskwright.tasks.classification import Classification, resample_rows
+from maskwright.tasks.classification import Classification
 from maskwright.tasks.evaluation import compare as comparison
 from maskwright.tasks.evaluation.calibration import Temperature
 from maskwright.tasks.evaluation.compare import compare
 from maskwright.tasks.evaluation.rare import RareClass, Threshold
 from maskwright.tasks.evaluation.report import curve_of
 from maskwright.tasks.examples import Examples
-from maskwright.tasks.windows import LongTexts
 from maskwright.text.readers.tables import Row
-from maskwright.train.finetuning.config import FinetuneConfig
 from tasks.standins import Words
 
 
@@ -116,14 +113,6 @@ def test_a_model_with_a_rare_class_is_compared_by_it_with_one_without():
         classifier().on_equal_terms(Classification(["a", "b"]))
 
 
-def test_requesting_a_class_keeps_windows_and_temperature():
-    task = Classification(["a", "b"], long=LongTexts(stride=2))
-    task.temperature = Temperature(2.0)
-    asked = task.for_class("a")
-    assert asked.long is task.long and asked.temperature is task.temperature and asked.main_metric == "pr_auc"
-    assert task.main_metric == "accuracy"
-
-
 def test_a_metric_that_is_named_goes_before_that_of_rare_classes():
     rows = rows_of(["a"] * 19 + ["b"])
     assert Classification.from_rows(rows).main_metric == "macro_f1"
@@ -134,26 +123,6 @@ def test_a_metric_that_is_named_goes_before_that_of_rare_classes():
         assert chosen.main_metric == metric
     with pytest.raises(ConfigError, match="pr_auc"):
         Classification(["a", "b", "c"], rare=RareClass("c")).choose_by("ece")
-
-
-def test_windows_focal_loss_and_drawn_rows_go_together():
-    long = {"long": "windows", "stride": 1, "pool": "max", "max_windows": 2}
-    texts = [("one two three four five six seven eight " * (1 + number % 3), "b" if number % 10 == 0 else "a")
-             for number in range(40)]  # fmt: skip
-    rows = [Row(text, None, label, number, "rows.tsv") for number, (text, label) in enumerate(texts, start=1)]
-    task = Classification.from_rows(rows, focal=2.0, resample="balanced", threshold_for="b", **long)
-    examples = task.for_training(task.examples(rows, tokenizer(), 6))
-    chances = task.row_probabilities(examples)
-    assert len(chances) == 40 and chances[0] == pytest.approx(0.125)
-    drawn = resample_rows(chances, np.random.default_rng(0))
-    assert (examples.targets[drawn] == 1).sum() == 20
-    batch = examples.batch(drawn[:8])
-    assert batch.labels["sequence"].tolist() == examples.targets[drawn[:8]].tolist()
-    logits = task.pooled(torch.randn(len(batch.lengths), 2, requires_grad=True), batch)
-    assert logits.shape == (8, 2)
-    task.loss_of(logits, batch.labels["sequence"]).backward()
-    again = Classification.from_json(task.to_json())
-    assert again.long == task.long and again.focal == 2.0 and again.rare == task.rare
 
 
 def test_detectors_are_combined_by_the_mean_of_errors_and_thresholds():
@@ -177,16 +146,3 @@ def test_detectors_are_compared_by_how_they_rank():
     assert task.rate(errors, normal).metric == "explained_variance"
     with pytest.raises(InputError, match="'a' as normal and the other 'b'"):
         task.on_equal_terms(Anomaly("b"))
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"calibrate": True}, "'calibrate' is for classification and tagging, not anomaly"),
-        ({"threshold_for": "a"}, "'threshold_for' is for classification"),
-        ({"multi_label": True}, "'multi_label' is for classification"),
-    ],
-)
-def test_what_a_detector_takes_no_part_in_is_refused(tmp_path, options, words):
-    with pytest.raises(ConfigError, match=words):
-        FinetuneConfig(tmp_path / "t.tsv", tmp_path / "out", "anomaly", model="m", **options)

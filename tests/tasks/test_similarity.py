@@ -51,12 +51,6 @@ def test_rows_without_a_score_among_scored_ones_are_bad(tmp_path):
     assert table.num_skipped == 3
 
 
-def test_a_file_of_lines_is_single_texts(tmp_path):
-    path = tmp_path / "texts.txt"
-    path.write_text("one\ntwo\n", encoding="utf-8")
-    assert kind_of(read_similar(path).rows) == "texts"
-
-
 @pytest.mark.parametrize(
     ("train", "dev", "message"),
     [
@@ -91,15 +85,6 @@ def test_each_text_is_encoded_as_if_alone_and_pooled_as_the_model_declares(pooli
             hidden = model(input_ids=ids).last_hidden_state[0]
             pooled = {"mean": hidden.mean(0), "cls": hidden[0], "max": hidden.amax(0)}[pooling]
             assert torch.allclose(vectors[place, side], F.normalize(pooled, dim=-1), atol=1e-5)
-
-
-def test_answers_are_cosines_and_a_text_is_its_own_twin():
-    task = Similarity()
-    twins = [row(text, "3" if n % 2 else "1", text) for n, text in enumerate(TEXTS[:4])]
-    examples = task.examples(twins, tokenizer())
-    assert [answer["score"] for answer in task.answers(task.logits(tiny(), examples), examples)] == pytest.approx(
-        [1.0] * 4, abs=1e-5
-    )
 
 
 def test_scores_of_two_pairs_by_hand():
@@ -244,21 +229,6 @@ def test_scored_rows_are_trained_in_portions_that_add_up_and_rows_set_against_ea
     assert torch.isclose(whole, parts, rtol=1e-4)
     belonging = long_task("pairs").examples([row(one.text, None, one.text_pair) for one in LONG_PAIRS], tokenizer(), 12)
     assert len(belonging.portions([3, 1, 0, 2])) == 1
-
-
-def test_single_long_texts_are_their_own_partners():
-    task, model = long_task("texts"), tiny().eval()
-    examples = task.examples([row(LONG), row("the cat"), row(LONG[40:])], tokenizer(), 12)
-    vectors = task.logits(model, examples)
-    assert vectors.shape == (3, 2, 32) and torch.equal(vectors[:, 0], vectors[:, 1])
-    first, second = task.vectors(model.train(), examples.batch([2, 0])).unbind(1)
-    assert not torch.allclose(first, second, atol=1e-3)
-
-
-def test_long_texts_and_a_range_travel_with_the_task():
-    task = Similarity("scores", scale=(0, 5), long=LongTexts(3), score_range=(0, 5))
-    again = task_from_json(task.to_json())
-    assert again.to_json() == task.to_json() and again.long == LongTexts(3) and again.score_range == (0, 5)
 
 
 def test_scores_outside_a_range_are_bad_rows_and_the_range_is_the_scale(tmp_path):

@@ -29,43 +29,7 @@ def sentence(words, tags=None, line=1):
     return Sentence.of_words(words.split(), None if tags is None else tags.split(), line, "rows.conll")
 
 
-def shown(examples, window, tok):
-    return [tok.tokens[id] for id in examples.input_ids[window]]
-
-
 # -- words and windows -------------------------------------------------------------------------------------------------
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=40), min_size=1, max_size=4), st.integers(3, 16))
-def test_every_word_is_scored_once_at_its_first_subword_in_windows_that_fit(rows, max_length):
-    tok = tokenizer()
-    examples = window_sentences([Sentence.of_words(row, None, 1, "x") for row in rows], tok, max_length)
-    assert max(map(len, examples.input_ids)) <= max_length
-    judged = np.concatenate([examples.words[window] for window in range(len(examples))])
-    assert sorted(judged.tolist()) == list(range(sum(map(len, rows))))
-    words = [word for row in rows for word in row]
-    for window in range(len(examples)):
-        for place, word in zip(examples.places[window], examples.words[window], strict=True):
-            assert examples.input_ids[window][place] == tok.encode_plain([words[word]])[0][0]
-
-
-def test_a_word_longer_than_a_window_is_scored_without_truncation():
-    tok = tokenizer()
-    letter = next(
-        token[2] for token in tok.tokens if len(token) == 3 and token.startswith("##") and token[2] in tok.tokens
-    )
-    long = letter * 40
-    examples = window_sentences([sentence(f"a {long} b")], tok, 8)
-    assert len(examples) > 1
-    assert examples.num_truncated == 0
-    assert sorted(np.concatenate(list(examples.words)).tolist()) == [0, 1, 2]
-
-
-def test_a_word_is_scored_where_its_context_is_largest():
-    tok = tokenizer()
-    examples = window_sentences([sentence(" ".join(["a"] * 20))], tok, 10)  # 8 pieces a window, 2 shared
-    assert [row.tolist() for row in examples.words][:2] == [list(range(7)), list(range(7, 13))]
 
 
 def test_a_word_of_which_nothing_is_left_becomes_the_unknown_token():
@@ -125,7 +89,7 @@ def test_tags_are_repaired_and_counted():
 def test_unknown_dev_tags_are_all_named_with_their_lines():
     dev = Sentence.of_words(["a", "b", "c"], ["B-ORG", "I-X", "PERSON"], 7, "dev.conll", [7, 8, 9])
     with pytest.raises(RowErrors) as caught:
-        Tagging.from_rows([sentence("a b", "B-X O")], [dev])
+        Tagging.from_rows([sentence("a b", "B-X O")]).read_labels([dev])
     assert [row.line for row in caught.value.rows] == [7, 9]
     task = Tagging.from_rows([sentence("a b", "B-X O")])
     examples = task.examples([dev, sentence("a", "O")], tokenizer(), skip_bad_rows=True)
@@ -143,7 +107,7 @@ def test_the_task_travels_as_json():
     again = task_from_json(json.loads(json.dumps(task.to_json())))
     assert again.to_json() == task.to_json()
     assert again.head == "tagging-crf"
-    with pytest.raises(ModelFolderError, match="list of tag names"):
+    with pytest.raises(ModelFolderError, match="two tags"):
         task_from_json({"task": "tagging"})
     with pytest.raises(ModelFolderError, match="tagging scheme"):
         task_from_json({"task": "tagging", "labels": ["O", "B-X"], "scheme": "BIX"})
@@ -318,7 +282,8 @@ def test_entities_that_the_scheme_cannot_tell_apart_are_counted():
 
 def test_tags_that_fit_nothing_are_named_with_their_lines_and_the_scheme():
     with pytest.raises(RowErrors, match="(?s)'Q-PER'.*'PERSON'") as caught:
-        Tagging.from_rows(rows_of_tags("B-PER I-PER O Q-PER PERSON", "B-PER O X Y Z"))
+        rows = rows_of_tags("B-PER I-PER O Q-PER PERSON", "B-PER O X Y Z")
+        Tagging.from_rows(rows).read_labels(rows)
     assert len(caught.value.rows) == 5
     assert all("tags are BIO" in fault.reason for fault in caught.value.rows)
 

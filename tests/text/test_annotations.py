@@ -8,7 +8,7 @@ import pytest
 
 from maskwright.core.errors import InputError, RowErrors
 from maskwright.tasks.classification import Classification
-from maskwright.tasks.contents import check_content, reader_for
+from maskwright.tasks.specs import check_content, reader_for
 from maskwright.tasks.tagging.task import Tagging
 from maskwright.text.readers.tables import find_reader
 

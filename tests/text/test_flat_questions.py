@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from maskwright.core.errors import InputError
-from maskwright.tasks.contents import check_content
 from maskwright.tasks.qa.task import QuestionAnswering
+from maskwright.tasks.specs import check_content
 from maskwright.text.readers.squad import read_questions
 from maskwright.text.readers.tables import find_reader
 

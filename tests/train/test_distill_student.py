@@ -13,8 +13,15 @@ from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 from maskwright.models.model import Model
 from maskwright.models.presets import preset
-from maskwright.train.distillation.measure import drop_top_layers, head_importance, least_important, prune_heads
-from maskwright.train.distillation.student import chosen_layers, make_student, student_config
+from maskwright.train.distillation.student import (
+    chosen_layers,
+    drop_top_layers,
+    head_importance,
+    least_important,
+    make_student,
+    prune_heads,
+    student_config,
+)
 
 SMALL = {
     "vocab_size": 60,

@@ -99,7 +99,7 @@ def distilled_rows(folder: Path) -> Case:
 def probed_layers(folder: Path) -> Case:
     model = saved_encoder(folder)
     rows = {"train": tagged(folder / "train.conll", 32, 1), "dev": tagged(folder / "dev.conll", 12, 2)}
-    config = LayerLabConfig(str(model), **rows, output=folder / "run", seeds=1, **{**QUICK, "max_length": 16})
+    config = LayerLabConfig(model=str(model), **rows, output=folder / "run", seeds=1, **{**QUICK, "max_length": 16})
     return layer_lab, config, [config.train, config.dev, model / "model.safetensors"]
 
 

@@ -21,7 +21,7 @@ from maskwright.data.batch import Batch
 from maskwright.lessons.small import small_network
 from maskwright.nn.embeddings import Table
 from maskwright.train.checkpoint import write_tensors
-from maskwright.train.distillation.measure import factorize_words, share_layers
+from maskwright.train.distillation.student import factorize_words, share_layers
 from maskwright.train.finetuning.run_data import MAX_TEXT, held_out_examples
 from maskwright.train.optimizer import RowGradients, adamw
 from maskwright.train.pretraining.health import Baseline, judge
@@ -52,7 +52,7 @@ def test_tied_tensors_are_stored_once_each(tmp_path: Path):
     assert torch.equal(found["one"], table) and torch.equal(found["other"], table)
 
 
-# -- Schedules and decay groups as published.
+# -- Schedules and decay groups as published ---------------------------------------------------------------------------
 
 
 SCHEDULES = st.sampled_from(["linear", "cosine", "constant"])
@@ -99,7 +99,7 @@ def test_a_schedule_is_a_function_and_a_line_of_the_registry(monkeypatch: pytest
     assert learning_rate(0, steps=9, peak=3.0, warmup=2, schedule="half") == 1.5  # the warmup is not its own
 
 
-# -- Sparse look-up gradients train as dense ones do, and leave the model as it was.
+# -- Sparse look-up gradients train as dense ones do, and leave the model as it was ------------------------------------
 
 
 STEPS = ([3, 1, 3], [0, 2], [5, 5, 5, 1])
@@ -167,7 +167,7 @@ def test_a_model_that_is_no_longer_trained_gives_dense_gradients():
     assert not model.table.weight.grad.is_sparse
 
 
-# -- Batches prepared ahead equal those made on demand, and their leftovers are distinguished.
+# -- Batches prepared ahead equal those made on demand, and their leftovers are distinguished --------------------------
 
 
 @pytest.mark.parametrize("ahead", [False, True])
@@ -210,7 +210,7 @@ def test_what_is_forgotten_is_made_again():
     assert steps.take(1) == 3 and drawn[:3] == [0, 1, 1]
 
 
-# -- A job with prefetching gives the same batches, and a checkpoint records the end of the used ones.
+# -- A job with prefetching gives the same batches, and a checkpoint records the end of the used ones ------------------
 
 
 class Shards:
@@ -267,7 +267,7 @@ def test_a_restored_job_goes_on_where_the_checkpoint_was():
         assert torch.equal(second.micro_batches(step)[1].input_ids, ids)
 
 
-# -- A failed run leaves no files, unless it has trained weights, which are never removed.
+# -- A failed run leaves no files, unless it has trained weights, which are never removed ------------------------------
 
 
 def test_refused_input_leaves_no_folder(tmp_path: Path):
@@ -296,7 +296,7 @@ def test_finished_parts_of_ladders_and_labs_stay(tmp_path: Path, name: str):
     assert storage.read_json(tmp_path / "run" / name / "words.json") == {"score": 0.5}
 
 
-# -- The verdict on a run.
+# -- The verdict on a run ----------------------------------------------------------------------------------------------
 
 
 BASELINE = Baseline(mlm_accuracy=0.06, mlm_loss=6.5)
@@ -320,7 +320,7 @@ def test_pairs_at_the_level_of_a_coin_are_watched():
     assert verdict.level == "watch"
 
 
-# -- Which held-out rows a model folder carries.
+# -- Which held-out rows a model folder carries ------------------------------------------------------------------------
 
 
 def row(text, label="a", pair=None):
@@ -345,7 +345,7 @@ def test_long_and_empty_texts_are_left_out_and_other_labels_too():
     assert held_out_examples(rows) == [{"text": "tags"}, {"text": "q", "text_pair": "p", "label": 1}]
 
 
-# -- Compression without training: what is the same, what is smaller, and what is rejected.
+# -- Compression without training: what is the same, what is smaller, and what is rejected -----------------------------
 
 
 BATCH = Batch.from_sequences([[2, 9, 11, 17, 3], [2, 5, 3]])

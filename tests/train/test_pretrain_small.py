@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from maskwright.inference.fill_mask import MaskFiller
-from maskwright.inference.next_sentence import NextSentence
+from maskwright.inference.fill_mask import MaskFiller, NextSentence
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.train.pretraining.job import pretrain_small
 

@@ -46,7 +46,7 @@ def small(folder: Path, tokenizer: Path, turned: bool = False, **changes: object
 @pytest.fixture(scope="module")
 def translator(tmp_path_factory: pytest.TempPathFactory, tokenizer: Path) -> Model:
     """One that has seen a little."""
-    result = finetune(small(tmp_path_factory.mktemp("run"), tokenizer, epochs=4))
+    result = finetune(small(tmp_path_factory.mktemp("run"), tokenizer, epochs=10))
     assert result.mean["token_accuracy"] > 0.3
     return load_model(result.model)[0]
 

@@ -24,7 +24,7 @@ def shown(result: ExperimentResult) -> Result:
         FINISHED if result.already_finished else None,
         *tables,
         *result.shown.sentences,
-        f"table:  {result.output / 'table.md'}\nreport: {result.report}",
+        f"report: {result.report}",
         *(f"next:   {step.command}" for step in result.shown.next_steps[:1]),
     )
 

@@ -144,7 +144,7 @@ def finetune(recipe: FinetuneConfig | MultiTaskConfig, restart: RestartFlag = Fa
 
         yield _of_tasks(finetune_tasks(recipe, restart=restart))
         return
-    from ..tasks.contents import readers_of
+    from ..tasks.specs import readers_of
     from ..train.finetuning.finetune import finetune as run_finetuning
 
     test = {"file": readers_of(recipe.task)[0].example_file}

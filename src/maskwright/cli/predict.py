@@ -35,8 +35,7 @@ from .using import (
 
 if TYPE_CHECKING:
     from ..inference.answer import Answer
-    from ..inference.fill_mask import FilledText
-    from ..inference.next_sentence import NextSentence
+    from ..inference.fill_mask import FilledText, NextSentence
     from ..inference.predict import Predictor
     from ..inference.zero_shot import ZeroShot
     from ..tasks.base import AnyRow, TableRow
@@ -167,8 +166,8 @@ def _rows(settings: PredictSettings) -> Sequence[AnyRow] | RowStream:
 def _answers(settings: PredictSettings, rows: Sequence[AnyRow] | RowStream) -> tuple[Any, Iterator[dict[str, Any]]]:
     """What predicts, and its answers: the texts of each row with its prediction, question ID and gold label."""
     from ..api import make_int8, open_ensemble, open_model, open_zero_shot, predictor_of
+    from ..inference.fill_mask import NextSentence
     from ..inference.kinds import kind_of
-    from ..inference.next_sentence import NextSentence
     from ..inference.ready import keep_private
 
     typical = calibration_texts(settings, None if settings.input is None else rows)
@@ -224,12 +223,11 @@ def _predictions(
 
 def _tables(answers: Iterator[dict[str, Any]], task: Any) -> Iterator[Part]:
     """Tables of predictions. task: of the model, None for labels that it was not trained for."""
-    from ..core import registry
     from ..tasks.base import label_rows
 
     written = task.written if task is not None else ""
-    rows_of_answer = label_rows if task is None else registry.load(task.table)
-    cells = (line for answer in answers for line in _lines(answer, rows_of_answer(answer, written)))
+    rows_of_answer = label_rows if task is None else task.table_rows
+    cells = (line for answer in answers for line in _lines(answer, rows_of_answer(answer)))
     while rows := list(islice(cells, TABLE_ROWS)):
         yield Table(("text", written or "label", "score"), rows, right=("score",))
 

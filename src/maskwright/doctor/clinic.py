@@ -32,8 +32,7 @@ from ..report import (
     write_report,
 )
 from ..report.numbers import percent
-from ..tasks.contents import reader_for
-from ..tasks.specs import spec_of, task_for
+from ..tasks.specs import reader_for, spec_of, task_for
 from ..text.annotations.reader import find_annotations
 from ..text.fingerprints import MAX_PAIRS, NEAR, RowFingerprints, equal_rows, near_pairs, overlap
 from ..text.formats.files import bare_suffix

@@ -39,6 +39,7 @@ from ..tasks.base import Task, task_of_model
 from ..tasks.examples import Examples, rows_of
 from ..tasks.windows import MAX_WINDOWS, LongTexts
 from ..text.readers.inputs import PAIR_COLUMNS, Column, check_columns
+from ..text.tokenizers.encoding import TextCounts
 from ..train.finetuning.config import DEFAULT_EPOCHS, DEFAULT_LR, MIN_STEPS
 from ..train.finetuning.finetune import fit, has_new_head
 from ..train.schedules import Schedule
@@ -81,8 +82,16 @@ def _sections(doc: str) -> dict[str, dict[str, str]]:
     return found
 
 
+class Estimator(BaseEstimator):
+    """Base class: adds the parameters and attributes of base classes to the documentation of a class."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.__doc__ = _with_shared(cls.__doc__ or "", cls.__mro__[1:])
+
+
 @dataclass(eq=False, repr=False)
-class FineTuned(BaseEstimator):
+class FineTuned(Estimator):
     """Base class of the fine-tuned estimators.
 
     Args:
@@ -127,11 +136,6 @@ class FineTuned(BaseEstimator):
 
     ability: ClassVar[str] = "text-logits"  # that a loaded model needs
     task_: Any = field(init=False)
-
-    def __init_subclass__(cls) -> None:
-        """Add the parameters and attributes of the base class to the documentation of a subclass."""
-        super().__init_subclass__()
-        cls.__doc__ = _with_shared(cls.__doc__ or "", cls.__mro__[1:])
 
     def _train(self, model: Model, task: Task, examples: Examples, is_new_head: bool) -> None:
         """Train a model at its first step, and keep it."""
@@ -333,7 +337,7 @@ class WholeText(FineTuned):
         task.long = self._long()
         model, is_new_head = self._start(task)
         room = self._room(model)
-        examples = task.tokenize(rows_of(texts), tokenizer_of(model), room, task.as_targets(targets))
+        examples = task.tokenize(rows_of(texts), tokenizer_of(model), room, targets, TextCounts())
         examples = task.for_training(examples)
         if task.long is not None:
             for remark in task.notes(examples, "train", room):

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..api import open_embedder, open_generator, open_mask_filler, open_translator
 from ..core.progress import warn
@@ -20,15 +20,24 @@ from ..inference.translate import Translated, TranslationSettings
 from ..models.decoding.rules import Rules
 from ..tasks.translation import corpus_scores
 from ..text.readers.inputs import Column, check_columns
-from .base import ModelSource, check_lengths, check_targets
+from .base import Estimator, ModelSource, check_lengths, check_targets
 
 
-class Pretrained(BaseEstimator):
-    """Base class: all methods work without `fit`, which only loads the model."""
+@dataclass(eq=False, repr=False)
+class Pretrained(Estimator):
+    """Base class: all methods work without `fit`, which only loads the model.
+
+    Args:
+        model: Short name, model folder, Hugging Face Hub model ID, or a Model with a tokenizer, which is copied.
+        device: "auto", "cpu", "cuda" or "mps".
+        precision: "auto", "fp32", "bf16" or "fp16"; auto is bf16 where the hardware has it.
+    """
+
+    _: KW_ONLY
+    device: str = "auto"
+    precision: str = "auto"
 
     opened: ClassVar[str]  # name of the attribute with what was opened
-    device: str
-    precision: str
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
         """Load the model. The texts are not used."""
@@ -55,7 +64,6 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pretrained):
     length.
 
     Args:
-        model: Short name, model folder, Hugging Face Hub model ID, or a Model with a tokenizer, which is copied.
         layers: "embeddings", "last", "second-to-last", "sum-all", "sum-last-4", "concat-last-4", or layer numbers.
         pooling: "cls", "mean", "max", "state" (recurrent models), or "none" for a matrix of token embeddings per
             text.
@@ -65,7 +73,6 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pretrained):
         stride: Overlap of neighboring windows in tokens.
         columns: Columns of a data frame (names) or matrix (positions): the text, or both texts of a pair. None for
             `text` and `text_pair`.
-        device: "auto", "cpu", "cuda" or "mps".
         precision: "auto", "fp32", "bf16", "fp16", or "int8", which `fit` calibrates on its texts.
 
     Example:
@@ -82,8 +89,6 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pretrained):
     long: str | None = None
     stride: int | None = None
     columns: Sequence[Column] | None = None
-    device: str = "auto"
-    precision: str = "auto"
 
     opened: ClassVar[str] = "encoder_"
 
@@ -125,10 +130,7 @@ class FillMask(Pretrained):
     """Predicts masked tokens with a pre-trained model. All methods work without `fit`.
 
     Args:
-        model: Short name, model folder, Hugging Face Hub model ID, or a Model with a tokenizer.
         top_k: Number of candidates that `fill` returns for each mask.
-        device: "auto", "cpu", "cuda" or "mps".
-        precision: "auto", "fp32", "bf16" or "fp16"; auto is bf16 where the hardware has it.
 
     Example:
         >>> FillMask("runs/mini/model").fill("the [MASK] of the river")[0].masks[0].candidates
@@ -137,8 +139,6 @@ class FillMask(Pretrained):
     model: ModelSource = ENGLISH
     _: KW_ONLY
     top_k: int = 5
-    device: str = "auto"
-    precision: str = "auto"
 
     opened: ClassVar[str] = "filler_"
 
@@ -175,7 +175,6 @@ class Generator(Pretrained):
     """Generates continuations with a causal language model. All methods work without `fit`.
 
     Args:
-        model: Short name, model folder, Hugging Face Hub model ID, or a Model with a tokenizer.
         max_new_tokens: Maximum length of a continuation in tokens.
         greedy: Select the most probable token instead of sampling.
         temperature: Divides the logits; below 1 sharpens the distribution.
@@ -188,8 +187,6 @@ class Generator(Pretrained):
         stop: Texts before which a continuation ends.
         max_length: Context length in tokens; None as in training.
         random_state: Random seed.
-        device: "auto", "cpu", "cuda" or "mps".
-        precision: "auto", "fp32", "bf16" or "fp16"; auto is bf16 where the hardware has it.
 
     Example:
         >>> Generator("runs/g/model", top_k=40, random_state=1).predict(["Once upon a time"])
@@ -209,8 +206,6 @@ class Generator(Pretrained):
     stop: Sequence[str] = ()
     max_length: int | None = None
     random_state: int = 0
-    device: str = "auto"
-    precision: str = "auto"
 
     opened: ClassVar[str] = "generator_"
 
@@ -247,7 +242,6 @@ class Translator(Pretrained):
     """Translates texts with an encoder-decoder. All methods work without `fit`.
 
     Args:
-        model: Short name, model folder, Hugging Face Hub model ID, or a Model with a tokenizer.
         beams: Beam size; 1 for greedy decoding.
         num_results: Number of translations per text.
         length_penalty: Above 0 favors longer translations.
@@ -255,8 +249,6 @@ class Translator(Pretrained):
         max_length: Maximum source length in tokens; None as in training.
         to: Target language of a multilingual model.
         brackets: Results are bracket strings: "flag" prefers well-formed ones, "enforce" allows nothing else.
-        device: "auto", "cpu", "cuda" or "mps".
-        precision: "auto", "fp32", "bf16" or "fp16"; auto is bf16 where the hardware has it.
 
     Example:
         >>> Translator("runs/t/model", beams=5).predict(["Ein Hund läuft."])
@@ -271,8 +263,6 @@ class Translator(Pretrained):
     max_length: int | None = None
     to: str | None = None
     brackets: str | None = None
-    device: str = "auto"
-    precision: str = "auto"
 
     opened: ClassVar[str] = "translator_"
 

@@ -35,7 +35,7 @@ from ..tasks.classification import Classification
 from ..text.readers.tables import Row
 from ..text.tokenizers.tokenizer import Tokenizer
 from ..train.finetuning.config import FinetuneConfig
-from ..train.finetuning.finetune import build_task, finetune
+from ..train.finetuning.finetune import finetune, make_task
 from ..train.finetuning.run_data import read_data
 from ..train.pretraining.config import PretrainConfig, StaticConfig
 from ..train.pretraining.pretrain import pretrain
@@ -129,7 +129,8 @@ class Ladder(Experiment):
             if load_model(name, None)[0].config.num_decoder_layers:
                 raise InputError(f"{name} is an encoder-decoder, which cannot classify texts: remove its --model.")
         recipe = self._finetuning({"preset": "bert-tiny", "tokenizer": run.path / "tokenizer"}, "none")
-        task, data = build_task(recipe, read_data(recipe))
+        data = read_data(recipe)
+        task = make_task(recipe, data)
         assert isinstance(task, Classification)
         self.task, self.train, self.dev = task, data.train, data.dev
         self.metric = config.metric or task.main_metric

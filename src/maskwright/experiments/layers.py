@@ -27,7 +27,7 @@ from ..inference.ready import place
 from ..models.model import Model, tokenizer_of
 from ..models.probes import TokenProbe
 from ..nn.layers import ScalarMix
-from ..report import Bar, Bars, Block, Chart, Command, Curves, Facts, Series, Table
+from ..report import Bar, Bars, Block, Command, Facts, Table
 from ..report.numbers import percent, plus_minus
 from ..tasks.evaluation.published import published_table
 from ..tasks.tagging.examples import TaggedExamples
@@ -133,22 +133,6 @@ def word_examples(examples: TaggedExamples, first_row: int) -> TaggedExamples:
     )
 
 
-class ProbeJob(FinetuneJob):
-    """The training job of one probe. history: step, dev loss and dev score of each epoch."""
-
-    def __init__(self, probe: FeatureProbe, lab: LayerLab, seed: int) -> None:
-        self.history: list[tuple[int, float, float]] = []
-        model = cast("Model", probe)  # a job needs only `logits` of a batch, a head and weights
-        saver, size = MemoryBestModelSaver(), lab.config.batch_size
-        super().__init__(model, lab.task, lab.train, lab.dev, saver, batch_size=size, seed=seed, device=lab.device)
-
-    def evaluate(self, step: int) -> dict[str, float]:
-        """Score the dev examples; store the weights if they are the best so far."""
-        scores = super().evaluate(step)
-        self.history.append((step, scores["loss"], scores[self.task.main_metric]))
-        return scores
-
-
 # -- the experiment ----------------------------------------------------------------------------------------------------
 
 
@@ -212,7 +196,6 @@ class LayerLab(Experiment):
             "order": published_order(rows),
             "published": published_scores() if self.task.scheme is not None else {},
             "left_out": self.left_out,
-            "histories": {name: [one["history"] for one in of_name] for name, of_name in probes.items()},
             "steps": config.epochs * -(-len(self.train) // config.batch_size),
             "data": {
                 "training sentences": self.train.num_rows,
@@ -241,7 +224,17 @@ class LayerLab(Experiment):
         )
         scale = scale_of(row.choice)
         probe = FeatureProbe(self.features, row.choice, head, scale).to(self.device)
-        job = ProbeJob(probe, self, seed)
+        model = cast("Model", probe)  # a job needs only `logits` of a batch, a head and weights
+        job = FinetuneJob(
+            model,
+            task,
+            self.train,
+            self.dev,
+            MemoryBestModelSaver(),
+            batch_size=config.batch_size,
+            seed=seed,
+            device=self.device,
+        )
         task.init_from_counts(job.model, self.train)
         steps = job.steps_per_epoch
         train(job, replace(epoch_settings(config.probing, steps, seed), log_every=max(steps, 1)), name=row.name)
@@ -253,7 +246,6 @@ class LayerLab(Experiment):
             "parameters": sum(parameter.numel() for parameter in probe.parameters()),
             "scale": scale,
             "mix": None if mix is None else {"shares": mix.shares().tolist(), "scale": mix.scale.item()},
-            "history": job.history,
         }
 
     def _row(self, row: Combination, found: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -327,7 +319,6 @@ class LayerLab(Experiment):
         blocks: list[Block] = [
             Bars(bars, title=f"Dev {words} by layers", note="Mean ± deviation over seeds; bars begin at 0."),
             _mix(rows),
-            _curves(facts),
             Facts({**facts["data"], "steps of each probe": facts["steps"]}, title="The data"),
         ]
         next_steps = _next(recipe, rows, tuned, metric)
@@ -400,14 +391,3 @@ def _mix(rows: Sequence[Any]) -> Bars:
         for share, *seeds in zip(mix["shares"], *mix["each"], strict=True)
     ]
     return mixture_bars(labels, mix["shares"], texts, mix["scale"], "mean and range over seeds; ")
-
-
-def _curves(facts: Mapping[str, Any]) -> Curves:
-    words = facts["main_metric"].replace("_", " ")
-    lines = [
-        Series(name, [step for step, _, _ in seed], [score for _, _, score in seed])
-        for name, seeds in facts["histories"].items()
-        for seed in seeds
-        if not name.startswith("layer-")
-    ]
-    return Curves([Chart(f"Dev {words} during training", lines)])

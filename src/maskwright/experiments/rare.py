@@ -38,7 +38,6 @@ REST, RARE = LABELS = ["rest", "rare"]
 METRICS = ("pr_auc", "f1", "recall_at_precision_90")
 SAMPLES = 1000
 FOLLOWS_LENGTH = 0.3  # correlation from which the page mentions it
-RECALLS = (0.25, 0.5, 0.75)
 SHARE = 0.2  # of the rows are for dev, and as many for test
 LEAST = 2  # minimum rows of the class per split
 # Title, what it does, and the settings of `finetune` that do the same (None: not by fine-tuning a classifier).
@@ -281,7 +280,8 @@ class MethodRunner:
 
     def _reconstruct(self) -> Predictions:
         """Train an autoencoder on the rest class; the threshold is chosen on dev."""
-        task = Anomaly(REST, main_metric="pr_auc")
+        task = Anomaly(REST)
+        task.main_metric = "pr_auc"
         model = self._model(task)
         rows = [task.learns_from(self.splits.train), self.splits.dev, self.splits.test]
         train, dev, test = (task.prepare(model, self._examples(task, model, part)) for part in rows)
@@ -421,10 +421,6 @@ class RareLab(Experiment):
             for row in rows
             if "minus_plain" in row
         ]
-        at_recall = [
-            [METHODS[method][0], *(f"{curve['precision'][round(recall * 60)]:.3f}" for recall in RECALLS)]
-            for method, curve in curves.items()
-        ]
         errors = [
             [name, len(values), *(f"{np.quantile(values, at):.4f}" for at in (0.1, 0.5, 0.9))]
             for name, values in facts["errors"].items()
@@ -434,20 +430,19 @@ class RareLab(Experiment):
             Series(METHODS[method][0], curve["recall"], curve["precision"], smooth=False)
             for method, curve in curves.items()
         ]
-        recalls = [f"recall {percent(recall)}" for recall in RECALLS]
         quantiles = ["10% quantile", "median", "90% quantile"]
         by_length = length_sentence(facts["errors_by_length"])
         tables = [
             Table(["method", *names, "what it does"], cells, "The methods", note_text, names, [best]),
             Table(["method", *names], differences, "Minus plain fine-tuning",
                   "Paired bootstrap. * marks what differs beyond noise: the interval does not contain zero.", names),
-            Table(["method", *recalls], at_recall, "Precision by recall", "The highest at this recall or beyond.",
-                  recalls),
             Table(["class", "test rows", *quantiles], errors, "Errors of the autoencoder by class",
                   f"It is trained without rows of '{recipe['rare_class']}'. {by_length}",
                   ["test rows", *quantiles]),
         ]  # fmt: skip
-        chart = Chart("Precision at each recall", lines, x_label="recall", baselines={"random order": share})
+        chart = Chart(
+            "Highest precision at each recall or beyond", lines, x_label="recall", baselines={"random order": share}
+        )
         sizes = {name: f"{part['rows']:,} rows, {part['rare']:,} rare" for name, part in facts["parts"].items()}
         tuned = [row for row in rows if METHODS[row["method"]][2] is not None]
         use = max(tuned, key=lambda row: (row["f1"]["mean"], row["pr_auc"]["mean"]))

@@ -25,7 +25,7 @@ from ..inference.ready import usual_length
 from ..inference.translate import TextTranslator
 from ..inference.zero_shot import EmbeddingZeroShot, EntailmentZeroShot, ZeroShot
 from ..models.model import Model, tokenizer_of
-from ..tasks.classification import ClassAnswers
+from ..tasks.classification import Classification
 from ..tasks.sequence import ENTAILMENT, class_named, relevant_class
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class LoadedModel:
     def has_relevant_class(self) -> bool:
         """Whether it classifies pairs, and it is known which class a ranking is by."""
         task = self.predictor.task if self.kind.can("classes") else None
-        return isinstance(task, ClassAnswers) and relevant_class(task.labels, task.relevant) is not None
+        return isinstance(task, Classification) and relevant_class(task.labels, task.relevant) is not None
 
     @cached_property
     def output_is_log_odds(self) -> bool:

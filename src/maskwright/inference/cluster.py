@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.errors import ConfigError, InputError, MissingExtraError
 from ..core.progress import track
-from ..core.randomness import derive_seed
+from ..core.randomness import derive_seed, generator
 from ..core.registry import unknown_name
 
 # -- Projects embeddings to two or three dimensions: principal components, or UMAP (McInnes et al. 2018) -------------
@@ -160,7 +160,7 @@ def cluster_vectors(
     num_clusters: None for the number from 2 to 12 with the best silhouette. Raises ConfigError for more clusters than
     distinct texts allow, InputError for fewer than three distinct texts.
     """
-    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    unit = unit_vectors(vectors)
     different = len(np.unique(unit.round(5), axis=0))
     if different < 3:
         raise InputError(f"Clustering requires at least three distinct texts, not {different}.")
@@ -204,8 +204,6 @@ def _by_size(groups: np.ndarray, centers: np.ndarray) -> tuple[np.ndarray, np.nd
 
 def _sample(count: int, seed: int) -> np.ndarray:
     """Return the sorted indices of the texts for the silhouette: int64 [sample]."""
-    from ..core.randomness import generator
-
     chosen: np.ndarray = np.arange(count)
     return chosen if count <= SAMPLE else np.sort(generator(seed, "silhouette").choice(count, SAMPLE, replace=False))
 

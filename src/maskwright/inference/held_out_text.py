@@ -35,21 +35,23 @@ BETWEEN_DOCUMENTS = "\n\n"
 
 
 @dataclass(frozen=True)
-class Perplexity:
-    """Perplexity of a text.
+class TextScore:
+    """Scores of a language model on a text.
 
-    tokens: predicted tokens; windows: number of windows; metrics: perplexity per token, clm_accuracy, and two that do
-    not depend on the tokenizer: word_perplexity (whitespace-separated words) and bits_per_byte (UTF-8).
+    examples: scored sequences or windows; tokens: predicted tokens; metrics: perplexity; mlm_accuracy or clm_accuracy;
+    nsp_, sop_ or rtd_accuracy if the model has that head; for each accuracy the majority-class baseline over the same
+    labels, such as mlm_baseline; and of windows two that do not depend on the tokenizer: word_perplexity
+    (whitespace-separated words) and bits_per_byte (UTF-8).
     """
 
+    examples: int
     tokens: int
-    windows: int
     metrics: dict[str, float]
 
 
 def text_perplexity(
     model: Model, sources: str | Path, *, stride: int, max_length: int | None = None, skip_bad_rows: bool = False
-) -> Perplexity:
+) -> TextScore:
     """Score a causal language model on the documents of a corpus, joined by blank lines.
 
     max_length: window length in tokens, None for that of training. Raises InputError for a stride out of range, a text
@@ -68,9 +70,9 @@ def text_perplexity(
     ids = [*tokenizer.opening_ids, *tokenizer.encode_plain([text])[0]]
     loss, correct, tokens, windows = ids_loss(model, ids, window, stride)
     words, size = len(text.split()), len(text.encode())
-    return Perplexity(
-        tokens,
+    return TextScore(
         windows,
+        tokens,
         {
             "perplexity": _exp(loss / tokens),
             "clm_accuracy": correct / tokens,
@@ -130,20 +132,6 @@ def _exp(nats: float) -> float:
 
 MAX_LENGTH = 128
 SEQUENCES = 32  # per batch
-
-
-@dataclass(frozen=True)
-class TextScore:
-    """Scores of a language model on a text.
-
-    examples: scored sequences; tokens: predicted tokens; metrics: perplexity; mlm_accuracy or clm_accuracy; nsp_, sop_
-    or rtd_accuracy if the model has that head; and for each accuracy the majority-class baseline over the same labels,
-    such as mlm_baseline.
-    """
-
-    examples: int
-    tokens: int
-    metrics: dict[str, float]
 
 
 def score_text(
@@ -209,7 +197,7 @@ def _metrics(words: str, sums: Mapping[str, float], scored: Mapping[str, dict[st
     """words: the part that predicts tokens."""
     if not sums.get(f"{words} labels"):
         raise InputError("The text has no token to predict: pass text with at least one known token.")
-    metrics = {"perplexity": math.exp(min(sums[f"{words} loss"] / sums[f"{words} labels"], 700.0))}
+    metrics = {"perplexity": _exp(sums[f"{words} loss"] / sums[f"{words} labels"])}
     for part, values in scored.items():
         means = mean_scores(values)
         metrics |= {f"{part}_{name}": means[name] for name in ("accuracy", "baseline")}

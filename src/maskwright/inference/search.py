@@ -26,6 +26,7 @@ from ..core.util import plural
 from ..text.formats.files import HUB, STDIN
 from ..text.readers.corpus import Passage, Source, bad_rows_of, corpus_files, file_size, read_passages
 from ..text.words import sentence_spans
+from .cluster import unit_vectors
 from .embed import TextEncoder
 from .output_files import write_npy
 
@@ -324,7 +325,7 @@ class Searcher:
         if top_k < 1:
             raise ConfigError(f"top_k is {top_k}; it must be at least 1.")
         names = self._names(source, index)
-        best = _Best(_unit(self.encoder.vectors(list(queries))), top_k)
+        best = _Best(unit_vectors(self.encoder.vectors(list(queries))), top_k)
         if index is None:
             self._check(names)
             for block, vectors in self._embed(names):
@@ -383,7 +384,7 @@ class Searcher:
         self.passages += count
 
     def _vectors(self, block: Sequence[Named]) -> np.ndarray:
-        return _unit(self.encoder.vectors([passage.text for _, passage in block], self.batch_tokens))
+        return unit_vectors(self.encoder.vectors([passage.text for _, passage in block], self.batch_tokens))
 
     def _search_index(self, folder: Path, names: Sequence[str], best: _Best) -> list[list[_Found]]:
         index = SearchIndex(folder, about_vectors(self.encoder, self.passage_tokens, self.text_field))
@@ -425,7 +426,7 @@ class Searcher:
         spans = sentence_spans(passage.text)
         if len(spans) > 1:
             texts = [query, *(passage.text[start:end] for start, end in spans)]
-            vectors = _unit(self.encoder.vectors(texts, self.batch_tokens))
+            vectors = unit_vectors(self.encoder.vectors(texts, self.batch_tokens))
             spans = [spans[int((vectors[1:] @ vectors[0]).argmax())]]
         start, end = spans[0] if spans else (0, len(passage.text))
         return Hit(score, file, passage, (passage.start + start, passage.start + end))
@@ -461,11 +462,6 @@ class _Best:
 
 def _order(entry: tuple[float, int, str, Any]) -> tuple[float, int]:
     return (-entry[0], -entry[1])
-
-
-def _unit(vectors: np.ndarray) -> np.ndarray:
-    unit: np.ndarray = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    return unit
 
 
 def _groups(names: Sequence[str]) -> Iterator[list[str]]:

@@ -21,6 +21,7 @@ from ..tasks.base import AnyRow
 from ..tasks.examples import blocks, content_of
 from ..tasks.sequence import ENTAILMENT, class_named
 from ..text.tokenizers.encoding import TextCounts
+from .cluster import unit_vectors
 from .embed import TextEncoder
 from .predict import BLOCK_CHARACTERS, BLOCK_ROWS, Predictor
 from .prepared import Prepared, as_rows
@@ -113,7 +114,7 @@ class EmbeddingZeroShot(ZeroShot):
         prepared = self.encoder.prepare([*texts, *self.hypotheses])
 
         def finish(outputs: Sequence[Tensor]) -> np.ndarray:
-            vectors = _unit(prepared.finish(outputs))
+            vectors = unit_vectors(prepared.finish(outputs))
             similarities: np.ndarray = vectors[: len(texts)] @ vectors[len(texts) :].T
             return similarities
 
@@ -176,9 +177,3 @@ def contradiction_index(labels: Sequence[str], entailment: int) -> int:
             f"{', '.join(labels)}."
         )
     return found
-
-
-def _unit(vectors: np.ndarray) -> np.ndarray:
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    result: np.ndarray = vectors / np.maximum(norms, np.finfo(np.float32).tiny)
-    return result

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,54 +20,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..core.errors import InputError, ModelFolderError, RowError, RowErrors
+from ..core.errors import InputError, RowError, RowErrors
 from ..core.registry import unknown_name
 from ..data.batch import Batch
 from ..models.probes import AutoencoderHead
 from ..objectives.outcome import LossSums
 from ..text.readers.tables import Row, Table, read_texts
-from .base import Baseline, Evaluation, Task, TaskData
+from .base import Baseline, ColumnNames, Evaluation, Task, TaskData, require_rows
 from .evaluation.compare import ScoredPredictions, mean, pr_auc
 from .evaluation.rare import RareClass, Threshold, choose_threshold, rare_metrics, row_key
 from .evaluation.scoring import Unscored
 from .examples import Examples, Forward, compute, stacked
 from .sequence import SequenceTask, labeled
-from .windows import LongExamples, LongTexts
+from .windows import LongTexts
 
 if TYPE_CHECKING:
     from ..models.model import Model
 
 QUANTILE = 0.95
-FEATURES = "features"  # batch label with precomputed features
 
 
-@dataclass(frozen=True)
-class FeatureExamples(Examples):
-    """Examples with precomputed features. features: float32 [rows, hidden]."""
-
-    features: Tensor | None = None
-
-    def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
-        """As `Examples.batch`, with the label "features" float32 [sequences, hidden]."""
-        return _with_features(super().batch(indices), self.features, "example")
-
-
-@dataclass(frozen=True)
-class FeaturedWindows(LongExamples):
-    """Windows with precomputed features. features: float32 [windows, hidden]."""
-
-    features: Tensor | None = None
-
-    def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
-        """As `LongExamples.batch`, with the label "features" float32 [sequences, hidden]."""
-        return _with_features(super().batch(indices), self.features, "window")
-
-
-def _with_features(batch: Batch, features: Tensor | None, which: str) -> Batch:
-    """Adds the features of the sequences to a batch. which: batch label with the index into `features`."""
-    return batch if features is None else batch.with_labels(**{FEATURES: features[batch.labels[which]]})
-
-
+@dataclass(eq=False)
 class Anomaly(SequenceTask):
     """Detects texts that differ from the normal class.
 
@@ -75,7 +48,6 @@ class Anomaly(SequenceTask):
         normal: the class to learn; None if rows have no classes.
         quantile: fraction of normal dev examples below the threshold, if dev contains no anomalies.
         threshold: error above which a text is an anomaly; None until tuned.
-        main_metric: "pr_auc" or "explained_variance".
         long: window settings for long texts; None to truncate them.
     """
 
@@ -85,28 +57,21 @@ class Anomaly(SequenceTask):
     num_labels = 0  # the single output has no label
     problem_type = None
 
-    def __init__(
-        self,
-        normal: str | None = None,
-        quantile: float = QUANTILE,
-        threshold: Threshold | None = None,
-        main_metric: str = "explained_variance",
-        long: LongTexts | None = None,
-    ) -> None:
-        self.labels: list[str] = []
-        self.normal, self.quantile, self.threshold, self.main_metric = normal, quantile, threshold, main_metric
-        self.long = long
+    main_metric = "explained_variance"
+
+    normal: str | None = None
+    quantile: float = QUANTILE
+    threshold: Threshold | None = None
+    long: LongTexts | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.quantile < 1:
+            raise InputError(f"The quantile of an anomaly detector is {self.quantile}; it must be between 0 and 1.")
 
     # -- rows and examples -----------------------------------------------------------------------------------
 
     @classmethod
-    def read(
-        cls,
-        path: Path | str,
-        *,
-        columns: Mapping[str, str] | None = None,
-        skip_bad_rows: bool = False,
-    ) -> Table:
+    def read(cls, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> Table:
         """Reads texts or pairs, with classes if the file has them; see `text.readers.tables.read_texts`."""
         return read_texts(path, columns=columns, skip_bad_rows=skip_bad_rows)
 
@@ -141,7 +106,6 @@ class Anomaly(SequenceTask):
         normal: str | None = None,
         normal_quantile: float | None = None,
         train_file: str | None = None,
-        dev_file: str | None = None,
         **long: Any,
     ) -> Anomaly:
         """Builds the task from training data.
@@ -161,8 +125,7 @@ class Anomaly(SequenceTask):
         if counts and sum(counts.values()) < len(train_rows):
             bad = [RowError(train_file or row.file, row.line, "label", "is missing") for row in train_rows]
             raise RowErrors([error for error, row in zip(bad, train_rows, strict=True) if row.label is None])
-        if not train_rows:
-            raise InputError(f"{train_file or 'The training data'} has no rows: pass texts of the normal class.")
+        require_rows(train_rows, train_file, "texts of the normal class")
         if normal is not None and normal not in counts:
             known = sorted(counts)
             where = unknown_name("class", normal, known[:20]) if known else "The rows have no classes."
@@ -170,9 +133,10 @@ class Anomaly(SequenceTask):
         if normal is None and counts:
             normal = min(counts, key=lambda label: (-counts[label], label))
         kinds = {normal is None or row.label in (None, normal) for row in dev_rows}
-        main_metric = "pr_auc" if len(kinds) == 2 else "explained_variance"
-        quantile = QUANTILE if normal_quantile is None else normal_quantile
-        return cls(normal, quantile, main_metric=main_metric, long=LongTexts.of(**long))
+        task = cls(normal, QUANTILE if normal_quantile is None else normal_quantile, long=LongTexts.of(**long))
+        if len(kinds) == 2:
+            task.main_metric = "pr_auc"
+        return task
 
     @classmethod
     def strata(cls, rows: Sequence[Row]) -> list[Collection[str]]:
@@ -180,7 +144,6 @@ class Anomaly(SequenceTask):
         return [(row.label,) if row.label else () for row in rows]
 
     def learns_from(self, rows: Sequence[Row]) -> list[Row]:
-        """The normal rows."""
         return [row for row in rows if not self.target(row.label)]
 
     def target(self, label: str | None) -> int:
@@ -191,13 +154,9 @@ class Anomaly(SequenceTask):
         """int64 [rows]."""
         return torch.tensor(values, dtype=torch.int64)
 
-    def prepare(self, model: Model, examples: Examples) -> FeatureExamples | FeaturedWindows:
-        """Adds the features from the frozen encoder to the examples or windows."""
-        base, kind = (
-            (LongExamples, FeaturedWindows) if isinstance(examples, LongExamples) else (Examples, FeatureExamples)
-        )
-        own = {field.name: getattr(examples, field.name) for field in fields(base)}
-        return kind(**own, features=self.features(model, examples))
+    def prepare(self, model: Model, examples: Examples) -> Examples:
+        """Adds the features from the frozen encoder."""
+        return replace(examples, features=self.features(model, examples))
 
     def features(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> Tensor:
         """Mean of the last hidden states of each text or window: float32 [sequences, hidden], on the CPU."""
@@ -208,8 +167,7 @@ class Anomaly(SequenceTask):
 
     def init_from_counts(self, model: Model, examples: Examples) -> None:
         """Initializes the new head with the mean and standard deviation of the features."""
-        features = _known(examples)
-        head = _head(model)
+        head, features = _head(model), examples.features
         head.fit_scale((self.features(model, examples) if features is None else features).to(head.center.device))
 
     def loss_of(self, logits: Tensor, targets: Tensor) -> Tensor:
@@ -217,12 +175,10 @@ class Anomaly(SequenceTask):
         return logits.mean()
 
     def outcome(self, model: Model, batch: Batch) -> LossSums:
-        """Summed errors of a batch."""
         errors = self.pooled(_errors(model, batch), batch)  # [rows, 1]
         return LossSums({self.name: errors.sum()}, self.counts(batch))
 
     def tune_threshold(self, logits: Tensor, examples: Examples) -> None:
-        """Tunes the threshold on the dev examples."""
         errors, is_rare, keys = self._rows(logits, examples)
         if is_rare.any() and not is_rare.all():
             self.threshold = choose_threshold(errors, is_rare, keys)
@@ -239,7 +195,7 @@ class Anomaly(SequenceTask):
 
     def compute(self, model: Model, examples: Examples, batch_tokens: int | None) -> list[Tensor]:
         """Errors, float32 [1] for each sequence, from precomputed features if available."""
-        features = _known(examples)
+        features = examples.features
         if features is None:
             return super().compute(model, examples, batch_tokens)
         with torch.inference_mode():
@@ -308,35 +264,7 @@ class Anomaly(SequenceTask):
         return errors, is_rare, errors > RareClass("", threshold=self.threshold).thresholds(errors, is_rare, keys)
 
     def metrics(self, logits: Tensor, targets: Tensor) -> dict[str, float]:
-        """pr_auc and recall_at_precision_90, which need no threshold."""
         return rare_metrics(targets.numpy() == 1, logits.squeeze(-1).double().numpy())
-
-    def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
-        """Whether the prediction is correct."""
-        return bool(answer["is_rare"]) == bool(labeled(examples)[row])
-
-    def _rows(self, logits: Tensor, examples: Examples) -> tuple[np.ndarray, np.ndarray, list[str]]:
-        """Errors float64 [rows], whether each row is an anomaly bool [rows], and the row keys."""
-        keys = [row_key(row.text, row.text_pair) for row in examples.rows]
-        return logits.squeeze(-1).double().numpy(), labeled(examples).numpy() == 1, keys
-
-    # -- files -----------------------------------------------------------------------------------------------
-
-    def to_json(self) -> dict[str, Any]:
-        """{"task", "normal", "quantile", "threshold"}, and "long" for windows."""
-        threshold = None if self.threshold is None else self.threshold.to_json()
-        facts = {"task": self.name, "normal": self.normal, "quantile": self.quantile, "threshold": threshold}
-        return facts if self.long is None else {**facts, "long": self.long.to_json()}
-
-    @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> Anomaly:
-        """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
-        normal, quantile, threshold = facts.get("normal"), facts.get("quantile", QUANTILE), facts.get("threshold")
-        fits = isinstance(normal, str | None) and isinstance(threshold, Mapping | None)
-        if not fits or not isinstance(quantile, float) or not 0 < quantile < 1:
-            raise ModelFolderError("The model's maskwright.json does not describe an anomaly detector.")
-        known = None if threshold is None else Threshold.from_json(threshold)
-        return cls(normal, quantile, known, long=LongTexts.from_json(facts))
 
     def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
         """PR AUC if there are anomalies, otherwise explained variance."""
@@ -345,6 +273,14 @@ class Anomaly(SequenceTask):
             return ScoredPredictions("explained_variance", 1 - errors[:, None], mean)
         parts = np.stack([is_rare, errors], axis=1).astype(np.float64)
         return ScoredPredictions("pr_auc", parts, pr_auc, found == is_rare)
+
+    def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
+        return bool(answer["is_rare"]) == bool(labeled(examples)[row])
+
+    def _rows(self, logits: Tensor, examples: Examples) -> tuple[np.ndarray, np.ndarray, list[str]]:
+        """Errors float64 [rows], whether each row is an anomaly bool [rows], and the row keys."""
+        keys = [row_key(row.text, row.text_pair) for row in examples.rows]
+        return logits.squeeze(-1).double().numpy(), labeled(examples).numpy() == 1, keys
 
 
 @dataclass(frozen=True)
@@ -361,12 +297,8 @@ def _head(model: Model) -> AutoencoderHead:
     return model.head
 
 
-def _known(examples: Examples) -> Tensor | None:
-    """Precomputed features of the sequences, float32 [sequences, hidden], if available."""
-    return examples.features if isinstance(examples, FeatureExamples | FeaturedWindows) else None
-
-
 def _errors(model: Model, batch: Batch) -> Tensor:
     """float [sequences, 1]."""
-    errors: Tensor = _head(model)(batch.labels[FEATURES]) if FEATURES in batch.labels else model.logits(batch)
+    known = batch.labels.get("features")
+    errors: Tensor = model.logits(batch) if known is None else _head(model)(known)
     return errors

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
@@ -16,9 +16,10 @@ import torch
 from torch import Tensor
 
 from ..core import registry
-from ..core.errors import ConfigError, InputError, ModelFolderError, RowError
+from ..core.config import check, default_of, from_dict
+from ..core.errors import ConfigError, InputError, ModelFolderError, RowError, RowErrors
 from ..core.registry import unknown_name
-from ..core.util import on_one_line
+from ..core.util import on_one_line, plural
 from ..data.batch import Batch
 from ..models.build import with_tokenizer
 from ..models.model import Model
@@ -26,8 +27,10 @@ from ..objectives.outcome import LossSums
 from ..text.tokenizers.encoding import TextCounts
 from .evaluation.calibration import Decisions, Temperature, fit_temperature
 from .evaluation.compare import ScoredPredictions
+from .evaluation.rare import RareClass, Threshold
 from .evaluation.scoring import Unscored, mean_scores, named
 from .examples import Examples, Forward, SequenceLogits, compute, finite_only, stacked
+from .windows import LongTexts
 
 if TYPE_CHECKING:
     from ..text.tokenizers.tokenizer import Tokenizer
@@ -95,6 +98,9 @@ class TaskData:
 # -- Base class of fine-tuning tasks: examples, model head, loss, decoding and metrics ------------------------------
 
 Result = TypeVar("Result")
+ColumnNames = Mapping[str, str] | None  # role -> column
+Rows = Sequence[Any]
+Targets = Sequence[Any] | None  # of rows; None for unlabeled ones
 
 
 class AnyRow(Protocol):
@@ -150,26 +156,26 @@ class Task(ABC):
         name: name in the registry.
         head: model head that the task needs, None for the encoder without a head.
         main_metric: metric for early stopping and report headlines; higher is better.
-        labels: names of the outputs, [] if they have none.
+        labels: names of the outputs, empty if they have none.
         temperature: divides logits before the softmax; None until fitted.
+        long: window settings for long texts; None to truncate them.
         adam: beta2 and epsilon of the optimizer.
         usage: command that uses a model, and its settings in addition to `model`.
         written: key of the generated text in a prediction, "" if the task generates none.
         can_abstain: whether `predict --min-confidence` supports the task.
-        table: `module:attribute` of the function that shows a prediction as `tasks.table.TableRow`s.
         report: `module:attribute` of the TaskReport subclass, imported only to write a report.
     """
 
     name: ClassVar[str]
     head: str | None
     main_metric: str
-    labels: list[str]
+    labels: Sequence[str] = ()
     temperature: Temperature | None = None
+    long: LongTexts | None = None
     adam: ClassVar[tuple[float, float]] = (0.999, 1e-6)
     usage: ClassVar[tuple[str, Mapping[str, Any]]] = ("predict", {"texts": ("your text",)})
     written: ClassVar[str] = ""
     can_abstain: ClassVar[bool] = False
-    table: ClassVar[str] = "maskwright.tasks.base:label_rows"
     report: ClassVar[str] = "maskwright.tasks.report:TaskReport"
 
     @property
@@ -186,18 +192,13 @@ class Task(ABC):
 
     @classmethod
     @abstractmethod
-    def read(
-        cls,
-        path: Path | str,
-        *,
-        columns: Mapping[str, str] | None = None,
-        skip_bad_rows: bool = False,
-    ) -> AnyTable:
-        """Reads labeled rows for training. Raises RowErrors listing every bad row unless `skip_bad_rows`."""
+    def read(cls, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> AnyTable:
+        """Reads labeled rows for training. Raises RowErrors listing every bad row unless `skip_bad_rows`.
 
-    def read_known(
-        self, path: Path | str, *, columns: Mapping[str, str] | None = None, skip_bad_rows: bool = False
-    ) -> AnyTable:
+        It also takes the settings of `TaskSpec.read_settings`.
+        """
+
+    def read_known(self, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> AnyTable:
         """Reads labeled rows for scoring, where the possible labels are known; see `read`."""
         return self.read(path, columns=columns, skip_bad_rows=skip_bad_rows)
 
@@ -213,12 +214,13 @@ class Task(ABC):
     def from_rows(cls, *rows: Any, **options: Any) -> Task:
         """Builds the task from training data: its labels and everything else that the data determine.
 
+        Labels of single rows are checked by `examples`.
+
         Args:
             rows: training rows, then dev (validation) rows.
-            options: `train_file` and `dev_file` (for messages), and those of its `TaskSpec.settings`.
+            options: `train_file` and `dev_file` (for messages), and the settings of the task (`TaskSettings`).
 
         Raises:
-            RowErrors: some dev labels are ones that the training rows do not have.
             InputError: the training rows cannot be learned from.
         """
 
@@ -243,7 +245,14 @@ class Task(ABC):
         """Returns the text and second text of each row that are never in training and held-out rows both."""
         return [(row.text, row.text_pair) for row in rows]
 
-    @abstractmethod
+    def row_target(self, row: Any) -> Any:
+        """The target of a row. Raises ValueError with the reason for an unknown, invalid or missing label."""
+        raise NotImplementedError
+
+    def read_labels(self, rows: Rows, file: str | None = None, skip_bad_rows: bool = False) -> tuple[list[Any], Any]:
+        """Returns the rows with a valid label, and their targets, as `tokenize` takes them; see `examples`."""
+        return valid_rows(rows, self.row_target, file, skip_bad_rows)
+
     def examples(
         self,
         rows: Sequence[Any],
@@ -258,20 +267,32 @@ class Task(ABC):
         file: source of the rows, for messages (default: each row's own file). Raises RowErrors listing every row whose
         label is unknown or invalid; with `skip_bad_rows` such rows are skipped and counted in `num_skipped`.
         """
+        good, targets = self.read_labels(rows, file, skip_bad_rows)
+        found = self.tokenize(good, tokenizer, max_length, targets, TextCounts())
+        return replace(found, num_skipped=len(rows) - len(good))
 
-    @abstractmethod
     def unlabeled(
         self, rows: Sequence[Any], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
     ) -> Examples:
         """Tokenizes rows without targets. counts: accumulates truncated and unknown tokens."""
+        return self.tokenize(rows, tokenizer, max_length, None, counts)
+
+    def tokenize(
+        self, rows: Rows, tokenizer: Tokenizer, max_length: int | None, targets: Targets, counts: TextCounts
+    ) -> Examples:
+        """Tokenizes rows, with the results of `row_target` if they are labeled."""
+        raise NotImplementedError
 
     def facts(self, examples: Examples, name: str) -> list[str]:
         """Returns what was recognized in the rows called `name` ("train", "dev"), to print before the run."""
         return []
 
     def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
-        """Returns warnings about the rows called `name` ("train", "dev") to log before the run."""
-        return []
+        """Returns warnings about the rows called `name` ("train", "dev") to log before the run.
+
+        Default: how many are truncated.
+        """
+        return truncation_notes(examples.num_truncated, len(examples), f"{name} row", max_length)
 
     @property
     def predicts(self) -> str:
@@ -293,8 +314,8 @@ class Task(ABC):
         return rows
 
     def for_training(self, examples: Examples) -> Examples:
-        """Returns the examples without what training skips, such as surplus windows. Default: all of them."""
-        return examples
+        """Returns the examples without what training skips: windows beyond `max_windows` of a row."""
+        return examples if self.long is None else examples.limit_windows(self.long.max_windows)
 
     def prepare(self, model: Model, examples: Examples) -> Examples:
         """Returns the examples with features computed once before the first step. Default: unchanged."""
@@ -381,6 +402,10 @@ class Task(ABC):
     def answers(self, logits: Tensor, examples: Examples) -> list[dict[str, Any]]:
         """Decodes outputs to one JSON-serializable prediction per row."""
 
+    def table_rows(self, answer: Mapping[str, Any]) -> list[TableRow]:
+        """Shows a prediction as rows of a table. Default: its label, score or text."""
+        return label_rows(answer, self.written)
+
     @abstractmethod
     def losses(self, logits: Tensor, examples: Examples) -> Tensor:
         """Mean loss of each row: float32 [rows]."""
@@ -466,14 +491,68 @@ class Task(ABC):
 
     # -- files -----------------------------------------------------------------------------------------------
 
-    @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """Serializes the task for maskwright.json; see `of_model.task_from_json`."""
+        """Serializes the fields of the task that differ from their defaults, for maskwright.json."""
+        found = {one.name: (getattr(self, one.name), default_of(one)) for one in fields(self)}  # type: ignore[arg-type]
+        kept = {name: value for name, (value, usual) in found.items() if value != usual or isinstance(value, bool)}
+        return {"task": self.name} | {
+            name: value.to_json() if hasattr(value, "to_json") else list(value) if isinstance(value, tuple) else value
+            for name, value in kept.items()
+        }
 
     @classmethod
-    @abstractmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Task:
         """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
+        own = {one.name: facts[one.name] for one in fields(cls) if one.name in facts}  # type: ignore[arg-type]
+        try:
+            for name, kind in STORED.items():
+                if own.get(name) is not None:
+                    check(isinstance(own[name], Mapping), f"'{name}' is not an object.")
+                    own[name] = kind.from_json(own[name])
+            task: Task = from_dict(cls, own, "maskwright.json")  # type: ignore[type-var]  # subclasses are dataclasses
+        except (ConfigError, InputError) as error:
+            raise ModelFolderError(f"maskwright.json does not describe a model for {cls.name}: {error}") from None
+        return task
+
+
+def truncation_notes(num_truncated: int, total: int, noun: str, max_length: int) -> list[str]:
+    """Returns a warning about truncated texts, none without any. noun: what they are, in the singular."""
+    if not num_truncated:
+        return []
+    are = "is" if num_truncated == 1 else "are"
+    return [f"{num_truncated:,} of {plural(total, noun)} {are} truncated to {max_length} tokens."]
+
+
+def require_rows(rows: Rows, file: str | None, what: str) -> None:
+    """Raises InputError for training data without rows. what: kind of rows to pass."""
+    if not rows:
+        raise InputError(f"{file or 'The training data'} has no rows: pass {what}.")
+
+
+STORED: Mapping[str, Any] = {"long": LongTexts, "temperature": Temperature, "threshold": Threshold, "rare": RareClass}
+
+
+def valid_rows(
+    rows: Sequence[Any], target: Callable[[Any], Any], file: str | None = None, skip_bad_rows: bool = False
+) -> tuple[list[Any], list[Any]]:
+    """Returns the rows with a valid label and their targets.
+
+    target: row -> its target; raises ValueError with the reason. Raises RowErrors for the other rows unless
+    `skip_bad_rows`, and InputError if none is left.
+    """
+    good, values, bad = [], [], []
+    for row in rows:
+        try:
+            values.append(target(row))
+        except ValueError as error:
+            bad.append(RowError(file or row.file, row.line, "label", str(error)))
+        else:
+            good.append(row)
+    if bad and not skip_bad_rows:
+        raise RowErrors(bad)
+    if not good:
+        raise InputError(f"{file or 'The data'} has no usable row: pass at least one with a label.")
+    return good, values
 
 
 # -- Predictions as rows of a table, which `maskwright predict` prints ----------------------------------------------

@@ -18,14 +18,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, from_numpy, tensor
 
-from ..core.errors import InputError, RowError, RowErrors
+from ..core.errors import InputError
 from ..core.util import plural, shorten
 from ..data.batch import Batch, order_by_length
 from ..objectives.outcome import LossSums
 from ..text.readers.choices import ChoiceRow, ChoiceTable, read_choices
 from ..text.readers.tables import Row
 from ..text.tokenizers.encoding import TextCounts
-from .base import Baseline, Evaluation, TableRow, Task, TaskData
+from .base import Baseline, ColumnNames, Evaluation, Rows, TableRow, Targets, Task, TaskData, require_rows
 from .base import window_rows as top_rows
 from .evaluation import metrics as scores
 from .evaluation.compare import ScoredPredictions, mean
@@ -37,17 +37,6 @@ from .windows import FIRST, LongExamples, LongTexts, portions_by_tokens, window_
 if TYPE_CHECKING:
     from ..models.model import Model
     from ..text.tokenizers.tokenizer import Tokenizer
-
-# -- Predictions of multiple choice as rows of a table --------------------------------------------------------------
-
-
-def choice_rows(answer: Mapping[str, Any], written: str = "") -> list[TableRow]:
-    """Returns the number and the text of the choice, and the top-scoring window of a long context."""
-    return [
-        TableRow("", f"{answer['label']} {shorten(answer['choice'])}", answer["score"]),
-        *top_rows(answer),
-    ]
-
 
 # -- Multiple choice: select the text that fits a context (SWAG, CODAH, CosmosQA, ARC) ------------------------------
 
@@ -128,7 +117,6 @@ class ChoiceExamples(Examples):
         return portions_by_tokens(indices, self.lengths)
 
     def limit_windows(self, max_windows: int) -> ChoiceExamples:
-        """Keeps at most `max_windows` windows of each choice, evenly spaced from the first to the last."""
         if self.windows is None:
             return self
         fewer = self.windows.limit_windows(max_windows)
@@ -155,7 +143,6 @@ def tokenize_choices(
     targets: Tensor | None = None,
     *,
     counts: TextCounts | None = None,
-    num_skipped: int = 0,
     long: LongTexts | None = None,
 ) -> ChoiceExamples:
     """Tokenizes each (context, question and choice) to at most `max_length` tokens, truncating the longer side first.
@@ -174,9 +161,7 @@ def tokenize_choices(
         windows = window_rows(pairs, tokenizer, max_length, long, counts=own, side=FIRST)
         ids, types = windows.input_ids, windows.token_types
         cut = _cut_rows(own, num_choices)
-        return ChoiceExamples(
-            ids, types, targets, rows, counts, num_skipped, num_choices=num_choices, cut_rows=cut, windows=windows
-        )
+        return ChoiceExamples(ids, types, targets, rows, counts, num_choices=num_choices, cut_rows=cut, windows=windows)
     input_ids: list[np.ndarray] = []
     token_types: list[np.ndarray] = []
     for start in range(0, len(rows), TOKENIZE_ROWS):
@@ -185,9 +170,7 @@ def tokenize_choices(
         input_ids += [np.asarray(row, dtype=np.int32) for row in new_ids]
         token_types += [np.asarray(row, dtype=np.int8) for row in new_types]
     cut = _cut_rows(own, num_choices)
-    return ChoiceExamples(
-        input_ids, token_types, targets, rows, counts, num_skipped, num_choices=num_choices, cut_rows=cut
-    )
+    return ChoiceExamples(input_ids, token_types, targets, rows, counts, num_choices=num_choices, cut_rows=cut)
 
 
 def _cut_rows(counts: _RowCounts, num_choices: int) -> int:
@@ -195,6 +178,7 @@ def _cut_rows(counts: _RowCounts, num_choices: int) -> int:
     return int(np.asarray(counts.was_cut, dtype=bool).reshape(-1, num_choices).any(axis=1).sum())
 
 
+@dataclass(eq=False)
 class Choice(Task):
     """Predicts one of several choices, numbered from 0. All rows of a file have the same number of choices.
 
@@ -202,7 +186,6 @@ class Choice(Task):
     """
 
     name: ClassVar[str] = "choice"
-    table = "maskwright.tasks.choice:choice_rows"
     report: ClassVar[str] = "maskwright.tasks.report:ChoiceReport"
     head = "choice"
     usage = ("predict", {"texts": ("your text",), "choice": ("one ending", "another ending")})
@@ -210,20 +193,12 @@ class Choice(Task):
     num_labels = 0  # the head computes one score per choice
     problem_type = None
 
-    def __init__(self, long: LongTexts | None = None) -> None:
-        self.labels: list[str] = []
-        self.long = long
+    long: LongTexts | None = None
 
     # -- rows and examples -----------------------------------------------------------------------------------
 
     @classmethod
-    def read(
-        cls,
-        path: Path | str,
-        *,
-        columns: Mapping[str, str] | None = None,
-        skip_bad_rows: bool = False,
-    ) -> ChoiceTable:
+    def read(cls, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> ChoiceTable:
         """Reads rows with the number of the correct choice; see `text.readers.choices.read_choices`."""
         if columns:
             raise InputError(
@@ -238,53 +213,25 @@ class Choice(Task):
         dev_rows: Sequence[ChoiceRow] = (),
         *,
         train_file: str | None = None,
-        dev_file: str | None = None,
         **long: Any,
     ) -> Choice:
-        """Validates the labels. Raises RowErrors for missing or invalid labels, InputError if there are no rows.
+        """Builds the task. Raises InputError if there are no rows. long: see `LongTexts.of`."""
+        require_rows(train_rows, train_file, "rows with choices")
+        return cls(LongTexts.of(**long))
 
-        long, stride, pool, max_windows: see `LongTexts.of`.
-        """
-        if not train_rows:
-            raise InputError(f"{train_file or 'The training data'} has no rows: pass rows with choices.")
-        task = cls(LongTexts.of(**long))
-        task.check(train_rows, train_file)
-        task.check(dev_rows, dev_file)
-        return task
+    def row_target(self, row: ChoiceRow) -> int:
+        if row.label is None:
+            raise ValueError("is missing")
+        if not 0 <= row.label < len(row.choices):
+            raise ValueError(f"{row.label} is out of range for {len(row.choices)} choices (counted from 0)")
+        return row.label
 
-    def check(
-        self, rows: Sequence[ChoiceRow], file: str | None = None, *, skip_bad_rows: bool = False
-    ) -> list[ChoiceRow]:
-        """Returns the rows with a valid label. Raises RowErrors for all others unless `skip_bad_rows`."""
-        good, bad = [], []
-        for row in rows:
-            if row.label is not None and 0 <= row.label < len(row.choices):
-                good.append(row)
-                continue
-            what = f"{row.label} is out of range for {len(row.choices)} choices (counted from 0)"
-            if row.label is None:
-                what = "is missing"
-            bad.append(RowError(file or row.file, row.line, "label", what))
-        if bad and not skip_bad_rows:
-            raise RowErrors(bad)
-        return good
-
-    def examples(
-        self,
-        rows: Sequence[ChoiceRow],
-        tokenizer: Tokenizer,
-        max_length: int | None = None,
-        *,
-        file: str | None = None,
-        skip_bad_rows: bool = False,
+    def tokenize(
+        self, rows: Rows, tokenizer: Tokenizer, max_length: int | None, targets: Targets, counts: TextCounts
     ) -> ChoiceExamples:
-        """Tokenizes labeled rows to at most `max_length` tokens per choice; see `Task.examples`."""
-        good = self.check(rows, file, skip_bad_rows=skip_bad_rows)
-        if not good:
-            raise InputError(f"{file or 'The data'} has no usable row: pass at least one with its correct choice.")
-        targets = tensor([row.label for row in good])
-        num_skipped = len(rows) - len(good)
-        return tokenize_choices(good, tokenizer, max_length, targets, num_skipped=num_skipped, long=self.long)
+        """Tokenizes rows to at most `max_length` tokens per choice; see `tokenize_choices`."""
+        gold = None if targets is None else tensor(targets)
+        return tokenize_choices(rows, tokenizer, max_length, gold, counts=counts, long=self.long)
 
     def unlabeled(
         self, rows: Sequence[Any], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
@@ -298,14 +245,7 @@ class Choice(Task):
                 )
         return tokenize_choices(rows, tokenizer, max_length, counts=counts, long=self.long)
 
-    def for_training(self, examples: Examples) -> Examples:
-        """Keeps at most `max_windows` windows of each choice."""
-        if self.long is None or not isinstance(examples, ChoiceExamples):
-            return examples
-        return examples.limit_windows(self.long.max_windows)
-
     def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
-        """Notes about truncated rows and windows."""
         assert isinstance(examples, ChoiceExamples)
         found, windows = [], examples.windows
         if windows is not None and len(windows.input_ids) + windows.num_dropped_windows > len(windows):
@@ -325,7 +265,6 @@ class Choice(Task):
     # -- training --------------------------------------------------------------------------------------------
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Number of rows in a batch."""
         return {self.name: len(batch.labels["example"])}
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
@@ -343,7 +282,6 @@ class Choice(Task):
         return LossSums({self.name: total}, self.counts(batch), {self.name: correct})
 
     def baseline(self, data: TaskData) -> Baseline:
-        """Accuracy of random guessing."""
         assert isinstance(data.dev, ChoiceExamples)
         return Baseline(1 / data.dev.num_choices, "guessing")
 
@@ -401,11 +339,10 @@ class Choice(Task):
 
     def losses(self, logits: Tensor, examples: Examples) -> Tensor:
         """float32 [rows]."""
-        return F.cross_entropy(logits, _targets(examples), reduction="none")
+        return F.cross_entropy(logits, labeled(examples), reduction="none")
 
     def score(self, logits: Tensor, examples: Examples) -> Evaluation:
-        """accuracy and ece, and the mean loss over rows."""
-        targets = _targets(examples)
+        targets = labeled(examples)
         shares = self.probabilities(logits).numpy()
         found = {
             "accuracy": scores.accuracy(targets.numpy(), shares.argmax(axis=1)),
@@ -413,34 +350,18 @@ class Choice(Task):
         }
         return Evaluation(found, logits, float(F.cross_entropy(logits, targets)))
 
-    def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
-        """Whether the predicted choice is correct."""
-        return bool(answer["label"] == int(_targets(examples)[row]))
-
-    # -- files -----------------------------------------------------------------------------------------------
-
-    def to_json(self) -> dict[str, Any]:
-        """{"task": "choice"}, and "long" for windows."""
-        return {"task": self.name} | ({} if self.long is None else {"long": self.long.to_json()})
-
-    @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> Choice:
-        """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
-        return cls(LongTexts.from_json(facts))
-
     def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
-        """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
         right = logits.argmax(dim=-1).numpy() == labeled(examples).numpy()
         return ScoredPredictions("accuracy", right[:, None].astype(np.float64), mean, right)
+
+    def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
+        return bool(answer["label"] == int(labeled(examples)[row]))
+
+    def table_rows(self, answer: Mapping[str, Any]) -> list[TableRow]:
+        return [TableRow("", f"{answer['label']} {shorten(answer['choice'])}", answer["score"]), *top_rows(answer)]
 
 
 def _windows(examples: Examples) -> LongExamples | None:
     """The windows of the choices; None if each choice is one sequence."""
     assert isinstance(examples, ChoiceExamples)
     return examples.windows
-
-
-def _targets(examples: Examples) -> Tensor:
-    if examples.targets is None:
-        raise InputError("Unlabeled rows cannot be scored: pass rows with their correct choices.")
-    return examples.targets

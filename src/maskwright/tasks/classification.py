@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -18,13 +18,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..core.errors import InputError, ModelFolderError, RowError, RowErrors
+from ..core.errors import InputError
 from ..core.registry import unknown_name
 from ..core.util import plural
 from ..objectives.losses import focal_binary, focal_cross_entropy
 from ..text.formats.cells import LABEL_SEPARATOR
-from ..text.readers.tables import Row, Table, find_classes_reader, read_table
-from .base import Baseline, Evaluation, Task, TaskData
+from ..text.readers.tables import Reader, Row, Table, find_classes_reader, read_table
+from .base import Baseline, ColumnNames, Evaluation, Task, TaskData
 from .evaluation import metrics as scores
 from .evaluation.calibration import Decisions, Temperature, calibration_errors, out_of_fold_probabilities, row_keys
 from .evaluation.compare import ScoredPredictions, f1, mean, pr_auc
@@ -169,18 +169,57 @@ def balanced_weights(counts: Sequence[int], num_rows: int, multi_label: bool = F
 THRESHOLD = 0.5  # multi-label: a label applies from this probability
 
 
-class ClassAnswers(SequenceTask):
-    """Decoding and metrics of `Classification`.
+@dataclass(eq=False)
+class Classification(SequenceTask):
+    """Single-label or multi-label text classification.
 
-    labels: in the order of the outputs; multi_label: whether a row may have any number of labels; rare: the positive
-    class of pr_auc and f1 with its threshold; None for the second of two classes; relevant: the class of pairs that a
-    ranking is by; None to find it by its name.
+    Args:
+        labels: in the order of the outputs; of two, the second is the positive class of `f1`.
+        multi_label: whether a row may have any number of labels.
+        class_weights: factor per label on the loss of its rows (single-label) or of its positive decisions
+            (multi-label); None for 1.
+        long: window settings for long texts; None to truncate them.
+        focal: gamma of the focal loss; None for cross-entropy.
+        resample: "balanced" or "sqrt" to oversample rare classes in training, None to draw each row once.
+        rare: positive class of pr_auc and f1, with its threshold; None for the second of two classes.
+        relevant: class of pairs whose second text is relevant to the first, for ranking; None to find it by its name
+            (`sequence.relevant_class`).
     """
 
-    multi_label: bool
-    rare: RareClass | None
-    relevant: str | None
-    _number: dict[str, int]  # label -> output
+    name: ClassVar[str] = "classification"
+    report: ClassVar[str] = "maskwright.tasks.report:ClassificationReport"
+    head = "classification"
+    can_abstain = True
+
+    labels: list[str]
+    multi_label: bool = False
+    class_weights: list[float] | None = None
+    long: LongTexts | None = None
+    focal: float | None = field(default=None, kw_only=True)
+    resample: str | None = field(default=None, kw_only=True)
+    rare: RareClass | None = field(default=None, kw_only=True)
+    relevant: str | None = field(default=None, kw_only=True)
+    temperature: Temperature | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        self.labels = list(self.labels)
+        self.main_metric = "pr_auc" if self.rare else "f1" if self.multi_label else "accuracy"
+        self._number = {label: number for number, label in enumerate(self.labels)}  # label -> output
+        if len(self._number) != len(self.labels):
+            raise InputError("Two labels have the same name: label names must be unique.")
+        if len(self.labels) < (1 if self.multi_label else 2):
+            raise InputError("A classifier needs at least two classes.")
+        if self.class_weights is not None and len(self.class_weights) != len(self.labels):
+            raise InputError(
+                f"{len(self.labels)} labels need {len(self.labels)} class weights, not {len(self.class_weights)}."
+            )
+        if self.focal is not None and not (math.isfinite(self.focal) and self.focal >= 0):
+            raise InputError(f"The gamma of the focal loss is {self.focal}; it must be 0 or more, for example 2.")
+        if self.resample is not None and self.resample not in RESAMPLING:
+            raise InputError(unknown_name("resampling", self.resample, RESAMPLING))
+        for kind, label in (("class", self.rare and self.rare.label), ("relevant class", self.relevant)):
+            if label is not None and label not in self._number:
+                raise InputError(unknown_name(kind, str(label), self.labels[:20]))
 
     @property
     def deciding_metrics(self) -> tuple[str, ...]:
@@ -196,12 +235,10 @@ class ClassAnswers(SequenceTask):
 
     @property
     def num_labels(self) -> int:
-        """Number of classes."""
         return len(self.labels)
 
     @property
     def problem_type(self) -> str:
-        """single_label_classification or multi_label_classification."""
         return f"{'multi' if self.multi_label else 'single'}_label_classification"
 
     def probabilities(self, logits: Tensor) -> Tensor:
@@ -265,9 +302,9 @@ class ClassAnswers(SequenceTask):
         mean = torch.from_numpy(mean_probabilities(shares, multi_label=self.multi_label))
         return as_logits(mean, self.multi_label).float()
 
-    def joined(self, others: Sequence[ClassAnswers]) -> Self:
+    def joined(self, others: Sequence[Classification]) -> Self:
         """Uses the mean threshold of the models for the rare class, if all have one for the same class."""
-        tasks: tuple[ClassAnswers, ...] = (self, *others)
+        tasks: tuple[Classification, ...] = (self, *others)
         joined = copy(self)
         temperatures = [1.0 if task.temperature is None else task.temperature.value for task in tasks]
         is_binary = self.multi_label or self.num_labels == 2
@@ -341,7 +378,6 @@ class ClassAnswers(SequenceTask):
 
     @property
     def has_one_class(self) -> bool:
-        """Whether a text has one class, not any number of labels."""
         return not self.multi_label
 
     def for_class(self, label: str) -> Self:
@@ -427,65 +463,6 @@ class ClassAnswers(SequenceTask):
             return np.asarray(targets >= THRESHOLD)
         return np.asarray(targets[:, None] == np.arange(self.num_labels))
 
-
-class Classification(ClassAnswers):
-    """Single-label or multi-label text classification. Decoding and metrics: `ClassAnswers`.
-
-    Args:
-        labels: in the order of the outputs; of two, the second is the positive class of `f1`.
-        multi_label: whether a row may have any number of labels.
-        class_weights: factor per label on the loss of its rows (single-label) or of its positive decisions
-            (multi-label); None for 1.
-        long: window settings for long texts; None to truncate them.
-        focal: gamma of the focal loss; None for cross-entropy.
-        resample: "balanced" or "sqrt" to oversample rare classes in training, None to draw each row once.
-        rare: positive class of pr_auc and f1, with its threshold; None for the second of two classes.
-        relevant: class of pairs whose second text is relevant to the first, for ranking; None to find it by its name
-            (`sequence.relevant_class`).
-    """
-
-    name: ClassVar[str] = "classification"
-    report: ClassVar[str] = "maskwright.tasks.report:ClassificationReport"
-    head = "classification"
-    can_abstain = True
-
-    def __init__(
-        self,
-        labels: Sequence[str],
-        multi_label: bool = False,
-        class_weights: Sequence[float] | None = None,
-        long: LongTexts | None = None,
-        *,
-        focal: float | None = None,
-        resample: str | None = None,
-        rare: RareClass | None = None,
-        relevant: str | None = None,
-    ) -> None:
-        self.labels, self.long = list(labels), long
-        self.multi_label = multi_label
-        self.class_weights = None if class_weights is None else [float(weight) for weight in class_weights]
-        self.focal = None if focal is None else float(focal)
-        self.resample = resample
-        self.rare, self.relevant = rare, relevant
-        self.main_metric = "pr_auc" if rare else "f1" if multi_label else "accuracy"
-        self._number = {label: number for number, label in enumerate(self.labels)}
-        if len(self._number) != len(self.labels):
-            raise InputError("Two labels have the same name: label names must be unique.")
-        if len(self.labels) < (1 if multi_label else 2):
-            raise InputError("A classifier needs at least two classes.")
-        if self.class_weights is not None and len(self.class_weights) != len(self.labels):
-            raise InputError(
-                f"{len(self.labels)} labels need {len(self.labels)} class weights, not {len(self.class_weights)}."
-            )
-        if self.focal is not None and not (math.isfinite(self.focal) and self.focal >= 0):
-            raise InputError(f"The gamma of the focal loss is {self.focal}; it must be 0 or more, for example 2.")
-        if resample is not None and resample not in RESAMPLING:
-            raise InputError(unknown_name("resampling", resample, RESAMPLING))
-        if rare is not None and rare.label not in self._number:
-            raise InputError(unknown_name("class", rare.label, self.labels[:20]))
-        if relevant is not None and relevant not in self.labels:
-            raise InputError(unknown_name("relevant class", str(relevant), self.labels[:20]))
-
     @classmethod
     def from_rows(
         cls,
@@ -499,7 +476,6 @@ class Classification(ClassAnswers):
         threshold_for: str | None = None,
         threshold_precision: float | None = None,
         train_file: str | None = None,
-        dev_file: str | None = None,
         **long: Any,
     ) -> Classification:
         """Collects the labels of the training rows, sorted (numbers by value).
@@ -513,15 +489,9 @@ class Classification(ClassAnswers):
             long: see `LongTexts.of`, as for stride, pool, max_windows.
 
         Raises:
-            RowErrors: rows without a label, or dev labels that the training rows do not have.
             InputError: there is only one class.
         """
-        missing = [
-            RowError(train_file or row.file, row.line, "label", "is missing") for row in train_rows if row.label is None
-        ]
-        if missing:
-            raise RowErrors(missing)
-        texts = [str(row.label) for row in train_rows]
+        texts = [row.label for row in train_rows if row.label is not None]
         if multi_label is None:
             multi_label = any(LABEL_SEPARATOR in text or not text for text in texts)
         counts: Counter[str] = Counter()
@@ -545,7 +515,6 @@ class Classification(ClassAnswers):
         task = cls(labels, multi_label, weights, windows, focal=focal, resample=resample, rare=rare, relevant=relevant)
         if task.main_metric == "accuracy" and Imbalance(labels, [counts[label] for label in labels], len(texts)).rare:
             task.main_metric = "macro_f1"
-        task.check(dev_rows, dev_file)
         return task
 
     @classmethod
@@ -553,25 +522,24 @@ class Classification(ClassAnswers):
         cls,
         path: Path | str,
         *,
-        columns: Mapping[str, str] | None = None,
+        columns: ColumnNames = None,
         multi_label: bool | None = None,
         like: Table | None = None,
+        reader: Reader | None = None,
         skip_bad_rows: bool = False,
     ) -> Table:
         """Reads labeled texts or pairs: a table (`text.readers.tables`), or a layout with `Reader.read_classes`.
 
-        like: training rows, whose form of labels dev rows have too.
+        like: training rows, whose form of labels dev rows have too; reader: that of the file, if it is known.
         """
-        found = cls._read_classes(path, columns, None, skip_bad_rows)
+        found = cls._read_classes(path, columns, None, skip_bad_rows, reader)
         if found is not None:
             return found
         if like is not None:
             multi_label = like.form.multi_label
         return read_table(path, columns=columns, multi_label=multi_label, like=like, skip_bad_rows=skip_bad_rows)
 
-    def read_known(
-        self, path: Path | str, *, columns: Mapping[str, str] | None = None, skip_bad_rows: bool = False
-    ) -> Table:
+    def read_known(self, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> Table:
         """As `read`; a label that the model does not have is an error."""
         found = self._read_classes(path, columns, self.labels, skip_bad_rows)
         if found is not None:
@@ -582,10 +550,14 @@ class Classification(ClassAnswers):
 
     @staticmethod
     def _read_classes(
-        path: Path | str, columns: Mapping[str, str] | None, labels: Sequence[str] | None, skip_bad_rows: bool
+        path: Path | str,
+        columns: ColumnNames,
+        labels: Sequence[str] | None,
+        skip_bad_rows: bool,
+        reader: Reader | None = None,
     ) -> Table | None:
         """Returns the rows of a file with its own layout of labeled texts, None for a table."""
-        reader = find_classes_reader(Path(path), columns)
+        reader = reader or find_classes_reader(Path(path), columns)
         if reader is None or reader.read_classes is None:
             return None
         table: Table = reader.read_classes(Path(path), columns, labels, skip_bad_rows)
@@ -601,7 +573,6 @@ class Classification(ClassAnswers):
 
     @classmethod
     def strata(cls, rows: Sequence[Row]) -> list[Collection[str]]:
-        """The label, or the labels `a|b`, of each row."""
         return [split_labels(str(row.label)) for row in rows]
 
     def target(self, label: str | None) -> int | list[float]:
@@ -651,7 +622,6 @@ class Classification(ClassAnswers):
         return losses.mean() if weights is None else (losses * weights[targets]).mean()
 
     def num_correct(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Number of rows whose class (or every label) is correct: an int scalar."""
         if self.multi_label:
             return ((logits >= 0) == (targets >= THRESHOLD)).all(dim=-1).sum()
         return (logits.argmax(dim=-1) == targets).sum()
@@ -676,56 +646,7 @@ class Classification(ClassAnswers):
         rare = self.rare or other.rare
         return (self, other) if rare is None else (self.for_class(rare.label), other.for_class(rare.label))
 
-    def to_json(self) -> dict[str, Any]:
-        """{"task", "labels", "multi_label", "class_weights", "focal", "resample", "rare"}, "temperature" if fitted,
-        "relevant" for pairs with such a class, "long" for windows.
-        """
-        fitted = {} if self.temperature is None else {"temperature": self.temperature.to_json()}
-        facts = {
-            "task": self.name,
-            "labels": self.labels,
-            "multi_label": self.multi_label,
-            "class_weights": self.class_weights,
-            "focal": self.focal,
-            "resample": self.resample,
-            "rare": None if self.rare is None else self.rare.to_json(),
-            **fitted,
-            **({} if self.relevant is None else {"relevant": self.relevant}),
-        }
-        return facts if self.long is None else {**facts, "long": self.long.to_json()}
-
-    @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> Classification:
-        """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
-        labels, weights = facts.get("labels"), facts.get("class_weights")
-        fits = isinstance(labels, list) and all(isinstance(label, str) for label in labels)
-        if weights is not None:
-            fits = fits and isinstance(weights, list) and all(isinstance(weight, (int, float)) for weight in weights)
-        if not fits:
-            raise ModelFolderError("The model's maskwright.json has no list of label names under 'labels'.")
-        rare, focal, resample = facts.get("rare"), facts.get("focal"), facts.get("resample")
-        if not isinstance(focal, int | float | None) or not isinstance(resample, str | None):
-            raise ModelFolderError("The model's maskwright.json has a 'focal' or 'resample' of an invalid type.")
-        long = LongTexts.from_json(facts)
-        try:
-            task = cls(
-                labels,  # type: ignore[arg-type]  # fits
-                bool(facts.get("multi_label", False)),
-                weights,
-                long,
-                focal=focal,
-                resample=resample,
-                rare=None if rare is None else RareClass.from_json(rare, labels),  # type: ignore[arg-type]  # fits
-                relevant=facts.get("relevant"),
-            )
-        except InputError as error:
-            raise ModelFolderError(f"The model's maskwright.json does not describe a classifier: {error}") from None
-        if facts.get("temperature") is not None:
-            task.temperature = Temperature.from_json(facts["temperature"])
-        return task
-
     def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
-        """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
         gold, predicted = labeled(examples).numpy(), self.decide(logits, self.out_of_fold_thresholds(logits, examples))
         right = (predicted == (gold >= THRESHOLD)).all(axis=1) if self.multi_label else predicted == gold
         if self.rare is not None:

@@ -63,6 +63,7 @@ class Examples:
         rows: the rows themselves.
         counts: truncated and unknown tokens.
         num_skipped: number of bad rows that were skipped.
+        features: vectors of the sequences that were computed once, float32 [sequences, size]; None without.
     """
 
     input_ids: Sequence[np.ndarray]
@@ -71,6 +72,7 @@ class Examples:
     rows: Sequence[Any] = field(default=(), repr=False)
     counts: TextCounts = field(default_factory=TextCounts)
     num_skipped: int = 0
+    features: Tensor | None = field(default=None, kw_only=True, repr=False)
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -98,14 +100,16 @@ class Examples:
     def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
         """Packs the rows `indices`, shortest first.
 
-        Batch labels: "example" int64 [sequences], row of each sequence; "sequence" [sequences, ...], its target, if
-        the examples have targets.
+        Batch labels: "example" int64 [sequences], row of each sequence; "sequence" [sequences, ...], its target, and
+        "features" [sequences, size], if the examples have targets and features.
         """
         chosen = np.asarray(indices, dtype=np.int64)
         chosen = chosen[order_by_length(self.lengths[chosen])]
         labels = {"example": torch.from_numpy(chosen)}
         if self.targets is not None:
             labels["sequence"] = self.targets[labels["example"]]
+        if self.features is not None:
+            labels["features"] = self.features[labels["example"]]
         types = None if self.token_types is None else [self.token_types[index] for index in chosen]
         return Batch.from_sequences([self.input_ids[index] for index in chosen], types, labels)
 
@@ -121,6 +125,10 @@ class Examples:
             None if types is None else [types[index] for index in chosen],
         )
 
+    def limit_windows(self, max_windows: int) -> Examples:
+        """Keeps at most `max_windows` windows of each text, evenly spaced from the first to the last."""
+        return self
+
     def portions(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
         """Splits a batch into micro-batches: only one, unless rows can be very long."""
         return [np.asarray(indices, dtype=np.int64)]
@@ -131,7 +139,6 @@ def tokenize_rows(
     tokenizer: Tokenizer,
     max_length: int | None,
     targets: Tensor | None = None,
-    num_skipped: int = 0,
     counts: TextCounts | None = None,
 ) -> Examples:
     """Tokenizes `rows` to at most `max_length` tokens each (None: no limit), truncating the longer text first.
@@ -140,7 +147,7 @@ def tokenize_rows(
     """
     counts = TextCounts() if counts is None else counts
     found = tokenize_texts([content_of(row) for row in rows], tokenizer, max_length, counts)
-    return replace(found, targets=targets, rows=rows, num_skipped=num_skipped)
+    return replace(found, targets=targets, rows=rows)
 
 
 def tokenize_texts(texts: Sequence[Text], tokenizer: Tokenizer, max_length: int | None, counts: TextCounts) -> Examples:

@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..core.errors import InputError, MissingExtraError, ModelFolderError
+from ..core.errors import InputError, MissingExtraError
 from ..core.progress import warn
 from ..core.util import plural
 from ..data.batch import Batch
@@ -33,7 +33,7 @@ from ..text.readers.parallel import read_pairs
 from ..text.readers.tables import Row, Table
 from ..text.tokenizers.encoding import TextCounts
 from ..text.word_boundaries import words_and_numbers
-from .base import Baseline, Evaluation, Task, TaskData
+from .base import Baseline, ColumnNames, Evaluation, Rows, Targets, Task, TaskData, require_rows
 from .examples import Examples, map_batches
 
 if TYPE_CHECKING:
@@ -97,13 +97,27 @@ class TargetTask(Task):
     num_labels = 0
     problem_type = None
 
+    label_smoothing: float = 0.0
+
     @abstractmethod
     def target_states(self, model: Model, batch: Batch) -> Tensor:
         """Hidden states that predict each target token: float [target tokens, hidden]."""
 
+    def row_target(self, row: Row) -> str:
+        if not row.label:
+            raise ValueError("is missing: each row needs a source and a target")
+        return row.label
+
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Number of target tokens in a batch."""
         return {self.name: len(batch.labels[self.target_label])}
+
+    def outcome(self, model: Model, batch: Batch) -> LossSums:
+        labels = batch.labels[self.target_label]
+        loss, right = model.mlm_loss(self.target_states(model, batch), labels, self.label_smoothing)
+        return LossSums({self.name: loss}, self.counts(batch), {self.name: right})
+
+    def baseline(self, data: TaskData) -> Baseline:
+        return data.untrained()
 
     def forward(self, model: Model) -> None:
         """None: answers are decoded token by token."""
@@ -138,29 +152,7 @@ class TargetTask(Task):
         return Evaluation(found, logits, loss / tokens)
 
     def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
-        """Whether every token of the target is predicted correctly."""
         return bool(answer["score"] == 1.0)
-
-
-def with_targets(rows: Sequence[Any], file: str | None, skip_bad_rows: bool) -> list[Any]:
-    """Returns the rows with a target. Raises InputError for rows without one, unless skipped, and if no row is left."""
-    good = [row for row in rows if row.label]
-    where = file or "The data"
-    if len(good) < len(rows) and not skip_bad_rows:
-        first = next(row for row in rows if not row.label)
-        raise InputError(
-            f"{where} has rows without a target, the first at line {first.line:,}: each needs a source and a target "
-            "(--skip-bad-rows skips such rows)."
-        )
-    if not good:
-        raise InputError(f"{where} has no row with a target: each needs a source and a target.")
-    return good
-
-
-def require_rows(rows: Sequence[Any], file: str | None) -> None:
-    """Raises InputError for training data without rows."""
-    if not rows:
-        raise InputError(f"{file or 'The training data'} has no rows: pass sources with targets.")
 
 
 def _perplexity(loss: float) -> float:
@@ -193,6 +185,7 @@ class TargetExamples(Examples):
         return batch.with_labels(clm_positions=positions - 1, clm=batch.input_ids[positions], owner=owner)
 
 
+@dataclass(eq=False)
 class Generation(TargetTask):
     """Generates a target text for a source text.
 
@@ -207,20 +200,19 @@ class Generation(TargetTask):
     target_label = "clm"
     main_metric = "clm_accuracy"
 
-    def __init__(self, delimiter: str | None = None, max_new_tokens: int = LONGEST) -> None:
-        self.labels: list[str] = []
-        self.delimiter, self.max_new_tokens = delimiter, max_new_tokens
+    delimiter: str | None = None
+    max_new_tokens: int = LONGEST
+
+    def __post_init__(self) -> None:
+        if self.delimiter is not None and not self.delimiter.strip():
+            raise InputError('The delimiter is empty: specify a token, such as "<to-fr>", or omit it.')
+        if self.max_new_tokens < 1:
+            raise InputError(f"max_new_tokens is {self.max_new_tokens}; it must be 1 or more.")
 
     # -- rows and examples -----------------------------------------------------------------------------------
 
     @classmethod
-    def read(
-        cls,
-        path: Path | str,
-        *,
-        columns: Mapping[str, str] | None = None,
-        skip_bad_rows: bool = False,
-    ) -> Table:
+    def read(cls, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> Table:
         """Reads sources with their targets; see `text.readers.pairs.read_pairs`."""
         return read_pairs(path, columns=columns, skip_bad_rows=skip_bad_rows)
 
@@ -231,60 +223,40 @@ class Generation(TargetTask):
         dev_rows: Sequence[Row] = (),
         *,
         train_file: str | None = None,
-        dev_file: str | None = None,
         delimiter: str | None = None,
     ) -> Generation:
         """Builds the task. Raises InputError if there are no rows or the delimiter is empty."""
-        require_rows(train_rows, train_file)
-        if delimiter is not None and not delimiter.strip():
-            raise InputError('The delimiter is empty: specify a token, such as "<to-fr>", or omit it.')
+        require_rows(train_rows, train_file, "sources with targets")
         return cls(delimiter)
 
     def extend_vocabulary(self, model: Model) -> Model:
-        """Adds the delimiter to the vocabulary of the model."""
         if self.delimiter is None or model.tokenizer is None or model.tokenizer.token_to_id(self.delimiter) is not None:
             return model
         return with_tokenizer(model, model.tokenizer.with_tokens([self.delimiter]))
 
-    def examples(
-        self,
-        rows: Sequence[Row],
-        tokenizer: Tokenizer,
-        max_length: int | None = None,
-        *,
-        file: str | None = None,
-        skip_bad_rows: bool = False,
+    def tokenize(
+        self, rows: Rows, tokenizer: Tokenizer, max_length: int | None, targets: Targets, counts: TextCounts
     ) -> TargetExamples:
-        """Tokenizes rows to at most `max_length` tokens: the target gets up to half, the source is truncated first."""
-        good = with_targets(rows, file, skip_bad_rows)
-        end = self._end(tokenizer)
-        counts, sequences, starts = TextCounts(), [], []
-        sources = tokenizer.encode_plain([row.text for row in good])
-        targets = tokenizer.encode_plain([str(row.label) for row in good])
-        for source, target in zip(sources, targets, strict=True):
+        """Tokenizes rows to at most `max_length` tokens: the target gets up to half, the source is truncated first.
+
+        Without targets, it leaves tokens for the generated text.
+        """
+        sources = tokenizer.encode_plain([row.text for row in rows])
+        if targets is None:
+            room = None if max_length is None else max(max_length - self.max_new_tokens, max_length // 2, 1)
+            prompts = [self._before(source, tokenizer, room, counts) for source in sources]
+            return TargetExamples([np.array(ids, dtype=np.int32) for ids in prompts], rows=rows, counts=counts)
+        end, sequences, starts = self._end(tokenizer), [], []
+        encoded = tokenizer.encode_plain(list(targets))
+        for source, target in zip(sources, encoded, strict=True):
             kept = target if max_length is None else target[: max(max_length // 2 - 1, 1)]
             learned = [*kept, end] if len(kept) == len(target) else kept  # no <end> after a truncated target
             room = None if max_length is None else max_length - len(learned)
             before = self._before(source, tokenizer, room, counts, len(target) - len(kept))
             sequences.append(np.array([*before, *learned], dtype=np.int32))
             starts.append(len(before))
-        return TargetExamples(
-            sequences,
-            targets=torch.tensor(starts),
-            rows=good,
-            counts=counts,
-            num_skipped=len(rows) - len(good),
-            longest=max(map(len, targets)) + 1,
-        )
-
-    def unlabeled(
-        self, rows: Sequence[Any], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
-    ) -> TargetExamples:
-        """Tokenizes sources with the delimiter, leaving tokens for the generated text."""
-        room = None if max_length is None else max(max_length - self.max_new_tokens, max_length // 2, 1)
-        sources = tokenizer.encode_plain([row.text for row in rows])
-        before = [self._before(source, tokenizer, room, counts) for source in sources]
-        return TargetExamples([np.array(ids, dtype=np.int32) for ids in before], rows=rows, counts=counts)
+        longest = max(map(len, encoded)) + 1
+        return TargetExamples(sequences, targets=torch.tensor(starts), rows=rows, counts=counts, longest=longest)
 
     def for_training(self, examples: Examples) -> Examples:
         """Sets `max_new_tokens` to the longest target; returns the examples unchanged."""
@@ -320,26 +292,11 @@ class Generation(TargetTask):
             raise InputError("The tokenizer has no end-of-text token, so generation could not stop.")
         return tokenizer.eos_id
 
-    def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
-        """Notes about truncated rows."""
-        if not examples.num_truncated:
-            return []
-        return [f"{examples.num_truncated:,} of {len(examples):,} {name} rows are truncated to {max_length} tokens."]
-
     # -- training --------------------------------------------------------------------------------------------
-
-    def outcome(self, model: Model, batch: Batch) -> LossSums:
-        """Summed loss and number of correct target tokens."""
-        loss, right = model.mlm_loss(self.target_states(model, batch), batch.labels["clm"])
-        return LossSums({self.name: loss}, self.counts(batch), {self.name: right})
 
     def target_states(self, model: Model, batch: Batch) -> Tensor:
         """Hidden states that predict each target token: float [target tokens, hidden]."""
         return model.encode(batch).hidden[batch.labels["clm_positions"]]
-
-    def baseline(self, data: TaskData) -> Baseline:
-        """The score of the model before training."""
-        return data.untrained()
 
     # -- answers ---------------------------------------------------------------------------------------------
 
@@ -369,17 +326,3 @@ class Generation(TargetTask):
         generated = [answer["generated"] for answer in self.predict(model, sources, batch_tokens)]
         scores, signatures = rouge_scores(generated, [str(row.label) for row in examples.rows])
         return Evaluation(evaluation.metrics | scores, evaluation.logits, evaluation.loss, signatures)
-
-    # -- files -----------------------------------------------------------------------------------------------
-
-    def to_json(self) -> dict[str, Any]:
-        """{"task": "generation", "delimiter", "max_new_tokens"}."""
-        return {"task": self.name, "delimiter": self.delimiter, "max_new_tokens": self.max_new_tokens}
-
-    @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> Generation:
-        """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
-        delimiter, longest = facts.get("delimiter"), facts.get("max_new_tokens", LONGEST)
-        if not (delimiter is None or isinstance(delimiter, str)) or not isinstance(longest, int) or longest < 1:
-            raise ModelFolderError("maskwright.json: delimiter must be text or null, max_new_tokens a number above 0.")
-        return cls(delimiter, longest)

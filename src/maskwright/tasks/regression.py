@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,11 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..core.errors import ConfigError, InputError, ModelFolderError, RowErrors
+from ..core.errors import InputError, RowErrors
 from ..models.heads import SequenceClassificationHead
 from ..models.model import Model
 from ..text.formats.cells import number_error
 from ..text.readers.tables import Row, Table, read_table
+from .base import ColumnNames, require_rows
 from .evaluation import metrics as scores
 from .evaluation.compare import ScoredPredictions
 from .evaluation.scoring import Unscored
@@ -25,6 +27,7 @@ from .specs import as_range
 from .windows import LongTexts
 
 
+@dataclass(eq=False)
 class Regression(SequenceTask):
     """Predicts one number per row, in the unit of the targets: they are neither shifted nor scaled.
 
@@ -36,10 +39,16 @@ class Regression(SequenceTask):
     report: ClassVar[str] = "maskwright.tasks.report:RegressionReport"
     head = "regression"
     main_metric = "pearson"
+    num_labels = 1
+    problem_type = "regression"
+    predicts = "numbers"
+    deciding_metrics = ("pearson", "spearman")
 
-    def __init__(self, long: LongTexts | None = None, score_range: Sequence[float] | None = None) -> None:
-        self.labels: list[str] = []
-        self.long, self.score_range = long, as_range(score_range)
+    long: LongTexts | None = None
+    score_range: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        self.score_range = as_range(self.score_range)
 
     @classmethod
     def from_rows(
@@ -48,28 +57,19 @@ class Regression(SequenceTask):
         dev_rows: Sequence[Row] = (),
         *,
         train_file: str | None = None,
-        dev_file: str | None = None,
-        score_range: Sequence[float] | None = None,
+        score_range: tuple[float, float] | None = None,
         **long: Any,
     ) -> Regression:
-        """Validates the targets. Raises RowErrors for targets that are not finite numbers in the range, InputError if
-        there are no rows.
-
-        long, stride, pool, max_windows: see `LongTexts.of`.
-        """
-        task = cls(LongTexts.of(**long), score_range)
-        if not train_rows:
-            raise InputError(f"{train_file or 'The training data'} has no rows: pass texts with numbers.")
-        task.check(train_rows, train_file)
-        task.check(dev_rows, dev_file)
-        return task
+        """Builds the task. Raises InputError if there are no rows. long: see `LongTexts.of`."""
+        require_rows(train_rows, train_file, "texts with numbers")
+        return cls(LongTexts.of(**long), score_range)
 
     @classmethod
     def read(
         cls,
         path: Path | str,
         *,
-        columns: Mapping[str, str] | None = None,
+        columns: ColumnNames = None,
         skip_bad_rows: bool = False,
         score_range: Sequence[float] | None = None,
     ) -> Table:
@@ -86,9 +86,7 @@ class Regression(SequenceTask):
                 ) from None
             raise
 
-    def read_known(
-        self, path: Path | str, *, columns: Mapping[str, str] | None = None, skip_bad_rows: bool = False
-    ) -> Table:
+    def read_known(self, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> Table:
         """As `read`, for scoring, with the score range of training."""
         return self.read(path, columns=columns, skip_bad_rows=skip_bad_rows, score_range=self.score_range)
 
@@ -98,26 +96,6 @@ class Regression(SequenceTask):
         if not found or any(number_error(label) is None for label in found):
             return None
         return Unscored.of_labels(found)
-
-    @property
-    def predicts(self) -> str:
-        """Numbers."""
-        return "numbers"
-
-    @property
-    def deciding_metrics(self) -> tuple[str, ...]:
-        """pearson and spearman."""
-        return ("pearson", "spearman")
-
-    @property
-    def num_labels(self) -> int:
-        """Always 1."""
-        return 1
-
-    @property
-    def problem_type(self) -> str:
-        """regression."""
-        return "regression"
 
     @classmethod
     def strata(cls, rows: Sequence[Row]) -> list[Collection[str]]:
@@ -162,30 +140,9 @@ class Regression(SequenceTask):
         return {"": (window, float(window_logits[window, 0]))}
 
     def metrics(self, logits: Tensor, targets: Tensor) -> dict[str, float]:
-        """pearson, spearman and mse."""
         gold, predicted = targets.numpy(), logits.squeeze(-1).numpy()
         return scores.measure(("pearson", "spearman", "mse"), gold, predicted)
 
-    def to_json(self) -> dict[str, Any]:
-        """{"task": "regression"}, "long" for windows, and "score_range" if set."""
-        facts: dict[str, Any] = {"task": self.name}
-        facts |= {} if self.long is None else {"long": self.long.to_json()}
-        return facts if self.score_range is None else {**facts, "score_range": list(self.score_range)}
-
-    @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> Regression:
-        """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
-        return cls(LongTexts.from_json(facts), stored_range(facts))
-
     def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
-        """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
         parts = np.stack([labeled(examples).numpy(), logits.squeeze(-1).numpy()], axis=1).astype(np.float64)
         return ScoredPredictions("pearson", parts, lambda both: scores.pearson(both[:, 0], both[:, 1]))
-
-
-def stored_range(facts: Mapping[str, Any]) -> tuple[float, float] | None:
-    """Reads `facts["score_range"]`. Raises ModelFolderError for an invalid range."""
-    try:
-        return as_range(facts.get("score_range"))
-    except ConfigError as error:
-        raise ModelFolderError(f"The model's maskwright.json has an invalid score range: {error}") from None

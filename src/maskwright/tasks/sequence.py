@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from ..core.errors import InputError, RowError, RowErrors
-from ..core.util import plural
+from ..core.errors import InputError
 from ..data.batch import Batch
 from ..objectives.outcome import LossSums
 from ..text.readers.tables import Row
 from ..text.tokenizers.encoding import TextCounts
-from .base import Evaluation, Task
+from .base import Evaluation, Rows, Targets, Task
 from .examples import Examples, stacked, tokenize_rows
-from .windows import LongExamples, LongTexts, rows_both_ways, window_notes, window_rows
+from .windows import LongExamples, rows_both_ways, window_notes, window_rows
 
 if TYPE_CHECKING:
     from ..models.model import Model
@@ -80,12 +79,7 @@ def relevant_class(labels: Sequence[str], declared: str | None = None) -> int | 
 
 
 class SequenceTask(Task):
-    """Predicts one label, set of labels or number for each text or pair. Its logits are float32 [rows, labels].
-
-    long: window settings for long texts; None to truncate them.
-    """
-
-    long: LongTexts | None = None
+    """Predicts one label, set of labels or number for each text or pair. Its logits are float32 [rows, labels]."""
 
     @abstractmethod
     def target(self, label: str | None) -> Any:
@@ -118,81 +112,31 @@ class SequenceTask(Task):
         """Number of correct rows, an int scalar; None if predictions are not simply right or wrong."""
         return None
 
-    def examples(
-        self,
-        rows: Sequence[Row],
-        tokenizer: Tokenizer,
-        max_length: int | None = None,
-        *,
-        file: str | None = None,
-        skip_bad_rows: bool = False,
-    ) -> Examples:
-        """Tokenizes labeled rows to at most `max_length` tokens; see `Task.examples`."""
-        good, values = self.check(rows, file, skip_bad_rows=skip_bad_rows)
-        if not good:
-            raise InputError(f"{file or 'The data'} has no usable row: pass at least one labeled text.")
-        return self.tokenize(good, tokenizer, max_length, self.as_targets(values), len(rows) - len(good))
-
-    def unlabeled(
-        self, rows: Sequence[Row], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
-    ) -> Examples:
-        """Tokenizes rows without targets; longer ones are truncated and counted, or split into windows."""
-        return self.tokenize(rows, tokenizer, max_length, counts=counts)
+    def row_target(self, row: Row) -> Any:
+        return self.target(row.label)
 
     def tokenize(
-        self,
-        rows: Sequence[Row],
-        tokenizer: Tokenizer,
-        max_length: int | None,
-        targets: Tensor | None = None,
-        num_skipped: int = 0,
-        counts: TextCounts | None = None,
+        self, rows: Rows, tokenizer: Tokenizer, max_length: int | None, targets: Targets, counts: TextCounts
     ) -> Examples:
         """Rows as sequences of at most `max_length` tokens, or as windows; see `tokenize_rows` and `window_rows`."""
+        gold = None if targets is None else self.as_targets(targets)
         if self.long is None:
-            return tokenize_rows(rows, tokenizer, max_length, targets, num_skipped, counts)
+            return tokenize_rows(rows, tokenizer, max_length, gold, counts)
         if self.long.both_orders:
-            return rows_both_ways(rows, tokenizer, max_length, targets, num_skipped, counts)
-        return window_rows(rows, tokenizer, max_length, self.long, targets, num_skipped, counts)
-
-    def for_training(self, examples: Examples) -> Examples:
-        """Keeps at most `max_windows` windows of each row."""
-        if self.long is None or not isinstance(examples, LongExamples):
-            return examples
-        return examples.limit_windows(self.long.max_windows)
-
-    def check(
-        self, rows: Sequence[Row], file: str | None = None, *, skip_bad_rows: bool = False
-    ) -> tuple[list[Row], list[Any]]:
-        """Returns the rows with a valid label and their targets. Raises RowErrors like `examples`."""
-        good, values, bad = [], [], []
-        for row in rows:
-            try:
-                values.append(self.target(row.label))
-            except ValueError as error:
-                bad.append(RowError(file or row.file, row.line, "label", str(error)))
-            else:
-                good.append(row)
-        if bad and not skip_bad_rows:
-            raise RowErrors(bad)
-        return good, values
+            return rows_both_ways(rows, tokenizer, max_length, gold, counts)
+        return window_rows(rows, tokenizer, max_length, self.long, gold, counts)
 
     def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
-        """Notes about truncated rows, windows, and dev examples that all have the same label."""
         found = []
         if isinstance(examples, LongExamples) and self.long is not None and not self.long.both_orders:
             found = window_notes(examples, name, max_length)
-        if examples.num_truncated and not found:
-            are = "is" if examples.num_truncated == 1 else "are"
-            rows = f"{examples.num_truncated:,} of {plural(len(examples), f'{name} row')}"
-            found.append(f"{rows} {are} truncated to {max_length} tokens.")
+        found = found or super().notes(examples, name, max_length)
         labels = {row.label for row in examples.rows}
         if name == "dev" and len(labels) == 1:
             found.append(f"All dev examples have the label '{labels.pop()}', so dev scores are not informative.")
         return found
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Number of rows in a batch."""
         return {self.name: len(batch.labels.get("windows", batch.lengths))}
 
     def pooled(self, logits: Tensor, batch: Batch) -> Tensor:
@@ -257,7 +201,6 @@ class SequenceTask(Task):
         return torch.stack([self.loss_of(logits[row : row + 1], targets[row : row + 1]) for row in range(len(logits))])
 
     def score(self, logits: Tensor, examples: Examples) -> Evaluation:
-        """`metrics` and the mean loss over rows."""
         targets = labeled(examples)
         return Evaluation(self.metrics(logits, targets), logits, float(self.loss_of(logits, targets)))
 

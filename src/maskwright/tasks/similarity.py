@@ -6,7 +6,7 @@ The kind of rows determines the loss; see `objectives.losses`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..core.errors import InputError, ModelFolderError, RowError, RowErrors
+from ..core.errors import InputError, RowError, RowErrors
 from ..core.util import plural
 from ..data.batch import Batch, order_by_length
 from ..models.model import Model
@@ -28,12 +28,11 @@ from ..objectives.outcome import LossSums
 from ..text.formats.cells import number_error
 from ..text.readers.tables import Row, Table, read_texts
 from ..text.tokenizers.encoding import TextCounts
-from .base import Baseline, Evaluation, Task, TaskData
+from .base import Baseline, ColumnNames, Evaluation, Rows, Targets, Task, TaskData, truncation_notes, valid_rows
 from .evaluation import metrics as scores
 from .evaluation.compare import ScoredPredictions
 from .evaluation.scoring import Unscored
 from .examples import Examples, Forward, stacked, tokenize_rows
-from .regression import stored_range
 from .sequence import APART, TOGETHER, labeled, plain_name
 from .specs import as_range
 from .windows import LongExamples, LongTexts, portions_by_tokens, window_notes, window_rows
@@ -247,7 +246,6 @@ def tokenize_pairs(
     *,
     targets: Sequence[float] | None = None,
     is_scored: bool = False,
-    num_skipped: int = 0,
     counts: TextCounts | None = None,
     long: LongTexts | None = None,
 ) -> PairExamples:
@@ -266,7 +264,9 @@ def tokenize_pairs(
     else:
         texts = window_rows(every, tokenizer, max_length, long, counts=counts)
     gold = None if targets is None else torch.tensor(targets, dtype=torch.float32)
-    return PairExamples(texts.input_ids, None, gold, rows, counts, num_skipped, texts, bool(seconds), is_scored)
+    return PairExamples(
+        texts.input_ids, None, gold, rows, counts, texts=texts, has_pairs=bool(seconds), is_scored=is_scored
+    )
 
 
 def _texts(rows: Sequence[Row], texts: Collection[str]) -> list[Row]:
@@ -277,6 +277,7 @@ DEV_ROWS = 32  # pairs per in-batch loss on dev, the usual training batch size
 DIGITS = 6  # cosine similarities are rounded to this many digits before ranking
 
 
+@dataclass(eq=False)
 class Similarity(Task):
     """Cosine similarity of pairs compared with gold scores. Its logits are unit embeddings: float32 [rows, 2, size].
 
@@ -294,33 +295,22 @@ class Similarity(Task):
     report: ClassVar[str] = "maskwright.tasks.report:SimilarityReport"
     head = None
 
-    def __init__(
-        self,
-        trained_on: str = "scores",
-        main_metric: str = "spearman",
-        scale: Sequence[float] | None = None,
-        long: LongTexts | None = None,
-        score_range: Sequence[float] | None = None,
-    ) -> None:
-        self.labels: list[str] = []
-        self.trained_on, self.main_metric = trained_on, main_metric
-        self.scale = None if scale is None else (float(scale[0]), float(scale[1]))
-        self.long, self.score_range = long, as_range(score_range)
+    num_labels = 0
+    problem_type = None
+    predicts = "the similarity of the two texts of a pair"
 
-    @property
-    def predicts(self) -> str:
-        """What the model predicts, for messages."""
-        return "the similarity of the two texts of a pair"
+    trained_on: str = "scores"
+    main_metric: str = "spearman"
+    scale: tuple[float, float] | None = None
+    long: LongTexts | None = None
+    score_range: tuple[float, float] | None = None
 
-    @property
-    def num_labels(self) -> int:
-        """0: the task has no head."""
-        return 0
-
-    @property
-    def problem_type(self) -> None:
-        """None: the task has no head."""
-        return None
+    def __post_init__(self) -> None:
+        if self.trained_on not in KINDS or self.main_metric not in ("spearman", "accuracy"):
+            raise InputError(f"trained_on is '{self.trained_on}' and main_metric '{self.main_metric}'.")
+        if self.scale is not None and len(self.scale) != 2:
+            raise InputError(f"The scale {self.scale} is not two numbers.")
+        self.score_range = as_range(self.score_range)
 
     # -- rows and examples -----------------------------------------------------------------------------------
 
@@ -329,16 +319,14 @@ class Similarity(Task):
         cls,
         path: Path | str,
         *,
-        columns: Mapping[str, str] | None = None,
+        columns: ColumnNames = None,
         skip_bad_rows: bool = False,
         score_range: Sequence[float] | None = None,
     ) -> Table:
         """Reads scored pairs, positive pairs, or texts; see `read_similar`."""
         return read_similar(path, columns=columns, span=as_range(score_range), skip_bad_rows=skip_bad_rows)
 
-    def read_known(
-        self, path: Path | str, *, columns: Mapping[str, str] | None = None, skip_bad_rows: bool = False
-    ) -> Table:
+    def read_known(self, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> Table:
         """As `read`, for scoring, with the score range of training."""
         return self.read(path, columns=columns, skip_bad_rows=skip_bad_rows, score_range=self.score_range)
 
@@ -361,8 +349,7 @@ class Similarity(Task):
         dev_rows: Sequence[Row] = (),
         *,
         train_file: str | None = None,
-        dev_file: str | None = None,
-        score_range: Sequence[float] | None = None,
+        score_range: tuple[float, float] | None = None,
         **long: Any,
     ) -> Similarity:
         """Builds the task from training data. Raises InputError for rows that cannot be learned from or scored.
@@ -378,7 +365,7 @@ class Similarity(Task):
             raise InputError(
                 f"{train_file or 'The training data'} has {rows}; contrastive training needs at least two."
             )
-        golds = {target_of(row, kind) for row in task.check(train_rows, kind, train_file)}
+        golds = set(valid_rows(train_rows, task.row_reader(kind), train_file)[1])
         task.scale = task.score_range or ((min(golds), max(golds)) if kind == "scores" else None)
         if kind == "scores" and len(golds) == 1:
             raise InputError(
@@ -390,36 +377,29 @@ class Similarity(Task):
             dev_kind = kind_of(dev_rows)
             if dev_kind == "texts":
                 raise InputError(
-                    f"{dev_file or 'The dev data'} contains single texts, on which embeddings cannot be scored: pass "
+                    f"{dev_rows[0].file} contains single texts, on which embeddings cannot be scored: pass "
                     "--dev with pairs (text, text_pair and a score)."
                 )
-            dev_golds = {target_of(row, dev_kind) for row in task.check(dev_rows, dev_kind, dev_file)}
+            dev_golds = set(valid_rows(dev_rows, task.row_reader(dev_kind))[1])
             task.main_metric = "accuracy" if dev_kind == "pairs" and len(dev_golds) == 1 else "spearman"
         return task
 
-    def examples(
-        self,
-        rows: Sequence[Row],
-        tokenizer: Tokenizer,
-        max_length: int | None = None,
-        *,
-        file: str | None = None,
-        skip_bad_rows: bool = False,
+    def read_labels(self, rows: Rows, file: str | None = None, skip_bad_rows: bool = False) -> tuple[list[Any], Any]:
+        """Returns the rows with a valid score or label, and their targets; see `target_of`."""
+        return valid_rows(rows, self.row_reader(kind_of(rows)), file, skip_bad_rows)
+
+    def tokenize(
+        self, rows: Rows, tokenizer: Tokenizer, max_length: int | None, targets: Targets, counts: TextCounts
     ) -> PairExamples:
-        """Tokenizes rows, each text of a pair separately; see `Task.examples`."""
-        kind = kind_of(rows)
-        good = self.check(rows, kind, file, skip_bad_rows=skip_bad_rows)
-        if not good:
-            raise InputError(f"{file or 'The data'} has no usable row: pass pairs of texts with a score.")
+        """Tokenizes each text of a pair separately; see `tokenize_pairs`."""
+        is_scored = targets is not None and kind_of(rows) == "scores"
         return tokenize_pairs(
-            good,
-            tokenizer,
-            max_length,
-            targets=[target_of(row, kind) for row in good],
-            is_scored=kind == "scores",
-            num_skipped=len(rows) - len(good),
-            long=self.long,
+            rows, tokenizer, max_length, targets=targets, is_scored=is_scored, counts=counts, long=self.long
         )
+
+    def row_reader(self, kind: str) -> Callable[[Row], float]:
+        """Returns the function from a row of a kind to its target; see `target_of`."""
+        return lambda row: target_of(row, kind, self.score_range)
 
     def unlabeled(
         self, rows: Sequence[Row], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
@@ -430,39 +410,12 @@ class Similarity(Task):
                 "This model compares two texts: pass pairs (--pair, or a column text_pair); to embed a single text use "
                 "maskwright embed."
             )
-        return tokenize_pairs(rows, tokenizer, max_length, counts=counts, long=self.long)
-
-    def for_training(self, examples: Examples) -> Examples:
-        """Keeps at most `max_windows` windows of each text."""
-        if self.long is None or not isinstance(examples, PairExamples):
-            return examples
-        return examples.limit_windows(self.long.max_windows)
-
-    def check(
-        self, rows: Sequence[Row], kind: str, file: str | None = None, *, skip_bad_rows: bool = False
-    ) -> list[Row]:
-        """Returns the rows with a valid target. Raises RowErrors for the others unless `skip_bad_rows`."""
-        good, bad = [], []
-        for row in rows:
-            try:
-                target_of(row, kind, self.score_range)
-            except ValueError as error:
-                bad.append(RowError(file or row.file, row.line, "label", str(error)))
-            else:
-                good.append(row)
-        if bad and not skip_bad_rows:
-            raise RowErrors(bad)
-        return good
+        return self.tokenize(rows, tokenizer, max_length, None, counts)
 
     def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
-        """Notes about truncated texts and windows."""
         if isinstance(examples, PairExamples) and examples.has_windows:
             return window_notes(examples.texts, name, max_length, "text")
-        if not examples.num_truncated:
-            return []
-        are = "is" if examples.num_truncated == 1 else "are"
-        texts = f"{examples.num_truncated:,} of {plural(examples.counts.texts, f'{name} text')}"
-        return [f"{texts} {are} truncated to {max_length} tokens."]
+        return truncation_notes(examples.num_truncated, examples.counts.texts, f"{name} text", max_length)
 
     # -- training --------------------------------------------------------------------------------------------
 
@@ -499,7 +452,6 @@ class Similarity(Task):
         return torch.stack([first, other[batch.labels["first"]]], dim=1)
 
     def baseline(self, data: TaskData) -> Baseline:
-        """The score of the model before training."""
         return data.untrained()
 
     # -- answers ---------------------------------------------------------------------------------------------
@@ -532,7 +484,7 @@ class Similarity(Task):
 
     def losses(self, logits: Tensor, examples: Examples) -> Tensor:
         """Squared difference between the cosine of each row and its score scaled to [0, 1]: float32 [rows]."""
-        gold = _gold(examples)
+        gold = labeled(examples)
         return (self.cosines(logits) - (self._scaled(gold) if _is_scored(examples) else gold)).square()
 
     def score(self, logits: Tensor, examples: Examples) -> Evaluation:
@@ -541,7 +493,7 @@ class Similarity(Task):
         """
         if isinstance(examples, PairExamples) and not examples.has_pairs:
             raise InputError("Single texts cannot be scored: pass pairs of texts with a score.")
-        gold, cosines = _gold(examples), self.cosines(logits).numpy()
+        gold, cosines = labeled(examples), self.cosines(logits).numpy()
         found: dict[str, float] = {}
         if len(gold.unique()) > 1:
             order = cosines.round(DIGITS)  # equal pairs share a rank despite rounding errors
@@ -552,13 +504,21 @@ class Similarity(Task):
             found = {"spearman": 0.0, "pearson": 0.0}  # all rows have the same score
         return Evaluation(found, logits, self._dev_loss(logits, examples))
 
+    def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
+        if not isinstance(examples, PairExamples) or not examples.is_scored:
+            raise InputError("Sentence embeddings are compared on pairs with scores; these rows have none.")
+        parts = np.stack([labeled(examples).numpy(), self.cosines(logits).numpy().round(DIGITS)], axis=1)
+        return ScoredPredictions(
+            "spearman", parts.astype(np.float64), lambda both: scores.spearman(both[:, 0], both[:, 1])
+        )
+
     def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
         """Always False: a cosine similarity is not right or wrong."""
         return False
 
     def _dev_loss(self, logits: Tensor, examples: Examples) -> float:
         """Mean squared error for scored rows; for pairs the in-batch loss over blocks of `DEV_ROWS` rows."""
-        gold, total = _gold(examples), 0.0
+        gold, total = labeled(examples), 0.0
         if _is_scored(examples):
             return float(self.losses(logits, examples).mean())
         for start in range(0, len(gold), DEV_ROWS):
@@ -571,43 +531,6 @@ class Similarity(Task):
         """Scores scaled to [0, 1] by `scale`: float [rows]."""
         low, high = self.scale or (float(gold.min()), float(gold.max()))
         return (gold - low) / max(high - low, 1e-12)
-
-    # -- files -----------------------------------------------------------------------------------------------
-
-    def to_json(self) -> dict[str, Any]:
-        """{"task", "trained_on", "main_metric", "scale"}, and "long" and "score_range" if set."""
-        scale = None if self.scale is None else list(self.scale)
-        facts: dict[str, Any] = {"task": self.name, "trained_on": self.trained_on, "main_metric": self.main_metric}
-        facts |= {"scale": scale}
-        facts |= {} if self.long is None else {"long": self.long.to_json()}
-        return facts if self.score_range is None else {**facts, "score_range": list(self.score_range)}
-
-    @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> Similarity:
-        """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
-        kind, metric = facts.get("trained_on", "scores"), facts.get("main_metric", "spearman")
-        if kind not in KINDS or metric not in ("spearman", "accuracy"):
-            raise ModelFolderError(f"maskwright.json has an invalid trained_on '{kind}' or main_metric '{metric}'.")
-        scale = facts.get("scale")
-        is_span = isinstance(scale, list) and len(scale) == 2 and all(isinstance(end, (int, float)) for end in scale)
-        if scale is not None and not is_span:
-            raise ModelFolderError(f"maskwright.json has an invalid scale {scale!r}: it must be two numbers.")
-        return cls(kind, metric, scale, LongTexts.from_json(facts), stored_range(facts))
-
-    def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
-        """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
-        if not isinstance(examples, PairExamples) or not examples.is_scored:
-            raise InputError("Sentence embeddings are compared on pairs with scores; these rows have none.")
-        parts = np.stack([labeled(examples).numpy(), self.cosines(logits).numpy().round(DIGITS)], axis=1)
-        return ScoredPredictions(
-            "spearman", parts.astype(np.float64), lambda both: scores.spearman(both[:, 0], both[:, 1])
-        )
-
-
-def _gold(examples: Examples) -> Tensor:
-    if examples.targets is None:
-        raise InputError("Unlabeled rows cannot be scored: pass labeled rows.")
-    return examples.targets
 
 
 def _duplicate_groups(examples: Examples) -> Tensor:

@@ -1,6 +1,7 @@
-"""What is known of a task before it is imported: its settings, their defaults, the files that it reads.
+"""What is known of a task before it is imported: its settings, the files that it reads, the models that it makes.
 
-A task package declares it as `SPEC` in its module `spec`. These modules import no torch, because `--help` reads them.
+This module imports no torch, because `--help` reads it. A task of another package declares its `TaskSpec` as `SPEC` in
+a module `spec` beside that of the task.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Literal, TypeVar, get_type_hints
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints
 
 from ..core import registry
-from ..core.config import LONG_TEXTS, TASK, check, default_of, option, redeclare
-from ..core.errors import ConfigError
+from ..core.config import LONG_TEXTS, TASK, check, option, redeclare
+from ..core.errors import ConfigError, InputError
 
-# -- What is known of a task before it is imported: its settings, their defaults, the files that it reads -----------
+if TYPE_CHECKING:
+    from ..text.readers.tables import Reader
 
 Config = TypeVar("Config")
 
@@ -50,21 +53,16 @@ class ModelKind:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoSettings:
-    """The settings of a task without any."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class TaskSpec:
     """Facts about a task.
 
     Attributes:
         title: name of the task in forms, "" for its name in the registry.
         networks: kinds of models that it is trained from: encoder, causal, encoder-decoder.
-        settings: dataclass of `core.options.option` fields, which checks them and is passed to `Task.from_rows`.
-        read_settings: those of them that are passed to `Task.read`.
-        run_settings: fields of FinetuneConfig that only some tasks have, and this one has.
-        defaults: its defaults of settings of FinetuneConfig that are None there.
+        settings: of a task of another package, a dataclass of `core.config.option` fields, which checks them; its
+            values are passed to `Task.from_rows`. Those of the other tasks are in `TaskSettings`.
+        read_settings: settings that are also passed to `Task.read`.
+        defaults: of a task of another package, its defaults of settings that are None in FinetuneConfig.
         reads: names of the readers (`core.registry`, kind "reader") of the files that it is trained on.
         has_classes: whether labels are a few classes.
         has_numbers: whether labels are numbers.
@@ -78,9 +76,8 @@ class TaskSpec:
 
     title: str = ""
     networks: tuple[str, ...] = ("encoder", "causal")
-    settings: type = NoSettings
+    settings: type | None = None
     read_settings: tuple[str, ...] = ()
-    run_settings: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
     reads: tuple[str, ...] = ("texts",)
     has_classes: bool = False
@@ -92,13 +89,247 @@ class TaskSpec:
     kinds: tuple[ModelKind, ...] = ()
     contrastive: str = ""
 
-    def settings_in(self, config: Any) -> Any:
-        """Returns the task's settings of a fine-tuning recipe. Raises ConfigError for invalid values."""
-        return self.settings(**{one.name: getattr(config, one.name) for one in fields(self.settings)})
+
+def _kind(head: str | None, description: str, commands: str, *abilities: str, title: str = "") -> ModelKind:
+    return ModelKind(head, description, commands, frozenset({"predict", *abilities}), title)
+
+
+USES = "predict, evaluate or embed"
+SPECS = {
+    "classification": TaskSpec(
+        title="Classification of texts or pairs",
+        read_settings=("multi_label",),
+        reads=("texts", "trees"),
+        has_classes=True,
+        kinds=(_kind("classification", "a classifier", USES, "classify", "text-logits", "classes"),),
+    ),
+    "regression": TaskSpec(
+        title="Regression of texts or pairs",
+        read_settings=("score_range",),
+        has_numbers=True,
+        contrastive="similarity",
+        kinds=(_kind("regression", "a regression model", USES, "classify", "text-logits", "numbers"),),
+    ),
+    "tagging": TaskSpec(
+        title="Token classification (CoNLL)",
+        reads=("tagged",),
+        has_classes=True,
+        follows=("bilm",),
+        long_texts="always reads long texts in windows",
+        kinds=(
+            _kind("tagging", "a token classification model", USES, "tag"),
+            _kind("tagging-crf", "a token classification model with a CRF", USES, "tag"),
+        ),
+    ),
+    "qa": TaskSpec(
+        title="Question answering (SQuAD)",
+        reads=("questions",),
+        long_texts="always reads long texts in windows",
+        kinds=(_kind("qa", "a question-answering model", f"answer, {USES}", "answer"),),
+    ),
+    "anomaly": TaskSpec(
+        title="Anomaly detection",
+        freezes_encoder=True,
+        has_classes=True,
+        kinds=(_kind("anomaly", "an anomaly detector", USES, "classify", "detect-anomalies"),),
+    ),
+    "choice": TaskSpec(
+        title="Multiple choice (SWAG)",
+        reads=("choices",),
+        kinds=(_kind("choice", "a multiple-choice model", USES, "choose"),),
+    ),
+    "similarity": TaskSpec(
+        title="Sentence embeddings (pairs)",
+        read_settings=("score_range",),
+        has_numbers=True,
+        has_head=False,
+        contrastive="similarity",
+        kinds=(
+            _kind(
+                None,
+                "a sentence encoder",
+                "similarity, search, cluster, embed, evaluate, predict or finetune",
+                *("embed", "compare"),
+                title="sentence",
+            ),
+        ),
+    ),
+    "translation": TaskSpec(
+        title="Translation",
+        networks=("encoder-decoder",),
+        follows=("denoise",),
+        long_texts="truncates long texts",
+        kinds=(
+            _kind("seq2seq", "a translation model", f"translate, {USES.replace(' or', ',')} or finetune", "translate"),
+        ),
+    ),
+    "generation": TaskSpec(
+        title="Text-to-text generation",
+        networks=("causal",),
+        long_texts="truncates long texts",
+        kinds=(
+            _kind(
+                "clm", "a text-to-text model", "predict, evaluate, generate or finetune", "generate", title="generation"
+            ),
+        ),
+    ),
+}
+_WINDOWS = ("classification", "regression", "anomaly", "choice", "similarity")
+_CLASSES = ("classification",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskSettings:
+    """The settings of FinetuneConfig that are passed to the task; `tasks` are those that have a setting."""
+
+    long: Literal["cut", "windows"] = option(
+        "cut", "Truncate longer texts, or read them in overlapping windows.", panel=LONG_TEXTS, tasks=_WINDOWS
+    )
+    stride: int | None = option(
+        None,
+        "Tokens that neighboring windows share.",
+        default_help="a third of --max-length, at most 128 tokens",
+        panel=LONG_TEXTS,
+        recipe_only=True,
+        tasks=_WINDOWS,
+    )
+    pool: Literal["mean", "max"] = option(
+        "mean", "How the logits of the windows are pooled.", panel=LONG_TEXTS, recipe_only=True, tasks=_WINDOWS
+    )
+    max_windows: int = option(
+        32,
+        "Maximum windows per text in training, spread evenly over longer ones.",
+        panel=LONG_TEXTS,
+        recipe_only=True,
+        tasks=_WINDOWS,
+    )
+    both_orders: bool = option(
+        False,
+        "Read each pair as A B and as B A and pool their logits.",
+        panel=TASK,
+        recipe_only=True,
+        tasks=("classification", "regression"),
+    )
+    class_weight: Literal["balanced"] | None = option(
+        None, "Weight the loss of each class by its inverse frequency.", panel=TASK, tasks=_CLASSES
+    )
+    multi_label: bool | None = option(
+        None, "Rows have several labels, a|b, or none.", default_help="as the data has it", panel=TASK, tasks=_CLASSES
+    )
+    focal: float | None = option(
+        None,
+        "Gamma of the focal loss, such as 2.",
+        default_help="none: cross-entropy",
+        panel=TASK,
+        recipe_only=True,
+        tasks=_CLASSES,
+    )
+    resample: Literal["balanced", "sqrt"] | None = option(
+        None, "Sample rows of rare classes more often.", panel=TASK, recipe_only=True, tasks=_CLASSES
+    )
+    threshold_for: str | None = option(
+        None,
+        "Choose the threshold of this class on the dev examples, for the best F1.",
+        metavar="CLASS",
+        panel=TASK,
+        tasks=_CLASSES,
+    )
+    threshold_precision: float | None = option(
+        None,
+        "Choose the threshold for at least this precision, with the highest recall.",
+        default_help="none: the best F1",
+        panel=TASK,
+        recipe_only=True,
+        tasks=_CLASSES,
+    )
+    score_range: tuple[float, float] | None = option(
+        None,
+        "Lowest and highest score; rows outside are invalid.",
+        metavar="LOW HIGH",
+        default_help="any number",
+        panel=TASK,
+        tasks=("regression", "similarity"),
+    )
+    crf: bool = option(
+        False,
+        "Add a conditional random field (CRF) on top, which scores whole tag sequences.",
+        panel=TASK,
+        tasks=("tagging",),
+    )
+    normal: str | None = option(
+        None, "Class to learn.", metavar="CLASS", default_help="the most common", panel=TASK, tasks=("anomaly",)
+    )
+    normal_quantile: float | None = option(
+        None,
+        "Fraction of the normal dev examples below the threshold.",
+        default_help="0.95, where --dev has no other rows",
+        panel=TASK,
+        recipe_only=True,
+        tasks=("anomaly",),
+    )
+    label_smoothing: float | None = option(
+        None,
+        "Label smoothing: probability that is spread over all tokens.",
+        by_task={"translation": 0.1},
+        panel=TASK,
+        recipe_only=True,
+        tasks=("translation",),
+    )
+    delimiter: str | None = option(
+        None,
+        'Token between source and target, such as "<to-fr>"; added where it is new.',
+        metavar="TOKEN",
+        default_help="the end-of-text token",
+        panel=TASK,
+        recipe_only=True,
+        tasks=("generation",),
+    )
+
+    def of_task(self, task: str) -> dict[str, Any]:
+        """Returns the settings of a task, by name. Raises ConfigError for invalid values."""
+        spec = spec_of(task)
+        if spec.settings is not None:
+            return vars(spec.settings(**{one.name: getattr(self, one.name) for one in fields(spec.settings)}))
+        self._check(task)
+        own = [one.name for one in fields(TaskSettings) if task in one.metadata["setting"].tasks]
+        return {name: getattr(self, name) for name in own}
+
+    def _check(self, task: str) -> None:
+        from .windows import LongTexts
+
+        LongTexts.of(self.long, self.stride, self.pool, self.max_windows, self.both_orders)
+        check(
+            self.pool == "mean" or task != "similarity",
+            "Setting 'pool' is for logits; sentence embeddings of windows are pooled as the model pools its tokens.",
+        )
+        as_range(self.score_range)
+        check(self.focal is None or self.focal >= 0, f"Setting 'focal' is {self.focal}; gamma must be 0 or more.")
+        for name in ("threshold_precision", "normal_quantile"):
+            value = getattr(self, name)
+            check(value is None or 0 < value < 1, f"Setting '{name}' is {value}; it must be between 0 and 1.")
+        check(
+            self.threshold_precision is None or self.threshold_for is not None,
+            "Setting 'threshold_precision' needs --threshold-for, the class whose threshold is chosen.",
+        )
+        check(
+            self.label_smoothing is None or 0 <= self.label_smoothing < 1,
+            f"Setting 'label_smoothing' is {self.label_smoothing}; it must be from 0 to below 1.",
+        )
+
+
+def as_range(ends: Sequence[float] | None) -> tuple[float, float] | None:
+    """Validates (smallest, largest) score; None for any. Raises ConfigError for an invalid range."""
+    if ends is None:
+        return None
+    is_pair = isinstance(ends, Sequence) and not isinstance(ends, str) and len(ends) == 2
+    fits = is_pair and all(isinstance(end, (int, float)) and math.isfinite(end) for end in ends) and ends[0] < ends[1]
+    shown = " ".join(f"{end:g}" if isinstance(end, float) else str(end) for end in ends) if is_pair else repr(ends)
+    check(fits, f"Setting 'score_range' is {shown}; it must be the smallest and the largest score, for example 0 5.")
+    return float(ends[0]), float(ends[1])
 
 
 def spec_of(task: str) -> TaskSpec:
-    """Returns the facts about a task; for an unknown one, and an outside one without a module `spec`, the defaults."""
+    """Returns the facts about a task; for an unknown one, and one of another package without `spec`, the defaults."""
     if task in SPECS:
         return SPECS[task]
     package = registry.module_of("task", task).rpartition(".")[0]
@@ -123,420 +354,55 @@ def task_after(objective: str) -> str:
     return next((name for name in tasks if objective in spec_of(name).follows), tasks[0])
 
 
-def with_task_settings(cls: type[Config]) -> type[Config]:
-    """Adds the settings of all tasks to a configuration class; a decorator, applied before `dataclass`.
+def readers_of(task: str) -> list[Reader]:
+    """Returns the readers of the files that a task is trained on, the most common first."""
+    return [registry.resolve("reader", name) for name in spec_of(task).reads]
 
-    Raises ConfigError for a task that declares a setting of the class itself, or one of another task with another type.
+
+def fits(task: str, reader: Reader) -> bool:
+    """Whether a task can be trained on files of a reader."""
+    own = readers_of(task)
+    return reader in own or (reader.is_text and any(one.is_text for one in own))
+
+
+def reader_for(task: str, path: Path, columns: Mapping[str, str] | None = None) -> Reader:
+    """Returns the reader of a file for a task: the one that recognizes it if it fits, otherwise the task's first."""
+    from ..text.readers.tables import find_reader
+
+    found = find_reader(path, columns, lambda reader: fits(task, reader))
+    return found if found is not None and fits(task, found) else readers_of(task)[0]
+
+
+def check_content(path: Path, task: str) -> Reader | None:
+    """Returns the reader of a file; None for one that is missing or not recognized.
+
+    Raises InputError for a file with rows of another task, with the command for that task.
     """
-    tasks: dict[str, list[str]] = {}
-    defaults: dict[str, dict[str, Any]] = {}
+    from ..text.readers.tables import find_reader
+
+    found = find_reader(path, None, lambda reader: fits(task, reader)) if path.exists() else None
+    if found is None or fits(task, found):
+        return found
+    raise InputError(
+        f"{path} contains {found.contains}, which {task} does not read: it reads {readers_of(task)[0].layout}. "
+        f"For this file run maskwright finetune {task_for(found.name)}."
+    )
+
+
+def with_other_packages(cls: type[Config]) -> type[Config]:
+    """Adds the settings of tasks of other packages to a subclass of TaskSettings; a decorator, before `dataclass`.
+
+    Raises ConfigError for a setting that exists.
+    """
     for task in registry.names("task"):
-        spec = spec_of(task)
-        for name, value in spec.defaults.items():
-            defaults.setdefault(name, {})[task] = value
-        for name in spec.run_settings:
-            tasks.setdefault(name, []).append(task)
-        hints = get_type_hints(spec.settings)
-        for one in fields(spec.settings):
-            if cls.__annotations__.setdefault(one.name, hints[one.name]) != hints[one.name]:
+        spec = TaskSpec() if task in SPECS else spec_of(task)
+        hints = {} if spec.settings is None else get_type_hints(spec.settings)
+        for one in () if spec.settings is None else fields(spec.settings):
+            if hasattr(cls, one.name) or one.name in cls.__annotations__:
                 raise ConfigError(f"The task '{task}' declares the setting '{one.name}', which exists: rename it.")
-            if one.name not in vars(cls):
-                setattr(cls, one.name, option(default_of(one), one.metadata["setting"]))
-            tasks.setdefault(one.name, []).append(task)
-    for name in {**tasks, **defaults}:
-        setting = vars(cls)[name].metadata["setting"]
-        by_task = {**setting.by_task, **defaults.get(name, {})}
-        setattr(cls, name, redeclare(vars(cls)[name], tasks=tuple(tasks.get(name, ())), by_task=by_task))
+            cls.__annotations__[one.name] = hints[one.name]
+            setattr(cls, one.name, redeclare(one, tasks=(task,)))
+        for name, value in spec.defaults.items():
+            usual = vars(cls)[name].metadata["setting"].by_task
+            setattr(cls, name, redeclare(vars(cls)[name], by_task={**usual, task: value}))
     return cls
-
-
-# -- Settings that several tasks have -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class LongTextSettings:
-    """Settings for texts longer than the maximum sequence length; see `windows.LongTexts`."""
-
-    long: Literal["cut", "windows"] = option(
-        "cut", "Truncate longer texts, or read them in overlapping windows.", panel=LONG_TEXTS
-    )
-    stride: int | None = option(
-        None,
-        "Tokens that neighboring windows share.",
-        default_help="a third of --max-length, at most 128 tokens",
-        panel=LONG_TEXTS,
-        recipe_only=True,
-    )
-    pool: Literal["mean", "max"] = option(
-        "mean", "How the logits of the windows are pooled.", panel=LONG_TEXTS, recipe_only=True
-    )
-    max_windows: int = option(
-        32, "Maximum windows per text in training, spread evenly over longer ones.", panel=LONG_TEXTS, recipe_only=True
-    )
-
-    def __post_init__(self) -> None:
-        from .windows import LongTexts
-
-        LongTexts.of(self.long, self.stride, self.pool, self.max_windows)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PairOrderSettings(LongTextSettings):
-    """Settings for long texts and pairs."""
-
-    both_orders: bool = option(
-        False, "Read each pair as A B and as B A and pool their logits.", panel=TASK, recipe_only=True
-    )
-
-    def __post_init__(self) -> None:
-        from .windows import LongTexts
-
-        LongTexts.of(self.long, self.stride, self.pool, self.max_windows, self.both_orders)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScoreSettings:
-    """Settings of scores as labels."""
-
-    score_range: tuple[float, float] | None = option(
-        None,
-        "Lowest and highest score; rows outside are invalid.",
-        metavar="LOW HIGH",
-        default_help="any number",
-        panel=TASK,
-    )
-
-
-def as_range(ends: Sequence[float] | None) -> tuple[float, float] | None:
-    """Validates (smallest, largest) score; None for any. Raises ConfigError for an invalid range."""
-    if ends is None:
-        return None
-    is_pair = isinstance(ends, Sequence) and not isinstance(ends, str) and len(ends) == 2
-    fits = is_pair and all(isinstance(end, (int, float)) and math.isfinite(end) for end in ends) and ends[0] < ends[1]
-    shown = " ".join(f"{end:g}" if isinstance(end, float) else str(end) for end in ends) if is_pair else repr(ends)
-    check(fits, f"Setting 'score_range' is {shown}; it must be the smallest and the largest score, for example 0 5.")
-    return float(ends[0]), float(ends[1])
-
-
-# -- Settings of text classification --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassificationSettings(PairOrderSettings):
-    """Settings of `finetune classification` alone."""
-
-    class_weight: Literal["balanced"] | None = option(
-        None, "Weight the loss of each class by its inverse frequency.", panel=TASK
-    )
-    multi_label: bool | None = option(
-        None, "Rows have several labels, a|b, or none.", default_help="as the data has it", panel=TASK
-    )
-    focal: float | None = option(
-        None, "Gamma of the focal loss, such as 2.", default_help="none: cross-entropy", panel=TASK, recipe_only=True
-    )
-    resample: Literal["balanced", "sqrt"] | None = option(
-        None, "Sample rows of rare classes more often.", panel=TASK, recipe_only=True
-    )
-    threshold_for: str | None = option(
-        None,
-        "Choose the threshold of this class on the dev examples, for the best F1.",
-        metavar="CLASS",
-        panel=TASK,
-    )
-    threshold_precision: float | None = option(
-        None,
-        "Choose the threshold for at least this precision, with the highest recall.",
-        default_help="none: the best F1",
-        panel=TASK,
-        recipe_only=True,
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check(self.focal is None or self.focal >= 0, f"Setting 'focal' is {self.focal}; gamma must be 0 or more.")
-        check(
-            self.threshold_precision is None or 0 < self.threshold_precision < 1,
-            f"Setting 'threshold_precision' is {self.threshold_precision}; it must be between 0 and 1.",
-        )
-        check(
-            self.threshold_precision is None or self.threshold_for is not None,
-            "Setting 'threshold_precision' needs --threshold-for, the class whose threshold is chosen.",
-        )
-
-
-CLASSIFICATION = TaskSpec(
-    title="Classification of texts or pairs",
-    settings=ClassificationSettings,
-    read_settings=("multi_label",),
-    run_settings=("calibrate",),
-    reads=("texts", "trees"),
-    has_classes=True,
-    kinds=(
-        ModelKind(
-            "classification",
-            "a classifier",
-            "predict, evaluate or embed",
-            frozenset({"predict", "classify", "text-logits", "classes"}),
-        ),
-    ),
-)
-
-
-# -- Settings of regression -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class RegressionSettings(ScoreSettings, PairOrderSettings):
-    """Settings of `finetune regression`."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        as_range(self.score_range)
-
-
-REGRESSION = TaskSpec(
-    title="Regression of texts or pairs",
-    settings=RegressionSettings,
-    read_settings=("score_range",),
-    run_settings=("contrastive",),
-    has_numbers=True,
-    contrastive="similarity",
-    kinds=(
-        ModelKind(
-            "regression",
-            "a regression model",
-            "predict, evaluate or embed",
-            frozenset({"predict", "classify", "text-logits", "numbers"}),
-        ),
-    ),
-)
-
-
-# -- Settings of token classification -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaggingSettings:
-    """Settings of `finetune tagging` alone."""
-
-    crf: bool = option(
-        False, "Add a conditional random field (CRF) on top, which scores whole tag sequences.", panel=TASK
-    )
-
-
-TAGGING = TaskSpec(
-    title="Token classification (CoNLL)",
-    settings=TaggingSettings,
-    run_settings=("calibrate",),
-    reads=("tagged",),
-    has_classes=True,
-    follows=("bilm",),
-    long_texts="always reads long texts in windows",
-    kinds=(
-        ModelKind(
-            "tagging", "a token classification model", "predict, evaluate or embed", frozenset({"predict", "tag"})
-        ),
-        ModelKind(
-            "tagging-crf",
-            "a token classification model with a CRF",
-            "predict, evaluate or embed",
-            frozenset({"predict", "tag"}),
-        ),
-    ),
-)
-
-
-# -- What `finetune` knows of question answering: it has no settings of its own -------------------------------------
-
-QA = TaskSpec(
-    title="Question answering (SQuAD)",
-    reads=("questions",),
-    long_texts="always reads long texts in windows",
-    kinds=(
-        ModelKind(
-            "qa", "a question-answering model", "answer, predict, evaluate or embed", frozenset({"predict", "answer"})
-        ),
-    ),
-)
-
-
-# -- Settings of anomaly detection ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class AnomalySettings(LongTextSettings):
-    """Settings of `finetune anomaly` alone."""
-
-    normal: str | None = option(None, "Class to learn.", metavar="CLASS", default_help="the most common", panel=TASK)
-    normal_quantile: float | None = option(
-        None,
-        "Fraction of the normal dev examples below the threshold.",
-        default_help="0.95, where --dev has no other rows",
-        panel=TASK,
-        recipe_only=True,
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check(
-            self.normal_quantile is None or 0 < self.normal_quantile < 1,
-            f"Setting 'normal_quantile' is {self.normal_quantile}; it must be between 0 and 1.",
-        )
-
-
-# A small network on frozen features takes many quick steps.
-ANOMALY = TaskSpec(
-    title="Anomaly detection",
-    settings=AnomalySettings,
-    defaults={"epochs": 30, "min_steps": 0, "lr": 1e-3},
-    freezes_encoder=True,
-    has_classes=True,
-    kinds=(
-        ModelKind(
-            "anomaly",
-            "an anomaly detector",
-            "predict, evaluate or embed",
-            frozenset({"predict", "classify", "detect-anomalies"}),
-        ),
-    ),
-)
-
-
-# -- Settings of multiple choice ------------------------------------------------------------------------------------
-
-CHOICE = TaskSpec(
-    title="Multiple choice (SWAG)",
-    settings=LongTextSettings,
-    reads=("choices",),
-    kinds=(
-        ModelKind("choice", "a multiple-choice model", "predict, evaluate or embed", frozenset({"predict", "choose"})),
-    ),
-)
-
-
-# -- Settings of sentence embeddings --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class SimilaritySettings(ScoreSettings, LongTextSettings):
-    """Settings of `finetune similarity`."""
-
-    def __post_init__(self) -> None:
-        as_range(self.score_range)
-        check(
-            self.pool == "mean",
-            "Setting 'pool' is for logits; sentence embeddings of windows are pooled as the model pools its tokens.",
-        )
-
-
-SIMILARITY = TaskSpec(
-    title="Sentence embeddings (pairs)",
-    settings=SimilaritySettings,
-    read_settings=("score_range",),
-    run_settings=("contrastive",),
-    has_numbers=True,
-    has_head=False,
-    contrastive="similarity",
-    kinds=(
-        ModelKind(
-            None,
-            "a sentence encoder",
-            "similarity, search, cluster, embed, evaluate, predict or finetune",
-            frozenset({"predict", "embed", "compare"}),
-            "sentence",
-        ),
-    ),
-)
-
-
-# -- Settings of translation ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class TranslationSettings:
-    """Settings of `finetune translation` alone."""
-
-    label_smoothing: float | None = option(
-        None, "Label smoothing: probability that is spread over all tokens.", panel=TASK, recipe_only=True
-    )
-
-    def __post_init__(self) -> None:
-        check(
-            self.label_smoothing is None or 0 <= self.label_smoothing < 1,
-            f"Setting 'label_smoothing' is {self.label_smoothing}; it must be from 0 to below 1.",
-        )
-
-
-# From scratch, as published: 7e-4 is (512 * 4000) ** -0.5 (Vaswani et al. 2017, equation 3).
-TRANSLATION = TaskSpec(
-    title="Translation",
-    networks=("encoder-decoder",),
-    settings=TranslationSettings,
-    run_settings=("train_target", "dev_target", "target_tokenizer", "batch_tokens", "average_checkpoints"),
-    defaults={
-        "epochs": 20,
-        "min_steps": 0,
-        "lr": 7e-4,
-        "warmup": 4000,
-        "schedule": "inverse_sqrt",
-        "batch_tokens": 4096,
-        "label_smoothing": 0.1,
-    },
-    follows=("denoise",),
-    long_texts="truncates long texts",
-    kinds=(
-        ModelKind(
-            "seq2seq",
-            "a translation model",
-            "translate, predict, evaluate, embed or finetune",
-            frozenset({"predict", "translate"}),
-        ),
-    ),
-)
-
-
-# -- Settings of text-to-text generation ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class GenerationSettings:
-    """Settings of `finetune generation` alone."""
-
-    delimiter: str | None = option(
-        None,
-        'Token between source and target, such as "<to-fr>"; added where it is new.',
-        metavar="TOKEN",
-        default_help="the end-of-text token",
-        panel=TASK,
-        recipe_only=True,
-    )
-
-
-GENERATION = TaskSpec(
-    title="Text-to-text generation",
-    networks=("causal",),
-    settings=GenerationSettings,
-    long_texts="truncates long texts",
-    kinds=(
-        ModelKind(
-            "clm",
-            "a text-to-text model",
-            "predict, evaluate, generate or finetune",
-            frozenset({"predict", "generate"}),
-            "generation",
-        ),
-    ),
-)
-
-
-SPECS = {
-    "classification": CLASSIFICATION,
-    "regression": REGRESSION,
-    "tagging": TAGGING,
-    "qa": QA,
-    "anomaly": ANOMALY,
-    "choice": CHOICE,
-    "similarity": SIMILARITY,
-    "translation": TRANSLATION,
-    "generation": GENERATION,
-}

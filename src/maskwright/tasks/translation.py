@@ -7,7 +7,7 @@ Its logits are sums per row: float32 [rows, 3], loss in nats, correct tokens, an
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import groupby
@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..core.errors import InputError, MissingExtraError, ModelFolderError
+from ..core.errors import InputError, MissingExtraError
 from ..core.progress import track, warn
 from ..data.batch import Batch
 from ..models.build import with_tokenizer
@@ -26,7 +26,6 @@ from ..models.decoding.search import Beams, GeneratedText
 from ..models.decoding.translation import translate_ids
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.model import Model, tokenizer_of
-from ..objectives.outcome import LossSums
 from ..text.formats.files import file_format
 from ..text.formats.targets import BracketConstraint, check_languages, language_of, languages_of, tag
 from ..text.readers.parallel import read_pairs, read_parallel
@@ -34,9 +33,9 @@ from ..text.readers.tables import Row, Table
 from ..text.tokenizers.encoding import TextCounts
 from ..text.tokenizers.tokenizer import Tokenizer
 from ..text.word_boundaries import has_no_spaces
-from .base import Baseline, Evaluation, TaskData
+from .base import ColumnNames, Evaluation, Rows, Targets, require_rows, truncation_notes
 from .examples import TOKENIZE_ROWS, Examples
-from .generation import TargetTask, require_rows, with_targets
+from .generation import TargetTask
 
 # -- Corpus BLEU and chrF by sacrebleu, with its signatures (Post 2018) ---------------------------------------------
 
@@ -184,6 +183,7 @@ def end_id(tokenizer: Tokenizer) -> int:
 BEAMS = 5
 
 
+@dataclass(eq=False)
 class Translation(TargetTask):
     """Translates texts into another language.
 
@@ -201,9 +201,12 @@ class Translation(TargetTask):
     main_metric = "token_accuracy"
     adam: ClassVar[tuple[float, float]] = (0.98, 1e-9)  # section 5.3
 
-    def __init__(self, label_smoothing: float = 0.1, languages: Sequence[str] = ()) -> None:
-        self.labels: list[str] = []
-        self.label_smoothing, self.languages = label_smoothing, tuple(languages)
+    label_smoothing: float = 0.1
+    languages: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.label_smoothing < 1:
+            raise InputError(f"label_smoothing is {self.label_smoothing}; it must be from 0 to below 1.")
         self.start_id: int | None = None
         self.target_tokenizer: Tokenizer | None = None
         self.codes: tuple[str, ...] = ()
@@ -215,7 +218,7 @@ class Translation(TargetTask):
         cls,
         path: Path | str | tuple[Path | str, Path | str],
         *,
-        columns: Mapping[str, str] | None = None,
+        columns: ColumnNames = None,
         skip_bad_rows: bool = False,
     ) -> Table:
         """Reads sources with translations: two line-aligned files, or a table with columns source and target."""
@@ -235,16 +238,14 @@ class Translation(TargetTask):
         dev_rows: Sequence[Row] = (),
         *,
         train_file: str | None = None,
-        dev_file: str | None = None,
         label_smoothing: float | None = None,
     ) -> Translation:
         """Builds the task. Raises InputError if there are no rows, or only some sources have a language tag."""
-        require_rows(train_rows, train_file)
+        require_rows(train_rows, train_file, "sources with targets")
         languages = languages_of(train_rows)
         return cls(0.1 if label_smoothing is None else label_smoothing, languages)
 
     def extend_vocabulary(self, model: Model) -> Model:
-        """Adds the language tags to the vocabulary of the model."""
         tokenizer = model.tokenizer
         missing = [] if tokenizer is None else [tag(one) for one in self.languages if not _knows(tokenizer, tag(one))]
         if tokenizer is None or not missing:
@@ -266,49 +267,37 @@ class Translation(TargetTask):
                 own = {language_of(token) for token in special if token is not None} - {None}
                 self.languages = tuple(sorted({*self.languages, *(one for one in own if one is not None)}))
 
-    def examples(
-        self,
-        rows: Sequence[Row],
-        tokenizer: Tokenizer,
-        max_length: int | None = None,
-        *,
-        file: str | None = None,
-        skip_bad_rows: bool = False,
+    def tokenize(
+        self, rows: Rows, tokenizer: Tokenizer, max_length: int | None, targets: Targets, counts: TextCounts
     ) -> TranslationExamples:
-        """Tokenizes pairs to at most `max_length` tokens per side; `is_too_long` marks truncated ones."""
-        good = with_targets(rows, file, skip_bad_rows)
-        check_languages(good, self.languages, self.codes)
+        """Tokenizes sources, or pairs, to at most `max_length` tokens per side; `is_too_long` marks truncated pairs.
+
+        Raises InputError for an unknown target language.
+        """
+        check_languages(rows, self.languages, self.codes)
+        texts = [row.text for row in rows]
+        if targets is None:
+            return TranslationExamples(source_ids(texts, tokenizer, max_length, counts), rows=rows, counts=counts)
         own, start = self.target_tokenizer or tokenizer, self._start(tokenizer)
-        counts = TextCounts()
-        references = [str(row.label) for row in good]
-        sources = source_ids([row.text for row in good], tokenizer, None, TextCounts())
-        targets = target_ids(references, own, start, None, TextCounts())
-        sides = [(len(source), len(target) - 1) for source, target in zip(sources, targets, strict=True)]
+        sources = source_ids(texts, tokenizer, None, TextCounts())
+        written = target_ids(targets, own, start, None, TextCounts())
+        sides = [(len(source), len(target) - 1) for source, target in zip(sources, written, strict=True)]
         is_too_long = [max_length is not None and max(both) > max_length for both in sides]
         if any(is_too_long):
-            sources = source_ids([row.text for row in good], tokenizer, max_length, counts)
-            targets = target_ids(references, own, start, max_length, counts)
+            sources = source_ids(texts, tokenizer, max_length, counts)
+            written = target_ids(targets, own, start, max_length, counts)
         else:
             for source in sources:
                 unknown = 0 if tokenizer.unk_id is None else int((source == tokenizer.unk_id).sum())
                 counts.add(len(source), 0, unknown, 1)
         return TranslationExamples(
             sources,
-            targets=torch.tensor([len(target) - 1 for target in targets]),
-            rows=good,
+            targets=torch.tensor([len(target) - 1 for target in written]),
+            rows=rows,
             counts=counts,
-            num_skipped=len(rows) - len(good),
-            target_ids=targets,
+            target_ids=written,
             is_too_long=torch.tensor(is_too_long).numpy(),
         )
-
-    def unlabeled(
-        self, rows: Sequence[Any], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
-    ) -> TranslationExamples:
-        """Tokenizes sources to at most `max_length` tokens. Raises InputError for an unknown target language."""
-        check_languages(rows, self.languages, self.codes)
-        sources = source_ids([row.text for row in rows], tokenizer, max_length, counts)
-        return TranslationExamples(sources, rows=rows, counts=counts)
 
     def for_training(self, examples: Examples) -> Examples:
         """Removes pairs with a truncated side."""
@@ -319,11 +308,8 @@ class Translation(TargetTask):
         return examples.fitting()
 
     def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
-        """Notes about truncated pairs."""
         cut = int(examples.is_too_long.sum()) if isinstance(examples, TranslationExamples) else 0
-        return (
-            [f"{cut:,} of {len(examples):,} {name} pairs are truncated to {max_length} tokens per side."] if cut else []
-        )
+        return truncation_notes(cut, len(examples), f"{name} pair", max_length)
 
     def _start(self, tokenizer: Tokenizer) -> int:
         if self.start_id is not None:
@@ -335,20 +321,11 @@ class Translation(TargetTask):
 
     # -- training --------------------------------------------------------------------------------------------
 
-    def outcome(self, model: Model, batch: Batch) -> LossSums:
-        """Summed loss with label smoothing, and number of correct target tokens."""
-        loss, right = model.mlm_loss(self.target_states(model, batch), batch.labels["words"], self.label_smoothing)
-        return LossSums({self.name: loss}, self.counts(batch), {self.name: right})
-
     def target_states(self, model: Model, batch: Batch) -> Tensor:
         """Decoder states that predict each target token: float [target tokens, hidden]."""
         if not isinstance(model, EncoderDecoder) or batch.target is None:
             raise InputError("Training a translation model needs an encoder-decoder and pairs of texts.")
         return model.decode(batch.target, model.encode(batch).hidden, batch).hidden
-
-    def baseline(self, data: TaskData) -> Baseline:
-        """The score of the model before training."""
-        return data.untrained()
 
     # -- answers ---------------------------------------------------------------------------------------------
 
@@ -428,24 +405,6 @@ class Translation(TargetTask):
             warn(str(error))
             return evaluation
         return Evaluation(evaluation.metrics | scores, evaluation.logits, evaluation.loss, signatures)
-
-    # -- files -----------------------------------------------------------------------------------------------
-
-    def to_json(self) -> dict[str, Any]:
-        """{"task": "translation", "label_smoothing"}, and "languages" if sources have tags."""
-        own = {"task": self.name, "label_smoothing": self.label_smoothing}
-        return own | ({"languages": list(self.languages)} if self.languages else {})
-
-    @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> Translation:
-        """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
-        smoothing = facts.get("label_smoothing", 0.1)
-        if not isinstance(smoothing, int | float) or not 0 <= smoothing < 1:
-            raise ModelFolderError("maskwright.json: label_smoothing must be a number from 0 to below 1.")
-        languages = facts.get("languages", [])
-        if not isinstance(languages, list) or not all(isinstance(one, str) for one in languages):
-            raise ModelFolderError("maskwright.json: languages must be a list of names.")
-        return cls(float(smoothing), languages)
 
 
 def _knows(tokenizer: Tokenizer, token: str) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..core.config import check
+from ..core.config import check, from_dict
 from ..core.errors import ConfigError, InputError, ModelFolderError
 from ..core.registry import unknown_name
 from ..core.util import plural
@@ -101,10 +101,10 @@ class LongTexts:
         facts: its maskwright.json; long: one of WAYS, or None; for token embeddings (pooling "none") texts are
         truncated. Raises ConfigError.
         """
-        if long is None and pooling != "none" and facts.get("task") == "similarity":
-            found = cls.from_json(facts)
-            if found is not None:
-                return found if stride is None else replace(found, stride=stride)
+        is_own = long is None and pooling != "none" and facts.get("task") == "similarity"
+        if is_own and facts.get("long") is not None:
+            found = cls.from_json(facts["long"])
+            return found if stride is None else replace(found, stride=stride)
         return cls.of(long or "cut", stride)
 
     def shared(self, size: int, max_length: int) -> int:
@@ -127,18 +127,11 @@ class LongTexts:
         return {**found, "both_orders": True} if self.both_orders else found
 
     @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> LongTexts | None:
-        """Reads `facts["long"]`; None if missing. Raises ModelFolderError for invalid values."""
-        found = facts.get("long")
-        if found is None:
-            return None
-        known = set(vars(cls()))
-        if not isinstance(found, Mapping) or not set(found) <= known:
-            raise ModelFolderError(
-                f"The model's maskwright.json has a 'long' that is not an object with {sorted(known)}."
-            )
+    def from_json(cls, facts: Any) -> LongTexts:
+        """Builds the settings from the result of `to_json`. Raises ModelFolderError for invalid values."""
         try:
-            return cls(**found)
+            check(isinstance(facts, Mapping), "it is not an object.")
+            return from_dict(cls, facts, "'long' of maskwright.json")
         except ConfigError as error:
             raise ModelFolderError(f"The model's maskwright.json has an invalid 'long': {error}") from None
 
@@ -205,6 +198,8 @@ class LongExamples(Examples):
         }
         if self.targets is not None:
             labels["sequence"] = self.targets[torch.from_numpy(chosen)]
+        if self.features is not None:
+            labels["features"] = self.features[labels["window"]]
         return replace(self.subset(windows).batch(np.arange(len(windows))), labels=labels)
 
     def portions(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
@@ -212,7 +207,6 @@ class LongExamples(Examples):
         return portions_by_tokens(indices, self.lengths)
 
     def limit_windows(self, max_windows: int) -> LongExamples:
-        """Keeps at most `max_windows` windows of each row, evenly spaced from the first to the last."""
         counts = self.num_windows
         if not (counts > max_windows).any():
             return self
@@ -270,7 +264,6 @@ def window_rows(
     max_length: int | None,
     long: LongTexts,
     targets: Tensor | None = None,
-    num_skipped: int = 0,
     counts: TextCounts | None = None,
     side: int = LAST,
 ) -> LongExamples:
@@ -302,9 +295,8 @@ def window_rows(
         targets,
         rows,
         counts,
-        num_skipped,
-        np.asarray(starts, dtype=np.int64),
-        np.asarray(spans, dtype=np.int64).reshape(-1, 2),
+        starts=np.asarray(starts, dtype=np.int64),
+        spans=np.asarray(spans, dtype=np.int64).reshape(-1, 2),
     )
 
 
@@ -313,7 +305,6 @@ def rows_both_ways(
     tokenizer: Tokenizer,
     max_length: int | None,
     targets: Tensor | None = None,
-    num_skipped: int = 0,
     counts: TextCounts | None = None,
 ) -> LongExamples:
     """Tokenizes pairs as (A, B) and (B, A), two sequences per row, truncated to `max_length`; a single text as one."""
@@ -339,9 +330,8 @@ def rows_both_ways(
         targets,
         rows,
         counts,
-        num_skipped,
-        np.asarray(starts, dtype=np.int64),
-        np.zeros((len(input_ids), 2), dtype=np.int64),
+        starts=np.asarray(starts, dtype=np.int64),
+        spans=np.zeros((len(input_ids), 2), dtype=np.int64),
     )
 
 

@@ -33,7 +33,7 @@ from ..core.util import plural
 from ..data.deal import deal, deal_equally_many, everything
 
 MEET_SECONDS = 60  # for all processes to start
-LEAVE_SECONDS = 5.0  # for the others to read of a failure in the store of the first process
+LEAVE_SECONDS = 3.0  # for the others to read of a failure in the store of the first process
 TIMEOUT_SECONDS = 600.0  # of a collective in a step; MASKWRIGHT_TIMEOUT
 PATIENCE = timedelta(days=7)
 RECORD = "failure"  # key in the store

@@ -410,7 +410,7 @@ def _deterministic(model: nn.Module) -> Iterator[None]:
         settings.fill_uninitialized_memory = fills
 
 
-# -- Ctrl-C and SIGTERM during training: finish the step, save, exit; a second signal exits at once.
+# -- Ctrl-C and SIGTERM during training: finish the step, save, exit; a second signal exits at once --------------------
 
 
 class Interrupted(KeyboardInterrupt):

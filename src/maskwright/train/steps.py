@@ -451,7 +451,7 @@ def check_dealt(job: Any) -> None:
         )
 
 
-# -- Prefetches the batches of the next step in a thread while a GPU computes this one.
+# -- Prefetches the batches of the next step in a thread while a GPU computes this one ---------------------------------
 
 
 Made = TypeVar("Made")

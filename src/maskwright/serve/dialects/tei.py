@@ -16,7 +16,7 @@ from ...http.model_registry import LoadedModel
 from ...inference.calibration import is_int8
 from ...inference.cluster import unit_vectors
 from ...inference.zero_shot import TEMPLATE
-from ...tasks.classification import ClassAnswers
+from ...tasks.classification import Classification
 from ...tasks.examples import rows_of
 from ...text.readers.inputs import Text as TextOrPair
 from ..request_context import Refused, too_large, wrong_value
@@ -329,7 +329,7 @@ async def relevance(
     if model.kind.can("text-logits"):
         pairs: list[TextOrPair] = [(query, text) for text in texts]
         task = model.predictor.task
-        ranker = task if isinstance(task, ClassAnswers) else None
+        ranker = task if isinstance(task, Classification) else None
         try:
             is_log_odds = model.output_is_log_odds if ranker is None else ranker.relevant_number >= 0
         except (InputError, ModelFolderError) as error:

@@ -40,7 +40,8 @@ class Fitted:
     def from_json(cls, facts: Any) -> Self:
         """Builds it from the result of `to_json`. Raises ModelFolderError for invalid values."""
         known = facts if isinstance(facts, Mapping) else {}
-        value, seen = known.get("value"), known.get(cls.KEY, [])
+        value: Any = known.get("value")
+        seen = known.get(cls.KEY, [])
         is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         are_keys = isinstance(seen, list) and all(isinstance(key, str) for key in seen)
         if not is_number or not are_keys or value <= cls.ABOVE:
@@ -171,10 +172,10 @@ class RareClass:
         return {"label": self.label, "tunes": self.tunes, "precision": self.precision, "threshold": threshold}
 
     @classmethod
-    def from_json(cls, facts: Any, labels: Sequence[str]) -> RareClass:
+    def from_json(cls, facts: Any) -> RareClass:
         """Builds it from the result of `to_json`. Raises ModelFolderError for invalid values."""
-        if not isinstance(facts, Mapping) or facts.get("label") not in labels:
-            raise ModelFolderError("The model's maskwright.json has a 'rare' class that is not one of its labels.")
+        if not isinstance(facts, Mapping) or not isinstance(facts.get("label"), str):
+            raise ModelFolderError("The model's maskwright.json has a 'rare' class without a label.")
         tunes, precision, threshold = (facts.get(name) for name in ("tunes", "precision", "threshold"))
         is_precision = precision is None or (isinstance(precision, float) and 0 < precision <= 1)
         if not isinstance(tunes, bool) or not is_precision or not isinstance(threshold, Mapping | None):

@@ -32,8 +32,8 @@ from ...report import (
 )
 from ...report.numbers import percent
 from ..base import Evaluation, Task
-from ..contents import readers_of
 from ..examples import Examples
+from ..specs import readers_of
 from .calibration import (
     Decisions,
     RiskCoverage,

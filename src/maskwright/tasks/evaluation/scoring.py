@@ -16,8 +16,7 @@ from ...text.annotations.reader import CLASSES, has_annotations
 from ...text.formats.cells import number_error
 from ...text.formats.files import file_format
 from ...text.readers.tables import Row, find_reader, label_column, read_texts
-from ..contents import fits, readers_of
-from ..specs import task_for
+from ..specs import fits, readers_of, task_for
 
 if TYPE_CHECKING:
     from ..base import AnyTable, Task

@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...core.errors import InputError, ModelFolderError, RowError, RowErrors
+from ...core.errors import InputError
 from ...core.randomness import generator
 from ...core.util import plural, shorten
 from ...data.batch import Batch
@@ -29,7 +29,7 @@ from ...models.heads import span_loss
 from ...objectives.outcome import LossSums
 from ...text.readers.squad import Question, Questions, read_questions
 from ...text.tokenizers.encoding import TextCounts
-from ..base import Baseline, Evaluation, TableRow, Task, TaskData
+from ..base import Baseline, ColumnNames, Evaluation, Rows, TableRow, Targets, Task, TaskData
 from ..evaluation.compare import ScoredPredictions, mean
 from ..evaluation.rare import Threshold, between, row_key, two_halves
 from ..examples import Examples, Forward, TokenLogits
@@ -145,9 +145,6 @@ def summarize(outcome: np.ndarray, has_answer: np.ndarray) -> dict[str, float]:
 # rejects them, and `cross_report` scores every row with a threshold tuned on others.
 
 
-__all__ = ["Threshold", "cross_report", "halves", "out_of_fold_outcome", "report", "tune_threshold"]
-
-
 def tune_threshold(scored: Scored, metric: str = "f1") -> Threshold:
     """Finds the threshold with the best mean of `metric` ("f1" or "exact_match"); of equals the lowest.
 
@@ -224,15 +221,7 @@ def cross_report(scored: Scored, metric: str = "f1", seed: int = 0) -> tuple[dic
     return summarize(np.concatenate(outcomes), has_answer), (thresholds[0].value, thresholds[1].value)
 
 
-# -- Predictions of question answering as rows of a table ------------------------------------------------------------
-
-
-def answer_rows(answer: Mapping[str, Any], written: str = "") -> list[TableRow]:
-    """Returns the answer span with its characters, or - for no answer."""
-    place = "" if answer["start"] is None else f"{answer['start']}-{answer['end']} "
-    return [TableRow("", place + (shorten(answer["answer"]) or "-"), answer["score"])]
-
-
+@dataclass(eq=False)
 class QuestionAnswering(Task):
     """Predicts answer spans.
 
@@ -241,7 +230,6 @@ class QuestionAnswering(Task):
     """
 
     name: ClassVar[str] = "qa"
-    table = "maskwright.tasks.qa.task:answer_rows"
     report: ClassVar[str] = "maskwright.tasks.report:QaReport"
     head = "qa"
     usage = ("answer", {"question": ("Who?",), "context": "your text"})
@@ -249,25 +237,15 @@ class QuestionAnswering(Task):
     num_labels = 0
     problem_type = None
 
-    def __init__(self, may_refuse: bool | None = None, threshold: Threshold | None = None) -> None:
-        self.labels: list[str] = []
-        self.may_refuse, self.threshold = may_refuse, threshold
+    deciding_metrics = ("f1", "exact_match")
 
-    @property
-    def deciding_metrics(self) -> tuple[str, ...]:
-        """f1 and exact_match."""
-        return ("f1", "exact_match")
+    may_refuse: bool | None = None
+    threshold: Threshold | None = None
 
     # -- rows and examples -----------------------------------------------------------------------------------
 
     @classmethod
-    def read(
-        cls,
-        path: Path | str,
-        *,
-        columns: Mapping[str, str] | None = None,
-        skip_bad_rows: bool = False,
-    ) -> Questions:
+    def read(cls, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> Questions:
         """Reads questions with their answers; see `text.readers.squad.read_questions`."""
         return read_questions(path, skip_bad_rows=skip_bad_rows, columns=columns)
 
@@ -287,35 +265,22 @@ class QuestionAnswering(Task):
 
     @classmethod
     def strata(cls, rows: Sequence[Question]) -> list[Collection[str]]:
-        """Whether a question has an answer."""
         return [("no answer" if row.is_impossible else "answer",) for row in rows]
 
     @classmethod
     def texts_apart(cls, rows: Sequence[Question]) -> list[tuple[str, str | None]]:
-        """The context, whatever is asked about it."""
         return [(row.context, None) for row in rows]
 
-    def examples(
-        self,
-        rows: Sequence[Question],
-        tokenizer: Tokenizer,
-        max_length: int | None = None,
-        *,
-        file: str | None = None,
-        skip_bad_rows: bool = False,
+    def row_target(self, row: Question) -> Sequence[Any]:
+        if row.answers is None:
+            raise ValueError(f"id {row.id}: the answers are missing")
+        return row.answers
+
+    def tokenize(
+        self, rows: Rows, tokenizer: Tokenizer, max_length: int | None, targets: Targets, counts: TextCounts
     ) -> Windows:
-        """Tokenizes questions with known answers as windows of at most `max_length` tokens; see `Task.examples`."""
-        good = [row for row in rows if row.answers is not None]
-        bad = [
-            RowError(file or row.file, row.line, "answers", f"id {row.id}: the answers are missing")
-            for row in rows
-            if row.answers is None
-        ]
-        if bad and not skip_bad_rows:
-            raise RowErrors(bad)
-        if not good:
-            raise InputError(f"{file or 'The data'} has no usable question: pass at least one with its answers.")
-        return make_windows(good, tokenizer, max_length or MAX_LENGTH, num_skipped=len(bad))
+        """Tokenizes questions as windows of at most `max_length` tokens; see `make_windows`."""
+        return make_windows(rows, tokenizer, max_length or MAX_LENGTH, counts=counts)
 
     def unlabeled(
         self,
@@ -330,7 +295,6 @@ class QuestionAnswering(Task):
         return make_windows(as_questions(rows), tokenizer, max_length or MAX_LENGTH, counts=counts, **windows)
 
     def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
-        """Notes about windows, truncated questions, and answers that are not completely in any window."""
         windows = _windows(examples)
         found = []
         if len(windows) > windows.num_rows:
@@ -347,7 +311,6 @@ class QuestionAnswering(Task):
     # -- training --------------------------------------------------------------------------------------------
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Number of windows in a batch."""
         return {self.name: len(batch)}
 
     def outcome(self, model: Model, batch: Batch) -> LossSums:
@@ -460,32 +423,18 @@ class QuestionAnswering(Task):
         outcome = out_of_fold_outcome(scored, self.threshold, self.may_refuse)
         return Evaluation(summarize(outcome, scored.has_answer), logits, loss)
 
+    def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
+        outcome = out_of_fold_outcome(self.scored(logits, examples), self.threshold, self.may_refuse)  # [rows, 2]
+        return ScoredPredictions("f1", outcome[:, 1:], mean, outcome[:, 0] == 1.0)
+
     def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
-        """Whether the answer exactly matches a gold answer after SQuAD normalization."""
         golds = _windows(examples).questions[row].label or []
         return score_answer(answer["answer"], golds)[0] == 1.0
 
-    # -- files -----------------------------------------------------------------------------------------------
-
-    def to_json(self) -> dict[str, Any]:
-        """{"task", "may_refuse", "threshold"}."""
-        threshold = None if self.threshold is None else self.threshold.to_json()
-        return {"task": self.name, "may_refuse": self.may_refuse, "threshold": threshold}
-
-    @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> QuestionAnswering:
-        """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
-        may_refuse, threshold = facts.get("may_refuse"), facts.get("threshold")
-        if not (may_refuse is None or isinstance(may_refuse, bool)):
-            raise ModelFolderError("The model's maskwright.json has a 'may_refuse' that is not true or false.")
-        if not (threshold is None or isinstance(threshold, dict)):
-            raise ModelFolderError("The model's maskwright.json has a 'threshold' that is not an object.")
-        return cls(may_refuse, None if threshold is None else Threshold.from_json(threshold))
-
-    def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
-        """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
-        outcome = out_of_fold_outcome(self.scored(logits, examples), self.threshold, self.may_refuse)  # [rows, 2]
-        return ScoredPredictions("f1", outcome[:, 1:], mean, outcome[:, 0] == 1.0)
+    def table_rows(self, answer: Mapping[str, Any]) -> list[TableRow]:
+        """Returns the answer span with its characters, or - for no answer."""
+        place = "" if answer["start"] is None else f"{answer['start']}-{answer['end']} "
+        return [TableRow("", place + (shorten(answer["answer"]) or "-"), answer["score"])]
 
 
 def as_questions(rows: Sequence[Any]) -> list[Question]:

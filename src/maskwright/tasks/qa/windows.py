@@ -49,7 +49,6 @@ class Windows(Examples):
 
     @property
     def num_rows(self) -> int:
-        """Number of questions."""
         return len(self.rows)
 
     @property
@@ -66,7 +65,6 @@ def make_windows(
     stride: int | None = None,
     max_question_tokens: int = MAX_QUESTION_TOKENS,
     counts: TextCounts | None = None,
-    num_skipped: int = 0,
 ) -> Windows:
     """Splits questions with contexts into windows of at most `max_length` tokens, including special tokens.
 
@@ -87,11 +85,10 @@ def make_windows(
         targets,
         cast(Any, questions),
         counts,
-        num_skipped,
-        np.asarray(made.question, dtype=np.int64),
-        np.asarray(made.first, dtype=np.int64),
-        made.spans,
-        made.unreachable if has_targets else (),
+        question=np.asarray(made.question, dtype=np.int64),
+        first=np.asarray(made.first, dtype=np.int64),
+        spans=made.spans,
+        unreachable=made.unreachable if has_targets else (),
     )
 
 

@@ -81,7 +81,6 @@ class TaggedExamples(Examples):
 
     @property
     def num_rows(self) -> int:
-        """Number of sentences."""
         return len(self.starts) - 1
 
     @property
@@ -150,7 +149,6 @@ def window_sentences(
     gold: GoldTags | None = None,
     *,
     counts: TextCounts | None = None,
-    num_skipped: int = 0,
 ) -> TaggedExamples:
     """Tokenizes sentences as windows of at most `max_length` tokens (None: one window per sentence).
 
@@ -176,7 +174,9 @@ def window_sentences(
             counts.texts -= len(windows) - 1
             starts.append(starts[-1] + len(first_tokens))
     targets = None if gold is None else torch.tensor(gold.targets)
-    return TaggedExamples(input_ids, None, targets, rows, counts, num_skipped, places, words, np.asarray(starts), gold)
+    return TaggedExamples(
+        input_ids, None, targets, rows, counts, places=places, words=words, starts=np.asarray(starts), gold=gold
+    )
 
 
 def _encode(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...core.errors import InputError, ModelFolderError, RowError, RowErrors
+from ...core.errors import InputError, RowError, RowErrors
 from ...core.registry import unknown_name
 from ...core.util import plural
 from ...data.batch import Batch
@@ -31,7 +31,7 @@ from ...text.readers.tagged import MISSING, Sentence, TaggedTable, as_sentences,
 from ...text.segmenters import DEFAULT_SEGMENTER, SEGMENTERS, find_segmenter, segment
 from ...text.tokenizers.encoding import TextCounts
 from ...text.words import Span
-from ..base import Baseline, Evaluation, TableRow, Task, TaskData
+from ..base import Baseline, ColumnNames, Evaluation, Rows, TableRow, Task, TaskData
 from ..evaluation import metrics as scores
 from ..evaluation.calibration import Decisions, Temperature, calibration_errors, out_of_fold_probabilities, row_keys
 from ..evaluation.compare import ScoredPredictions, f1, share
@@ -74,23 +74,7 @@ def most_frequent_tags(
     return [[usual.get(word, most_frequent) for word in row.words] for row in dev]
 
 
-# -- Predictions of token classification as rows of a table ----------------------------------------------------------
-
-
-def word_rows(answer: Mapping[str, Any], written: str = "") -> list[TableRow]:
-    """Returns one row per entity, or per word if the tags have no scheme, after a first one for the text."""
-    if "entities" not in answer:
-        each = zip(answer["tokens"], answer["tags"], answer["scores"], strict=True)
-        return [TableRow("", "", None), *(TableRow(word, tag, score) for word, tag, score in each)]
-    return [
-        TableRow("", "" if answer["entities"] else "-", None),
-        *(
-            TableRow(f"{one['start']}-{one['end']} {one['text']}", one["type"], one["score"])
-            for one in answer["entities"]
-        ),
-    ]
-
-
+@dataclass(eq=False)
 class Tagging(Task):
     """Token classification.
 
@@ -100,33 +84,32 @@ class Tagging(Task):
     """
 
     name: ClassVar[str] = "tagging"
-    table = "maskwright.tasks.tagging.task:word_rows"
     report: ClassVar[str] = "maskwright.tasks.report:TaggingReport"
     problem_type = None
 
-    def __init__(
-        self,
-        labels: Sequence[str],
-        scheme: str | None = "auto",
-        crf: bool = False,
-        segmenter: str | None = DEFAULT_SEGMENTER,
-    ) -> None:
-        self.labels = list(labels)
+    labels: list[str]
+    scheme: str | None = "auto"
+    crf: bool = False
+    segmenter: str | None = DEFAULT_SEGMENTER
+    temperature: Temperature | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        self.labels, scheme = list(self.labels), self.scheme
         if len(set(self.labels)) != len(self.labels):
             raise InputError("Two tags have the same name: tag names must be unique.")
         if len(self.labels) < 2:
             raise InputError("A tagger needs at least two tags.")
         if scheme not in (None, "auto", *SCHEMES):
             raise InputError(unknown_name("tagging scheme", str(scheme), SCHEMES))
-        if segmenter not in (None, *SEGMENTERS):
-            raise InputError(unknown_name("segmenter", str(segmenter), SEGMENTERS))
+        if self.segmenter not in (None, *SEGMENTERS):
+            raise InputError(unknown_name("segmenter", str(self.segmenter), SEGMENTERS))
         known = None if scheme == "auto" else scheme
         self.notation = None if scheme is None else find_notation(self.labels, scheme=known)
         if self.notation is None and scheme not in (None, "auto"):
             raise InputError(f"The tags {named(self.labels)} have no prefixes, so their scheme is not {scheme}.")
         self.scheme = None if self.notation is None else self.notation.scheme
-        self.crf, self.segmenter, self._segmenter_note = crf, segmenter, ""
-        self.head = "tagging-crf" if crf else "tagging"
+        self._segmenter_note = ""
+        self.head = "tagging-crf" if self.crf else "tagging"
         self.main_metric = "accuracy" if self.scheme is None else "entity_f1"
         self.tags = [(self.notation and self.notation.read(label)) or label for label in self.labels]
         self._label = dict(zip(self.tags[::-1], self.labels[::-1], strict=True))
@@ -137,19 +120,12 @@ class Tagging(Task):
     # -- rows and examples -----------------------------------------------------------------------------------
 
     @classmethod
-    def read(
-        cls,
-        path: Path | str,
-        *,
-        columns: Mapping[str, str] | None = None,
-        skip_bad_rows: bool = False,
-    ) -> TaggedTable:
+    def read(cls, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> TaggedTable:
         """Reads tagged sentences; see `text.readers.tagged.read_tagged`."""
         return read_tagged(path, columns=columns, skip_bad_rows=skip_bad_rows)
 
     @classmethod
     def strata(cls, rows: Sequence[Sentence]) -> list[Collection[str]]:
-        """The different tags of each sentence."""
         return [sorted(set(row.tags or ())) for row in rows]
 
     def why_unscored(self, rows: Sequence[Sentence]) -> Unscored | None:
@@ -168,7 +144,6 @@ class Tagging(Task):
         *,
         crf: bool = False,
         train_file: str | None = None,
-        dev_file: str | None = None,
     ) -> Tagging:
         """Collects the tags of the training rows; with a scheme, all of its tags for their entity types.
 
@@ -189,8 +164,6 @@ class Tagging(Task):
         segmenter = find_segmenter(train_rows)
         task = cls(labels, None if notation is None else notation.scheme, crf, segmenter.name)
         task._segmenter_note = segmenter.description
-        task.check(train_rows, train_file)
-        task.check(dev_rows, dev_file)
         return task
 
     @property
@@ -200,10 +173,11 @@ class Tagging(Task):
 
     @property
     def num_labels(self) -> int:
-        """Number of tags."""
         return len(self.labels)
 
-    def check(self, rows: Sequence[Sentence], file: str | None = None, *, skip_bad_rows: bool = False) -> GoldTags:
+    def read_labels(
+        self, rows: Rows, file: str | None = None, skip_bad_rows: bool = False
+    ) -> tuple[list[Sentence], GoldTags]:
         """Reads the tags of sentences, in whichever scheme and spelling they are.
 
         Raises RowErrors listing every unknown tag; with `skip_bad_rows` such sentences are skipped, as always those
@@ -225,7 +199,9 @@ class Tagging(Task):
             found.targets += [self._target(tag) for tag in found.repaired(tags, self.scheme)]
         if bad and not skip_bad_rows:
             raise RowErrors(bad)
-        return found
+        if not found.rows:
+            raise InputError(f"{file or 'The data'} has no usable sentence: pass at least one with its tags.")
+        return found.rows, found
 
     def _reading(self, rows: Sequence[Sentence]) -> tuple[Notation | None, Mapping[str, str]]:
         """Returns how sentences write tags, and what each is in this task; a tag that fits nothing stays as it is."""
@@ -296,20 +272,11 @@ class Tagging(Task):
             return True
         return self.scheme is not None and split_tag(tag)[1] in self._types
 
-    def examples(
-        self,
-        rows: Sequence[Sentence],
-        tokenizer: Tokenizer,
-        max_length: int | None = None,
-        *,
-        file: str | None = None,
-        skip_bad_rows: bool = False,
+    def tokenize(
+        self, rows: Rows, tokenizer: Tokenizer, max_length: int | None, targets: GoldTags | None, counts: TextCounts
     ) -> TaggedExamples:
-        """Tokenizes tagged sentences as windows of at most `max_length` tokens; see `Task.examples`."""
-        gold = self.check(rows, file, skip_bad_rows=skip_bad_rows)
-        if not gold.rows:
-            raise InputError(f"{file or 'The data'} has no usable sentence: pass at least one with its tags.")
-        return window_sentences(gold.rows, tokenizer, max_length, gold, num_skipped=len(rows) - len(gold.rows))
+        """Tokenizes sentences as windows of at most `max_length` tokens; see `window_sentences`."""
+        return window_sentences(rows, tokenizer, max_length, targets, counts=counts)
 
     def unlabeled(
         self, rows: Sequence[Any], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
@@ -346,7 +313,6 @@ class Tagging(Task):
         return found
 
     def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
-        """Warnings about repaired and missing tags, words that no segmenter finds, and windows."""
         assert isinstance(examples, TaggedExamples)
         gold = examples.gold
         found = [] if gold is None else self._tag_notes(gold, examples, name)
@@ -392,7 +358,6 @@ class Tagging(Task):
                 self._crf(model).init_from_counts(torch.cat(chains), list(map(len, chains)))
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Number of words in a batch."""
         return {self.name: len(batch.labels["places"])}
 
     def outcome(self, model: Model, batch: Batch) -> LossSums:
@@ -410,7 +375,6 @@ class Tagging(Task):
         return LossSums({self.name: losses.sum()}, counts)
 
     def baseline(self, data: TaskData) -> Baseline:
-        """The score of the most frequent tag of each word."""
         assert isinstance(data.train, TaggedExamples) and isinstance(data.dev, TaggedExamples)
         gold = self.gold_of(data.dev)
         found = most_frequent_tags(data.train.rows, self.gold_of(data.train), data.dev.rows)
@@ -419,7 +383,6 @@ class Tagging(Task):
     # -- answers ---------------------------------------------------------------------------------------------
 
     def forward(self, model: Model) -> Forward:
-        """Logits of every token."""
         return TokenLogits(model)
 
     def gather(self, outputs: Sequence[Tensor], model: Model, examples: Examples) -> Tensor:
@@ -496,7 +459,6 @@ class Tagging(Task):
         return torch.stack([part.sum() / max(int(own.sum()), 1) for part, own in zip(parts, counts, strict=True)])
 
     def decisions(self, logits: Tensor, examples: Examples) -> Decisions:
-        """The tag of each word that has a gold tag."""
         assert isinstance(examples, TaggedExamples) and examples.targets is not None
         rows = row_keys(as_sentences(examples.rows))
         keys = [key for key, words in zip(rows, examples.num_words_by_row, strict=True) for _ in range(words)]
@@ -538,42 +500,7 @@ class Tagging(Task):
             "accuracy": accuracy,
         }
 
-    def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
-        """Whether all tags of a sentence are correct."""
-        return all(gold == predicted for gold, predicted in self.class_pairs(examples, row, answer))
-
-    def class_pairs(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> list[tuple[str, str]]:
-        """Gold and predicted tag of each word of a sentence that has a gold tag."""
-        assert isinstance(examples, TaggedExamples) and examples.targets is not None
-        start, end = examples.starts[row : row + 2].tolist()
-        pairs = zip(examples.targets[start:end].tolist(), answer["tags"], strict=True)
-        return [(self.labels[number], tag) for number, tag in pairs if number != IGNORED]
-
-    # -- files -----------------------------------------------------------------------------------------------
-
-    def to_json(self) -> dict[str, Any]:
-        """{"task", "labels", "scheme", "crf", "segmenter"}, and "temperature" if fitted."""
-        fitted = {} if self.temperature is None else {"temperature": self.temperature.to_json()}
-        facts = {"labels": self.labels, "scheme": self.scheme, "crf": self.crf, "segmenter": self.segmenter}
-        return {"task": self.name, **facts, **fitted}
-
-    @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> Tagging:
-        """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
-        labels = facts.get("labels")
-        if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-            raise ModelFolderError("The model's maskwright.json has no list of tag names under 'labels'.")
-        try:
-            segmenter = facts.get("segmenter", DEFAULT_SEGMENTER)
-            task = cls(labels, facts.get("scheme", "auto"), bool(facts.get("crf", False)), segmenter)
-        except InputError as error:
-            raise ModelFolderError(f"The model's maskwright.json does not describe a tagger: {error}") from None
-        if facts.get("temperature") is not None:
-            task.temperature = Temperature.from_json(facts["temperature"])
-        return task
-
     def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
-        """Returns the contribution of each row to the main metric. logits: as from `Task.logits`."""
         assert isinstance(examples, TaggedExamples)
         gold, found = self.gold_of(examples), self.tags_of(logits, examples)
         pairs = [
@@ -584,6 +511,28 @@ class Tagging(Task):
             counts = [[sum(one == other for one, other in row), len(row)] for row in pairs]
             return ScoredPredictions("accuracy", np.array(counts, dtype=np.float64), share, right)
         return ScoredPredictions("entity_f1", np.array(_entity_counts(gold, found), dtype=np.float64), f1, right)
+
+    def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
+        return all(gold == predicted for gold, predicted in self.class_pairs(examples, row, answer))
+
+    def class_pairs(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> list[tuple[str, str]]:
+        assert isinstance(examples, TaggedExamples) and examples.targets is not None
+        start, end = examples.starts[row : row + 2].tolist()
+        pairs = zip(examples.targets[start:end].tolist(), answer["tags"], strict=True)
+        return [(self.labels[number], tag) for number, tag in pairs if number != IGNORED]
+
+    def table_rows(self, answer: Mapping[str, Any]) -> list[TableRow]:
+        """Returns one row per entity, or per word if the tags have no scheme, after a first one for the text."""
+        if "entities" not in answer:
+            each = zip(answer["tokens"], answer["tags"], answer["scores"], strict=True)
+            return [TableRow("", "", None), *(TableRow(word, tag, score) for word, tag, score in each)]
+        return [
+            TableRow("", "" if answer["entities"] else "-", None),
+            *(
+                TableRow(f"{one['start']}-{one['end']} {one['text']}", one["type"], one["score"])
+                for one in answer["entities"]
+            ),
+        ]
 
 
 def _by_sentence(names: list[str], examples: TaggedExamples) -> list[list[str]]:

@@ -33,8 +33,7 @@ from ..loop import LoopSettings, Window
 from ..pretraining.pretrain import PretrainingSetup
 from ..run import RunFolder
 from .config import TEACHERS_LAYERS, DistillConfig
-from .measure import StudentEvaluation
-from .student import Student, TextDistillation, make_student, student_config, weights_digest
+from .student import Student, StudentEvaluation, TextDistillation, make_student, student_config, weights_digest
 
 # -- The texts of a distillation of sentence embeddings: single sentences, windows of several sentences, and pairs
 #

@@ -33,20 +33,22 @@ from ...core.util import plural
 from ...hub.published import ENGLISH, absolute_name
 from ...hub.recommended import recommended_lr
 from ...models.lora_config import LoraConfig
-from ...tasks.specs import spec_of, with_task_settings
+from ...tasks.specs import TaskSettings, spec_of, with_other_packages
 from .. import settings
 from ..schedules import Schedule
 
 # What can be put between the encoder of a model folder and the new head.
 TOP = ("mix_layers", "top_layers", "top_embedding_size")
+# A small network on frozen features (anomaly) takes many quick steps. Translation from scratch, as published: 7e-4 is
+# (512 * 4000) ** -0.5 (Vaswani et al. 2017, equation 3).
 DEFAULT_EPOCHS, DEFAULT_LR = 3, 5e-5
 MIN_STEPS, MOST_EPOCHS = 100, 10  # of a training without a number of epochs; see `epochs_for`
 DEFAULT_TASK = registry.names("task")[0]
 
 
 @dataclass(frozen=True)
-@with_task_settings
-class FinetuneConfig:
+@with_other_packages
+class FinetuneConfig(TaskSettings):
     """Settings of a fine-tuning run. Raises ConfigError on construction for wrong ones.
 
     epochs, lr, warmup, schedule, batch_tokens and label_smoothing: None becomes the task's own default; of lr, first
@@ -83,13 +85,13 @@ class FinetuneConfig:
         None,
         settings.EPOCHS,
         help="Number of epochs; without it, small data sets get more (min_steps).",
-        by_task={"": DEFAULT_EPOCHS},
+        by_task={"": DEFAULT_EPOCHS, "anomaly": 30, "translation": 20},
     )
     min_steps: int = option(
         None,
         f"Without --epochs: train for at least this many steps, up to {MOST_EPOCHS} epochs.",
         unit="steps",
-        by_task={"": MIN_STEPS},
+        by_task={"": MIN_STEPS, "anomaly": 0, "translation": 0},
         panel=OPTIMIZATION,
         recipe_only=True,
     )
@@ -97,12 +99,13 @@ class FinetuneConfig:
         None,
         settings.LR,
         help=f"Peak learning rate; without it, the one that the model recommends, if any ({ENGLISH}: 2e-4).",
-        by_task={"": DEFAULT_LR},
+        by_task={"": DEFAULT_LR, "anomaly": 1e-3, "translation": 7e-4},
     )
     train_target: Path | None = option(
         None,
         "Line-aligned translations of --train, if that is a text file.",
         panel=TASK,
+        tasks=("translation",),
         reads="rows",
         recipe_only=True,
     )
@@ -110,6 +113,7 @@ class FinetuneConfig:
         None,
         "Line-aligned translations of --dev, if that is a text file.",
         panel=TASK,
+        tasks=("translation",),
         reads="rows",
         recipe_only=True,
     )
@@ -119,6 +123,7 @@ class FinetuneConfig:
         default_help="that of --tokenizer",
         reads="model",
         panel=TASK,
+        tasks=("translation",),
         recipe_only=True,
     )
     network: dict[str, Any] = option(
@@ -138,6 +143,8 @@ class FinetuneConfig:
         "Maximum tokens per step, source and target counted, instead of --batch-size.",
         unit="tokens",
         panel=TASK,
+        tasks=("translation",),
+        by_task={"translation": 4096},
         recipe_only=True,
     )
     average_checkpoints: int | None = option(
@@ -145,10 +152,11 @@ class FinetuneConfig:
         "Average the weights of this many final epochs.",
         default_help="none: keep the best epoch",
         panel=TASK,
+        tasks=("translation",),
         recipe_only=True,
     )
-    warmup: float = option(None, settings.WARMUP, by_task={"": 0.1})
-    schedule: Schedule = option(None, settings.SCHEDULE, by_task={"": "linear"})
+    warmup: float = option(None, settings.WARMUP, by_task={"": 0.1, "translation": 4000})
+    schedule: Schedule = option(None, settings.SCHEDULE, by_task={"": "linear", "translation": "inverse_sqrt"})
     weight_decay: float = option(0.01, settings.WEIGHT_DECAY)
     clip_norm: float = option(1.0, settings.CLIP_NORM)
     patience: int = option(
@@ -175,9 +183,14 @@ class FinetuneConfig:
         False,
         "Fit a temperature on the dev examples, for calibrated probabilities.",
         panel=TASK,
+        tasks=("classification", "tagging"),
     )
     contrastive: bool = option(
-        False, "Train sentence embeddings, compared by cosine similarity.", panel=TASK, recipe_only=True
+        False,
+        "Train sentence embeddings, compared by cosine similarity.",
+        panel=TASK,
+        tasks=("regression", "similarity"),
+        recipe_only=True,
     )
     skip_bad_rows: bool = option(False, settings.SKIP_BAD_ROWS)
     checkpoint_every: int = option(0, settings.CHECKPOINT_EVERY, default_help="one epoch")
@@ -239,7 +252,7 @@ class FinetuneConfig:
                 reason = f"not for {task}, which {how}" if how else f"for {' and '.join(setting.tasks)}, not {task}"
                 raise ConfigError(f"Setting '{name}' is {reason}.")
         spec = spec_of(self.task_name)
-        spec.settings_in(self)  # its checks are ours
+        self.of_task(self.task_name)  # its checks are ours
         check(
             spec.has_head or not self.freeze_encoder,
             "--freeze-encoder leaves nothing to train: sentence embeddings come from the encoder.",
@@ -329,7 +342,7 @@ def epochs_for(epochs: int, min_steps: int, steps_per_epoch: int) -> int:
     return max(epochs, min(-(-min_steps // max(steps_per_epoch, 1)), MOST_EPOCHS))
 
 
-# -- The recipe of a multi-task fine-tuning.
+# -- The recipe of a multi-task fine-tuning ----------------------------------------------------------------------------
 
 
 _SAME = settings_of(FinetuneConfig)

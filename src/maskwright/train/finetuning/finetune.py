@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import torch
 
 from ...core import registry
-from ...core.errors import InputError, RowErrors
+from ...core.errors import InputError
 from ...core.progress import note, warn
 from ...core.util import plural
 from ...hub.adapters import attach_adapter
@@ -25,7 +24,7 @@ from ...models.model import Model, SentenceSettings, tokenizer_of
 from ...models.presets import preset, special_token_settings
 from ...tasks.base import Evaluation, Task
 from ...tasks.examples import Examples
-from ...tasks.specs import spec_of
+from ...text.tokenizers.encoding import TextCounts
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..against_baseline import Compared
 from ..callbacks import Callback
@@ -215,15 +214,20 @@ class FinetuningSetup(SeedRunner):
 
     def __init__(self, config: FinetuneConfig, device: torch.device) -> None:
         self.config, self.device = config, device
-        self.task, self.data = build_task(config, read_data(config))
+        self.data = read_data(config)
+        self.task = make_task(config, self.data)
+        learned = list(self.task.learns_from(self.data.train))
+        labeled = [  # before the model is loaded
+            (len(rows), *self.task.read_labels(rows, str(path), config.skip_bad_rows))
+            for rows, path in ((learned, config.train), (self.data.dev, config.dev or config.train))
+        ]
         model, self.loaded = self._model(config.seed)
         self.tokenizer = tokenizer_of(model)
         positions = model.config.max_position_embeddings
         if config.max_length > positions:
             raise InputError(f"Setting 'max_length' is {config.max_length}; the model has {positions} positions.")
-        learned = list(self.task.learns_from(self.data.train))
-        self.train = self.task.for_training(self._examples(learned, config.train))
-        self.dev = self._examples(self.data.dev, config.dev or config.train)
+        train, self.dev = (self._examples(*one) for one in labeled)
+        self.train = self.task.for_training(train)
         for name, examples in (("train", self.train), ("dev", self.dev)):
             for fact in self.task.facts(examples, name):
                 note(fact)
@@ -269,7 +273,7 @@ class FinetuningSetup(SeedRunner):
             **self.task.to_json(),
             "max_length": self.config.max_length,
             "training": {**run.recipe, **result},
-            "examples": held_out_examples(self.data.dev),
+            "examples": held_out_examples(self.dev.rows),
         }
         save_model(merged(model) if self.config.merge else model, run.path / "model", facts=facts, replace=True)
         write_finetune_report(run, self.run_data, seeds, evaluation, result)
@@ -297,7 +301,7 @@ class FinetuningSetup(SeedRunner):
         return RunData(
             task=self.task,
             train_rows=self.data.train,
-            dev_rows=self.data.dev,
+            dev_rows=list(self.dev.rows),
             train=self.train,
             dev=self.dev,
             max_length=self.config.max_length,
@@ -305,7 +309,7 @@ class FinetuningSetup(SeedRunner):
             saved_model=self.saved_model,
             config=self.config,
             is_split=self.data.from_train,
-            num_skipped=self.data.skipped,
+            num_skipped=self.data.skipped + self.train.num_skipped + self.dev.num_skipped,
             loaded=self.loaded,
         )
 
@@ -321,8 +325,11 @@ class FinetuningSetup(SeedRunner):
     def first_model(self) -> Model:
         return self._model(self.config.seed)[0]
 
-    def _examples(self, rows: list[Any], path: Path) -> Examples:
-        return self.task.examples(rows, self.tokenizer, self.config.max_length, file=str(path))
+    def _examples(self, num_rows: int, rows: list[Any], targets: Any) -> Examples:
+        found = self.task.tokenize(rows, self.tokenizer, self.config.max_length, targets, TextCounts())
+        if self.config.skip_bad_rows and len(rows) < num_rows:
+            warn(f"{plural(num_rows - len(rows), 'more bad row is', 'more bad rows are')} skipped.")
+        return replace(found, num_skipped=num_rows - len(rows))
 
     def _model(self, seed: int) -> tuple[Model, LoadReport]:
         """The untrained network: loaded, or new from a preset; new weights are initialized from `seed`."""
@@ -395,29 +402,10 @@ def has_new_head(loaded: LoadReport) -> bool:
     return any("classifier" in name or name.startswith("head.") for name in loaded.new)
 
 
-def build_task(config: FinetuneConfig, data: LabeledData) -> tuple[Task, LabeledData]:
-    """The task and its data; with `config.skip_bad_rows`, rows with labels that the task cannot have are removed.
-
-    Otherwise raises RowErrors as `make_task` does.
-    """
-    while True:
-        try:
-            return make_task(config, data), data
-        except RowErrors as error:
-            fewer = data.without(error.rows)
-            if not config.skip_bad_rows or fewer.skipped == data.skipped:
-                raise
-            more = plural(fewer.skipped - data.skipped, "more bad row is", "more bad rows are")
-            warn(f"{more} skipped, the first: {error.rows[0]}")
-            data = fewer
-
-
 def make_task(config: FinetuneConfig, data: LabeledData) -> Task:
-    """The task with the labels of the rows. Raises RowErrors for dev labels that train does not contain."""
+    """The task with the labels of the training rows."""
     cls: type[Task] = registry.resolve("task", config.task_name)
-    settings = spec_of(config.task_name).settings_in(config)
-    files = {"train_file": str(config.train), "dev_file": str(config.dev or config.train)}
-    task = cls.from_rows(data.train, data.dev, **files, **vars(settings))
+    task = cls.from_rows(data.train, data.dev, train_file=str(config.train), **config.of_task(config.task_name))
     if config.metric is not None:
         task.choose_by(config.metric)
     return task

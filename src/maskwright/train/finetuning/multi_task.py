@@ -163,7 +163,7 @@ def _result(run: RunFolder, result: dict[str, Any], already_finished: bool = Fal
     )
 
 
-# -- Multi-task learning as a job of the training loop: each step trains one task, its head and the shared encoder.
+# -- Multi-task learning as a job of the training loop: each step trains one task, its head and the shared encoder
 
 
 class SharedEncoder(nn.Module):

@@ -31,9 +31,9 @@ from ...report import (
 )
 from ...report.numbers import fraction, percent, plus_minus
 from ...tasks.base import Evaluation
-from ...tasks.contents import readers_of
 from ...tasks.evaluation.report import trust_blocks
 from ...tasks.report import report_of
+from ...tasks.specs import readers_of
 from ..against_baseline import Compared
 from ..run import RunFolder
 from .config import FinetuneConfig

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from ...core import registry
-from ...core.errors import InputError, RowError
+from ...core.errors import InputError
 from ...core.progress import note, warn
 from ...core.util import plural
 from ...hub.folders import LoadReport
 from ...tasks.base import AnyTable, Task, TaskData
-from ...tasks.contents import check_content
-from ...tasks.specs import spec_of
+from ...tasks.specs import check_content, spec_of
 from ...tasks.split import hold_out
 from ...text.readers.tables import Table
 from ...text.readers.tagged import Sentence
@@ -31,21 +30,6 @@ class LabeledData:
     dev: list[Any]
     from_train: bool
     skipped: int
-
-    def without(self, faults: Sequence[RowError]) -> LabeledData:
-        """A copy without the rows that have these errors."""
-        bad = {(fault.file, fault.line) for fault in faults}
-        train, dev = (
-            [row for row in rows if not bad.intersection((row.file, line) for line in _lines(row))]
-            for rows in (self.train, self.dev)
-        )
-        removed = len(self.train) + len(self.dev) - len(train) - len(dev)
-        return LabeledData(train, dev, self.from_train, self.skipped + removed)
-
-
-def _lines(row: Any) -> Sequence[int]:
-    """The lines of a row: one, or those of a sentence's words."""
-    return getattr(row, "lines", ()) or (row.line,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,9 +48,10 @@ class RunData(TaskData):
 
 def read_data(config: FinetuneConfig) -> LabeledData:
     """Read train and dev; without dev, hold out a tenth of train (`tasks.split`)."""
-    train_table = _table(config, config.train, config.train_target)
+    cls: type[Task] = registry.resolve("task", config.task_name)
+    train_table = _table(config, cls, config.train, config.train_target)
     if config.dev is not None:
-        dev_table = _table(config, config.dev, config.dev_target, like=train_table)
+        dev_table = _table(config, cls, config.dev, config.dev_target, like=train_table)
         return LabeledData(train_table.rows, dev_table.rows, False, train_table.num_skipped + dev_table.num_skipped)
     rows = train_table.rows
     if len(rows) < 10:
@@ -74,7 +59,6 @@ def read_data(config: FinetuneConfig) -> LabeledData:
         raise InputError(
             f"{config.train} has {plural(len(rows), noun)}; 10 are needed to hold out a dev split. Pass --dev FILE."
         )
-    cls: type[Task] = registry.resolve("task", config.task_name)
     lines = getattr(train_table, "groups", None)
     groups = [lines[row.line] for row in rows] if lines else None
     try:
@@ -91,19 +75,22 @@ def read_data(config: FinetuneConfig) -> LabeledData:
     )
 
 
-def _table(config: FinetuneConfig, path: Path, target: Path | None = None, like: AnyTable | None = None) -> AnyTable:
+def _table(
+    config: FinetuneConfig, cls: type[Task], path: Path, target: Path | None = None, like: AnyTable | None = None
+) -> AnyTable:
     """like: the training rows, if their form is that of the dev rows as well."""
-    cls: type[Task] = registry.resolve("task", config.task_name)
+    spec = spec_of(config.task_name)
+    own = {name: getattr(config, name) for name in spec.read_settings}
     if target is None and not config.columns:
-        check_content(path, config.task_name)
-    settings = {name: getattr(config, name) for name in spec_of(config.task_name).read_settings}
-    if isinstance(like, Table) and "multi_label" in settings:
-        settings["like"] = like
+        reader = check_content(path, config.task_name)
+        own |= {"reader": reader} if len(spec.reads) > 1 else {}
+    if isinstance(like, Table) and "multi_label" in own:
+        own["like"] = like
     table = cls.read(
         path if target is None else (path, target),  # type: ignore[arg-type]  # of translation alone
         columns=config.roles or None,
         skip_bad_rows=config.skip_bad_rows,
-        **settings,
+        **own,
     )
     if table.num_skipped:
         warn(f"{path}: {plural(table.num_skipped, 'bad row is', 'bad rows are')} skipped.")

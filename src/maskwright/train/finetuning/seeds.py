@@ -125,7 +125,7 @@ def statistics(seeds: Sequence[SeedResult], best: SeedResult) -> dict[str, Any]:
     }
 
 
-# -- The intermediate models of a run: the best weights of every seed, and those of a checkpoint.
+# -- The intermediate models of a run: the best weights of every seed, and those of a checkpoint -----------------------
 
 
 _SEED = re.compile(r"seed-(\d+)")

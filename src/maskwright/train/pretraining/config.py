@@ -269,7 +269,7 @@ def network_here(name: str) -> ModelConfig | None:
         return None
 
 
-# -- Settings of static word embeddings.
+# -- Settings of static word embeddings --------------------------------------------------------------------------------
 
 
 MOST_SIZE, MOST_WINDOW = 10_000, 1_000

@@ -17,9 +17,8 @@ from ...inference.probing import TEST_SHARE, fit_and_score
 from ...models.model import Model
 from ...report import Command, Level
 from ...tasks.classification import Classification
-from ...tasks.contents import readers_of
 from ...tasks.examples import map_batches
-from ...tasks.specs import task_after
+from ...tasks.specs import readers_of, task_after
 from ...text.formats.files import file_format
 from ...text.readers.tables import read_table
 from ...text.tokenizers.tokenizer import Tokenizer

@@ -221,7 +221,7 @@ def pretrain_small(
     return kept.eval()
 
 
-# -- Decides whether training compiles its layers (torch.compile): by the setting, the compiler and the number of steps.
+# -- Decides whether training compiles its layers (torch.compile): by the setting, the compiler and the number of steps
 
 
 WORTH_STEPS = 1000  # on a GPU: fewer steps do not save the minute that compilation takes

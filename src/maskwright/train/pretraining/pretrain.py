@@ -454,7 +454,7 @@ def pretraining_plan(config: PretrainConfig) -> dict[str, Any]:
     }
 
 
-# -- Copies text that can be read only once (standard input, a pipe) to the run folder, for all stages and resuming.
+# -- Copies text that can be read only once (standard input, a pipe) to the run folder, for all stages and resuming
 
 
 _CHUNK_BYTES = 1 << 20

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from maskwright.tasks.base import Baseline, Task, TaskData
+from maskwright.tasks.base import Baseline, TableRow, TaskData
 from maskwright.tasks.examples import Examples
 from maskwright.tasks.sequence import SequenceTask
 from maskwright.text.readers.tables import Row, Table, read_table
 
 
+@dataclass(eq=False)
 class Counting(SequenceTask):
     """Predicts a count. tolerance: largest difference of a correct one."""
 
     name: ClassVar[str] = "count"
     report: ClassVar[str] = "counting.report:CountingReport"
-    table: ClassVar[str] = "counting.report:count_rows"
     head = "regression"
     main_metric = "within_tolerance"
     num_labels = 1
     problem_type = "regression"
 
-    def __init__(self, tolerance: int = 0) -> None:
-        self.labels: list[str] = []
-        self.tolerance = tolerance
+    tolerance: int = 0
 
     @classmethod
     def read(cls, path: Any, *, columns: Mapping[str, str] | None = None, skip_bad_rows: bool = False) -> Table:
@@ -77,14 +76,9 @@ class Counting(SequenceTask):
         assert examples.targets is not None
         return abs(float(examples.targets[row]) - answer["score"]) <= self.tolerance
 
-    def to_json(self) -> dict[str, Any]:
-        """The tolerance."""
-        return {"task": self.name, "tolerance": self.tolerance}
-
-    @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> Task:
-        """The inverse of `to_json`."""
-        return cls(facts["tolerance"])
+    def table_rows(self, answer: Mapping[str, Any]) -> list[TableRow]:
+        """Returns the count."""
+        return [TableRow("", f"{answer['score']} cats", None)]
 
     def _is_within(self, found: Tensor, targets: Tensor) -> Tensor:
         return (found - targets).abs() <= self.tolerance
