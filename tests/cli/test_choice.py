@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from inference.samples import tiny
+
 ANIMALS, PLACES = ["cat", "dog", "bird"], ["house", "tree", "river"]
 
 
@@ -39,53 +41,30 @@ def write_swag(path: Path, entries: list) -> Path:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, run_once):
-    """Files and a trained model."""
-
-    from maskwright.text.tokenizers.tokenizer import Tokenizer
-
+def folder(tmp_path_factory):
+    """Files and a model."""
     root = tmp_path_factory.mktemp("choices")
-    write(root / "train.jsonl", rows(48, 1))
     write_swag(root / "dev.csv", rows(16, 2))
     write(root / "test.jsonl", rows(12, 3))
-    texts = [text for row in rows(48, 1) for text in (row["context"], row["question"], *row["choices"])]
-    Tokenizer.train_from_iterator(texts, "wordpiece", 100).save(root / "tok")
-    words = ["finetune", "choice", "--preset", "bert-tiny", "--tokenizer", root / "tok", "-o", root / "run", "--quiet"]
-    words += ["--train", root / "train.jsonl", "--dev", root / "dev.csv", "--max-length", 24, "--epochs", 2]
-    words += ["--lr", "1e-3"]
-    run_once(*words)
+    tiny("choice").save(root / "model", facts={"task": "choice"})
     return root
 
 
-def test_a_run_ends_with_a_model_and_a_page_with_right_and_wrong_rows(folder):
-    facts = json.loads((folder / "run/model/maskwright.json").read_text(encoding="utf-8"))
-    assert facts["task"] == "choice" and set(facts["training"]["mean"]) == {"loss", "accuracy", "ece"}
-    config = json.loads((folder / "run/model/config.json").read_text(encoding="utf-8"))
-    assert config["architectures"] == ["BertForMultipleChoice"]
-    page = (folder / "run/report.html").read_text(encoding="utf-8")
-    for words in ("Worst errors", "Correct predictions", "guessing", "choices of a training row", "--choice"):
-        assert words in page, words
-    card = (folder / "run/model/README.md").read_text(encoding="utf-8")
-    assert "BertForMultipleChoice" in card and "--choice" in card
-
-
 def test_evaluate_gives_accuracy_alone(folder, maskwright):
-    code, out, _ = maskwright("evaluate", folder / "run/model", folder / "dev.csv", "--json", "--errors", 3)
+    code, out, _ = maskwright("evaluate", folder / "model", folder / "dev.csv", "--json", "--errors", 3)
     result = json.loads(out)
     assert code == 0 and result["task"] == "choice" and result["examples"] == 16
     assert set(result["metrics"]) == {"accuracy", "ece"} and result["truncated"] == 0
-    facts = json.loads((folder / "run/model/maskwright.json").read_text(encoding="utf-8"))
-    assert result["metrics"]["accuracy"] == pytest.approx(facts["training"]["mean"]["accuracy"])
     assert all(error["gold"] != error["label"] for error in result["errors"])
-    code, out, _ = maskwright("evaluate", folder / "run/model", folder / "dev.csv", "--errors", 3)
+    code, out, _ = maskwright("evaluate", folder / "model", folder / "dev.csv", "--errors", 3)
     assert code == 0 and "accuracy" in out
-    code, out, err = maskwright("evaluate", folder / "run/model", folder / "dev.csv", "--json", "--max-length", 12)
+    code, out, err = maskwright("evaluate", folder / "model", folder / "dev.csv", "--json", "--max-length", 12)
     assert code == 0 and json.loads(out)["truncated"] == 16 and "truncated" in err
 
 
 def test_files_are_answered_row_by_row(folder, maskwright, tmp_path):
     given = rows(12, 3)
-    code, out, _ = maskwright("predict", folder / "run/model", "--input", folder / "test.jsonl", "--json")
+    code, out, _ = maskwright("predict", folder / "model", "--input", folder / "test.jsonl", "--json")
     lines = [json.loads(line) for line in out.splitlines()]
     assert code == 0 and len(lines) == 12
     for row, line in zip(given, lines, strict=True):
@@ -93,19 +72,19 @@ def test_files_are_answered_row_by_row(folder, maskwright, tmp_path):
         assert line["choices"] == row["choices"] and line["choice"] == row["choices"][line["label"]]
         assert sum(line["probabilities"]) == pytest.approx(1) and line["score"] == max(line["probabilities"])
     code, _, _ = maskwright(
-        "predict", folder / "run/model", "--input", folder / "dev.csv", "--output", tmp_path / "answers.csv"
+        "predict", folder / "model", "--input", folder / "dev.csv", "--output", tmp_path / "answers.csv"
     )
     assert code == 0 and len(list(csv.DictReader((tmp_path / "answers.csv").open(encoding="utf-8")))) == 16
     for row in given:
         row.pop("label")
-    code, out, _ = maskwright("predict", folder / "run/model", "--input", write(tmp_path / "t.jsonl", given), "--json")
+    code, out, _ = maskwright("predict", folder / "model", "--input", write(tmp_path / "t.jsonl", given), "--json")
     again = [json.loads(line) for line in out.splitlines()]
     assert code == 0 and [line["label"] for line in again] == [line["label"] for line in lines]
     assert "gold" not in again[0]
 
 
 def test_one_row_is_answered_on_the_command_line(folder, maskwright):
-    words = ["predict", folder / "run/model", "the cat was here .", "--choice", "cat left .", "--choice", "dog left ."]
+    words = ["predict", folder / "model", "the cat was here .", "--choice", "cat left .", "--choice", "dog left ."]
     code, out, _ = maskwright(*words, "--pair", "then the", "--json")
     answer = json.loads(out)
     assert code == 0 and answer["choice"] in ("cat left .", "dog left .") and len(answer["probabilities"]) == 2

@@ -66,11 +66,7 @@ def test_a_suggestion_stays_in_its_row_and_a_huge_number_in_its_line(folder: Pat
     [
         (["generate", "MODEL"], "Pass either prompts"),
         (["generate", "MODEL", "the", "--temperature", 0], "--greedy"),
-        (["generate", "MODEL", "the", "--temperature", -1], "at least 0.000001"),
-        (["generate", "MODEL", "the", "--temperature", "inf"], "at least 0.000001"),
-        (["generate", "MODEL", "the", "--top-k", 0], "at least 1"),
         (["generate", "MODEL", "the", "--max-new-tokens", 0], "1 to 1,000,000"),
-        (["generate", "MODEL", "the", "--stop", ""], "A stop string is empty"),
         (["generate", "MODEL", "the", "--suggest", "-k", 0], "k is 0"),
         (["evaluate", "MODEL", "CORPUS", "--stride", 99], "1 to 32"),
     ],

@@ -99,15 +99,11 @@ def test_a_translation_is_shown_with_its_target_given_or_written(maskwright, tra
     ("words", "message"),
     [
         (["--layers", "5"], "There is no layer 5: the model has layers 1 to 4"),
-        (["--heads", "a"], "--heads is 'a'"),
         (["--find", "previus token"], "attention pattern"),
         (["--find", "cat -> tree"], "'tree' is not in the text"),
         (["--against", "x", "--against-model", "y"], "not both"),
-        (["--word", "cat"], "goes with --against"),
-        (["--target", "x"], "target requires"),
         (["--kind", "cross"], "kind of attention"),
         (["-o", "picture.png"], "use .html or .json"),
-        (["--flow", "tree"], "'tree' is not in"),
     ],
 )
 def test_refusals_are_one_sentence(maskwright, model, words, message):

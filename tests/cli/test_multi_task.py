@@ -67,12 +67,9 @@ def test_one_command_trains_all_and_each_folder_is_used_as_any_other(files, mask
     ("more", "said"),
     [
         (["--multi-task", "a.tsv", "b.tsv", "--train", "c.tsv"], "exclude each other"),
-        (["--multi-task", "a.tsv"], "two files or more"),
-        (["--multi-task", "a.tsv", "b.tsv", "--dev", "c.tsv"], "1 file for 2 tasks"),
         (["--train", "a.tsv", "--dev", "b.tsv", "c.tsv"], "one task takes one"),
         (["--multi-task", "a.tsv", "taging:b.tsv"], "Did you mean 'tagging'"),
         (["--multi-task", "a.tsv", "b.tsv", "--contrastive"], "--contrastive does not go with"),
-        (["--multi-task", "missing.tsv", "none.tsv"], "missing.tsv"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_words(files, maskwright, tmp_path, more, said):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from maskwright.text.readers.squad import read_questions
+from inference.samples import tiny
 
 NAMES = ["Anna", "Bob", "Carl", "Dora", "Eve"]
 CITIES = ["Paris", "Rome", "Oslo", "Tokyo", "Berlin"]
@@ -32,55 +32,12 @@ def squad(count: int, shift: int) -> dict:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, run_once):
-    """Files and a trained model."""
+def folder(tmp_path_factory):
+    """A file and a model."""
     root = tmp_path_factory.mktemp("questions")
-    for name, count, shift in (("train", 60, 0), ("dev", 20, 1), ("test", 20, 2)):
-        (root / f"{name}.json").write_text(json.dumps(squad(count, shift)), encoding="utf-8")
-    from maskwright.text.tokenizers.tokenizer import Tokenizer
-
-    texts = [text for row in read_questions(root / "train.json").rows for text in (row.question, row.context)]
-    Tokenizer.train_from_iterator(texts, "wordpiece", 150).save(root / "tok")
-    words = ["finetune", "qa", "--preset", "bert-tiny", "--tokenizer", root / "tok", "--train", root / "train.json"]
-    words += [
-        "--dev",
-        root / "dev.json",
-        "-o",
-        root / "run",
-        "--max-length",
-        "40",
-        "--epochs",
-        "2",
-        "--lr",
-        "1e-3",
-        "--quiet",
-    ]
-    run_once(*words)
+    (root / "test.json").write_text(json.dumps(squad(20, 2)), encoding="utf-8")
+    tiny("qa").save(root / "run/model", facts={"task": "qa", "may_refuse": True})
     return root
-
-
-def test_a_run_ends_with_a_model_a_page_and_a_threshold(folder):
-    facts = json.loads((folder / "run/model/maskwright.json").read_text(encoding="utf-8"))
-    assert facts["task"] == "qa" and facts["may_refuse"] is True
-    assert len(facts["threshold"]["tuned_on"]) == 20
-    page = (folder / "run/report.html").read_text(encoding="utf-8")
-    assert "dev questions without an answer" in page and "each half of the dev examples" in page
-    config = json.loads((folder / "run/model/config.json").read_text(encoding="utf-8"))
-    assert config["architectures"] == ["BertForQuestionAnswering"]
-
-
-def test_dev_rows_score_as_in_training_and_others_by_the_threshold(folder, maskwright):
-    code, out, _ = maskwright("evaluate", folder / "run/model", folder / "dev.json", "--json")
-    result = json.loads(out)
-    assert code == 0 and result["task"] == "qa" and result["examples"] == 20
-    trained = json.loads((folder / "run/model/maskwright.json").read_text(encoding="utf-8"))["training"]["mean"]
-    for name in ("exact_match", "f1", "has_answer_f1", "no_answer_f1"):
-        assert result["metrics"][name] == pytest.approx(trained[name])
-    same = folder / "run/model"  # the threshold that dev chose has no part in a comparison on dev either
-    _, out, _ = maskwright("evaluate", same, folder / "dev.json", "--against", same, "--json")
-    assert json.loads(out)["against"]["comparison"]["first"] == pytest.approx(trained["f1"])
-    code, out, _ = maskwright("evaluate", folder / "run/model", folder / "test.json", "--json", "--errors", 3)
-    assert code == 0 and set(json.loads(out)["metrics"]) >= {"exact_match", "f1", "has_answer_f1", "no_answer_f1"}
 
 
 def test_answers_are_json_with_places_in_the_context(folder, maskwright):

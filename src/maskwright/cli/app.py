@@ -47,7 +47,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "Analyze": {
         "evaluate": "evaluate:evaluate",
         "inspect": "inspect:inspect",
-        "probe": "probe:probe",
+        "probe": "inspect:probe",
         "bench": "bench:bench",
         "plan": "bench:plan",
     },

@@ -36,10 +36,10 @@ class FinetuneCommand(SettingsCommand):
     """The `finetune` command; its help covers one task where the command line names it."""
 
     task: str | None = None
-    words = registry.names("task")
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words of the command line."""
+        self.words = registry.names("task")
         self.task = next((word for word in args if word in self.words), None)
         return super().parse_args(ctx, args)
 

@@ -140,6 +140,8 @@ class AttentionRule(Protocol):
     def pattern(self, num_blocks: int, num_heads: int) -> BlockPattern:
         """Returns the key blocks of each query block in a row of `num_blocks` blocks."""
 
+    def __hash__(self) -> int: ...
+
 
 @dataclass(frozen=True)
 class BlockSparse:
