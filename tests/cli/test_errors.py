@@ -50,7 +50,7 @@ def files(tmp_path, monkeypatch):
         ),
         ("vectors text.txt -o x --method skipgram", "--method: 'skipgram' is not one of "),
         ("finetune --model m --train rows.tsv -o x --config bad.toml", "'lr' in bad.toml is -1.0; it must be above 0."),
-        ("finetune tagging --model m --train rows.tsv -o x --focal 2", "focal is for classification, not tagging."),
+        ("finetune tagging --model m --train rows.tsv -o x --set focal=2", "focal is for classification, not tagging."),
         ("finetune qa --model m --train q.json -o x --long windows", "--long is not for qa, which always reads long"),
         ("experiment benchmark gleu", "Did you mean glue?"),
         ("doctor rows.tsv --task taging", "Did you mean 'tagging'?"),
