@@ -227,7 +227,7 @@ def test_help_shows_the_default_of_the_task(command, capsys):
 
 def test_common_options_come_first(command, capsys):
     text = shown_help(command, capsys, "finetune", "classification")
-    panels = ["Options:", "Options of one task:", "Data:", "Optimization:", "Hardware:", "Messages:"]
+    panels = [" Options: ", "Options of one task:", "Data:", "Optimization:", "Hardware:", "Messages:"]
     places = [text.index(panel) for panel in panels]
     assert places == sorted(places)
     assert text.index("--train") < text.index("--epochs") < places[1] < text.index("--warmup") < text.index("--json")

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from ..train.finetuning.multi_task import MultiTaskResult
 
 
+MOST_EXAMPLES = 5  # paragraphs of the help of a task: the heading and four examples
+
+
 class FinetuneCommand(SettingsCommand):
     """The `finetune` command; its help covers one task where the command line names it."""
 
@@ -64,7 +67,7 @@ class FinetuneCommand(SettingsCommand):
                 own.params.append(shown)
         head, *examples = (self.help or "").split("\n\n")
         kept = [one for one in examples if "maskwright finetune " not in one or f"finetune {self.task} " in one]
-        own.help = "\n\n".join([head, *kept])
+        own.help = "\n\n".join([head, *kept[:MOST_EXAMPLES]])
         super(FinetuneCommand, own).format_help(ctx, formatter)
 
 

@@ -80,8 +80,8 @@ class PredictSettings(ExecutorHardware, AnnotatedRows):
         for name, value in of_texts.items():
             check(not value or self.input is None, f"--{name} goes with texts on the command line, not with --input.")
         for name in ("output", "min_confidence", "ensemble"):
-            given = getattr(self, name) not in (None, ())
-            check(not (self.trace and given), f"--trace shows one prediction; remove --{name.replace('_', '-')}.")
+            is_given = getattr(self, name) not in (None, ())
+            check(not (self.trace and is_given), f"--trace shows one prediction; remove --{name.replace('_', '-')}.")
         check(self.template is None or self.labels is not None, "--template goes with --labels.")
         check(
             not self.ensemble or self.min_confidence is None, "--ensemble has no confidence: remove --min-confidence."
@@ -201,8 +201,8 @@ def _answers(settings: PredictSettings, rows: Sequence[AnyRow] | RowStream) -> t
 
 
 def _next_sentences(judge: NextSentence, rows: Iterable[AnyRow], name: str) -> Iterator[dict[str, Any]]:
-    pairs = [(row.text, row.text_pair) for row in rows]
-    check(all(second is not None for _, second in pairs), f"{name} predicts next sentences of pairs: pass --pair.")
+    pairs = [(row.text, row.text_pair or "") for row in rows]
+    check(all(second for _, second in pairs), f"{name} predicts next sentences of pairs: pass --pair.")
     for (a, b), share in zip(pairs, judge.probabilities(pairs).tolist(), strict=True):
         label = "IsNext" if share >= 0.5 else "NotNext"
         yield {"text": a, "text_pair": b, "label": label, "score": max(share, 1 - share), "is_next": share}

@@ -207,7 +207,8 @@ class SettingsCommand(TyperCommand):
             own = [one for one in self.get_params(ctx) if (getattr(one, "rich_help_panel", None) or "") == panel]
             records = [record for one in own if (record := one.get_help_record(ctx)) is not None]
             if records:
-                with formatter.section(panel or "Options"):
+                formatter.write(f"{panel}:\n" if panel else "\nOptions:\n")
+                with formatter.indentation():
                     formatter.write_dl(records, col_max=26)
 
 

@@ -622,5 +622,5 @@ def _next(part: Mapping[str, Any]) -> Command:
     """A command for an ensemble of all seeds; with one seed, for its errors."""
     dev, models = f"{part['facts']['folder']}/dev.jsonl", part["models"]
     if len(models) > 1:
-        return Command.suggest(f"{part['name']}: ensemble", "ensemble", models=models, file=dev)
+        return Command.suggest(f"{part['name']}: ensemble", "evaluate", model=models[0], file=dev, ensemble=models[1:])
     return Command.suggest(f"{part['name']}: its errors", "evaluate", model=models[0], file=dev, errors=10)

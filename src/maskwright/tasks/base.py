@@ -492,9 +492,9 @@ class Task(ABC):
     # -- files -----------------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
-        """Serializes the fields of the task that differ from their defaults, for maskwright.json."""
+        """Serializes the fields of the task for maskwright.json, without those that are None by default and now."""
         found = {one.name: (getattr(self, one.name), default_of(one)) for one in fields(self)}  # type: ignore[arg-type]
-        kept = {name: value for name, (value, usual) in found.items() if value != usual or isinstance(value, bool)}
+        kept = {name: value for name, (value, usual) in found.items() if (value, usual) != (None, None)}
         return {"task": self.name} | {
             name: value.to_json() if hasattr(value, "to_json") else list(value) if isinstance(value, tuple) else value
             for name, value in kept.items()

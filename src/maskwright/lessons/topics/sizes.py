@@ -279,9 +279,9 @@ def _complexity(record: LessonRecorder, width: int, length: int) -> None:
     seconds = measure(lengths, measured_width)
     # No check of the times: they depend on what else the machine computes.
     half = min(len(lengths) // 2, len(lengths) - 2)
-    fitted = {name: power(lengths[half:], own[half:]) for name, own in seconds.items()}
+    exponents = {name: power(lengths[half:], own[half:]) for name, own in seconds.items()}
     times = [
-        (name, *(f"{1e3 * value:.3g} ms" for value in own), f"{fitted[name]:.2f} ({kind.power})")
+        (name, *(f"{1e3 * value:.3g} ms" for value in own), f"{exponents[name]:.2f} ({kind.power})")
         for kind, (name, own) in zip(KINDS, seconds.items(), strict=True)
     ]
     title = f"Measured times of one layer, width {measured_width}"

@@ -141,8 +141,8 @@ def summarize(outcome: np.ndarray, has_answer: np.ndarray) -> dict[str, float]:
 
 # -- No-answer threshold on the no-answer margin, tuned on some rows and evaluated on others -------------------------
 #
-# Scores on the rows that a threshold was tuned on are too optimistic. So a `Threshold` records its rows, `report`
-# rejects them, and `cross_report` scores every row with a threshold tuned on others.
+# Scores on the rows that a threshold was tuned on are too optimistic. So a `Threshold` records its rows, and
+# `out_of_fold_outcome` scores those rows with a threshold tuned on others.
 
 
 def tune_threshold(scored: Scored, metric: str = "f1") -> Threshold:
@@ -164,32 +164,6 @@ def tune_threshold(scored: Scored, metric: str = "f1") -> Threshold:
     return Threshold(between(scores, best), frozenset(scored.keys))
 
 
-def report(scored: Scored, threshold: Threshold | None = None) -> dict[str, float]:
-    """Metrics with no answer predicted above `threshold` (None: every question is answered).
-
-    Raises InputError if the threshold was tuned on any of the rows.
-    """
-    if threshold is None:
-        return summarize(scored.answered, scored.has_answer)
-    shared = sum(key in threshold.seen for key in scored.keys)
-    if shared:
-        raise InputError(
-            f"The no-answer threshold was tuned on {shared:,} of these {len(scored):,} questions, so scores would be "
-            "too optimistic: use other questions, or score each half with the threshold of the other (cross_report)."
-        )
-    return summarize(scored.outcome(threshold.value), scored.has_answer)
-
-
-def halves(scored: Scored, seed: int = 0) -> tuple[Scored, Scored]:
-    """Splits rows into two random halves with equal numbers (to within one) of answerable questions.
-
-    Duplicates of a question and context are in the same half.
-    """
-    parts = two_halves(scored.keys, scored.has_answer, generator(seed, "qa-halves"))
-    first, second = (scored.take(part) for part in parts)
-    return first, second
-
-
 def out_of_fold_outcome(scored: Scored, threshold: Threshold | None, may_refuse: bool | None) -> np.ndarray:
     """Exact match and F1 of each row, with a threshold that was not tuned on it: float64 [rows, 2].
 
@@ -208,17 +182,6 @@ def out_of_fold_outcome(scored: Scored, threshold: Threshold | None, may_refuse:
     for own, other in (parts, parts[::-1]):
         found[own] = scored.take(own).outcome(tune_threshold(scored.take(other)).value)
     return found
-
-
-def cross_report(scored: Scored, metric: str = "f1", seed: int = 0) -> tuple[dict[str, float], tuple[float, float]]:
-    """Metrics over all rows, each half with the threshold tuned on the other; and the two thresholds."""
-    first, second = halves(scored, seed)
-    if not len(first) or not len(second):
-        raise InputError("Two halves need at least two different questions: pass more.")
-    thresholds = tune_threshold(second, metric), tune_threshold(first, metric)
-    outcomes = [part.outcome(threshold.value) for part, threshold in zip((first, second), thresholds, strict=True)]
-    has_answer = np.concatenate([first.has_answer, second.has_answer])
-    return summarize(np.concatenate(outcomes), has_answer), (thresholds[0].value, thresholds[1].value)
 
 
 @dataclass(eq=False)

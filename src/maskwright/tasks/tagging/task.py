@@ -273,7 +273,7 @@ class Tagging(Task):
         return self.scheme is not None and split_tag(tag)[1] in self._types
 
     def tokenize(
-        self, rows: Rows, tokenizer: Tokenizer, max_length: int | None, targets: GoldTags | None, counts: TextCounts
+        self, rows: Rows, tokenizer: Tokenizer, max_length: int | None, targets: Any, counts: TextCounts
     ) -> TaggedExamples:
         """Tokenizes sentences as windows of at most `max_length` tokens; see `window_sentences`."""
         return window_sentences(rows, tokenizer, max_length, targets, counts=counts)

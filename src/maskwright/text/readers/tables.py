@@ -434,8 +434,8 @@ def _open_table(
             seen.extend(islice(records, _ROWS_SEEN))
             return _flag_columns(name_cells(seen, header))
 
-        names = position_names(header, mapping, str(path))
-        found = with_names(header, names, str(path), need_label, others, replace(flags, find=find_flags))
+        wanted = position_names(header, mapping, str(path))
+        found = with_names(header, wanted, str(path), need_label, others, replace(flags, find=find_flags))
     elif others:
         raise InputError(f"{path} has no header, so no column '{others[0]}' to filter rows by.")
     else:

@@ -392,7 +392,7 @@ class Tokenizer:
         words = self.word_markers.words
         if words == "bytes":
             return np.array([_continues_bytes(token) for token in self.tokens]) & self._is_text
-        if words != "prefix":
+        if words != "prefix" or isinstance(self.backend, MarianBackend):
             return np.zeros(self.vocab_size, dtype=bool)
         prefix = self.backend.model.continuing_subword_prefix
         return np.array([token.startswith(prefix) for token in self.tokens]) & self._is_text

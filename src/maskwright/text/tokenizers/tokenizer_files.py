@@ -457,9 +457,8 @@ def _added_tokens(config: Mapping[str, Any], vocab: dict[str, int]) -> dict[str,
     flags |= {token: own for token, (_, own) in told.items()}
     first = [_content(config[f"{role}_token"]) for role in _MARIAN_TOKENS]
     named = [_content(one) for one in [*roles, *others]]
-    for token in named:
-        if token:
-            vocab.setdefault(token, max(vocab.values()) + 1)
+    for one in filter(None, named):
+        vocab.setdefault(one, max(vocab.values()) + 1)
     return {
         token: AddedToken(
             token,
