@@ -26,7 +26,7 @@ _NAMES = {  # module -> names
     "train.distillation.config": "DistillConfig",
     "train.distillation.distill": "distill",
     "train.finetuning.config": "FinetuneConfig MultiTaskConfig",
-    "train.finetuning.finetune": "finetune",
+    "train.finetuning.multi_task": "finetune",
     "train.pretraining.config": "PretrainConfig",
     "train.pretraining.pretrain": "pretrain",
 }
@@ -95,7 +95,7 @@ if TYPE_CHECKING:
     from .train.distillation.config import DistillConfig
     from .train.distillation.distill import distill
     from .train.finetuning.config import FinetuneConfig, MultiTaskConfig
-    from .train.finetuning.finetune import finetune
+    from .train.finetuning.multi_task import finetune
     from .train.pretraining.config import PretrainConfig
     from .train.pretraining.pretrain import pretrain
 

@@ -10,7 +10,7 @@ import pytest
 
 from conventions.sources import REPOSITORY, ROOT, modules, room
 
-WRITES = re.compile(r"""(?<!storage)\.write_(text|bytes)\(|\bopen\([^)]*["'][wax]b?\+?["']""")
+WRITES = re.compile(r"""(?<!storage)\.write_(text|bytes)\(|(?<!fs\.)\bopen\([^)]*["'][wax]b?\+?["']""")
 SHAPE = re.compile(r"\[[a-z0-9_ ,+*|./-]+\]|`Batch`|Batch")
 WRITERS = {"core.storage", "core.locking"}  # the lock has no content
 

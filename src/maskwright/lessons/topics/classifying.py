@@ -40,7 +40,7 @@ def _shapes(record: LessonRecorder, text: str) -> None:
         initializer_range=0.02,
     )
     model.tokenizer = tokenizer
-    found = trace(Predictor(model, Classification(LABELS)), text)
+    found = trace(Predictor(model, Classification(list(LABELS))), text)
     record.equal("words of the text", 15, len(text.split()))
     record.equal("shapes: [CLS] and the words", "16x768 -> 768 -> 3", found.summary("words", closing=False))
     record.off(

@@ -34,20 +34,20 @@ class ModuleSteps:
     def advance(
         self, input_ids: Tensor, position_ids: Tensor, runs: Sequence[Run], attending: Sequence[Executor]
     ) -> Tensor:
-        """See DecodingSteps."""
+        """Returns float [new tokens, hidden]; see DecodingSteps."""
         return self.model.encoder.advance(input_ids, position_ids, runs, attending, self.dtype)
 
     def grow(
         self, tokens: Tensor, positions: Tensor, attending: Sequence[Executor], memory: CrossAttentionCache
     ) -> Tensor:
-        """See DecodingSteps."""
+        """Returns float [new tokens, hidden]; see DecodingSteps."""
         grown: Tensor = cast("EncoderDecoder", self.model).decoder.grow(
             tokens, positions, attending, memory, self.dtype
         )
         return grown
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """See DecodingSteps."""
+        """Returns float [rows, vocab]; see DecodingSteps."""
         return self.model.mlm_logits(hidden).float()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any
 
 import torch
 
@@ -33,14 +33,11 @@ from ..distributed import check_processes, joined
 from ..loop import LoopSettings, train
 from ..run import RunFolder, RunResult, is_recorded_without, open_run_of
 from ..schedules import Schedule
-from .config import DEFAULT_EPOCHS, DEFAULT_LR, FinetuneConfig, MultiTaskConfig, epochs_for
+from .config import DEFAULT_EPOCHS, DEFAULT_LR, FinetuneConfig, epochs_for
 from .job import DiskBestModelSaver, FinetuneJob, MemoryBestModelSaver, WeightAverager
 from .report import write_finetune_report
 from .run_data import LabeledData, RunData, held_out_examples, read_data
 from .seeds import SeedResult, SeedRunner, best_weights, statistics
-
-if TYPE_CHECKING:
-    from .multi_task import MultiTaskResult
 
 # -- The model configuration of a task trained from scratch: a preset with the vocabularies of its tokenizers --------
 
@@ -159,38 +156,8 @@ def fit(
     return FitResult(steps, job.best["metrics"])
 
 
-@overload
 def finetune(config: FinetuneConfig, *, restart: bool = False, callbacks: Sequence[Callback] = ()) -> FinetuneResult:
-    """One task."""
-
-
-@overload
-def finetune(config: MultiTaskConfig, *, restart: bool = False, callbacks: Sequence[Callback] = ()) -> MultiTaskResult:
-    """Several tasks."""
-
-
-def finetune(
-    config: FinetuneConfig | MultiTaskConfig, *, restart: bool = False, callbacks: Sequence[Callback] = ()
-) -> FinetuneResult | MultiTaskResult:
-    """Fine-tunes for one task or several, or resumes the run in `config.output`, as the command does.
-
-    Args:
-        config: Settings of the run; a MultiTaskConfig for several tasks.
-        restart: Discard the run folder and restart from scratch.
-        callbacks: Objects that are called during training; see `Callback`.
-
-    Returns:
-        The paths and scores of the run; those of a finished run unchanged.
-
-    Raises:
-        RowErrors: If the data has invalid rows; all are listed.
-        RunError: If the run folder is in use, or has a run with other settings.
-        Interrupted: After a signal.
-    """
-    if isinstance(config, MultiTaskConfig):
-        from .multi_task import finetune_tasks
-
-        return finetune_tasks(config, restart=restart, callbacks=callbacks)
+    """Fine-tunes for one task, or resumes the run in `config.output`; see `multi_task.finetune`, which is public."""
     device = resolve_device(config.device)
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
     if not restart and is_recorded_without(config.output, "min_steps"):

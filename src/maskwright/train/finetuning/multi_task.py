@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import numpy as np
 import torch
@@ -27,8 +27,9 @@ from ..callbacks import Callback
 from ..checkpoint import mean_weights
 from ..distributed import check_processes, joined
 from ..run import RunFolder, RunResult, open_run_of
-from .config import MultiTaskConfig
-from .finetune import FinetuningSetup
+from .config import FinetuneConfig, MultiTaskConfig
+from .finetune import FinetuneResult, FinetuningSetup
+from .finetune import finetune as finetune_task
 from .job import BestCheckpointJob, BestModelSaver, DiskBestModelSaver, cut, fingerprint_of
 from .report import write_multi_task_report
 from .seeds import MEAN, SeedResult, SeedRunner, best_weights, statistics
@@ -59,6 +60,39 @@ class MultiTaskResult(RunResult):
     @property
     def models(self) -> dict[str, Path]:
         return {name: self.model / name for name in self.tasks}
+
+
+@overload
+def finetune(config: FinetuneConfig, *, restart: bool = False, callbacks: Sequence[Callback] = ()) -> FinetuneResult:
+    """One task."""
+
+
+@overload
+def finetune(config: MultiTaskConfig, *, restart: bool = False, callbacks: Sequence[Callback] = ()) -> MultiTaskResult:
+    """Several tasks."""
+
+
+def finetune(
+    config: FinetuneConfig | MultiTaskConfig, *, restart: bool = False, callbacks: Sequence[Callback] = ()
+) -> FinetuneResult | MultiTaskResult:
+    """Fine-tunes for one task or several, or resumes the run in `config.output`, as the command does.
+
+    Args:
+        config: Settings of the run; a MultiTaskConfig for several tasks.
+        restart: Discard the run folder and restart from scratch.
+        callbacks: Objects that are called during training; see `Callback`.
+
+    Returns:
+        The paths and scores of the run; those of a finished run unchanged.
+
+    Raises:
+        RowErrors: If the data has invalid rows; all are listed.
+        RunError: If the run folder is in use, or has a run with other settings.
+        Interrupted: After a signal.
+    """
+    if isinstance(config, MultiTaskConfig):
+        return finetune_tasks(config, restart=restart, callbacks=callbacks)
+    return finetune_task(config, restart=restart, callbacks=callbacks)
 
 
 def finetune_tasks(

@@ -23,11 +23,10 @@ from ..loop import LoopSettings, train
 from ..optimizer import ADAM
 from ..run import RESULT, RunFolder
 from .config import epochs_for
-from .job import FinetuneJob
+from .job import BestCheckpointJob
 
 if TYPE_CHECKING:
     from .config import FinetuneConfig, MultiTaskConfig
-    from .multi_task import MultiTaskJob
 
 
 MEAN = "mean_score"  # of the tasks of a multi-task run
@@ -49,7 +48,7 @@ class SeedRunner(ABC):
     config: FinetuneConfig | MultiTaskConfig
 
     @abstractmethod
-    def job(self, seed: int, folder: RunFolder) -> FinetuneJob | MultiTaskJob:
+    def job(self, seed: int, folder: RunFolder) -> BestCheckpointJob:
         """The training job of a seed."""
 
     def run_seed(self, run: RunFolder, seed: int) -> SeedResult:
