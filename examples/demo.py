@@ -104,7 +104,7 @@ def main() -> None:
             for question, both in found
             for hit in both
         ]
-        blocks.append(Table(["question", "passage", "similarity"], hits, "Semantic search"))
+        blocks.append(Table(["question", "passage", "similarity"], hits, title="Semantic search"))
 
     model, table = pretrain(start, train, held_out, output, chosen)
     blocks.append(table)
@@ -153,7 +153,7 @@ def pretrain(
         columns[name] = [f"{scores['mlm_accuracy']:.1%}", *words]
         columns["most common token"] = [f"{scores['mlm_baseline']:.1%}", *["" for _ in words]]
     rows = zip(["masked tokens predicted", *sentences], *columns.values(), strict=True)
-    return model, Table(["", *columns], list(rows), "Pre-training on the text")
+    return model, Table(["", *columns], list(rows), title="Pre-training on the text")
 
 
 def split_text(documents: list[list[str]], output: Path) -> tuple[Path, Path]:
@@ -242,7 +242,7 @@ def write_page(path: Path, rows: Rows, systems: list[System], blocks: list[Any],
         Command("make demo CORPUS=path LABELS=path", "the same on your files"),
     ]
     blocks = [
-        Table(["classifier", "test accuracy", "seeds", "time"], table, "Classifiers on the test rows"),
+        Table(["classifier", "test accuracy", "seeds", "time"], table, title="Classifiers on the test rows"),
         *blocks,
         Confusion(labels, counts, note=f"{own.name}, last seed, on the test rows."),
         WorstErrors(errors, title="Its errors on the test rows"),

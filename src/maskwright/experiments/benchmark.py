@@ -521,7 +521,7 @@ class Benchmark(Experiment):
             Facts({part["name"]: _setting(part) for part in parts}, title="Settings and seeds"),
             Facts(_rows(parts), title="Rows"),
         ]
-        own = Table(columns, rows, "Measured here", note_text, columns[2:6])
+        own = Table(columns, rows, title="Measured here", note=note_text, right=columns[2:6])
         steps = [_next(part) for part in parts]
         title = f"{benchmark} with {facts['model']}"
         return Shown(title, said, [own, *map(_published, tables)], blocks, steps)
@@ -615,7 +615,7 @@ def _published(table: PublishedTable) -> Table:
     rows = [[row.name, *cells] for row, *cells in zip(table.rows, *printed, strict=True)]
     title = f"Published, not measured here: {table.title} ({table.label})"
     note_text = f"Source: {table.source}. {' '.join(table.notes)}".strip()
-    return Table(["system", *names], rows, title, note_text, names)
+    return Table(["system", *names], rows, title=title, note=note_text, right=names)
 
 
 def _next(part: Mapping[str, Any]) -> Command:

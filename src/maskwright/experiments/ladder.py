@@ -278,7 +278,9 @@ class Ladder(Experiment):
             Facts({row["title"]: row["about"] for row in rows} | dict(facts["left_out"]), title="Descriptions"),
         ]
         folder = Path(recipe["output"]) / "finetuned" / rows[best]["name"] / "model"
-        table = Table(COLUMNS, [_cells(row) for row in rows], "Models", about, COLUMNS[1:], [best])
+        table = Table(
+            COLUMNS, [_cells(row) for row in rows], title="Models", note=about, right=COLUMNS[1:], strong=[best]
+        )
         steps = [Command.suggest("use the best", "predict", model=folder, texts="your text")] * folder.is_dir()
         return Shown(f"ladder on {recipe['data']}", [headline(rows, metric)], [table], blocks, steps)
 

@@ -137,11 +137,21 @@ def word_examples(examples: TaggedExamples, first_row: int) -> TaggedExamples:
 
 
 def layer_lab(config: LayerLabConfig, *, restart: bool = False) -> ExperimentResult:
-    """Run `config`, or resume it; see `run_experiment`.
+    """Compares layers of a frozen encoder by probes, or resumes the run in `config.output`.
 
-    The facts of its result: "rows", the choices of layers, each {"name", "size", "parameters", "mean", "deviation",
-    "runs", "best_steps", "mix"}; "finetuned", the row of the fine-tuned model or None; "order", whether the published
-    order holds; "published", name -> published score as a fraction; "left_out", names that need more layers.
+    Args:
+        config: Settings of the comparison.
+        restart: Discard what is there, and start over.
+
+    Returns:
+        The result of the run. Its facts: "rows", the choices of layers, each {"name", "size", "parameters", "mean",
+        "deviation", "runs", "best_steps", "mix"}; "finetuned", the row of the fine-tuned model or None; "order",
+        whether the published order holds; "published", name -> published score as a fraction; "left_out", names that
+        need more layers.
+
+    Raises:
+        RunError: If the folder has another run, or the data have changed.
+        RowErrors: If the data has invalid rows; all are listed.
     """
     return run_experiment(LayerLab, config, restart=restart)
 
@@ -306,14 +316,21 @@ class LayerLab(Experiment):
         note_text = "The best epoch of each seed is chosen on the dev examples, for probes and for the fine-tuned model"
         note_text += ", which come from the training file." if facts["dev_from_train"] else "."
         table = Table(
-            columns, cells, "Features compared", f"{note_text} {PUBLISHED}" if published else note_text, columns[1:]
+            columns,
+            cells,
+            title="Features compared",
+            note=f"{note_text} {PUBLISHED}" if published else note_text,
+            right=columns[1:],
         )
         steps = [
             (step["higher"], step["lower"], _gap(step), "yes" if step["holds"] else "no") for step in order["steps"]
         ]
         verdict = f"{order_verdict(order)} Differences are paired by seed."
         steps_table = Table(
-            ("better as published", "than", "difference here", "holds"), steps, "The published order", verdict
+            ("better as published", "than", "difference here", "holds"),
+            steps,
+            title="The published order",
+            note=verdict,
         )
         bars = [Bar(row["name"], row["mean"][metric], _score(row, metric)) for row in shown]
         blocks: list[Block] = [

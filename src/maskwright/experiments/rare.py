@@ -433,13 +433,29 @@ class RareLab(Experiment):
         quantiles = ["10% quantile", "median", "90% quantile"]
         by_length = length_sentence(facts["errors_by_length"])
         tables = [
-            Table(["method", *names, "what it does"], cells, "The methods", note_text, names, [best]),
-            Table(["method", *names], differences, "Minus plain fine-tuning",
-                  "Paired bootstrap. * marks what differs beyond noise: the interval does not contain zero.", names),
-            Table(["class", "test rows", *quantiles], errors, "Errors of the autoencoder by class",
-                  f"It is trained without rows of '{recipe['rare_class']}'. {by_length}",
-                  ["test rows", *quantiles]),
-        ]  # fmt: skip
+            Table(
+                ["method", *names, "what it does"],
+                cells,
+                title="The methods",
+                note=note_text,
+                right=names,
+                strong=[best],
+            ),
+            Table(
+                ["method", *names],
+                differences,
+                title="Minus plain fine-tuning",
+                note="Paired bootstrap. * marks what differs beyond noise: the interval does not contain zero.",
+                right=names,
+            ),
+            Table(
+                ["class", "test rows", *quantiles],
+                errors,
+                title="Errors of the autoencoder by class",
+                note=f"It is trained without rows of '{recipe['rare_class']}'. {by_length}",
+                right=["test rows", *quantiles],
+            ),
+        ]
         chart = Chart(
             "Highest precision at each recall or beyond", lines, x_label="recall", baselines={"random order": share}
         )

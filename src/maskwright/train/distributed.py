@@ -22,7 +22,7 @@ from typing import Any, NoReturn, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..core.config import differences
 from ..core.errors import ConfigError, InputError, MaskwrightError, RunError, TrainingError, as_user_error
@@ -30,7 +30,9 @@ from ..core.memory import map_large_blocks
 from ..core.program import Launch, launch_of
 from ..core.progress import be_silent, note
 from ..core.util import plural
+from ..data.batch import Batch
 from ..data.deal import deal, deal_equally_many, everything
+from ..objectives.outcome import LossSums
 
 MEET_SECONDS = 60  # for all processes to start
 LEAVE_SECONDS = 3.0  # for the others to read of a failure in the store of the first process
@@ -402,3 +404,25 @@ def dealt(group: Group, equally_many: bool = False) -> Callable[[Sequence[int]],
         return everything
     one = deal_equally_many if equally_many else deal
     return lambda tokens: one(tokens, group.world)[group.rank]
+
+
+class JobModule(nn.Module):
+    """A job's network as a module that computes the losses of a batch, for DistributedDataParallel and FSDP2.
+
+    network: takes the place of the job's model while it computes.
+    """
+
+    def __init__(self, job: Any, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+        self.job, self.plain = job, (job.model,)  # in a tuple: not a part of this module
+        self.last: LossSums | None = None
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """The losses by part; a dict, in which the wrappers find the tensors."""
+        self.job.model = self.network
+        try:
+            self.last = self.job.outcome(batch)
+        finally:
+            self.job.model = self.plain[0]
+        return dict(self.last.losses)

@@ -7,23 +7,18 @@ checkpoint gives the same results as an uninterrupted one.
 from __future__ import annotations
 
 import math
-import os
-import signal
-import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, fields
 from functools import partial
-from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from ..core.errors import RunError
-from ..core.progress import note, track, warn
+from ..core.progress import note, track
 from ..core.randomness import derive_seed
 from ..data.batch import Batch
 from ..models.adapters import load_trained_state
@@ -37,7 +32,7 @@ from .optimizer import ADAM, RowGradients, adamw, set_learning_rate
 from .run import RunFolder
 from .schedules import Schedule, learning_rate, warmup_steps
 from .settings import ReducePrecision
-from .steps import Clock, LocalSteps, Totals, batch_flops, check_dealt, steps_of
+from .steps import Clock, LocalSteps, StopRequest, Totals, batch_flops, check_dealt, steps_of, stop_on_signals
 
 if TYPE_CHECKING:
     from .sharding import ShardedNetwork
@@ -415,48 +410,3 @@ def _deterministic(model: nn.Module) -> Iterator[None]:
 
 class Interrupted(KeyboardInterrupt):
     """Training stopped on request after saving a checkpoint. The command line exits with 130."""
-
-
-REPEAT_SECONDS = 5.0  # within which a launcher passes on the signal that its processes have got already
-
-
-class StopRequest:
-    """Whether a stop was requested. is_shared: several processes under a launcher, which must agree on it first."""
-
-    def __init__(self, is_shared: bool = False) -> None:
-        self.requested, self.is_shared = False, is_shared
-        self.is_agreed = False  # by several processes, at the same step
-        self._since = 0.0
-
-    @property
-    def is_due(self) -> bool:
-        return self.is_agreed if self.is_shared else self.requested
-
-    def handle(self, number: int, frame: FrameType | None) -> None:
-        """Signal handler: records the first request, exits on the second."""
-        now = time.monotonic()
-        if self.requested and self.is_shared and now - self._since < REPEAT_SECONDS:
-            return
-        if self.requested:
-            os._exit(130)
-        self.requested, self._since = True, now
-        if self.is_shared:
-            return
-        warn("stopping after this step and saving; a second signal stops at once and loses the last steps.")
-
-
-@contextmanager
-def stop_on_signals(is_shared: bool = False) -> Iterator[StopRequest]:
-    """Catch SIGINT and SIGTERM in the main thread; elsewhere the caller's handlers stay. is_shared: see StopRequest."""
-    request = StopRequest(is_shared)
-    if threading.current_thread() is not threading.main_thread():
-        yield request
-        return
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, request.handle) for number in numbers]
-    try:
-        yield request
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            if handler is not None:  # a handler that was not set from Python cannot be restored
-                signal.signal(number, handler)

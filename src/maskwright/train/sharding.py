@@ -20,8 +20,7 @@ from torch.distributed.tensor import Shard, distribute_tensor
 
 from ..core.errors import InputError
 from ..models.transformer import Layer, Transformer
-from .distributed import ProcessGroup
-from .steps import JobModule
+from .distributed import JobModule, ProcessGroup
 
 
 class ShardedNetwork:

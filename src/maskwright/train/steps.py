@@ -7,6 +7,9 @@ gradients.
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 import time
 import warnings
 from collections import defaultdict
@@ -14,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, lru_cache, partial
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import torch
@@ -24,6 +28,7 @@ from torch.nn.parallel import DistributedDataParallel
 from ..core.errors import InputError, TrainingError
 from ..core.gpus import gpu_from_driver_name
 from ..core.memory import peak_memory
+from ..core.progress import warn
 from ..core.util import plural
 from ..data.batch import Batch
 from ..data.deal import Deal, everything
@@ -32,13 +37,11 @@ from ..models.config import ModelConfig
 from ..models.model import Model
 from ..objectives.outcome import LossSums
 from .checkpoint import moments_of
-from .distributed import Group, ProcessGroup, dealt
+from .distributed import Group, JobModule, ProcessGroup, dealt
 from .optimizer import RowGradients
 
 if TYPE_CHECKING:
-    from .loop import StopRequest
     from .sharding import ShardedNetwork
-
 
 Totals = tuple[Mapping[str, int], int]  # labels of each part, and tokens, of a whole step
 ADVICE = "training stopped; the last checkpoint is unchanged. Use a smaller --lr or more --warmup, then --restart."
@@ -246,28 +249,6 @@ class LocalSteps:
     def after_evaluation(self, evaluate: Callable[[], bool]) -> None:
         """Evaluate in the first process. evaluate: returns whether training ends early."""
         evaluate()
-
-
-class JobModule(nn.Module):
-    """A job's network as a module that computes the losses of a batch, for DistributedDataParallel and FSDP2.
-
-    network: takes the place of the job's model while it computes.
-    """
-
-    def __init__(self, job: Any, network: nn.Module) -> None:
-        super().__init__()
-        self.network = network
-        self.job, self.plain = job, (job.model,)  # in a tuple: not a part of this module
-        self.last: LossSums | None = None
-
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """The losses by part; a dict, in which the wrappers find the tensors."""
-        self.job.model = self.network
-        try:
-            self.last = self.job.outcome(batch)
-        finally:
-            self.job.model = self.plain[0]
-        return dict(self.last.losses)
 
 
 class SharedSteps(LocalSteps):
@@ -485,3 +466,48 @@ class Prefetcher(Generic[Made]):
         if self._waiting is not None:
             self._waiting[1].exception()
             self._waiting = None
+
+
+REPEAT_SECONDS = 5.0  # within which a launcher passes on the signal that its processes have got already
+
+
+class StopRequest:
+    """Whether a stop was requested. is_shared: several processes under a launcher, which must agree on it first."""
+
+    def __init__(self, is_shared: bool = False) -> None:
+        self.requested, self.is_shared = False, is_shared
+        self.is_agreed = False  # by several processes, at the same step
+        self._since = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        return self.is_agreed if self.is_shared else self.requested
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """Signal handler: records the first request, exits on the second."""
+        now = time.monotonic()
+        if self.requested and self.is_shared and now - self._since < REPEAT_SECONDS:
+            return
+        if self.requested:
+            os._exit(130)
+        self.requested, self._since = True, now
+        if self.is_shared:
+            return
+        warn("stopping after this step and saving; a second signal stops at once and loses the last steps.")
+
+
+@contextmanager
+def stop_on_signals(is_shared: bool = False) -> Iterator[StopRequest]:
+    """Catch SIGINT and SIGTERM in the main thread; elsewhere the caller's handlers stay. is_shared: see StopRequest."""
+    request = StopRequest(is_shared)
+    if threading.current_thread() is not threading.main_thread():
+        yield request
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, request.handle) for number in numbers]
+    try:
+        yield request
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            if handler is not None:  # a handler that was not set from Python cannot be restored
+                signal.signal(number, handler)

@@ -23,7 +23,6 @@ from ..loop import LoopSettings, train
 from ..optimizer import ADAM
 from ..run import RESULT, RunFolder
 from .config import epochs_for
-from .job import BestCheckpointJob
 
 if TYPE_CHECKING:
     from .config import FinetuneConfig, MultiTaskConfig
@@ -48,7 +47,7 @@ class SeedRunner(ABC):
     config: FinetuneConfig | MultiTaskConfig
 
     @abstractmethod
-    def job(self, seed: int, folder: RunFolder) -> BestCheckpointJob:
+    def job(self, seed: int, folder: RunFolder) -> Any:
         """The training job of a seed."""
 
     def run_seed(self, run: RunFolder, seed: int) -> SeedResult:
