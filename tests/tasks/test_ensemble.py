@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from maskwright.core.errors import InputError
-from maskwright.tasks.evaluation.scoring import mean_probabilities, mean_scores
+from maskwright.tasks.evaluation.metrics import mean_probabilities, mean_scores
 
 logits = arrays.arrays(np.float64, (3, 4, 5), elements=st.floats(-20, 20))
 

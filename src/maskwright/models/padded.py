@@ -7,7 +7,7 @@ number, so that a softmax over the columns gives them no share. Sequence heads t
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -39,8 +39,7 @@ from .pretraining_heads import (
 from .probes import AutoencoderHead
 from .transformer import depends_on_padding
 
-if TYPE_CHECKING:
-    from .model import Model
+Model = Any  # models.model.Model, whose module imports this one
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.requests import Request
 
 from ..core.errors import ConfigError, InputError, MaskwrightError
 from ..core.storage import read_bytes
 
-if TYPE_CHECKING:
-    from .worker import Computation, Stream, Worker
+Computation = Stream = Worker = Any  # of serve.worker, which imports this module
 
 # -- Rejected requests: status, reason for the metrics, and one sentence ----------------------------------------------
 

@@ -26,10 +26,9 @@ from ..data.batch import Batch
 from ..models.probes import AutoencoderHead
 from ..objectives.outcome import LossSums
 from ..text.readers.tables import Row, Table, read_texts
-from .base import Baseline, ColumnNames, Evaluation, Task, TaskData, require_rows
+from .base import Baseline, ColumnNames, Evaluation, Task, TaskData, Unscored, require_rows
 from .evaluation.compare import ScoredPredictions, mean, pr_auc
 from .evaluation.rare import RareClass, Threshold, choose_threshold, rare_metrics, row_key
-from .evaluation.scoring import Unscored
 from .examples import Examples, Forward, compute, stacked
 from .sequence import SequenceTask, labeled
 from .windows import LongTexts

@@ -24,11 +24,12 @@ from ..data.batch import Batch
 from ..models.build import with_tokenizer
 from ..models.model import Model
 from ..objectives.outcome import LossSums
+from ..text.formats.cells import number_error
 from ..text.tokenizers.encoding import TextCounts
 from .evaluation.calibration import Decisions, Temperature, fit_temperature
 from .evaluation.compare import ScoredPredictions
+from .evaluation.metrics import mean_scores
 from .evaluation.rare import RareClass, Threshold
-from .evaluation.scoring import Unscored, mean_scores, named
 from .examples import Examples, Forward, SequenceLogits, compute, finite_only, stacked
 from .windows import LongTexts
 
@@ -63,6 +64,31 @@ class Baseline(NamedTuple):
     score: float
     predictor: str
     is_untrained: bool = False
+
+
+MOST_NAMED = 6  # labels listed in a message
+
+
+class Unscored(NamedTuple):
+    """Why a model cannot be scored on rows. reason: verb phrase about their file; task: task that fits the rows, None
+    for rows without labels.
+    """
+
+    reason: str
+    task: str | None
+
+    @classmethod
+    def of_labels(cls, labels: Collection[str], reason: str = "contains") -> Unscored:
+        """The reason for labels that the model never predicts. reason: verb before the labels."""
+        are_numbers = all(number_error(label) is None for label in labels)
+        has_fractions = are_numbers and any(not float(label).is_integer() for label in labels)
+        task = "regression" if has_fractions else "classification"
+        return cls(f"{reason} the labels {named(sorted(labels))}", task)
+
+
+def named(labels: Sequence[str]) -> str:
+    """The first MOST_NAMED labels as a comma-separated list."""
+    return ", ".join(label[:40] for label in labels[:MOST_NAMED]) + (", ..." if len(labels) > MOST_NAMED else "")
 
 
 @dataclass(frozen=True)

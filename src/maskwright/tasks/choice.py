@@ -29,7 +29,7 @@ from .base import Baseline, ColumnNames, Evaluation, Rows, TableRow, Targets, Ta
 from .base import window_rows as top_rows
 from .evaluation import metrics as scores
 from .evaluation.compare import ScoredPredictions, mean
-from .evaluation.scoring import mean_probabilities
+from .evaluation.metrics import mean_probabilities
 from .examples import TOKENIZE_ROWS, Examples, as_logits, stacked
 from .sequence import labeled
 from .windows import FIRST, LongExamples, LongTexts, portions_by_tokens, window_rows

@@ -24,12 +24,12 @@ from ..core.util import plural
 from ..objectives.losses import focal_binary, focal_cross_entropy
 from ..text.formats.cells import LABEL_SEPARATOR
 from ..text.readers.tables import Reader, Row, Table, find_classes_reader, read_table
-from .base import Baseline, ColumnNames, Evaluation, Task, TaskData
+from .base import Baseline, ColumnNames, Evaluation, Task, TaskData, Unscored
 from .evaluation import metrics as scores
 from .evaluation.calibration import Decisions, Temperature, calibration_errors, out_of_fold_probabilities, row_keys
 from .evaluation.compare import ScoredPredictions, f1, mean, pr_auc
+from .evaluation.metrics import mean_probabilities
 from .evaluation.rare import RareClass, joined_rare, rare_metrics
-from .evaluation.scoring import Unscored, mean_probabilities
 from .examples import Examples, as_logits
 from .sequence import SequenceTask, labeled, relevant_class
 from .windows import LongTexts

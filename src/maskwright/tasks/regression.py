@@ -17,10 +17,9 @@ from ..models.heads import SequenceClassificationHead
 from ..models.model import Model
 from ..text.formats.cells import number_error
 from ..text.readers.tables import Row, Table, read_table
-from .base import ColumnNames, require_rows
+from .base import ColumnNames, Unscored, require_rows
 from .evaluation import metrics as scores
 from .evaluation.compare import ScoredPredictions
-from .evaluation.scoring import Unscored
 from .examples import Examples
 from .sequence import SequenceTask, labeled
 from .specs import as_range

@@ -28,10 +28,20 @@ from ..objectives.outcome import LossSums
 from ..text.formats.cells import number_error
 from ..text.readers.tables import Row, Table, read_texts
 from ..text.tokenizers.encoding import TextCounts
-from .base import Baseline, ColumnNames, Evaluation, Rows, Targets, Task, TaskData, truncation_notes, valid_rows
+from .base import (
+    Baseline,
+    ColumnNames,
+    Evaluation,
+    Rows,
+    Targets,
+    Task,
+    TaskData,
+    Unscored,
+    truncation_notes,
+    valid_rows,
+)
 from .evaluation import metrics as scores
 from .evaluation.compare import ScoredPredictions
-from .evaluation.scoring import Unscored
 from .examples import Examples, Forward, stacked, tokenize_rows
 from .sequence import APART, TOGETHER, labeled, plain_name
 from .specs import as_range

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import ArrayLike
 from torch import Tensor
 
 from ...core.errors import InputError
 from ...core.progress import warn
 from ...text.annotations.reader import CLASSES, has_annotations
-from ...text.formats.cells import number_error
 from ...text.formats.files import file_format
 from ...text.readers.tables import Row, find_reader, label_column, read_texts
 from ..specs import fits, readers_of, task_for
@@ -23,33 +20,9 @@ if TYPE_CHECKING:
     from ..examples import Examples
 
 TEXTS = task_for("texts")  # suggested for labeled texts
-MOST_NAMED = 6  # labels listed in a message
-_SUM_TOLERANCE = 1e-3  # of float16 probabilities over many labels
 
 
 # -- rows that fit a model ---------------------------------------------------------------------------------------------
-
-
-class Unscored(NamedTuple):
-    """Why a model cannot be scored on rows. reason: verb phrase about their file; task: task that fits the rows, None
-    for rows without labels.
-    """
-
-    reason: str
-    task: str | None
-
-    @classmethod
-    def of_labels(cls, labels: Collection[str], reason: str = "contains") -> Unscored:
-        """The reason for labels that the model never predicts. reason: verb before the labels."""
-        are_numbers = all(number_error(label) is None for label in labels)
-        has_fractions = are_numbers and any(not float(label).is_integer() for label in labels)
-        task = "regression" if has_fractions else "classification"
-        return cls(f"{reason} the labels {named(sorted(labels))}", task)
-
-
-def named(labels: Sequence[str]) -> str:
-    """The first MOST_NAMED labels as a comma-separated list."""
-    return ", ".join(label[:40] for label in labels[:MOST_NAMED]) + (", ..." if len(labels) > MOST_NAMED else "")
 
 
 def read_to_score(
@@ -164,55 +137,3 @@ def worst_errors(task: Task, examples: Examples, logits: Tensor, limit: int = 20
         facts = {"line": row.line, "text": row.text, "text_pair": row.text_pair, "gold": row.label}
         found.append({**facts, **answer, "loss": float(losses[index])})
     return found
-
-
-def mean_scores(members: Sequence[ArrayLike], weights: Sequence[float] | None = None) -> np.ndarray:
-    """Weighted mean over models: float64, with the shape of each member.
-
-    members: arrays of the same shape, [rows] or [rows, labels], in the same row order. weights: one non-negative number
-    per model, normalized (default: equal). Raises InputError if there are no members, shapes differ, values are not
-    finite, or weights are invalid.
-    """
-    if len(members) == 0:
-        raise InputError("An ensemble needs at least one model's predictions.")
-    arrays = [np.asarray(member, dtype=np.float64) for member in members]
-    for place, array in enumerate(arrays):
-        if array.shape != arrays[0].shape:
-            raise InputError(
-                f"The predictions of model {place} have the shape {array.shape} and those of model 0 "
-                f"{arrays[0].shape}: all models must predict the same rows with the same labels."
-            )
-        if not np.isfinite(array).all():
-            raise InputError(f"The predictions of model {place} contain a number that is not finite.")
-    return np.tensordot(_shares(weights, len(arrays)), np.stack(arrays), axes=1)
-
-
-def mean_probabilities(
-    members: Sequence[ArrayLike], weights: Sequence[float] | None = None, *, multi_label: bool = False
-) -> np.ndarray:
-    """Weighted mean of probabilities: float64 [rows, labels].
-
-    members: arrays [rows, labels] of probabilities, not logits; rows sum to 1 unless multi_label. weights: see
-    `mean_scores`. Raises InputError like `mean_scores`, and for values that are not probabilities.
-    """
-    mean = mean_scores(members, weights)
-    for place, member in enumerate(members):
-        array = np.asarray(member, dtype=np.float64)
-        if array.ndim != 2:
-            raise InputError(f"The predictions of model {place} have {array.ndim} dimensions; expected [rows, labels].")
-        is_share = array.size == 0 or (array.min() >= 0 and array.max() <= 1)
-        if not is_share or not (multi_label or np.allclose(array.sum(axis=1), 1, atol=_SUM_TOLERANCE)):
-            raise InputError(
-                f"The predictions of model {place} are not probabilities; expected numbers from 0 to 1"
-                f"{'' if multi_label else ', in rows that sum to 1'}."
-            )
-    return mean if multi_label else mean / mean.sum(axis=1, keepdims=True)
-
-
-def _shares(weights: Sequence[float] | None, count: int) -> np.ndarray:
-    shares = np.ones(count) if weights is None else np.asarray(weights, dtype=np.float64)
-    if shares.shape != (count,):
-        raise InputError(f"{count} ensemble weights are needed, one per model, not {shares.size}.")
-    if not np.isfinite(shares).all() or (shares < 0).any() or shares.sum() <= 0:
-        raise InputError("Ensemble weights must be finite, not negative, and not all 0.")
-    return shares / shares.sum()

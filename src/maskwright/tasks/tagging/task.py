@@ -31,11 +31,11 @@ from ...text.readers.tagged import MISSING, Sentence, TaggedTable, as_sentences,
 from ...text.segmenters import DEFAULT_SEGMENTER, SEGMENTERS, find_segmenter, segment
 from ...text.tokenizers.encoding import TextCounts
 from ...text.words import Span
-from ..base import Baseline, ColumnNames, Evaluation, Rows, TableRow, Task, TaskData
+from ..base import Baseline, ColumnNames, Evaluation, Rows, TableRow, Task, TaskData, Unscored, named
 from ..evaluation import metrics as scores
 from ..evaluation.calibration import Decisions, Temperature, calibration_errors, out_of_fold_probabilities, row_keys
 from ..evaluation.compare import ScoredPredictions, f1, share
-from ..evaluation.scoring import Unscored, mean_probabilities, named
+from ..evaluation.metrics import mean_probabilities
 from ..examples import Examples, Forward, TokenLogits, as_logits
 from .examples import IGNORED, GoldTags, TaggedExamples, entities_of, window_sentences
 from .schemes import (

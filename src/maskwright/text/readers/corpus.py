@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...core.errors import InputError, MissingExtraError, RowError, RowErrors
 from ...core.progress import note, warn
@@ -22,8 +22,7 @@ from ..formats.files import HUB, STDIN, Line, Meter, expand, file_format, read_l
 from ..formats.records import Dialect, header_of, name_cells, read_records
 from ..words import sentence_spans, split_sentences
 
-if TYPE_CHECKING:
-    from ..tokenizers.tokenizer import Tokenizer
+Tokenizer = Any  # text.tokenizers.tokenizer.Tokenizer, which is trained on what is read here
 
 
 FOLDER_FORMATS = ("txt", "jsonl", "parquet", "csv")

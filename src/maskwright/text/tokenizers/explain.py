@@ -14,7 +14,8 @@ from typing import Any, Literal, get_args
 from ...core import registry
 from ...core.errors import ConfigError, InputError
 from .sentencepiece import MarianBackend
-from .tokenizer import END_OF_WORD, Tokenizer
+from .tokenizer import Tokenizer
+from .tokenizer_files import END_OF_WORD
 from .trainers import (
     Merge,
     MergeLearner,

@@ -31,7 +31,7 @@ from .encoding import (
     read_template,
 )
 from .sentencepiece import MarianBackend
-from .tokenizer_files import PAIRS, TEXT_END, files_of, read_tokenizer, special_token_roles, with_record
+from .tokenizer_files import END_OF_WORD, PAIRS, TEXT_END, files_of, read_tokenizer, special_token_roles, with_record
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 
 PathOrPaths = str | Path | Iterable[str | Path]
-END_OF_WORD = "</w>"
 
 
 @dataclass(frozen=True)

@@ -301,6 +301,7 @@ def _json(value: Any) -> bytes:
 
 # -- vocab.json with merges.txt: byte-level BPE as in RoBERTa's and GPT-2's published tokenizers ---------------
 
+END_OF_WORD = "</w>"  # of a vocabulary of kind bpe
 TEXT_END = "<|endoftext|>"  # of GPT-2
 DEFAULT_SPECIAL_TOKENS = {"unk": "<unk>", "sep": "</s>", "pad": "<pad>", "cls": "<s>", "mask": "<mask>"}
 

@@ -23,8 +23,7 @@ import numpy as np
 
 from ...core.errors import ConfigError, InputError
 from ..readers.inputs import reject_non_texts
-from .tokenizer import END_OF_WORD
-from .tokenizer_files import bert_backend, set_special_tokens
+from .tokenizer_files import END_OF_WORD, bert_backend, set_special_tokens
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
