@@ -20,7 +20,10 @@ from starlette.requests import Request
 from ..core.errors import ConfigError, InputError, MaskwrightError
 from ..core.storage import read_bytes
 
-Computation = Stream = Worker = Any  # of serve.worker, which imports this module
+# Of serve.worker, which imports this module.
+Computation = Any
+Stream = Any
+Worker = Any
 
 # -- Rejected requests: status, reason for the metrics, and one sentence ----------------------------------------------
 
