@@ -49,6 +49,7 @@ from maskwright.serve.settings import ServeSettings  # noqa: E402
 from maskwright.speed.plan_config import PlanConfig  # noqa: E402
 
 FOLDER = REPOSITORY / "docs" / "reference"
+BUILT = ("cli/", "config/", "api/")  # not stored in the repository: `make docs` writes them
 HEAD = "<!-- Written by tools/reference.py (make reference); do not edit. -->\n\n"
 
 # Configurations by page; those of one command are in its order.
@@ -126,14 +127,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a page is stale")
     check, expected = parser.parse_args().check, pages()
-    stale = stale_pages(expected)
+    stale = stale_pages(expected) if check else write_pages(expected)
     for name in stale:
         print((FOLDER / name).relative_to(REPOSITORY))
-        if not check and name in expected:
-            write_text(FOLDER / name, expected[name])
-        elif not check:
-            (FOLDER / name).unlink()
     sys.exit(1 if check and stale else 0)
+
+
+def write_pages(expected: dict[str, str], only: tuple[str, ...] = ("",)) -> list[str]:
+    """Writes the stale pages and removes those without a source; returns them. only: starts of names."""
+    stale = [name for name in stale_pages(expected) if name.startswith(only)]
+    for name in stale:
+        if name in expected:
+            write_text(FOLDER / name, expected[name])
+        else:
+            (FOLDER / name).unlink(missing_ok=True)
+    return stale
 
 
 def stale_pages(expected: dict[str, str]) -> list[str]:

@@ -7,6 +7,7 @@ import shlex
 
 import typer.main
 
+from conventions import reference  # noqa: F401  # writes the pages that are not stored
 from conventions.sources import REPOSITORY
 from conventions.test_flags import current_flags
 from maskwright.cli.app import whole_app

@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import re
-from types import ModuleType
 
 import typer.main
 
 import maskwright
-from conventions.sources import REPOSITORY
+from conventions.reference import PAGES, REFERENCE
 from conventions.test_flags import current_flags
 from maskwright.cli.app import whole_app
-
-
-def generator() -> ModuleType:
-    """tools/reference.py as a module."""
-    spec = importlib.util.spec_from_file_location("reference", REPOSITORY / "tools" / "reference.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-REFERENCE = generator()
-PAGES: dict[str, str] = REFERENCE.pages()
 
 
 def test_no_page_is_stale():

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from conventions import reference  # noqa: F401  # writes the pages that are not stored
 from conventions.sources import REPOSITORY
 
 LOADED = re.compile(r"<(?:script|link|img|source|iframe)\b[^>]*?\b(?:src|srcset|href)=\"?((?:https?:)?//[^\" >]+)")
