@@ -22,7 +22,6 @@ from torch.optim import optimizer as torch_optimizer
 
 import maskwright as mw
 from inference.samples import TEXTS, tiny, tokenizer
-from maskwright import api
 from maskwright.models.model import SentenceSettings
 from train.runs import TINY, corpus, labeled, pretraining
 
@@ -160,7 +159,8 @@ CALLS: dict[str, Callable[[Any, Any], object]] = {
     "zero_shot": lambda made, new: mw.zero_shot(made / "sentence", X[:3], ["one", "two"]),
     "search": lambda made, new: mw.search(made / "sentence", str(made / "corpus.txt"), ["cat"]),
     "cluster": lambda made, new: mw.cluster(made / "sentence", X, 2),
-    "open_predictor": lambda made, new: api.open_predictor(made / "classifier").predict(X),
+    "pipeline": lambda made, new: mw.pipeline(made / "classifier").predict(X),
+    "evaluate": lambda made, new: mw.evaluate(made / "classifier", made / "rows.tsv"),
     "pretrain": lambda made, new: mw.pretrain(pretraining(new, steps=2, objective="mlm+nsp")),
     "pretrain, rtd": lambda made, new: mw.pretrain(pretraining(new, steps=2, objective="rtd")),
     "pretrain, clm": lambda made, new: mw.pretrain(pretraining(new, steps=2, objective="clm")),

@@ -298,5 +298,5 @@ def test_a_folder_with_a_pickle_alone_points_to_the_command(name, tmp_path):
     old(tmp_path / "old")
     (tmp_path / "old/pytorch_model.bin").rename(tmp_path / "old" / name)
     named = tmp_path / "old" / ("weights.pt" if name == "weights.pt" else "")
-    with pytest.raises(ModelFolderError, match=f"run maskwright convert {named} -o OUT"):
+    with pytest.raises(ModelFolderError, match=f"run maskwright export {named} --to folder -o OUT"):
         load_model(tmp_path / "old")

@@ -21,7 +21,7 @@ from maskwright.report import render
 from report.html_reading import read_html
 
 HI = "58 27 10 12; 27 89 31 67; 10 31 91 54; 12 67 54 92"
-SLOW = ("side-by-side",)  # trains two networks
+SLOW = ("side-by-side", "complexity")  # train two networks, measure times
 NAMES = [name for name, one in lessons().items() if one.inputs]
 DECLARED = [(name, one) for name in NAMES for one in lessons()[name].inputs if name not in SLOW]
 IDS = [f"{name}-{one.name}" for name, one in DECLARED]

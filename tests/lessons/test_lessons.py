@@ -41,7 +41,7 @@ def test_a_lesson_has_text_pictures_code_a_question_and_its_answer(results, name
     result, one = results(name), lesson(name)
     assert one.lecture in LECTURES and one.question.endswith("?")
     assert len(one.about) > 60 and len(result.answer) > 60
-    assert result.pictures and not any(block.is_empty() for block in result.pictures)
+    assert result.pictures and all(block.html() for block in result.pictures)
     assert one.functions and all(code.text.lstrip().startswith(("def ", "@", "class ")) for code in result.code)
     assert len(result.checks) >= 2
     facts = json.loads(json.dumps(result.to_json()))

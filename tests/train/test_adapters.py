@@ -186,7 +186,7 @@ def test_full_fine_tuning_of_an_adapter_starts_from_the_merged_model(tmp_path: P
     still = {"adapter": None, "epochs": 1, "lr": 1e-12, "output": tmp_path / "full", "model": str(first.model)}
     second = finetune(replace(recipe("classification", tmp_path), **still))
     assert second.mean["loss"] == pytest.approx(first.mean["loss"], abs=1e-4)
-    with pytest.raises(ModelFolderError, match=r"is an adapter itself: merge it first with maskwright convert"):
+    with pytest.raises(ModelFolderError, match=r"is an adapter itself: merge it first with maskwright export"):
         finetune(replace(recipe("classification", tmp_path), model=str(first.model), output=tmp_path / "two"))
 
 

@@ -385,8 +385,8 @@ LESSONS = (
         "When is self-attention more expensive than a recurrent layer?",
         _complexity,
         (
-            integer("width", "Hidden size d", 768, 16, 4096, 16),
-            integer("length", "Tokens n of a text", 4096, 16, 16_384, 16),
+            integer("width", "Hidden size d", 768, 16, 1024, 16),
+            integer("length", "Tokens n of a text", 4096, 16, 8192, 16),
         ),
     ),
 )
