@@ -100,7 +100,7 @@ def test_a_ladder_prints_its_table_and_goes_on(folder: Path, maskwright):
     code, out, _ = maskwright(*words)
     assert code == 0 and "bag of words" in out and "report:" in out
     _, out, _ = maskwright(*words, "--json")
-    assert [row["name"] for row in json.loads(out)["rungs"]] == ["words"]
+    assert [row["name"] for row in json.loads(out)["rows"]] == ["words"]
     code, _, said = maskwright(*words[:-1], folder / "other", "--only", "brt")
     assert code == 2 and "bert" in said
 
