@@ -381,7 +381,7 @@ LESSONS = (
         "The cost of a layer by text length",
         "Attention compares every token with every other; a recurrent layer takes one step per token; convolutions "
         "and windows use neighbors. The table of the paper, its operations, and measured times.",
-        ("lessons.costs:measure", "lessons.costs:power"),
+        ("lessons.costs:power",),
         "When is self-attention more expensive than a recurrent layer?",
         _complexity,
         (
