@@ -52,7 +52,28 @@ class _Settings:
     untrained: bool = False
 
 
-def evaluate(model: str | Path, file: str | Path, **settings: Any) -> dict[str, Any]:
+def evaluate(
+    model: str | Path,
+    file: str | Path,
+    *,
+    target: str | Path | None = None,
+    columns: Mapping[str, str] | None = None,
+    skip_bad_rows: bool = False,
+    errors: int = 0,
+    rare_class: str | None = None,
+    against: str | None = None,
+    risk: float | None = None,
+    report: str | Path | None = None,
+    command: str = "",
+    stride: int | None = None,
+    max_length: int | None = None,
+    batch_tokens: int | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    precision: str = "auto",
+    calibrate_on: Sequence[Text] | None = None,
+    untrained: bool = False,
+) -> dict[str, Any]:
     """Scores a model on a file, as the command does.
 
     Args:
@@ -65,13 +86,15 @@ def evaluate(model: str | Path, file: str | Path, **settings: Any) -> dict[str, 
         rare_class: Also score this class against all others.
         against: Also score this model, and test the difference for significance.
         risk: Report the coverage at this maximum error rate.
-        report: HTML page to write; command: the command that it shows.
+        report: HTML page to write.
+        command: The command that the page shows.
         stride: Stride of overlapping windows in tokens, for the perplexity of a causal language model.
         max_length: Maximum sequence length in tokens; None as in training.
         batch_tokens: Maximum tokens of a batch; None for what suits the device.
         seed: Random seed of masks and significance tests.
         device: "auto", "cpu", "cuda" or "mps".
-        precision: "auto", "fp32", "bf16", "fp16", or "int8" with `calibrate_on`, typical texts that are not scored.
+        precision: "auto", "fp32", "bf16", "fp16", or "int8" with `calibrate_on`.
+        calibrate_on: Typical texts, which are not scored, for int8.
         untrained: Accept a head without stored weights.
 
     Returns:
@@ -82,12 +105,27 @@ def evaluate(model: str | Path, file: str | Path, **settings: Any) -> dict[str, 
         ModelFolderError: If the model can neither predict nor score text.
 
     Example:
-        >>> mw.evaluate("runs/b/model", "dev.tsv")["metrics"]["accuracy"]
+        >>> found = mw.evaluate("runs/b/model", "dev.tsv")
     """
-    try:
-        own = _Settings(**settings)
-    except TypeError as error:
-        raise ConfigError(f"evaluate has no such setting: {error}.") from None
+    own = _Settings(
+        target=target,
+        columns=columns,
+        skip_bad_rows=skip_bad_rows,
+        errors=errors,
+        rare_class=rare_class,
+        against=against,
+        risk=risk,
+        report=report,
+        command=command,
+        stride=stride,
+        max_length=max_length,
+        batch_tokens=batch_tokens,
+        seed=seed,
+        device=device,
+        precision=precision,
+        calibrate_on=calibrate_on,
+        untrained=untrained,
+    )
     is_int8 = own.precision == "int8"
     if is_int8 and own.against is not None:
         raise ConfigError("--against compares models in fp32 or bf16: remove --precision int8.")

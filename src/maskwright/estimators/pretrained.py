@@ -33,6 +33,7 @@ class Pretrained(Estimator):
         precision: "auto", "fp32", "bf16" or "fp16"; auto is bf16 where the hardware has it.
     """
 
+    model: ModelSource
     _: KW_ONLY
     device: str = "auto"
     precision: str = "auto"
