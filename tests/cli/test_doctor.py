@@ -93,3 +93,11 @@ def test_a_model_folder_is_described_with_its_problems(maskwright, tmp_path):
     code, out, _ = maskwright("doctor", tmp_path / "m", "--json")
     assert code == 0 and "config.json" in json.dumps(lines_of(out)[0]["problems"])
     assert maskwright("doctor", tmp_path / "nothing")[0] == 2
+
+
+def test_a_folder_of_annotations_is_data(maskwright, tmp_path):
+    for number in range(12):
+        (tmp_path / f"{number}.txt").write_text("Ann lives in Rome .", encoding="utf-8")
+        (tmp_path / f"{number}.ann").write_text("T1\tPERSON 0 3\tAnn\n", encoding="utf-8")
+    code, out, _ = maskwright("doctor", tmp_path, "--json")
+    assert code == 0 and "PERSON" in out

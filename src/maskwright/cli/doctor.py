@@ -51,8 +51,15 @@ class DoctorSettings(Hardware, AnnotatedRows):
 
     @property
     def is_data(self) -> bool:
-        """Whether the path is one of a data file."""
-        return self.path is not None and (Path(self.path).is_file() or Path(self.path).suffix.lower() in DATA_FILES)
+        """Whether the path is one of a data file, or of a folder of annotations."""
+        if self.path is None:
+            return False
+        path = Path(self.path)
+        if path.is_dir():
+            from ..text.annotations.reader import annotation_format
+
+            return annotation_format(path) is not None
+        return path.is_file() or path.suffix.lower() in DATA_FILES
 
     def __post_init__(self) -> None:
         of_data = {
