@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -101,3 +103,11 @@ def test_a_folder_of_annotations_is_data(maskwright, tmp_path):
         (tmp_path / f"{number}.ann").write_text("T1\tPERSON 0 3\tAnn\n", encoding="utf-8")
     code, out, _ = maskwright("doctor", tmp_path, "--json")
     assert code == 0 and "PERSON" in out
+
+
+def test_data_are_checked_without_torch(tmp_path):
+    """Which takes longer to import than most files to read."""
+    (tmp_path / "rows.tsv").write_text("text\tlabel\na\tx\nb\ty\n", encoding="utf-8")
+    words = ["maskwright", "doctor", str(tmp_path / "rows.tsv"), "--json"]
+    code = f"import sys; sys.argv = {words}; from maskwright.cli import main; main(); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

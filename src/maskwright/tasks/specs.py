@@ -295,9 +295,11 @@ class TaskSettings:
         return {name: getattr(self, name) for name in own}
 
     def _check(self, task: str) -> None:
-        from .windows import LongTexts
+        windows = {name: getattr(self, name) for name in ("long", "stride", "pool", "max_windows", "both_orders")}
+        if windows != {one.name: one.default for one in fields(TaskSettings) if one.name in windows}:
+            from .windows import LongTexts  # which imports torch
 
-        LongTexts.of(self.long, self.stride, self.pool, self.max_windows, self.both_orders)
+            LongTexts.of(**windows)
         check(
             self.pool == "mean" or task != "similarity",
             "Setting 'pool' is for logits; sentence embeddings of windows are pooled as the model pools its tokens.",
