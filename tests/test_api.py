@@ -145,8 +145,6 @@ def test_evaluate_scores_rows_or_text(folders, tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("the cat sat on the mat .\n\nrain fell .\n")
     assert mw.evaluate(folders / "mlm", text)["metrics"]["perplexity"] > 1
-    with pytest.raises(ConfigError, match="colums"):
-        mw.evaluate(folders / "mlm", text, colums={})
 
 
 def test_facts_of_another_model_are_refused(folders, tmp_path):
