@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, get_args
 
@@ -349,10 +348,19 @@ class Model(nn.Module):
         found = tuple(self.head_outputs(hidden, batch).values())
         return found[0] if len(found) == 1 else torch.stack(found, dim=-1)
 
-    def head_outputs(self, hidden: Tensor, batch: Batch) -> dict[str, Tensor]:
-        """The outputs of `apply_head` for a pack. hidden: float [tokens, hidden] of any layer."""
+    def head_outputs(self, hidden: Tensor, batch: Batch, pooled: Tensor | None = None) -> dict[str, Tensor]:
+        """The outputs of `apply_head` for a pack.
+
+        hidden: float [tokens, hidden] of any layer; pooled: float [sequences, hidden], `pool` of it if computed before.
+        """
         asked = None if (sep := self.question_sep) is None else asked_in_pack(batch, sep)
-        return self.apply_head(hidden, partial(self.first, hidden, batch), asked)
+
+        def vectors() -> Tensor:
+            if pooled is not None and self.head is not None and self.head.needs_pooler:
+                return pooled
+            return self.first(hidden, batch)
+
+        return self.apply_head(hidden, vectors, asked)
 
     def apply_head(
         self, hidden: Tensor, vectors: Callable[[], Tensor], asked: tuple[Tensor, Tensor] | None = None

@@ -227,7 +227,7 @@ def padded_call(
     encoded = model.encode(batch, hidden_states=hidden_states, attentions=attentions, row_length=rows.keep.shape[1])
     pooled = model.pool(encoded.hidden, batch) if model.has_pooler else None
     logits: dict[str, Any] = {}
-    for name, value in model.head_outputs(encoded.hidden, batch).items():
+    for name, value in model.head_outputs(encoded.hidden, batch, pooled).items():
         fill = torch.finfo(value.dtype).min if isinstance(head, SpanHead) else 0.0
         logits[name] = rows.spread_tokens(value, fill) if is_per_token(head, name) else rows.spread_sequences(value)
     if choices:
