@@ -220,9 +220,9 @@ def open_run(
         run = RunFolder(path, recipe, group, called, found)
         _note_environment_changes(run)
         _add_logs(run)
-        if group.world > 1:
-            group.from_main(lambda: storage.read_bytes(path / ".lock").decode())
         try:
+            if group.world > 1:  # another process may find invalid input as soon as it has the answer
+                group.from_main(lambda: storage.read_bytes(path / ".lock").decode())
             yield run
         except (ValueError, MissingFileError, MissingExtraError):
             if is_new and not _has_progress(path):

@@ -37,6 +37,7 @@ from maskwright.train import loop
 from maskwright.train.distillation.config import DistillConfig
 from maskwright.train.distillation.distill import distill
 from maskwright.train.distributed import run_member
+from maskwright.train.distributed import ProcessGroup
 from maskwright.train.finetuning import finetune as finetune_module
 from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.finetuning.finetune import finetune
@@ -414,13 +415,27 @@ def _kill_later(seconds: float) -> None:
     threading.Timer(seconds, os.kill, [os.getpid(), signal.SIGKILL]).start()
 
 
-def rejected(folder: Path, commands: Sequence[Command]) -> dict[str, Any]:
+def be_slow() -> None:
+    """A hook: each exchange ends 0.1 s later in this process, so that the others find invalid input before it."""
+    plain = ProcessGroup._await
+
+    class Late:
+        def __init__(self, work: Any) -> None:
+            self.wait, self._work, self._ends = work.wait, work, time.monotonic() + 0.1
+
+        def is_completed(self) -> bool:
+            return time.monotonic() > self._ends and self._work.is_completed()
+
+    ProcessGroup._await = lambda group, work: plain(group, Late(work))  # type: ignore[method-assign]
+
+
+def rejected(folder: Path, commands: Sequence[Command], hooks: Mapping[int, Hook] | None = None) -> dict[str, Any]:
     """A job whose processes run these commands."""
 
     def command(output: Path) -> object:
         return commands[int(os.environ["RANK"])](output)
 
-    ended = run_job(command, folder / "run", len(commands))
+    ended = run_job(command, folder / "run", len(commands), hooks=hooks)
     return {
         "codes": ended.codes,
         "messages": ended.messages,
@@ -474,7 +489,7 @@ SCENARIOS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "long-shard": lambda folder: equal(folder, pretraining, shard=True, steps=200, checkpoint_every=100),
     "bf16": lambda folder: equal(folder, pretraining, reduce_precision="bf16"),
     "random-kills": random_kills,
-    "few-micro-batches": lambda folder: rejected(folder, [pretraining(folder, accumulation=2)] * 3),
+    "few-micro-batches": lambda folder: rejected(folder, [pretraining(folder, accumulation=2)] * 3, {0: be_slow}),
     "bad-input": lambda folder: rejected(folder, [pretraining(folder, corpus=("missing.txt",))] * 2),
 }  # fmt: skip
 
