@@ -111,17 +111,17 @@ def repeats(config: ModelConfig, head: str | None) -> None:
 # -- presets -----------------------------------------------------------------------------------------------------------
 
 
-def _shrunk(name: str) -> ModelConfig:
+def shrunk(name: str) -> ModelConfig:
     fields = {field.name for field in dataclasses.fields(ModelConfig)}
     return preset(name, **{key: value for key, value in SMALL.items() if key in fields})
 
 
 PRESET = {
-    "shapes": lambda name, folder: has_its_shapes(lively(_shrunk(name))),
-    "gradients": lambda name, folder: learns(lively(_shrunk(name))),
-    "packing": lambda name, folder: packs(lively(_shrunk(name))),
-    "saving": lambda name, folder: travels(lively(_shrunk(name)), folder / "model"),
-    "seed": lambda name, folder: repeats(_shrunk(name), None),
+    "shapes": lambda name, folder: has_its_shapes(lively(shrunk(name))),
+    "gradients": lambda name, folder: learns(lively(shrunk(name))),
+    "packing": lambda name, folder: packs(lively(shrunk(name))),
+    "saving": lambda name, folder: travels(lively(shrunk(name)), folder / "model"),
+    "seed": lambda name, folder: repeats(shrunk(name), None),
 }
 
 # -- heads -------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from contracts.families import FAMILY
 from contracts.folders import MODEL_FOLDER
 from contracts.functions import COMMAND, EXPORT_FORMAT, EXPORT_RUNTIME, METRIC, SCHEDULE
 from contracts.loggers import LOGGER
-from contracts.networks import HEAD, PRESET
+from contracts.networks import HEAD, PRESET, shrunk
 from contracts.objectives import OBJECTIVE
 from contracts.readers import READER
 from contracts.tasks import TASK
@@ -45,6 +45,7 @@ def kinds() -> list[str]:
 
 
 def entries() -> list[tuple[str, str]]:
-    """(kind, name) of everything registered now, entry points included."""
+    """(kind, name) of everything registered now, entry points included; of presets that differ in sizes alone, one."""
     own = [(kind, name) for kind in registry.TABLE for name in registry.names(kind)]
-    return own + [("preset", name) for name in PRESETS]
+    kinds_of_network = {repr(shrunk(name)): name for name in reversed(PRESETS)}
+    return own + [("preset", name) for name in reversed(kinds_of_network.values())]
