@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 import maskwright as mw
-from hub.folder_tools import IDS, foreign, make, tensors
+from hub.folder_tools import IDS, family_config, foreign, make, tensors
 from inference.samples import tokenizer
 from maskwright.core import storage
 from maskwright.core.errors import ModelFolderError
@@ -30,7 +30,6 @@ SMALL = {
 FAMILIES = [name for name in TABLE["family"] if name != "maskwright"]
 WRITERS = [name for name in FAMILIES if "seq2seq" in family_named(name).classes.values()]
 ENCODERS = [name for name in FAMILIES if name not in WRITERS]
-FIRST = {family: next(name for name, config in PRESETS.items() if config.family == family) for family in FAMILIES}
 
 
 def small(family, **changes):
@@ -40,7 +39,7 @@ def small(family, **changes):
         narrow = {"pad_token_id": 3}
     if family == "big_bird":  # one activation for layers and heads
         narrow = {"classifier_act": changes.get("hidden_act", "gelu_new")}
-    return preset(FIRST[family], **(SMALL | narrow | changes))
+    return family_config(family, **(SMALL | narrow | changes))
 
 
 def most_heads(family):

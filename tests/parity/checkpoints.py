@@ -49,6 +49,21 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"pad_token_id": 0, "tie_word_embeddings": False, "num_hidden_layers": 3},
     ],
     "xlm-roberta": [{"layer_norm_eps": 1e-5, "type_vocab_size": 1, "intermediate_size": 20}],
+    "camembert": [{"layer_norm_eps": 1e-5, "type_vocab_size": 1}, {"pad_token_id": 4, "hidden_act": "relu"}],
+    "data2vec-text": [{"layer_norm_eps": 1e-5, "hidden_act": "relu"}, {"pad_token_id": 4, "classifier_dropout": 0.3}],
+    "roberta-prelayernorm": [
+        {"layer_norm_eps": 1e-5, "type_vocab_size": 1, "num_hidden_layers": 3},
+        {"pad_token_id": 3, "hidden_act": "relu", "tie_word_embeddings": False},
+    ],
+    "ernie": [
+        {"use_task_id": True, "hidden_act": "relu", "pad_token_id": 7},
+        {"use_task_id": True, "task_type_vocab_size": 5, "type_vocab_size": 4, "tie_word_embeddings": False},
+        {"layer_norm_eps": 1e-5, "classifier_dropout": 0.3},
+    ],
+    "megatron-bert": [
+        {"hidden_act": "gelu_new", "pad_token_id": 5, "num_hidden_layers": 3},
+        {"layer_norm_eps": 1e-5, "type_vocab_size": 3, "tie_word_embeddings": False},
+    ],
     "distilbert": [
         {"activation": "relu", "pad_token_id": 5, "qa_dropout": 0.3, "seq_classif_dropout": 0.4},
         {"sinusoidal_pos_embds": True, "num_hidden_layers": 3},

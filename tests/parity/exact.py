@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import torch
 from torch import nn
-from transformers import BertLMHeadModel, GPT2LMHeadModel
+from transformers import BertLMHeadModel, ErnieForCausalLM, GPT2LMHeadModel, MegatronBertForCausalLM
 from transformers.models.modernbert import modeling_modernbert as room
 
 
@@ -52,7 +52,12 @@ def loss_of_next_words(logits, labels, vocab_size, **_):
 @contextmanager
 def exact(name: str) -> Iterator[None]:
     """While it lasts, transformers computes `name` in one dtype throughout."""
-    decoders = {"bert": BertLMHeadModel, "gpt2": GPT2LMHeadModel}
+    decoders = {
+        "bert": BertLMHeadModel,
+        "ernie": ErnieForCausalLM,
+        "gpt2": GPT2LMHeadModel,
+        "megatron-bert": MegatronBertForCausalLM,
+    }
     if name in decoders:
         with patch.object(decoders[name], "loss_function", staticmethod(loss_of_next_words)):
             yield

@@ -87,7 +87,7 @@ def _settled(types: set[str], values: Mapping[str, Any]) -> str | None:
     for model_type, setting in (("big_bird", "attention_type"), ("electra", "embedding_size")):
         if model_type in types and setting in values:
             return model_type
-    if types == {"roberta", "xlm-roberta"}:  # same architecture
+    if types == {"roberta", "xlm-roberta", "camembert"}:  # same architecture
         return "roberta"
     # RoBERTa has one segment, padding token 1, and a position offset.
     segments = values.get("type_vocab_size", 2)

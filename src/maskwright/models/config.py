@@ -104,6 +104,7 @@ class ModelConfig:
     upcast_attention: bool = False  # compute attention in float32 for half precision (GPT-2)
     gated: bool = False  # feed-forward network
     type_vocab_size: int = _size(2, 1_024, 0)  # number of segments; with 0 or 1, token types are ignored
+    task_type_vocab_size: int = _size(0, 1_024, 0)  # rows of a table of training tasks; row 0 is used (ERNIE)
     layer_norm_eps: float = 1e-12
     initializer_range: float = 0.02
     pad_token_id: int | None = 0  # row of the embedding table without gradient from look-ups (except in GPT-2)

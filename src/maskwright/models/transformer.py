@@ -242,6 +242,7 @@ def make_embeddings(config: ModelConfig, **changes: Any) -> Embeddings:
         "hidden_size": config.hidden_size,
         "max_position_embeddings": config.max_position_embeddings,
         "type_vocab_size": config.type_vocab_size,
+        "task_type_vocab_size": config.task_type_vocab_size,
         "layer_norm_eps": config.layer_norm_eps,
         "hidden_dropout": config.hidden_dropout,
         "pad_token_id": config.pad_token_id,

@@ -120,6 +120,7 @@ class Embeddings(nn.Module):
         dropout_first: Apply dropout before the norm.
         scale: Multiply token embeddings by the square root of their size.
         type_vocab_size: Number of segments; 0 for no segment embeddings.
+        task_type_vocab_size: Rows of a table of training tasks, of which row 0 is added to every token; 0 for none.
     """
 
     fixed_positions: Tensor | None
@@ -141,6 +142,7 @@ class Embeddings(nn.Module):
         norm: bool = True,
         dropout_first: bool = False,
         scale: bool = False,
+        task_type_vocab_size: int = 0,
     ) -> None:
         super().__init__()
         size = embedding_size or hidden_size
@@ -152,6 +154,7 @@ class Embeddings(nn.Module):
         fixed = sinusoidal_positions(rows, size, in_halves) if is_fixed else None
         self.register_buffer("fixed_positions", fixed, persistent=False)
         self.token_type = Table(type_vocab_size, size) if type_vocab_size else None
+        self.task_type = Table(task_type_vocab_size, size) if task_type_vocab_size else None
         self.norm = LayerNorm(size, layer_norm_eps, norm_bias) if norm else None
         self.project = Linear(size, hidden_size) if embedding_size else None
         self.position_offset = position_offset
@@ -177,6 +180,8 @@ class Embeddings(nn.Module):
         if self.token_type is not None:
             is_single = token_type_ids is None or self.token_type.weight.shape[0] == 1
             total = total + (self.token_type.weight[0] if is_single else self.token_type(token_type_ids))
+        if self.task_type is not None:
+            total = total + self.task_type.weight[0]
         before, after = (self.hidden_dropout, 0.0) if self.dropout_first else (0.0, self.hidden_dropout)
         total = dropout(total, before, self.training)
         total = total if self.norm is None else self.norm(total)

@@ -38,6 +38,9 @@ class InferenceEmbeddings:
         self.offset = 0 if module.position is None else module.position_offset
         types = None if module.token_type is None else module.token_type.weight.detach()
         first_type = None if types is None else types[0]
+        if module.task_type is not None:
+            task = module.task_type.weight[0].detach()
+            first_type = task if first_type is None else first_type + task
         if self.positions is not None and first_type is not None:
             self.positions, first_type = self.positions + first_type, None
         self.first_type = first_type  # unless merged into the positions
