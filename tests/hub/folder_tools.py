@@ -24,8 +24,12 @@ CONFIG = ModelConfig(
 
 
 def family_config(family: str, **changes: Any) -> ModelConfig:
-    """The configuration of a config.json that has only a model_type, with changes."""
-    return ModelConfig(**family_named(family).to_ours({}) | changes)
+    """The configuration of a config.json that has only a model_type, with changes as far as the family has them."""
+    table = family_named(family)
+    values = table.to_ours({}) | changes
+    if (values.get("pad_token_id") or 0) >= values["vocab_size"]:
+        values["pad_token_id"] = 3
+    return ModelConfig(**table.to_ours(table.to_theirs(ModelConfig(**values))))
 
 
 IDS = torch.tensor([[5, 6, 7, 8, 9], [10, 11, 12, 13, 14]])

@@ -108,6 +108,25 @@ class Table(nn.Module):
         return f"{self.weight.shape[0]} x {self.weight.shape[1]}"
 
 
+MASKED_IN_TRAINING = 0.15 * 0.8  # fraction of mask tokens in the texts that ESM was trained on
+
+
+def token_dropout(is_mask: Tensor, fraction: Tensor, dtype: torch.dtype) -> Tensor:
+    """Factors on token embeddings: 0 for mask tokens; the others keep the mean size that they had in training (ESM).
+
+    is_mask: bool [...]; fraction: float [...] or broadcast to it, of mask tokens in the text. Returns `dtype` [..., 1].
+    """
+    factors = (1 - MASKED_IN_TRAINING) / (1 - fraction).to(dtype)
+    return (factors * ~is_mask).nan_to_num(0.0).unsqueeze(-1)
+
+
+def packed_token_dropout(input_ids: Tensor, lengths: list[int], mask_id: int, dtype: torch.dtype) -> Tensor:
+    """The same for a pack. input_ids: int64 [tokens], sequences of `lengths`. Returns `dtype` [tokens, 1]."""
+    is_mask = input_ids == mask_id
+    fractions = [part.float().mean().expand(len(part)) for part in is_mask.split(lengths)]
+    return token_dropout(is_mask, torch.cat(fractions), dtype)
+
+
 class Embeddings(nn.Module):
     """Sum of token, position and segment embeddings, followed by layer norm (optional) and dropout.
 
@@ -163,14 +182,22 @@ class Embeddings(nn.Module):
         self.scale = math.sqrt(size) if scale else None
 
     def forward(
-        self, input_ids: Tensor, position_ids: Tensor, token_type_ids: Tensor | None, dtype: torch.dtype
+        self,
+        input_ids: Tensor,
+        position_ids: Tensor,
+        token_type_ids: Tensor | None,
+        dtype: torch.dtype,
+        factors: Tensor | None = None,
     ) -> Tensor:
-        """input_ids, position_ids, token_type_ids: int64 [tokens]; token_type_ids default to 0.
+        """input_ids, position_ids, token_type_ids: int64 [tokens]; token_type_ids default to 0; factors: of the token
+        embeddings, [tokens, 1].
 
         position_ids count from 0 in every model; -1 is the position of padding tokens if positions have an offset.
         The sum and its norm keep the dtype of the weights; the result is `dtype` [tokens, hidden].
         """
         total = self.word(input_ids)  # [tokens, size]
+        if factors is not None:
+            total = total * factors
         if self.scale is not None:
             total = total * self.scale
         if self.position is not None:
