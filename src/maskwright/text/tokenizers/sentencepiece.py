@@ -113,7 +113,7 @@ def _varint(data: memoryview, place: int) -> tuple[int, int]:
     raise ValueError("unterminated varint")
 
 
-# -- the tokenizers of ALBERT, XLM-R, BigBird and CamemBERT -------------------------------------------------------------
+# -- the tokenizers of ALBERT, XLM-R, BigBird and CamemBERT --------------------------------------------------
 
 
 NAMES = ("spiece.model", "sentencepiece.bpe.model")
@@ -193,10 +193,16 @@ def _xlm_roberta(pieces: Pieces, tokens: dict[str, str], config: dict[str, Any])
 def _camembert(pieces: Pieces, tokens: dict[str, str], config: dict[str, Any]) -> Backend:
     """Creates CamemBERT's tokenizer: three names of fairseq that no text uses, and all pieces after the unknown one."""
     first = [("<s>NOTUSED", 0.0), (tokens["pad"], 0.0), ("</s>NOTUSED", 0.0), (tokens["unk"], 0.0)]
-    return _fairseq([*first, ("<unk>NOTUSED", -100.0), *pieces.vocab[1:]], pieces, tokens, config)
+    return _fairseq([*first, ("<unk>NOTUSED", -100.0), *pieces.vocab[1:]], pieces, tokens, config, takes_space=True)
 
 
-def _fairseq(known: list[tuple[str, float]], pieces: Pieces, tokens: dict[str, str], config: dict[str, Any]) -> Backend:
+def _fairseq(
+    known: list[tuple[str, float]],
+    pieces: Pieces,
+    tokens: dict[str, str],
+    config: dict[str, Any],
+    takes_space: bool = False,
+) -> Backend:
     """Creates a tokenizer of the pieces `known`, of which the fourth is the unknown one, and the mask."""
     from tokenizers import normalizers, pre_tokenizers
 
@@ -204,7 +210,7 @@ def _fairseq(known: list[tuple[str, float]], pieces: Pieces, tokens: dict[str, s
     backend = _unigram(pieces, vocab, 3, config, [pre_tokenizers.WhitespaceSplit()])
     if pieces.charsmap:
         backend.normalizer = normalizers.Precompiled(pieces.charsmap)
-    _add_tokens(backend, pieces, tokens, config)
+    _add_tokens(backend, pieces, tokens, config, mask_takes_space=takes_space)
     _set_template(backend, tokens, "{bos}:0 $A:0 {eos}:0", "{bos}:0 $A:0 {eos}:0 {eos}:0 $B:0 {eos}:0")
     return backend
 
