@@ -75,6 +75,10 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"emb_layer_norm_before": True, "token_dropout": True, "pad_token_id": 2},
         {"position_embedding_type": "rotary", "num_hidden_layers": 3, "tie_word_embeddings": False, "rope_theta": 50.0},
     ],
+    "rembert": [
+        {"input_embedding_size": 10, "output_embedding_size": 14, "hidden_act": "relu", "pad_token_id": 5},
+        {"input_embedding_size": 24, "output_embedding_size": 24, "type_vocab_size": 3, "num_hidden_layers": 3},
+    ],
     "distilbert": [
         {"activation": "relu", "pad_token_id": 5, "qa_dropout": 0.3, "seq_classif_dropout": 0.4},
         {"sinusoidal_pos_embds": True, "num_hidden_layers": 3},

@@ -108,6 +108,7 @@ TABLE: dict[str, dict[str, str]] = {
         "roberta-prelayernorm": "maskwright.hub.families.roberta:prelayernorm_family",
         "roformer": "maskwright.hub.families.roformer:family",
         "esm": "maskwright.hub.families.esm:family",
+        "rembert": "maskwright.hub.families.rembert:family",
         "gpt2": "maskwright.hub.families.gpt2:family",
         "marian": "maskwright.hub.families.marian:family",
         "bart": "maskwright.hub.families.bart:family",

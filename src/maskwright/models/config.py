@@ -117,6 +117,8 @@ class ModelConfig:
     pooler: bool = True  # whether the bare encoder has one
     idle_pooler: bool = False  # keep it with heads that do not use it (except spans)
     tie_word_embeddings: bool = True  # the masked-LM head shares the embedding table
+    # Of that head's own table (RemBERT); None for the size of the embedding table.
+    prediction_size: int | None = _size(None, 65_536)
     mlm_act: str | None = None  # of the masked-LM head; None for hidden_act
     head_dense: bool = False  # token and sequence heads begin with dense, classifier_act and norm (ModernBERT)
     head_bias: bool = True  # of those dense layers and of the masked-LM head's
@@ -246,6 +248,10 @@ class ModelConfig:
                 f"{name} is {value!r}; it must be a token id, or None.",
             )
         check(not self.head_dense or self.classifier_act is not None, "head_dense needs an activation: classifier_act.")
+        check(
+            self.prediction_size is None or not self.tie_word_embeddings,
+            "prediction_size is the size of a separate table: set tie_word_embeddings false.",
+        )
         has_layers = self.classifier_act or self.choice_act or self.pooler or self.idle_pooler
         check(
             not (self.bare_heads and has_layers),
@@ -336,6 +342,11 @@ class ModelConfig:
     def table_size(self) -> int:
         """Size of a token embedding."""
         return self.embedding_size or self.hidden_size
+
+    @property
+    def decoder_size(self) -> int:
+        """Size of a token's vector in the masked-LM head."""
+        return self.prediction_size or self.table_size
 
     @property
     def pools_last_token(self) -> bool:

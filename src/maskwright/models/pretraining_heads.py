@@ -225,7 +225,7 @@ class MaskedLanguageModelHead(nn.Module):
     """Masked token prediction: norm(act(W h + b)), times the embedding table, plus a bias (section 3.1, task 1).
 
     The decoder is the embedding table, passed in, so it is stored and trained once; without `tie_word_embeddings` the
-    head has its own table. W projects to the size of the embedding table. With `bare_heads` there is only the decoder.
+    head has its own table. W projects to the size of its rows. With `bare_heads` there is only the decoder.
     """
 
     needs_pooler = False
@@ -237,7 +237,7 @@ class MaskedLanguageModelHead(nn.Module):
             not config.character_width,
             "A network with character-level word embeddings cannot predict characters: its input contains them.",
         )
-        size, width = config.table_size, config.hidden_size if width is None else width
+        size, width = config.decoder_size, config.hidden_size if width is None else width
         bare = config.bare_heads
         check(
             not bare or size == width,

@@ -93,8 +93,8 @@ def keys_seen(config: ModelConfig, length: int, depth: int = 0) -> float:
 
 def word_head_flops(config: ModelConfig) -> int:
     """Forward FLOPs of the vocabulary logits at one position, of the target if there is a decoder."""
-    dense = 0 if config.bare_heads or config.num_decoder_layers else config.hidden_size * config.table_size
-    return 2 * (dense + config.table_size * config.target_vocab_size)
+    dense = 0 if config.bare_heads or config.num_decoder_layers else config.hidden_size * config.decoder_size
+    return 2 * (dense + config.decoder_size * config.target_vocab_size)
 
 
 def token_head_flops(config: ModelConfig) -> int:

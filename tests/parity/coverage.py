@@ -1,0 +1,184 @@
+"""What works with every family and head, measured: the page docs/reference/families.md.
+
+PYTHONPATH=src:tests python -m parity.coverage writes the numbers to tests/parity/coverage.json; make reference writes
+the page from them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import peft
+import torch
+
+from inference.samples import tokenizer
+from maskwright import api
+from maskwright.core.errors import InputError, MaskwrightError
+from maskwright.data.batch import Batch
+from maskwright.export.config import ExportConfig
+from maskwright.export.export import export_model
+from maskwright.hub.adapters import attach_adapter
+from maskwright.hub.folders import load_model, save_model
+from maskwright.inference.ready import compute_in
+from maskwright.models.lora_config import LoraConfig
+from maskwright.models.model import Model
+from parity.checkpoints import HEADS, SETTINGS, checkpoint, padded_rows, their_class
+from parity.comparing import compare_outputs, largest
+from parity.exact import exact
+
+STORED = Path(__file__).with_name("coverage.json")
+COLUMNS = ("open", "save", "pack", "engine", "LoRA", "ONNX", "server")
+TEXTS = ["the cat sat on the mat .", "dogs chase cats in the garden", "a"]
+HERE = {"device": "cpu", "precision": "fp32"}
+NAMES = {None: "bare"}
+
+
+def cases() -> list[tuple[str, str | None]]:
+    """Every family and head that transformers makes from a configuration."""
+    return [(name, head) for name, heads in HEADS.items() for head in heads]
+
+
+def measure(name: str, head: str | None, columns: tuple[str, ...] = COLUMNS) -> dict[str, float | str]:
+    """The largest difference of each column, or why there is none."""
+    with tempfile.TemporaryDirectory() as folder, exact(name), torch.no_grad():
+        measured = _Measured(name, head, Path(folder))
+        return {column: _or_reason(getattr(measured, column.lower())) for column in columns}
+
+
+def _or_reason(measured: Callable[[], float]) -> float | str:
+    try:
+        return float(f"{measured():.0e}")
+    except MaskwrightError as error:
+        return str(error)
+
+
+class _Measured:
+    """One method per column, each on the same checkpoint of transformers."""
+
+    def __init__(self, name: str, head: str | None, folder: Path) -> None:
+        self.name, self.head, self.folder = name, head, folder
+        self.vocab = {"vocab_size": tokenizer().vocab_size}
+        self.theirs = checkpoint(name, head, **SETTINGS[name][0] | self.vocab)
+        self.theirs.save_pretrained(folder / "theirs")
+        self.ours, _ = load_model(folder / "theirs")
+        self.rows = padded_rows(self.theirs.config, head)
+
+    def _difference(self, ours: Model, theirs: Any) -> float:
+        return max(compare_outputs(ours(**self.rows), theirs(**self.rows), self.rows, self.head).values())
+
+    def open(self) -> float:
+        return self._difference(self.ours, self.theirs)
+
+    def save(self) -> float:
+        save_model(self.ours, self.folder / "ours")
+        there = their_class(self.name, self.head).from_pretrained(self.folder / "ours", attn_implementation="eager")
+        return self._difference(self.ours, there.eval())
+
+    def pack(self) -> float:
+        """Texts of one pack against each alone, after another order."""
+        texts = [torch.randint(6, 80, (length,)).tolist() for length in (9, 4, 17)]
+        together = self.ours.encode(Batch.from_sequences(texts)).hidden.split([len(text) for text in texts])
+        alone = [self.ours.encode(Batch.from_sequences([text])).hidden for text in texts]
+        return max(largest(one, other) for one, other in zip(together, alone, strict=True))
+
+    def engine(self) -> float:
+        model, _ = load_model(self.folder / "theirs")
+        compute_in(model, "fp32")
+        return self._difference(model, self.theirs)
+
+    def lora(self) -> float:
+        """An adapter that is written here, in PEFT."""
+        base = str(self.folder / "theirs")
+        model, report = load_model(base)
+        with torch.enable_grad():
+            attach_adapter(model, base, LoraConfig(rank=3, targets=("all-linear",)), report.new, 1, {})
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.normal_(0, 0.3, generator=torch.Generator().manual_seed(4))
+        save_model(model, self.folder / "adapter")
+        there = their_class(self.name, self.head).from_pretrained(base, attn_implementation="eager")
+        adapted = peft.PeftModel.from_pretrained(there, self.folder / "adapter").eval()
+        return self._difference(model, adapted.base_model)  # whose wrapper drops the token types
+
+    def onnx(self) -> float:
+        self._with_tokenizer()
+        found = export_model(ExportConfig(model=str(self.folder / "served"), output=self.folder / "onnx"))
+        return max(one["max_abs_difference"] for one in found.agreement.to_json()["outputs"].values())
+
+    def server(self) -> float:
+        """The server's answers against those of the library."""
+        from serve.in_thread import serving
+
+        self._with_tokenizer()
+        if self.head not in ANSWERS:
+            raise InputError("no route for this head")
+        with serving(model=(f"m={self.folder / 'served'}",), access_log=False) as served:
+            return ANSWERS[self.head](served.post, str(self.folder / "served"))
+
+    def _with_tokenizer(self) -> None:
+        if not (self.folder / "served").exists():
+            self.ours.tokenizer = tokenizer()
+            save_model(self.ours, self.folder / "served", facts={"task": self.head} if self.head else None)
+
+
+def _of_vectors(post: Callable[..., Any], folder: str) -> float:
+    expected = api.open_embedder(folder, normalize=True, **HERE).vectors(TEXTS)
+    return float(abs(torch.tensor(post("/embed", {"inputs": TEXTS}).json()) - torch.from_numpy(expected)).max())
+
+
+def _of_classes(post: Callable[..., Any], folder: str) -> float:
+    expected = api.open_predictor(folder, **HERE).predict(TEXTS)
+    found = post("/predict", {"inputs": [[text] for text in TEXTS]}).json()
+    pairs = zip(found, expected, strict=True)
+    return max(abs(row["score"] - other["probabilities"][row["label"]]) for one, other in pairs for row in one)
+
+
+def _of_numbers(post: Callable[..., Any], folder: str) -> float:
+    expected = api.open_predictor(folder, **HERE).predict(TEXTS)
+    found = post("/predict", {"inputs": [[text] for text in TEXTS]}).json()
+    return max(abs(one[0]["score"] - other["value"]) for one, other in zip(found, expected, strict=True))
+
+
+def _of_tags(post: Callable[..., Any], folder: str) -> float:
+    expected = api.open_predictor(folder, **HERE).predict(TEXTS)
+    found = post("/tag", {"inputs": TEXTS}).json()
+    pairs = zip(found, expected, strict=True)
+    return max(abs(row["score"] - score) for one, other in pairs for row, score in zip(one, other["scores"], strict=True))
+
+
+def _of_answers(post: Callable[..., Any], folder: str) -> float:
+    question, context = "who ?", "dogs chase cats in the garden"
+    expected = api.open_answerer(folder, **HERE).answer([(question, context)], 1)[0]
+    found = post("/answer", {"inputs": {"question": question, "context": context}}).json()
+    return abs(found["score"] - expected.answer["score"])
+
+
+def _of_masks(post: Callable[..., Any], folder: str) -> float:
+    text = "the [MASK] sat on the mat ."
+    expected = api.open_mask_filler(folder, **HERE).fill([text], 4)[0].masks[0].candidates
+    found = post("/fill-mask", {"inputs": text, "parameters": {"top_k": 4}}).json()
+    return max(abs(row["score"] - one.score) for row, one in zip(found, expected, strict=True))
+
+
+ANSWERS = {
+    None: _of_vectors, "classification": _of_classes, "regression": _of_numbers, "tagging": _of_tags,
+    "qa": _of_answers, "mlm": _of_masks, "pretraining": _of_masks,
+}  # fmt: skip
+
+
+def main() -> None:
+    """Measure the families given, all by default, and store the numbers."""
+    names = sys.argv[1:] or list(HEADS)
+    found = json.loads(STORED.read_text()) if STORED.is_file() else {}
+    for name in names:
+        found[name] = {NAMES.get(head, head): measure(name, head) for head in HEADS[name]}
+        STORED.write_text(json.dumps({name: found[name] for name in HEADS if name in found}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
