@@ -417,6 +417,7 @@ def library_outputs(model: Model, batch: Batch, declared: SentenceSettings, name
     if head is None:
         hidden = model.encode(batch).hidden
         vectors = pool(hidden.float(), batch, declared.pooling, declared.normalize_tokens)
+        vectors = vectors if model.projection is None else model.projection(vectors)
         vectors = F.normalize(vectors, dim=-1) if declared.normalize else vectors
         found = {STATES: hidden, EMBEDDING: vectors[:, : declared.dimensions]}
         return found | ({POOLED: model.pool(hidden, batch)} if POOLED in names else {})
