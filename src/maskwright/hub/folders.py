@@ -37,6 +37,7 @@ from .download import find_folder
 from .family import Family, family_for
 from .published import is_short_name
 from .sentence import MODULES, declaration_files, declared_by, network_folder, projection_of
+from .static_vectors import load_static, static_folder
 from .weights import Weights, stored_names, to_rows
 
 # Heads whose encoder may also make sentence embeddings; fine-tuning for a task changes it.
@@ -124,6 +125,11 @@ def _load_whole(
     folder, root = find_folder(name)
     is_verified = is_short_name(name) or verify_sealed(folder, root=root)
     facts = read_facts(folder)
+    if (table := static_folder(folder)) is not None:
+        check(head in (STORED, None) and not top, f"{folder} is a table of token vectors, which takes no head.")
+        model = load_static(folder, table, root)
+        model.projection = projection_of(folder, root)
+        return model, LoadReport([], [], [], is_verified=is_verified)
     declared = declared_by(folder) if (folder / MODULES).is_file() else None
     projection = projection_of(folder, root)
     folder = network_folder(folder)

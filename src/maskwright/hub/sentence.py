@@ -32,7 +32,6 @@ from ..models.model import SentenceSettings
 from ..models.pooling import ACTIVATIONS, POOLINGS, Dense, Projection, UnitLength, VectorNorm
 from ..text.tokenizers.tokenizer_files import CONFIG as TOKENIZER_CONFIG
 from ..text.tokenizers.tokenizer_files import SENTENCE_CONFIGS, sentence_config
-from .config_file import STATIC
 from .weights import FILE as WEIGHTS
 from .weights import Weights
 
@@ -50,6 +49,7 @@ _POOLING_FLAGS = {  # in the order of their results
 _TOKENS, _RESULT = "token_embeddings", "sentence_embedding"  # what a Normalize module may change
 _DENSE_TYPES = (None, "SentenceTransformer", "CrossEncoder")  # model_type of folders with one dense vector per text
 _NO_EFFECT = ("Transformer", "Dropout")  # modules without a setting for inference
+_POOLED = ("Pooling", "StaticEmbedding")  # modules that make one vector of a text; the mean in the second one
 _PROJECTIONS = ("Dense", "LayerNorm")  # modules of the pooled vector, with weights
 MOST_TOKENS = 1 << 31  # transformers writes 10**30 for "no limit"
 
@@ -69,24 +69,22 @@ def declared_by(folder: Path | str) -> SentenceSettings:
             "supported (SentenceTransformer)."
         )
     prompts, default = _prompts(folder / PROMPTS, own)
-    modules = _modules(folder)
+    modules = modules_of(folder)
     kinds = [kind for kind, _ in modules]
-    pooled_by = max((index for index, kind in enumerate(kinds) if kind == "Pooling"), default=-1)
+    pooled_by = max((index for index, kind in enumerate(kinds) if kind in _POOLED), default=-1)
     projected_by = max((index for index, kind in enumerate(kinds) if kind in _PROJECTIONS), default=-1)
     pooling, normalize, normalize_tokens = "mean", False, False
     for index, (kind, module) in enumerate(modules):
         path = inside(folder, str(module.get("path") or "")) / "config.json"
-        if index == pooled_by:
+        if index == pooled_by and kind == "Pooling":
             pooling = _pooling(path, has_prompt=bool(default and prompts[default]))
         elif kind == "Normalize":  # before the pooling there is no result; after it, the tokens do not matter
             of_tokens = _normalized(path) == _TOKENS
             normalize_tokens |= of_tokens and (index < pooled_by or pooled_by < 0)
             normalize |= not of_tokens and index > max(pooled_by, projected_by)
-        elif kind == "StaticEmbedding":
-            raise ModelFolderError(f"{folder} {STATIC}")
         elif kind in _PROJECTIONS and not 0 <= pooled_by < index:
             raise ModelFolderError(f"{folder / MODULES}: the module '{kind}' before the pooling is not supported.")
-        elif kind not in (*_NO_EFFECT, *_PROJECTIONS, "Pooling"):
+        elif kind not in (*_NO_EFFECT, *_PROJECTIONS, *_POOLED):
             raise ModelFolderError(f"{folder / MODULES} lists the module '{kind}', which is not supported.")
     return SentenceSettings(
         pooling,
@@ -106,12 +104,12 @@ def projection_of(folder: Path, root: Path | None = None) -> Projection | None:
     root: as in `Weights`. Raises ModelFolderError for an unsupported module or activation, and for other weights than
     its config.json describes.
     """
-    modules = _modules(folder) if (folder / MODULES).is_file() else []
+    modules = modules_of(folder) if (folder / MODULES).is_file() else []
     kinds = [kind for kind, _ in modules]
     if not set(kinds) & set(_PROJECTIONS):
         return None
-    begin = len(kinds) - kinds[::-1].index("Pooling")
-    end = len(kinds) - min(kinds[::-1].index(kind) for kind in _PROJECTIONS if kind in kinds)
+    begin = 1 + max(index for index, kind in enumerate(kinds) if kind in _POOLED)
+    end = 1 + max(index for index, kind in enumerate(kinds) if kind in _PROJECTIONS)
     layers: list[nn.Module] = []
     for kind, module in modules[begin:end]:
         own = inside(folder, str(module.get("path") or ""))
@@ -154,7 +152,7 @@ def _filled(layer: nn.Module, folder: Path, root: Path | None) -> nn.Module:
     with Weights(folder, root) as stored:
         if stored.shapes != {name: tuple(one.shape) for name, one in wanted.items()}:
             raise ModelFolderError(
-                f"{folder}: its weights ({', '.join(sorted(stored.shapes)[:5])}) are not those that its config.json describes."
+                f"{folder}: its weights ({', '.join(sorted(stored.shapes)[:5])}) are not those of its config.json."
             )
         with torch.no_grad():
             for name, parameter in wanted.items():
@@ -169,7 +167,7 @@ def prompts_of(folder: Path) -> dict[str, str]:
     """
     prompts = _object(folder / PROMPTS).get("prompts")
     named = {str(name): text for name, text in prompts.items() if isinstance(text, str)} if prompts else {}
-    for kind, module in _modules(folder) if named and (folder / MODULES).is_file() else ():
+    for kind, module in modules_of(folder) if named and (folder / MODULES).is_file() else ():
         if kind == "Pooling":
             _pooling(inside(folder, str(module.get("path") or "")) / "config.json", has_prompt=any(named.values()))
     return named
@@ -206,7 +204,7 @@ def network_folder(folder: Path) -> Path:
     """
     if not (folder / MODULES).is_file():
         return folder
-    paths = [str(module.get("path") or "") for kind, module in _modules(folder) if kind == "Transformer"]
+    paths = [str(module.get("path") or "") for kind, module in modules_of(folder) if kind == "Transformer"]
     return inside(folder, paths[0]) if paths and paths[0] else folder
 
 
@@ -217,7 +215,7 @@ def module_folders(folder: Path) -> list[Path]:
     """
     if not (folder / MODULES).is_file():
         return []
-    paths = [str(module.get("path") or "") for _, module in _modules(folder)]
+    paths = [str(module.get("path") or "") for _, module in modules_of(folder)]
     return [inside(folder, path) for path in paths if path]
 
 
@@ -276,7 +274,7 @@ def _configuration(layer: nn.Module) -> dict[str, Any]:
     } | ({"use_residual": True} if layer.residual is not None else {})
 
 
-def _modules(folder: Path) -> list[tuple[str, dict[str, Any]]]:
+def modules_of(folder: Path) -> list[tuple[str, dict[str, Any]]]:
     """Returns the modules with the last component of their class, in order."""
     modules = read_json(folder / MODULES, _LIMIT_BYTES)
     if not isinstance(modules, list):

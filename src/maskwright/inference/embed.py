@@ -288,8 +288,11 @@ class TokenStates(Forward):
 
 @dataclass(frozen=True)
 class PooledStates(Forward):
-    """Pooled embeddings. pooling: as in `pool`, or "state"; normalize: scale them to unit length; normalize_tokens: scale
-    the token embeddings before pooling; projection: applied to the pooled vector."""
+    """Pooled embeddings.
+
+    pooling: as in `pool`, or "state"; normalize: scale them to unit length; normalize_tokens: scale the token
+    embeddings before pooling; projection: applied to the pooled vector.
+    """
 
     layers: LayerChoice
     pooling: str

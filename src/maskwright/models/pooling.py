@@ -28,7 +28,8 @@ def pool(vectors: Tensor, batch: Batch, pooling: str, normalize_tokens: bool = F
 
     vectors: float [tokens, size]; pooling: one of POOLINGS, or several joined by "+", whose results are concatenated:
     "cls" and "lasttoken" are the first and the last token, "mean_sqrt_len_tokens" the sum divided by the square root of
-    the length, "weightedmean" the mean with weights 1, 2, 3, ...; normalize_tokens: scale the tokens to length 1 first.
+    the length, "weightedmean" the mean with weights 1, 2, 3, ...; a sequence without tokens
+    becomes zeros; normalize_tokens: scale the tokens to length 1 first.
     Returns float [sequences, size], for several poolings [sequences, their number * size].
     """
     vectors = unit_length(vectors) if normalize_tokens else vectors
@@ -52,7 +53,12 @@ def _pool(vectors: Tensor, batch: Batch, pooling: str) -> Tensor:
         else:
             mean = block.mean(dim=1)
             parts.append(mean if pooling == "mean" else mean * length**0.5)
-    return parts[0] if len(parts) == 1 else torch.cat(parts)  # [sequences, size]
+    pooled = parts[0] if len(parts) == 1 else torch.cat([vectors[:0], *parts])  # [sequences with tokens, size]
+    if len(pooled) == len(batch.lengths):
+        return pooled
+    result = pooled.new_zeros(len(batch.lengths), pooled.shape[1])  # zeros for sequences without tokens
+    result[torch.tensor(batch.lengths, device=result.device) > 0] = pooled
+    return result
 
 
 def unit_length(vectors: Tensor) -> Tensor:
@@ -148,7 +154,7 @@ class UnitLength(nn.Module):
 
 
 class Projection(nn.Sequential):
-    """Dense layers, norms and scalings of the pooled vector, in order: float [..., size of the pooling] to [..., size]."""
+    """Dense layers, norms and scalings of the pooled vector, float [..., inputs], in order: float [..., size]."""
 
     @property
     def size(self) -> int:

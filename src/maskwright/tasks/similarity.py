@@ -79,7 +79,7 @@ def pooled(model: Model, batch: Batch) -> Tensor:
 
 
 def projected(model: Model, vectors: Tensor) -> Tensor:
-    """What follows the pooling of a sentence encoder: float32 [..., size]. vectors: float32 [..., size of the pooling]."""
+    """What follows the pooling of a sentence encoder: float32 [..., size]. vectors: float32 [..., pooled size]."""
     return vectors if model.projection is None else model.projection(vectors.to(model.word_embeddings.device))
 
 
