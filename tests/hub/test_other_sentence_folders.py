@@ -6,11 +6,14 @@ import json
 
 import numpy as np
 import pytest
+import tokenizers
 import torch
+from safetensors.torch import save_file
+from tokenizers import models, pre_tokenizers, processors
 
 from hub.folder_tools import CONFIG, foreign, make
 from maskwright import api
-from maskwright.core.errors import ModelFolderError
+from maskwright.core.errors import ConfigError, ModelFolderError
 from maskwright.hub.folders import load_model
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 
@@ -54,18 +57,68 @@ def test_a_cross_encoder_with_one_output_gives_its_logit(version, activation, tm
         assert np.isclose(value, float(wanted), atol=1e-5)
 
 
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "small", "text", "another", "one"]
+TABLES = ("static embedding", "dense after it", "model2vec", "model2vec alone")
+
+
+def static_folder(folder, kind):
+    """A folder of a kind of TABLES, and the vector of each token."""
+    own = tokenizers.Tokenizer(models.WordPiece({word: row for row, word in enumerate(WORDS)}, unk_token="[UNK]"))
+    own.pre_tokenizer = pre_tokenizers.Whitespace()
+    frame = [("[CLS]", 2), ("[SEP]", 3)]
+    own.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=frame)
+    own.save(str(folder / "tokenizer.json"))
+    torch.manual_seed(1)
+    rows, weights, mapping = torch.randn(len(WORDS), 12), torch.rand(len(WORDS)), torch.arange(len(WORDS)) % 5
+    modules = [("StaticEmbedding", ".")]
+    if kind.startswith("model2vec"):
+        save_file(
+            {"embeddings": rows[:5].clone(), "mapping": mapping, "weights": weights}, folder / "model.safetensors"
+        )
+        config = {"model_type": "model2vec", "architectures": ["StaticModel"], "normalize": True, "hidden_dim": 12}
+        (folder / "config.json").write_text(json.dumps(config))
+        rows, modules = rows[mapping] * weights[:, None], [*modules, ("Normalize", "1_Normalize")]
+    else:
+        save_file({"embedding.weight": rows}, folder / "model.safetensors")
+    if kind == "dense after it":
+        (folder / "1_Dense").mkdir()
+        config = {"in_features": 12, "out_features": 5, "bias": False}
+        (folder / "1_Dense/config.json").write_text(json.dumps(config))
+        save_file({"linear.weight": torch.ones(5, 12)}, folder / "1_Dense/model.safetensors")
+        modules.append(("Dense", "1_Dense"))
+    if kind != "model2vec alone":
+        names = [{"type": f"sentence_transformers.models.{kind}", "path": path} for kind, path in modules]
+        (folder / "modules.json").write_text(json.dumps(names))
+    return rows
+
+
 @pytest.mark.compatibility(
     "model2vec 0.10.0",
-    theirs="A folder is a table of token vectors with optional mapping and weights, without a network.",
-    ours="Refused with a sentence that says so, as is a StaticEmbedding folder of sentence-transformers.",
+    theirs="A folder is a table of token vectors with optional mapping and weights, without a network. The package leaves "
+    "unknown words out of the mean, sentence-transformers counts them.",
+    ours="Opens as a network without layers, as does a StaticEmbedding folder, with the vectors of sentence-transformers.",
 )
-@pytest.mark.parametrize("kind", ["model2vec", "static embedding"])
-def test_static_token_vectors_are_named(kind, tmp_path):
-    config = {"model_type": "model2vec", "architectures": ["StaticModel"], "normalize": True, "hidden_dim": 8}
-    modules = [{"idx": 0, "name": "0", "path": ".", "type": "sentence_transformers.models.StaticEmbedding"}]
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    if kind == "static embedding":
-        (tmp_path / "config.json").unlink()
-        (tmp_path / "modules.json").write_text(json.dumps(modules))
-    with pytest.raises(ModelFolderError, match=f"{tmp_path.name} is a table of static token vectors"):
+@pytest.mark.parametrize("kind", TABLES)
+def test_static_token_vectors_are_the_mean_of_the_tokens(kind, tmp_path):
+    rows = static_folder(tmp_path, kind)
+    texts = {"a small text": [4, 5, 6], "one unknown": [8, 1], "another one one": [7, 8, 8]}
+    wanted = torch.stack([rows[ids].mean(0) for ids in texts.values()])
+    if kind == "dense after it":
+        wanted = torch.tanh(wanted.sum(1, keepdim=True).expand(-1, 5))
+    if kind.startswith("model2vec"):
+        wanted = torch.nn.functional.normalize(wanted, dim=-1)
+    encoder = api.open_embedder(tmp_path, device="cpu", precision="fp32")
+    found = encoder.vectors([*texts, ""])
+    assert np.abs(found[:3] - wanted.numpy()).max() < 1e-6 and not (kind != "dense after it" and found[3].any())
+    load_model(tmp_path)[0].save(tmp_path / "saved")
+    again = api.open_embedder(tmp_path / "saved", device="cpu", precision="fp32").vectors([*texts, ""])
+    assert np.array_equal(found, again)
+
+
+def test_a_table_of_another_tokenizer_is_refused(tmp_path):
+    static_folder(tmp_path, "static embedding")
+    save_file({"embedding.weight": torch.rand(4, 12)}, tmp_path / "model.safetensors")
+    with pytest.raises(ModelFolderError, match="vectors for 4 tokens"):
         load_model(tmp_path)
+    with pytest.raises(ConfigError, match="no head"):
+        load_model(tmp_path, "mlm")
