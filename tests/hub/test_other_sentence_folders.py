@@ -94,9 +94,9 @@ def static_folder(folder, kind):
 
 @pytest.mark.compatibility(
     "model2vec 0.10.0",
-    theirs="A folder is a table of token vectors with optional mapping and weights, without a network. The package leaves "
-    "unknown words out of the mean, sentence-transformers counts them.",
-    ours="Opens as a network without layers, as does a StaticEmbedding folder, with the vectors of sentence-transformers.",
+    theirs="A folder is a table of token vectors with optional mapping and weights, without a network. The package "
+    "leaves unknown words out of the mean, sentence-transformers counts them.",
+    ours="Opens as a network without layers, as a StaticEmbedding does, with the vectors of sentence-transformers.",
 )
 @pytest.mark.parametrize("kind", TABLES)
 def test_static_token_vectors_are_the_mean_of_the_tokens(kind, tmp_path):
