@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from maskwright.core import registry
-from maskwright.export.format import Format
+from maskwright.export.runtimes import Format
 
 STEPS, WARMUP = 40, 4
 LABELS = np.array([0, 1, 1, 0, 1, 0, 0, 1])
@@ -70,18 +70,11 @@ def is_a_format(name: str, folder: Path) -> None:
     """A format is written by a function with a docstring; a program that runs its graph names the file and outputs."""
     form = registry.resolve("export_format", name)
     assert isinstance(form, Format) and form.write.__doc__
-    if form.script is not None:
-        assert "{file}" in form.script[1] and "{names}" in form.script[2]
-    assert not form.loading or "{file}" in form.loading
-
-
-def runs_a_format(name: str, folder: Path) -> None:
-    """A runtime belongs to a format with a program, and is documented."""
-    assert registry.resolve("export_format", name).script is not None
-    runtime = registry.resolve("export_runtime", name)
-    assert runtime.__doc__ and runtime.run.__doc__
+    if form.open is None:
+        assert "{file}" in form.script[0]
+    else:
+        assert form.open.__doc__ and "{file}" in form.script[1] and "{names}" in form.script[2]
 
 
 EXPORT_FORMAT = {"documented": is_a_format}
-EXPORT_RUNTIME = {"documented": runs_a_format}
 MODEL_LOADER = {"documented": lambda name, folder: has_a_docstring(name, folder, "model_loader")}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from contracts.families import FAMILY
 from contracts.folders import MODEL_FOLDER
-from contracts.functions import COMMAND, EXPORT_FORMAT, EXPORT_RUNTIME, METRIC, MODEL_LOADER, SCHEDULE
+from contracts.functions import COMMAND, EXPORT_FORMAT, METRIC, MODEL_LOADER, SCHEDULE
 from contracts.loggers import LOGGER
 from contracts.networks import HEAD, PRESET
 from contracts.objectives import OBJECTIVE
@@ -35,7 +35,6 @@ CONTRACTS: dict[str, Mapping[str, Check]] = {
     "metric": METRIC,
     "command": COMMAND,
     "export_format": EXPORT_FORMAT,
-    "export_runtime": EXPORT_RUNTIME,
     "model_loader": MODEL_LOADER,
 }
 FUNCTIONS = {
@@ -45,7 +44,6 @@ FUNCTIONS = {
     "logger",
     "command",
     "export_format",
-    "export_runtime",
     "model_loader",
 }  # which have neither files nor draws
 

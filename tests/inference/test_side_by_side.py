@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from maskwright.core.errors import InputError, ModelFolderError
-from maskwright.inference.side_by_side import predict_side_by_side
+from maskwright.inference.fill_mask import predict_side_by_side
 from maskwright.lessons.running import run
 from maskwright.lessons.small import small_network, word_tokenizer
 
