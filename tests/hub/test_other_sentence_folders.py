@@ -15,6 +15,9 @@ from hub.folder_tools import CONFIG, foreign, make
 from maskwright import api
 from maskwright.core.errors import ConfigError, ModelFolderError
 from maskwright.hub.folders import load_model
+from maskwright.inference.sparse import SparseEncoder
+from maskwright.models.build import build
+from maskwright.models.presets import preset
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 
 PAIRS = [("a small text", "another one"), ("one", "a text")]
@@ -122,3 +125,60 @@ def test_a_table_of_another_tokenizer_is_refused(tmp_path):
         load_model(tmp_path)
     with pytest.raises(ConfigError, match="no head"):
         load_model(tmp_path, "mlm")
+
+
+SPLADE = {("max", "relu"): 1, ("sum", "relu"): 1, ("max", "log1p_relu"): 2, ("sum", "log1p_relu"): 2}
+SPARSE_TEXTS = ["a small text", "another one one", "one"]
+
+
+def splade_folder(folder, strategy, activation):
+    """A sparse encoder as sentence-transformers 6.2 writes one, and its logits, [tokens, vocab] of each text."""
+    model = build(preset("bert-tiny", vocab_size=60, initializer_range=0.5, hidden_size=16), "mlm")
+    model.tokenizer = Tokenizer.train_from_iterator(SPARSE_TEXTS * 4, vocab_size=60)
+    model.save(folder)
+    for unwanted in ("manifest.json", "maskwright.json"):
+        (folder / unwanted).unlink()
+    kinds = {"": "base.modules.transformer.Transformer", "1_SpladePooling": "sparse_encoder.modules.SpladePooling"}
+    modules = [{"type": f"sentence_transformers.{kind}", "path": path} for path, kind in kinds.items()]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "config_sentence_transformers.json").write_text(json.dumps({"model_type": "SparseEncoder"}))
+    (folder / "1_SpladePooling").mkdir()
+    own = {"pooling_strategy": strategy, "activation_function": activation, "embedding_dimension": None}
+    (folder / "1_SpladePooling/config.json").write_text(json.dumps(own))
+    with torch.no_grad():
+        return [model.eval()(torch.tensor([model.tokenizer(text).ids])).logits[0] for text in SPARSE_TEXTS]
+
+
+@pytest.mark.compatibility(
+    "sentence-transformers 6.2.0",
+    theirs="A SparseEncoder gives log(1 + relu) of the logits, once or twice, its maximum or sum over the tokens.",
+    ours="`embed --sparse` and `/embed_sparse` give the same weights to 1e-5; saving keeps the folder readable there.",
+)
+@pytest.mark.parametrize(("strategy", "activation"), SPLADE)
+def test_sparse_embeddings_are_those_of_their_formula(strategy, activation, tmp_path):
+    logits = splade_folder(tmp_path, strategy, activation)
+    weights = [one.relu().log1p() for one in logits]
+    weights = [one.log1p() for one in weights] if activation == "log1p_relu" else weights
+    wanted = torch.stack([one.amax(0) if strategy == "max" else one.sum(0) for one in weights]).numpy()
+    encoder = api.open_sparse_encoder(tmp_path, device="cpu", precision="fp32")
+    found = encoder.vectors(SPARSE_TEXTS)
+    assert found.shape == (3, encoder.size) and np.abs(found.toarray() - wanted).max() < 1e-5
+    token, weight = encoder.tokens(found[0], 1)[0]
+    assert encoder.tokenizer.token_to_id(token) == wanted[0].argmax() and np.isclose(weight, wanted[0].max())
+    load_model(tmp_path)[0].save(tmp_path / "saved")
+    again = api.open_sparse_encoder(tmp_path / "saved", device="cpu", precision="fp32").vectors(SPARSE_TEXTS)
+    assert np.array_equal(found.toarray(), again.toarray())
+
+
+def test_a_sparse_encoder_makes_no_dense_vectors_without_being_asked(tmp_path):
+    splade_folder(tmp_path, "max", "relu")
+    with pytest.raises(ModelFolderError, match="--sparse"):
+        api.open_embedder(tmp_path, device="cpu")
+    assert api.open_embedder(tmp_path, pooling="mean", device="cpu").vectors(["one"]).shape == (1, 16)
+    assert isinstance(api.pipeline(tmp_path, device="cpu"), SparseEncoder)
+    bare = load_model(tmp_path, None)[0]
+    bare.save(tmp_path / "bare")  # without the head that makes them
+    assert api.open_embedder(tmp_path / "bare", device="cpu").vectors(["one"]).shape == (1, 16)
+    (tmp_path / "1_SpladePooling/config.json").write_text(json.dumps({"pooling_strategy": "mean"}))
+    with pytest.raises(ModelFolderError, match="pooling_strategy is 'mean'"):
+        load_model(tmp_path)

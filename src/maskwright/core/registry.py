@@ -131,10 +131,6 @@ TABLE: dict[str, dict[str, str]] = {
         "openvino": "maskwright.export.openvino_file:FORMAT",
         "torch": "maskwright.export.program:FORMAT",
     },
-    "export_runtime": {  # formats whose graphs maskwright runs
-        "onnx": "maskwright.export.runtimes:OnnxRuntime",
-        "openvino": "maskwright.export.runtimes:OpenVino",
-    },
     "model_loader": {  # folders without weights of ours
         "exported": "maskwright.export.graph_model:load_exported",
     },

@@ -150,6 +150,8 @@ def _load_whole(
     if isinstance(model, EncoderDecoder):
         model.target_tokenizer = target_tokenizer(folder, stored.config.target_vocab_size)
     if model.head_name in SENTENCE_HEADS:
+        if declared is not None and model.head_name is None:
+            declared = replace_fields(declared, sparse=None)  # which are made of the head's logits
         model.sentence, model.projection = declared, projection
     model.task_name, model.trained_length = facts.get("task"), _trained_length(facts)
     return model.train(False), report

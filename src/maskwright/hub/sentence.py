@@ -47,8 +47,10 @@ _POOLING_FLAGS = {  # in the order of their results
     "pooling_mode_lasttoken": "lasttoken",
 }
 _TOKENS, _RESULT = "token_embeddings", "sentence_embedding"  # what a Normalize module may change
-_DENSE_TYPES = (None, "SentenceTransformer", "CrossEncoder")  # model_type of folders with one dense vector per text
-_NO_EFFECT = ("Transformer", "Dropout")  # modules without a setting for inference
+_TYPES = (None, "SentenceTransformer", "CrossEncoder", "SparseEncoder")  # model_type of folders with a vector per text
+_NETWORKS = ("Transformer", "MLMTransformer")
+_NO_EFFECT = (*_NETWORKS, "Dropout")  # modules without a setting for inference
+_SPLADE_LOGS = {"relu": 1, "log1p_relu": 2}
 _POOLED = ("Pooling", "StaticEmbedding")  # modules that make one vector of a text; the mean in the second one
 _PROJECTIONS = ("Dense", "LayerNorm")  # modules of the pooled vector, with weights
 MOST_TOKENS = 1 << 31  # transformers writes 10**30 for "no limit"
@@ -63,17 +65,17 @@ def declared_by(folder: Path | str) -> SentenceSettings:
     if not (folder / MODULES).is_file():
         return SentenceSettings()
     own, network = _object(folder / PROMPTS), network_folder(folder)
-    if own.get("model_type") not in _DENSE_TYPES:
+    if own.get("model_type") not in _TYPES:
         raise ModelFolderError(
-            f"{folder / PROMPTS}: model_type is {own['model_type']!r}; only models with one dense vector per text are "
-            "supported (SentenceTransformer)."
+            f"{folder / PROMPTS}: model_type is {own['model_type']!r}; only models with one vector per text are "
+            f"supported ({', '.join(filter(None, _TYPES))})."
         )
     prompts, default = _prompts(folder / PROMPTS, own)
     modules = modules_of(folder)
     kinds = [kind for kind, _ in modules]
     pooled_by = max((index for index, kind in enumerate(kinds) if kind in _POOLED), default=-1)
     projected_by = max((index for index, kind in enumerate(kinds) if kind in _PROJECTIONS), default=-1)
-    pooling, normalize, normalize_tokens = "mean", False, False
+    pooling, normalize, normalize_tokens, sparse, logs = "mean", False, False, None, 1
     for index, (kind, module) in enumerate(modules):
         path = inside(folder, str(module.get("path") or "")) / "config.json"
         if index == pooled_by and kind == "Pooling":
@@ -82,6 +84,8 @@ def declared_by(folder: Path | str) -> SentenceSettings:
             of_tokens = _normalized(path) == _TOKENS
             normalize_tokens |= of_tokens and (index < pooled_by or pooled_by < 0)
             normalize |= not of_tokens and index > max(pooled_by, projected_by)
+        elif kind == "SpladePooling":
+            sparse, logs = _splade(path)
         elif kind in _PROJECTIONS and not 0 <= pooled_by < index:
             raise ModelFolderError(f"{folder / MODULES}: the module '{kind}' before the pooling is not supported.")
         elif kind not in (*_NO_EFFECT, *_PROJECTIONS, *_POOLED):
@@ -95,6 +99,8 @@ def declared_by(folder: Path | str) -> SentenceSettings:
         prompts,
         default,
         sentence_config(network).get("do_lower_case") is True,
+        sparse,
+        logs,
     )
 
 
@@ -204,7 +210,7 @@ def network_folder(folder: Path) -> Path:
     """
     if not (folder / MODULES).is_file():
         return folder
-    paths = [str(module.get("path") or "") for kind, module in modules_of(folder) if kind == "Transformer"]
+    paths = [str(module.get("path") or "") for kind, module in modules_of(folder) if kind in _NETWORKS]
     return inside(folder, paths[0]) if paths and paths[0] else folder
 
 
@@ -226,6 +232,8 @@ def declaration_files(
 
     hidden_size: of the model; max_length: maximum sequence length in tokens.
     """
+    if declared.sparse is not None:
+        return _sparse_files(declared, max_length)
     layers = list(projection or ())
     names = {Dense: "Dense", VectorNorm: "LayerNorm", UnitLength: "Normalize"}
     kinds = ["Transformer", "Pooling", *(names[type(layer)] for layer in layers)]
@@ -259,6 +267,31 @@ def declaration_files(
         "truncate_dim": declared.dimensions,
     }
     return files | ({PROMPTS: own} if any(own.values()) else {})
+
+
+def _sparse_files(declared: SentenceSettings, max_length: int) -> dict[str, Any]:
+    """The files of a sparse encoder."""
+    activation = next(name for name, logs in _SPLADE_LOGS.items() if logs == declared.logs)
+    kinds = {"": "base.modules.transformer.Transformer", "1_SpladePooling": "sparse_encoder.modules.SpladePooling"}
+    return {
+        MODULES: [
+            {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.{kind}"}
+            for index, (path, kind) in enumerate(kinds.items())
+        ],
+        "1_SpladePooling/config.json": {"pooling_strategy": declared.sparse, "activation_function": activation},
+        LENGTH: {
+            "max_seq_length": declared.max_length or max_length,
+            "do_lower_case": declared.lower_case,
+            "transformer_task": "fill-mask",
+            "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
+            "module_output_name": _TOKENS,
+        },
+        PROMPTS: {
+            "model_type": "SparseEncoder",
+            "prompts": dict(declared.prompts),
+            "default_prompt_name": declared.default_prompt,
+        },
+    }
 
 
 def _configuration(layer: nn.Module) -> dict[str, Any]:
@@ -308,6 +341,18 @@ def _pooling(path: Path, has_prompt: bool) -> str:
             f"texts without one (no default_prompt_name in {PROMPTS}, no prompt_name)."
         )
     return "+".join(chosen)
+
+
+def _splade(path: Path) -> tuple[str, int]:
+    """How a SpladePooling combines the weights of the tokens, and the number of its logarithms."""
+    config = _object(path)
+    strategy, activation = config.get("pooling_strategy", "max"), config.get("activation_function", "relu")
+    if strategy not in ("max", "sum") or activation not in _SPLADE_LOGS:
+        raise ModelFolderError(
+            f"{path}: pooling_strategy is {strategy!r} and activation_function {activation!r}; supported are "
+            f"max and sum, and {' and '.join(_SPLADE_LOGS)}."
+        )
+    return strategy, _SPLADE_LOGS[activation]
 
 
 def _normalized(path: Path) -> str:

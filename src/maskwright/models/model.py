@@ -85,7 +85,9 @@ class SentenceSettings:
     pooling: as in `models.pooling.pool`; normalize: whether embeddings have length 1; max_length: tokens, or None;
     normalize_tokens: whether token embeddings have length 1 before pooling; dimensions: number of first dimensions that
     are kept of an embedding, after normalization, or None; prompts: texts by name; default_prompt: name of the prompt
-    before every text, or None; lower_case: whether the tokenizer lower-cases because the folder says so.
+    before every text, or None; lower_case: whether the tokenizer lower-cases because the folder says so; sparse: for
+    sparse embeddings, how those of the tokens are combined ("max" or "sum"), else None; logs: how often log(1 + x) is
+    applied to their logits.
     """
 
     pooling: str = "mean"
@@ -96,6 +98,8 @@ class SentenceSettings:
     prompts: Mapping[str, str] = field(default_factory=dict)
     default_prompt: str | None = None
     lower_case: bool = False
+    sparse: str | None = None
+    logs: int = 1
 
     @property
     def prompt(self) -> str:
