@@ -75,8 +75,9 @@ def test_losses_of_every_problem_type(name, problem_type, tmp_path):
     assert largest(ours(**rows, labels=labels).loss, theirs(**rows, labels=labels).loss) < TOLERANCE
 
 
-@pytest.mark.parametrize("name", HEADS)
-@pytest.mark.parametrize("head", ["qa", "choice", "tagging"])
+@pytest.mark.parametrize(
+    "name, head", [(name, head) for name in HEADS for head in ("qa", "choice", "tagging") if head in HEADS[name]]
+)
 def test_without_a_mask_everything_counts(name, head, tmp_path):
     theirs = checkpoint(name, head)
     theirs.save_pretrained(tmp_path)

@@ -111,6 +111,12 @@ def test_every_lost_parameter_of_a_head_shows(name, head, tmp_path):
         ("modernbert", {"window_size": 10}),
         ("modernbert", {"full_attention_every": 3}),
         ("modernbert", {"hidden_act": "relu"}),
+        ("nomic_bert", {"rotary_theta": 10_000.0}),
+        ("gte", {"rotary_scaling": None}),
+        ("gte", {"rotary_scaling": {"rope_type": "linear", "factor": 4.0}}),
+        ("jina_embeddings_v3", {"rotary_scaling": None}),
+        ("eurobert", {"norm_kind": "layer", "norm_bias": False}),
+        ("eurobert", {"hidden_act": "relu"}),
     ],
 )
 def test_a_wrong_switch_shows(name, switch, tmp_path):

@@ -17,7 +17,15 @@ from torch import Tensor, nn
 
 from ..core.errors import ModelFolderError
 from ..models.config import ModelConfig
-from ..models.heads import SECOND_HEAD, ChoiceHead, SpanHead, TokenClassificationHead, TokenCrfHead, in_question
+from ..models.heads import (
+    SECOND_HEAD,
+    ChoiceHead,
+    SpanHead,
+    TokenClassificationHead,
+    TokenCrfHead,
+    in_question,
+    pooled_late,
+)
 from ..models.model import Model, SentenceSettings
 from ..models.pretraining_heads import (
     BidirectionalLanguageModelHead,
@@ -281,7 +289,7 @@ class PaddedNetwork(nn.Module):
         if head.needs_pooler:
             return self._pooler(hidden, rows)
         if head.takes_mean:
-            return rows.pooled(hidden, SentenceSettings())
+            return rows.pooled(pooled_late(head, hidden), SentenceSettings())
         return rows.first_or_last(hidden, self.model.config)
 
     def _pooler(self, hidden: Tensor, rows: Rows) -> Tensor:
