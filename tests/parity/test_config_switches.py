@@ -63,6 +63,14 @@ NOT_OF_THE_NETWORK = {
     "transformers_version",
     "use_cache",
 }
+_ROTARY = {
+    "rope_theta": 50.0,
+    "rope_scaling": {"type": "linear", "factor": 2.0},
+    "rope_parameters": {"rope_type": "llama3", "rope_theta": 30.0, "factor": 2.0, "low_freq_factor": 0.1}
+    | {"high_freq_factor": 0.9},
+    "original_max_position_embeddings": 7,
+    "partial_rotary_factor": 0.5,
+}
 # Settings that the classes read without a field.
 FURTHER: dict[str, dict[str, Any]] = {
     "electra": {"summary_proj_to_labels": True},
@@ -73,22 +81,7 @@ FURTHER: dict[str, dict[str, Any]] = {
         "rope_scaling": {"rope_type": "linear", "factor": 2.0},
         "layer_types": ["full_attention", "full_attention"],
     },
-    **dict.fromkeys(
-        ("nomic_bert", "gte", "jina_embeddings_v3", "eurobert"),
-        {
-            "rope_theta": 50.0,
-            "rope_scaling": {"type": "linear", "factor": 2.0},
-            "rope_parameters": {
-                "rope_type": "llama3",
-                "rope_theta": 30.0,
-                "factor": 2.0,
-                "low_freq_factor": 0.1,
-                "high_freq_factor": 0.9,
-            },
-            "original_max_position_embeddings": 7,
-            "partial_rotary_factor": 0.5,
-        },
-    ),
+    **dict.fromkeys(("nomic_bert", "gte", "jina_embeddings_v3", "eurobert"), _ROTARY),
     "marian": {"normalize_before": True, "add_final_layer_norm": True, "normalize_embedding": True},
 }
 # What they load and we reject with a sentence (docs/results/checkpoints.md).
@@ -103,6 +96,11 @@ REFUSED: dict[tuple[str, str], set[str]] = {
     ("big_bird", "mlm"): {"is_decoder"},
     ("modernbert", "mlm"): {"decoder_bias", "rope_scaling"},
     ("modernbert", "classification"): {"rope_scaling"},
+    ("nomic_bert", "mlm"): {"partial_rotary_factor"},
+    ("gte", "mlm"): {"partial_rotary_factor"},
+    ("jina_embeddings_v3", "mlm"): {"partial_rotary_factor"},
+    ("eurobert", "mlm"): {"partial_rotary_factor", "attention_bias", "mlp_bias"},
+    ("eurobert", "classification"): {"partial_rotary_factor", "attention_bias", "mlp_bias"},
     ("bart", "seq2seq"): {*HEADS_OF_SIDES, "pad_token_id"},
     ("marian", "seq2seq"): {*HEADS_OF_SIDES, "normalize_before", "add_final_layer_norm", "normalize_embedding"},
 }

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from maskwright.core.errors import ModelFolderError
 from maskwright.hub import family as family_room
 from maskwright.hub.family import family_named
 from maskwright.hub.folders import load_model
@@ -21,7 +22,10 @@ def difference(name, folder, change=lambda model: None):
     """The largest difference after `change`, or what loading raised."""
     theirs = checkpoint(name, None, **SETTINGS[name][0])
     theirs.save_pretrained(folder)
-    ours, _ = load_model(folder)
+    try:
+        ours, _ = load_model(folder)
+    except ModelFolderError:  # tensors of other shapes
+        return float("inf")
     with torch.no_grad():
         change(ours)
         rows = padded_rows(theirs.config)

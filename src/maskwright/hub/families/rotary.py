@@ -278,6 +278,7 @@ def eurobert() -> Family:
             "hidden_act": "silu",
             "attention_dropout": 0.0,
             "max_position_embeddings": 8_192,
+            "rotary_theta": 10_000.0,
             "layer_norm_eps": 1e-5,
             "linear_bias": False,
             "pooling": "late",
