@@ -99,8 +99,8 @@ REFUSED: dict[tuple[str, str], set[str]] = {
     ("nomic_bert", "mlm"): {"partial_rotary_factor"},
     ("gte", "mlm"): {"partial_rotary_factor"},
     ("jina_embeddings_v3", "mlm"): {"partial_rotary_factor"},
-    ("eurobert", "mlm"): {"partial_rotary_factor", "attention_bias", "mlp_bias"},
-    ("eurobert", "classification"): {"partial_rotary_factor", "attention_bias", "mlp_bias"},
+    ("eurobert", "mlm"): {"partial_rotary_factor"},
+    ("eurobert", "classification"): {"partial_rotary_factor"},
     ("bart", "seq2seq"): {*HEADS_OF_SIDES, "pad_token_id"},
     ("marian", "seq2seq"): {*HEADS_OF_SIDES, "normalize_before", "add_final_layer_norm", "normalize_embedding"},
 }

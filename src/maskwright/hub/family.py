@@ -109,8 +109,9 @@ class Family:
     def sized(self, config: ModelConfig) -> Family:
         """Returns the family with the tensor names for this configuration."""
         groups = config.num_attention_heads // (config.num_key_value_heads or config.num_attention_heads)
-        sizes = {"layers_per_group": config.layers_per_group, "query_groups": groups}
-        return self if sizes == {name: getattr(self, name) for name in sizes} else replace(self, **sizes)
+        if (config.layers_per_group, groups) == (self.layers_per_group, self.query_groups):
+            return self
+        return replace(self, layers_per_group=config.layers_per_group, query_groups=groups)
 
     # -- tensors ---------------------------------------------------------------------------------------------
 

@@ -119,13 +119,11 @@ def scaled_frequencies(frequencies: Tensor, theta: float, scaling: Mapping[str, 
 
 def _yarn_factor(scaling: Mapping[str, Any]) -> float:
     """YaRN's factor on cosine and sine, whose square is that on the scores."""
-    given, both = scaling.get("attention_factor"), (scaling.get("mscale"), scaling.get("mscale_all_dim"))
+    given, scale, of_all = (scaling.get(name) for name in ("attention_factor", "mscale", "mscale_all_dim"))
     if given is not None:
         return float(given)
-    own, whole = (
-        0.1 * scale * math.log(max(scaling["factor"], 1.0)) + 1.0 for scale in (both if all(both) else (1, 0))
-    )
-    return own / whole
+    growth = 0.1 * math.log(max(scaling["factor"], 1.0))
+    return (growth * scale + 1.0) / (growth * of_all + 1.0) if scale and of_all else growth + 1.0
 
 
 def rotate(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:

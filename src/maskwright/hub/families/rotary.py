@@ -253,15 +253,15 @@ def eurobert() -> Family:
         pooling = next(name for name, ours in poolings.items() if ours == theirs["classifier_pooling"])
         return _to_theirs(theirs | {"mlp_bias": theirs["attention_bias"], "classifier_pooling": pooling})
 
-    held = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act")
-    held += ("max_position_embeddings", "initializer_range", "pad_token_id", "tie_word_embeddings")
+    held = {"max_position_embeddings", "initializer_range", "pad_token_id", "tie_word_embeddings", "vocab_size"}
+    held |= {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act"}
     layer = "layers.{i}."
     return Family(
         model_type="eurobert",
         title="EuroBERT",
         prefix="model.",
         classes=_classes("EuroBert"),
-        names={name: NAMES[name] for name in held}
+        names={name: theirs for name, theirs in NAMES.items() if name in held}
         | _ROPE
         | {
             "num_key_value_heads": "num_key_value_heads",
