@@ -1,9 +1,8 @@
 """Published model configurations: BERT (Devlin et al. 2018; small ones Turc et al. 2019), RoBERTa (Liu et al. 2019),
-XLM-R (Conneau et al. 2020), DistilBERT (Sanh et al. 2019), ALBERT (Lan et al. 2020, version 2), ELECTRA (Clark et
-al. 2020), MPNet (Song et al. 2020), BigBird (Zaheer et al. 2020), ModernBERT (Warner et al. 2024), Nomic BERT
-(Nussbaum et al. 2024), GTE (Zhang et al. 2024), Jina Embeddings v3 (Sturua et al. 2024), EuroBERT (Boizard et al.
-2025) and GPT-2 (Radford et al. 2019). Recurrent networks: the medium and large language models of Zaremba et al.
-2014, the depth of GNMT (Wu et al. 2016), and our own small ones.
+XLM-R (Conneau et al. 2020), DistilBERT (Sanh et al. 2019), ALBERT (Lan et al. 2020, version 2), ELECTRA (Clark et al.
+2020), MPNet (Song et al. 2020), BigBird (Zaheer et al. 2020), ModernBERT (Warner et al. 2024) and GPT-2 (Radford et al.
+2019). Recurrent networks: the medium and large language models of Zaremba et al. 2014, the depth of GNMT (Wu et al.
+2016), and our own small ones.
 """
 
 from __future__ import annotations
@@ -110,66 +109,6 @@ MODERNBERT: dict[str, Any] = {
     "classifier_dropout": 0.0,
     "classifier_input_dropout": False,
     "choice_act": "gelu",
-}
-NOMIC: dict[str, Any] = {
-    "family": "nomic_bert",
-    "vocab_size": 30_528,
-    "hidden_act": "silu",
-    "hidden_dropout": 0.0,
-    "attention_dropout": 0.0,
-    "max_position_embeddings": 2_048,
-    "positions": "rotary",
-    "rotary_theta": 1_000.0,
-    "linear_bias": False,
-    "gated": True,
-    "pooler": False,
-}
-GTE: dict[str, Any] = {
-    "family": "gte",
-    "vocab_size": 250_048,
-    "attention_dropout": 0.0,
-    "ffn_dropout": 0.1,
-    "max_position_embeddings": 8_192,
-    "positions": "rotary",
-    "rotary_theta": 160_000.0,
-    "type_vocab_size": 1,
-    "pad_token_id": 1,
-    "ffn_up_bias": False,
-    "gated": True,
-    "pooler": False,
-    "mlm_act": "gelu",
-}
-JINA = XLM_ROBERTA | {
-    "family": "jina_embeddings_v3",
-    "max_position_embeddings": 8_194,
-    "positions": "rotary",
-    "rotary_theta": 20_000.0,
-}
-EUROBERT: dict[str, Any] = {
-    "family": "eurobert",
-    "vocab_size": 128_256,
-    "hidden_act": "silu",
-    "hidden_dropout": 0.0,
-    "attention_dropout": 0.0,
-    "embedding_norm": False,
-    "max_position_embeddings": 8_192,
-    "positions": "rotary",
-    "rotary_theta": 250_000.0,
-    "norm": "pre",
-    "norm_kind": "rms",
-    "linear_bias": False,
-    "gated": True,
-    "type_vocab_size": 0,
-    "layer_norm_eps": 1e-5,
-    "pad_token_id": 128_001,
-    "pooler": False,
-    "tie_word_embeddings": False,
-    "mlm_dense": False,
-    "classifier_act": "gelu",
-    "classifier_dropout": 0.0,
-    "classifier_input_dropout": False,
-    "choice_act": "gelu",
-    "pooling": "late",
 }
 GPT2: dict[str, Any] = {
     "family": "gpt2",
@@ -278,10 +217,6 @@ PRESETS: dict[str, ModelConfig] = {
     "bigbird-large": _sizes(24, 1024, **BIGBIRD),
     "modernbert-base": _sizes(22, 768, intermediate_size=1_152, **MODERNBERT),
     "modernbert-large": _sizes(28, 1024, intermediate_size=2_624, **MODERNBERT),
-    "nomic-bert-base": _sizes(12, 768, **NOMIC),
-    "gte-multilingual-base": _sizes(12, 768, **GTE),
-    "jina-embeddings-v3": _sizes(24, 1024, **JINA),
-    "eurobert-210m": _sizes(12, 768, **EUROBERT),
     "gpt2": _sizes(12, 768, **GPT2),
     "gpt2-medium": _sizes(24, 1024, **GPT2),
     "gpt2-large": _sizes(36, 1280, **GPT2),
