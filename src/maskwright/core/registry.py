@@ -7,8 +7,11 @@ Lists and `--help` do not import the entries. Other packages register entries as
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Iterable
+from functools import lru_cache
 from importlib import import_module, metadata
+from pathlib import Path
 from typing import Any
 
 from .errors import ConfigError
@@ -132,10 +135,6 @@ TABLE: dict[str, dict[str, str]] = {
         "openvino": "maskwright.export.openvino_file:FORMAT",
         "torch": "maskwright.export.program:FORMAT",
     },
-    "export_runtime": {  # formats whose graphs maskwright runs
-        "onnx": "maskwright.export.runtimes:OnnxRuntime",
-        "openvino": "maskwright.export.runtimes:OpenVino",
-    },
     "model_loader": {  # folders without weights of ours
         "exported": "maskwright.export.graph_model:load_exported",
     },
@@ -190,4 +189,13 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def _entry_points(kind: str) -> metadata.EntryPoints:
-    return metadata.entry_points(group=f"maskwright.{kind}")
+    folders = [Path(path) for path in sys.path]
+    state = tuple((folder, folder.stat().st_mtime_ns) for folder in folders if folder.is_dir())
+    found: metadata.EntryPoints = _installed(state).select(group=f"maskwright.{kind}")
+    return found
+
+
+@lru_cache(maxsize=1)
+def _installed(state: object) -> Any:
+    """All entry points; read again (20 ms) where something was installed, which changes the state of sys.path."""
+    return metadata.entry_points()
