@@ -17,17 +17,12 @@ from torch import Tensor, nn
 
 from ..core.errors import ModelFolderError
 from ..models.config import ModelConfig
-from ..models.heads import SECOND_HEAD, ChoiceHead, SpanHead, TokenClassificationHead, TokenCrfHead, in_question
+from ..models.heads import ChoiceHead, TokenCrfHead, in_question, is_per_token, pooled_late
 from ..models.model import Model, SentenceSettings
-from ..models.pretraining_heads import (
-    BidirectionalLanguageModelHead,
-    MaskedLanguageModelHead,
-    NextSentenceHead,
-    PretrainingHead,
-    ReplacedTokenHead,
-)
+from ..models.pretraining_heads import BidirectionalLanguageModelHead
 from ..models.transformer import angles_of, rule_of
 from ..nn.attention import Executor, Run
+from ..nn.embeddings import token_dropout
 from ..nn.positions import Angles, RelativePositions, rotate
 from ..nn.sparse import PublishedBigBird, SlidingWindow
 from .runtimes import IDS, MASK, TYPES
@@ -100,8 +95,9 @@ def heads_of(qkv: Tensor, num_heads: int, angles: Angles | None = None) -> tuple
         one.unflatten(-1, (num_heads, -1)) for one in qkv.chunk(3, dim=-1)
     )  # [batch, seq, heads, width]
     if angles is not None:
-        cosines_and_sines = [one.unflatten(0, (-1, qkv.shape[1])) for one in angles]
-        query, key = rotate(query, *cosines_and_sines), rotate(key, *cosines_and_sines)
+        cosine, sine = (one.unflatten(0, (-1, qkv.shape[1])) for one in angles[:2])
+        turned = partial(rotate, cosine=cosine, sine=sine, neighbors=angles.neighbors)
+        query, key, value = turned(query), turned(key), turned(value) if angles.values else value
     return query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
 
 
@@ -135,7 +131,11 @@ def angle_tables(config: ModelConfig) -> list[Angles | None]:
 
 def angles_at(tables: Sequence[Angles | None], positions: Tensor) -> list[Angles | None]:
     """Rotary angles of each layer at positions, int64 [tokens]: [tokens, head_dim / 2]. tables: of angle_tables."""
-    made = {id(table): (table[0][positions], table[1][positions]) for table in tables if table is not None}
+    made = {
+        id(table): table._replace(cosine=table.cosine[positions], sine=table.sine[positions])
+        for table in tables
+        if table is not None
+    }
     return [None if table is None else made[id(table)] for table in tables]
 
 
@@ -205,55 +205,50 @@ class PaddedNetwork(nn.Module):
         check_exportable(model)
         self.model = model
         self.declared = declared or SentenceSettings()
-        self.inputs = input_names(model)
-        self.outputs: tuple[str, ...] = output_names(model)
-        self.rank = 3 if isinstance(model.head, ChoiceHead) else 2  # axes of an input
+        has_types = model.config.type_vocab_size > 1 and model.question_sep is None
+        self.inputs = (IDS, MASK, TYPES) if has_types else (IDS, MASK)
         self.angles = angle_tables(model.config)
+        self._given: list[str | int] = ["batch", "choices", "sequence"] if self.has_choices else ["batch", "sequence"]
+        with torch.inference_mode():  # the names and sizes of the outputs
+            ids = torch.zeros([1] * len(self._given), dtype=torch.long)
+            found = self.named(*(ids + int(name == MASK) for name in self.inputs))
+        self.outputs = tuple(found)
+        self._axes: dict[str, list[str | int]] = {name: self._axes_of(name, one) for name, one in found.items()}
+
+    @property
+    def has_choices(self) -> bool:
+        """Whether an input is [batch, choices, seq]."""
+        return isinstance(self.model.head, ChoiceHead)
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """inputs: int64 [batch, seq], in the order of `inputs`. Returns the outputs in the order of `outputs`."""
-        given = dict(zip(self.inputs, inputs, strict=True))
-        ids, mask, types = given[IDS], given[MASK], given.get(TYPES)
-        if isinstance(self.model.head, ChoiceHead):
-            batch, choices, length = ids.shape
-            flat = {name: one.reshape(batch * choices, length) for name, one in given.items()}
-            scores = self._rows(flat[IDS], flat[MASK], flat.get(TYPES))[0]  # [batch * choices, 1]
-            return (scores.view(batch, choices),)
-        return self._rows(ids, mask, types)
+        return tuple(self.named(*inputs).values())
 
-    def axes(self, name: str) -> list[str | int]:  # noqa: PLR0911  # one line per kind of output
-        """The axes of an input or output; a number is a fixed size."""
-        model, config = self.model, self.model.config
-        if name in self.inputs:
-            return ["batch", "choices", "sequence"] if self.rank == 3 else ["batch", "sequence"]
-        if name == STATES:
-            return ["batch", "sequence", config.hidden_size]
-        if name in (EMBEDDING, POOLED):
-            return ["batch", config.hidden_size]
-        if name in ("start_logits", "end_logits") or isinstance(model.head, ReplacedTokenHead):
-            return ["batch", "sequence"]
-        if isinstance(model.head, ChoiceHead):
-            return ["batch", "choices"]
-        if isinstance(model.head, TokenClassificationHead):
-            return ["batch", "sequence", model.num_labels]
-        if isinstance(model.head, MaskedLanguageModelHead) or name == "prediction_logits":
-            return ["batch", "sequence", config.vocab_size]
-        if isinstance(model.head, NextSentenceHead | PretrainingHead):
-            return ["batch", 2]
-        return ["batch", model.num_labels or 1]
-
-    def _rows(self, ids: Tensor, mask: Tensor, types: Tensor | None) -> tuple[Tensor, ...]:
-        """ids, mask, types: int64 [batch, seq]."""
-        rows = Rows(ids, mask != 0)
+    def named(self, *inputs: Tensor) -> dict[str, Tensor]:
+        """The same, by name."""
+        ids, mask, *more = (one.flatten(0, 1) for one in inputs) if self.has_choices else inputs
+        rows, types = Rows(ids, mask != 0), more[0] if more else None
         if self.model.question_sep is not None:
             types = (~in_question(ids, self.model.question_sep)).long()
-        hidden = self._encode(rows, types)
-        return tuple(one.float() for one in self._heads(hidden, rows))
+        found = {name: one.float() for name, one in self._heads(self._encode(rows, types), rows).items()}
+        return {name: one.view(inputs[0].shape[:2]) for name, one in found.items()} if self.has_choices else found
+
+    def axes(self, name: str) -> list[str | int]:
+        """The axes of an input or output; a number is a fixed size."""
+        return list(self._given if name in self.inputs else self._axes[name])
+
+    def _axes_of(self, name: str, output: Tensor) -> list[str | int]:
+        if self.has_choices:
+            return ["batch", "choices"]
+        if name == STATES or is_per_token(self.model.head, name):
+            return ["batch", "sequence", *output.shape[2:]]
+        return ["batch", *output.shape[1:]]
 
     def _encode(self, rows: Rows, types: Tensor | None) -> Tensor:
         """The last layer: float [batch, seq, hidden]. types: int64 [batch, seq]."""
         stack, config = self.model.encoder, self.model.config
-        hidden = stack.embeddings(rows.ids, rows.positions(config), types, self.model.compute_dtype)
+        inputs = rows.ids, rows.positions(config), types
+        hidden = stack.embeddings(*inputs, self.model.compute_dtype, rows.token_factors(config))
         attending = padded_executors(config, rows.keep, self.model.compute_dtype, stack.relatives, self.angles)
         states = [hidden]
         for layer, executor in zip(stack.in_order, attending, strict=True):
@@ -263,17 +258,17 @@ class PaddedNetwork(nn.Module):
         mix = None if self.model.top is None else self.model.top.mix
         return hidden if mix is None else mix(states)
 
-    def _heads(self, hidden: Tensor, rows: Rows) -> tuple[Tensor, ...]:
+    def _heads(self, hidden: Tensor, rows: Rows) -> dict[str, Tensor]:
         """hidden: float [batch, seq, hidden]."""
         model = self.model
         if model.head is None:
-            found = (hidden, rows.pooled(hidden, self.declared))
-            return (*found, self._pooler(hidden, rows)) if model.has_pooler else found
+            found = {STATES: hidden, EMBEDDING: rows.pooled(hidden, self.declared)}
+            return found | ({POOLED: self._pooler(hidden, rows)} if model.has_pooler else {})
         asked = None
         if model.question_sep is not None:
             is_first = torch.arange(rows.ids.shape[1], device=hidden.device) == 0
             asked = in_question(rows.ids, model.question_sep), is_first[None]
-        return tuple(model.apply_head(hidden, partial(self._vector, hidden, rows), asked).values())
+        return model.apply_head(hidden, partial(self._vector, hidden, rows), asked)
 
     def _vector(self, hidden: Tensor, rows: Rows) -> Tensor:
         """The input of a sequence head: float [batch, hidden]."""
@@ -281,7 +276,7 @@ class PaddedNetwork(nn.Module):
         if head.needs_pooler:
             return self._pooler(hidden, rows)
         if head.takes_mean:
-            return rows.pooled(hidden, SentenceSettings())
+            return rows.pooled(pooled_late(head, hidden), SentenceSettings())
         return rows.first_or_last(hidden, self.model.config)
 
     def _pooler(self, hidden: Tensor, rows: Rows) -> Tensor:
@@ -300,6 +295,14 @@ class Rows:
             kept = self.keep.long()
             return kept.cumsum(dim=1) * kept - 1
         return torch.arange(self.ids.shape[1], device=self.ids.device)[None]
+
+    def token_factors(self, config: ModelConfig) -> Tensor | None:
+        """Factors on the token embeddings: float32 [batch, seq, 1], or None."""
+        if config.token_dropout_id is None:
+            return None
+        is_mask = self.ids == config.token_dropout_id
+        counts = [one.float().sum(dim=1, keepdim=True) for one in (is_mask & self.keep, self.keep)]
+        return token_dropout(is_mask, counts[0] / counts[1].clamp(min=1), torch.float32)
 
     def first_or_last(self, hidden: Tensor, config: ModelConfig) -> Tensor:
         """The first token of each row, or with causal attention its last one: float [batch, hidden]."""
@@ -340,20 +343,3 @@ def check_exportable(model: Model) -> None:
                 f"This model cannot be exported: {what} has no graph. Use it with maskwright itself."
             )
     most_tokens(config)
-
-
-def input_names(model: Model) -> tuple[str, ...]:
-    """The inputs of the graph, in order."""
-    return (IDS, MASK, TYPES) if model.config.type_vocab_size > 1 and model.question_sep is None else (IDS, MASK)
-
-
-def output_names(model: Model) -> tuple[str, ...]:
-    """The outputs of the graph, in order."""
-    head = model.head
-    if head is None:
-        return (STATES, EMBEDDING, *((POOLED,) if model.has_pooler else ()))
-    if isinstance(head, SpanHead):
-        return "start_logits", "end_logits"
-    if isinstance(head, PretrainingHead):
-        return "prediction_logits", SECOND_HEAD[model.config.pair_objective][0]
-    return (LOGITS,)

@@ -21,8 +21,8 @@ from ..core.errors import ConfigError
 from ..data.batch import Batch
 from ..nn.attention import Executor, Run, SelfAttention, SequenceOffsets, attend, attend_varlen, missing
 from ..nn.cache import KeyValueCache, Where
-from ..nn.embeddings import Embeddings
-from ..nn.layers import FeedForward, LayerNorm, Linear, dropout
+from ..nn.embeddings import Embeddings, packed_token_dropout
+from ..nn.layers import NORMS, FeedForward, Linear, dropout
 from ..nn.positions import (
     Angles,
     RelativeBias,
@@ -109,7 +109,13 @@ def angles_of(config: ModelConfig, position_ids: Tensor, dtype: torch.dtype) -> 
     """
     thetas = [theta_of(config, depth) for depth in range(config.num_hidden_layers)]
     made = {
-        theta: rotary_angles(position_ids, config.head_dim, theta, dtype)
+        theta: Angles(
+            *rotary_angles(
+                position_ids, config.head_dim, theta, dtype, config.rotary_float16, scaling=config.rotary_scaling
+            ),
+            config.rotary_pairs == "neighbors",
+            config.rotary_values,
+        )
         for theta in dict.fromkeys(thetas)
         if theta is not None
     }
@@ -242,14 +248,16 @@ def make_embeddings(config: ModelConfig, **changes: Any) -> Embeddings:
         "hidden_size": config.hidden_size,
         "max_position_embeddings": config.max_position_embeddings,
         "type_vocab_size": config.type_vocab_size,
+        "task_type_vocab_size": config.task_type_vocab_size,
         "layer_norm_eps": config.layer_norm_eps,
-        "hidden_dropout": config.hidden_dropout,
+        "hidden_dropout": 0.0 if config.embedding_dropout == "none" else config.hidden_dropout,
         "pad_token_id": config.pad_token_id,
         "position_offset": config.position_offset,
         "embedding_size": config.embedding_size,
         "positions": _TABLES.get(config.positions, "none"),
         "norm_bias": config.norm_bias,
         "norm": config.embedding_norm,
+        "norm_kind": config.norm_kind,
         "dropout_first": config.embedding_dropout == "before",
         "scale": config.scale_embeddings,
     }
@@ -282,6 +290,7 @@ class Layer(nn.Module):
     def __init__(self, config: ModelConfig, index: int = 0) -> None:
         super().__init__()
         size, eps, bias = config.hidden_size, config.layer_norm_eps, config.norm_bias
+        norm = NORMS[config.norm_kind]
         self.is_pre = config.norm == "pre"
         self.compiles = False
         self.attention = SelfAttention(
@@ -289,21 +298,24 @@ class Layer(nn.Module):
             config.num_attention_heads,
             config.attention_dropout,
             config.linear_bias,
+            key_heads=config.num_key_value_heads,
+            head_dim=config.head_dim,
             qkv_bias=config.qkv_bias,
             query_scale=_query_scale(config, index),
             upcast=config.upcast_attention,
         )
         has_norm = config.first_norm or not (index == 0 and self.is_pre)
-        self.attention_norm = LayerNorm(size, eps, bias) if has_norm else None
+        self.attention_norm = norm(size, eps, bias) if has_norm else None
         self.ffn = FeedForward(
             size,
             config.intermediate_size,
             config.hidden_act,
             gated=config.gated,
             bias=config.linear_bias,
+            up_bias=config.ffn_up_bias,
             inner_dropout=config.ffn_dropout,
         )
-        self.ffn_norm = LayerNorm(size, eps, bias)
+        self.ffn_norm = norm(size, eps, bias)
         if config.shrink_residuals:
             self.attention.out.spread = self.ffn.down.spread = (2 * config.num_hidden_layers) ** -0.5
         kind = config.positions.removeprefix("relative_") if config.positions.startswith("relative_") else None
@@ -392,8 +404,10 @@ class Transformer(nn.Module):
         self.layer_groups = config.layer_groups
         self.layers = nn.ModuleList(self.layer_type(config, index) for index in range(config.num_layer_sets))
         is_pre, size = config.norm == "pre", config.hidden_size
-        self.final_norm = LayerNorm(size, config.layer_norm_eps, config.norm_bias) if is_pre else None
+        self.final_norm = NORMS[config.norm_kind](size, config.layer_norm_eps, config.norm_bias) if is_pre else None
         self.pooler = Linear(config.hidden_size, config.hidden_size) if with_pooler else None
+        maps = config.num_hidden_layers * config.num_attention_heads
+        self.contacts = Linear(maps, 1) if config.contact_head else None
 
     @property
     def in_order(self) -> Iterator[Layer]:
@@ -418,7 +432,8 @@ class Transformer(nn.Module):
         row_length: int | None = None,
     ) -> Encoded:
         """Encodes a pack in `dtype`; see Encoded. row_length: length of the padded rows of the pack."""
-        hidden = self.embeddings(batch.input_ids, batch.position_ids, batch.token_type_ids, dtype)
+        inputs = batch.input_ids, batch.position_ids, batch.token_type_ids
+        hidden = self.embeddings(*inputs, dtype, self.token_factors(batch))
         self.warn_full_attention(batch, row_length)
         attending = executors(self.config, batch, dtype, self.relatives, self.training, row_length)
         states, weights = [], []
@@ -431,6 +446,13 @@ class Transformer(nn.Module):
         if hidden_states:
             states.append(hidden)
         return Encoded(hidden, tuple(states) if hidden_states else None, tuple(weights) if attentions else None)
+
+    def token_factors(self, batch: Batch) -> Tensor | None:
+        """Factors on the token embeddings of a pack (config.token_dropout_id): float [tokens, 1], or None."""
+        mask_id = self.config.token_dropout_id
+        if mask_id is None or not batch.num_tokens:
+            return None
+        return packed_token_dropout(batch.input_ids, batch.lengths, mask_id, self.embeddings.word.weight.dtype)
 
     def run(self, layer: Callable[..., Any], *inputs: Any) -> Any:
         """Applies `layer` to `inputs`, with activation checkpointing if enabled."""

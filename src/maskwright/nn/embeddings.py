@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .layers import LayerNorm, Linear, dropout
+from .layers import NORMS, Linear, dropout
 from .positions import sinusoidal_positions
 
 # -- Character-level word embeddings: convolution filters with max pooling per word (Kim et al. 2016, section 2.2)
@@ -108,6 +108,25 @@ class Table(nn.Module):
         return f"{self.weight.shape[0]} x {self.weight.shape[1]}"
 
 
+MASKED_IN_TRAINING = 0.15 * 0.8  # fraction of mask tokens in the texts that ESM was trained on
+
+
+def token_dropout(is_mask: Tensor, fraction: Tensor, dtype: torch.dtype) -> Tensor:
+    """Factors on token embeddings: 0 for mask tokens; the others keep the mean size that they had in training (ESM).
+
+    is_mask: bool [...]; fraction: float [...] or broadcast to it, of mask tokens in the text. Returns `dtype` [..., 1].
+    """
+    factors = (1 - MASKED_IN_TRAINING) / (1 - fraction).to(dtype)
+    return (factors * ~is_mask).nan_to_num(0.0).unsqueeze(-1)
+
+
+def packed_token_dropout(input_ids: Tensor, lengths: list[int], mask_id: int, dtype: torch.dtype) -> Tensor:
+    """The same for a pack. input_ids: int64 [tokens], sequences of `lengths`. Returns `dtype` [tokens, 1]."""
+    is_mask = input_ids == mask_id
+    fractions = [part.float().mean().expand(len(part)) for part in is_mask.split(lengths)]
+    return token_dropout(is_mask, torch.cat(fractions), dtype)
+
+
 class Embeddings(nn.Module):
     """Sum of token, position and segment embeddings, followed by layer norm (optional) and dropout.
 
@@ -116,10 +135,11 @@ class Embeddings(nn.Module):
         embedding_size: Size of the tables and the norm, projected to hidden_size afterwards (Lan et al. 2020, section
             3.1); None for hidden_size without a projection.
         positions: "learned", "fixed" (sinusoids; "halves" has all sines first), or "none".
-        norm: Whether to normalize the sum.
+        norm: Whether to normalize the sum, by a norm of NORMS.
         dropout_first: Apply dropout before the norm.
         scale: Multiply token embeddings by the square root of their size.
         type_vocab_size: Number of segments; 0 for no segment embeddings.
+        task_type_vocab_size: Rows of a table of training tasks, of which row 0 is added to every token; 0 for none.
     """
 
     fixed_positions: Tensor | None
@@ -139,8 +159,10 @@ class Embeddings(nn.Module):
         positions: str = "learned",
         norm_bias: bool = True,
         norm: bool = True,
+        norm_kind: str = "layer",
         dropout_first: bool = False,
         scale: bool = False,
+        task_type_vocab_size: int = 0,
     ) -> None:
         super().__init__()
         size = embedding_size or hidden_size
@@ -152,7 +174,8 @@ class Embeddings(nn.Module):
         fixed = sinusoidal_positions(rows, size, in_halves) if is_fixed else None
         self.register_buffer("fixed_positions", fixed, persistent=False)
         self.token_type = Table(type_vocab_size, size) if type_vocab_size else None
-        self.norm = LayerNorm(size, layer_norm_eps, norm_bias) if norm else None
+        self.task_type = Table(task_type_vocab_size, size) if task_type_vocab_size else None
+        self.norm = NORMS[norm_kind](size, layer_norm_eps, norm_bias) if norm else None
         self.project = Linear(size, hidden_size) if embedding_size else None
         self.position_offset = position_offset
         self.hidden_dropout = hidden_dropout
@@ -160,14 +183,22 @@ class Embeddings(nn.Module):
         self.scale = math.sqrt(size) if scale else None
 
     def forward(
-        self, input_ids: Tensor, position_ids: Tensor, token_type_ids: Tensor | None, dtype: torch.dtype
+        self,
+        input_ids: Tensor,
+        position_ids: Tensor,
+        token_type_ids: Tensor | None,
+        dtype: torch.dtype,
+        factors: Tensor | None = None,
     ) -> Tensor:
-        """input_ids, position_ids, token_type_ids: int64 [tokens]; token_type_ids default to 0.
+        """input_ids, position_ids, token_type_ids: int64 [tokens]; token_type_ids default to 0; factors: of the token
+        embeddings, [tokens, 1].
 
         position_ids count from 0 in every model; -1 is the position of padding tokens if positions have an offset.
         The sum and its norm keep the dtype of the weights; the result is `dtype` [tokens, hidden].
         """
         total = self.word(input_ids)  # [tokens, size]
+        if factors is not None:
+            total = total * factors
         if self.scale is not None:
             total = total * self.scale
         if self.position is not None:
@@ -177,6 +208,8 @@ class Embeddings(nn.Module):
         if self.token_type is not None:
             is_single = token_type_ids is None or self.token_type.weight.shape[0] == 1
             total = total + (self.token_type.weight[0] if is_single else self.token_type(token_type_ids))
+        if self.task_type is not None:
+            total = total + self.task_type.weight[0]
         before, after = (self.hidden_dropout, 0.0) if self.dropout_first else (0.0, self.hidden_dropout)
         total = dropout(total, before, self.training)
         total = total if self.norm is None else self.norm(total)
