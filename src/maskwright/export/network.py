@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from ..core.errors import ModelFolderError
 from ..models.config import ModelConfig
-from ..models.heads import ChoiceHead, TokenCrfHead, in_question, is_per_token
+from ..models.heads import ChoiceHead, TokenCrfHead, in_question, is_per_token, pooled_late
 from ..models.model import Model, SentenceSettings
 from ..models.pooling import Projection
 from ..models.pretraining_heads import BidirectionalLanguageModelHead
@@ -277,7 +277,7 @@ class PaddedNetwork(nn.Module):
         if head.needs_pooler:
             return self._pooler(hidden, rows)
         if head.takes_mean:
-            return rows.pooled(hidden, SentenceSettings())
+            return rows.pooled(pooled_late(head, hidden), SentenceSettings())
         return rows.first_or_last(hidden, self.model.config)
 
     def _pooler(self, hidden: Tensor, rows: Rows) -> Tensor:

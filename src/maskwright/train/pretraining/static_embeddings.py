@@ -1,7 +1,7 @@
 """Static word embeddings from raw text: one vector per word, independent of context (Mikolov et al. 2013).
 
-Gensim trains them. They are saved as the embedding table of a network without layers, so `similarity`, `embed`,
-`search`, `cluster` and `finetune` accept them like any encoder.
+Gensim trains them. They are saved as the embedding table of a network without layers, so `embed`,
+`search` and `finetune` accept them like any encoder.
 """
 
 from __future__ import annotations
