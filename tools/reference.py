@@ -119,6 +119,7 @@ def pages() -> dict[str, str]:
         "presets.md": presets_page(),
         "http-parameters.md": http_page(),
         "compatibility.md": compatibility_page(),
+        "families.md": families_page(),
     }
 
 
@@ -438,7 +439,8 @@ def http_page() -> str:
 
 TEI_BODIES: dict[str, type[Body]] = {
     "/embed": tei_bodies.EmbedBody,
-    "/embed_all": tei_bodies.EmbedAllBody,
+    "/embed_sparse": tei_bodies.TextsBody,
+    "/embed_all": tei_bodies.TextsBody,
     "/predict": tei_bodies.PredictBody,
     "/rerank": tei_bodies.RerankBody,
     "/similarity": tei_bodies.SimilarityParameters,
@@ -501,6 +503,36 @@ def compatibility_page() -> str:
         "Maskwright: `make findings`.\n\n"
         + table(("library and version", "its behavior", "Maskwright", "test"), compatibility_rows())
         + next_line(("file formats", "file-formats.md"), ("coming from transformers", "../from-transformers.md"))
+    )
+
+
+def families_page() -> str:
+    """What works with every family and head, as tests/parity/coverage.py measured it."""
+    stored = json.loads((REPOSITORY / "tests/parity/coverage.json").read_text(encoding="utf-8"))
+    columns = list(next(iter(next(iter(stored.values())).values())))
+    reasons: dict[str, int] = {}
+
+    def cell(value: float | str) -> str:
+        if isinstance(value, str):
+            return f"[{reasons.setdefault(value, len(reasons) + 1)}]"
+        return f"{value:.0e}"
+
+    rows = [
+        (f"`{name}`", head, *(cell(found[column]) for column in columns))
+        for name, heads in stored.items()
+        for head, found in heads.items()
+    ]
+    notes = "".join(f"{number}. {reason}\n" for reason, number in reasons.items())
+    return (
+        f"{HEAD}# Families and heads\n\nThe largest difference of each use, in float32, with small random weights and "
+        "settings that are not the defaults. **open**: a folder of transformers opened here; **save**: our folder "
+        "opened by transformers; **pack**: texts of one pack against each alone; **engine**: the inference engine; "
+        "**LoRA**: our adapter opened by PEFT; these compare outputs with transformers'. **ONNX**: the graph in ONNX "
+        "Runtime against the model, as a fraction of the largest output; **server**: its answers against those of the "
+        "library. `PYTHONPATH=src:tests python -m parity.coverage` measures again.\n\n"
+        + table(("family", "head", *columns), rows)
+        + (f"\n{notes}" if notes else "")
+        + next_line(("compatibility", "compatibility.md"), ("presets", "presets.md"))
     )
 
 

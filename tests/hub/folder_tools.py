@@ -26,7 +26,7 @@ CONFIG = ModelConfig(
 def family_config(family: str, **changes: Any) -> ModelConfig:
     """The configuration of a config.json that has only a model_type, with changes as far as the family has them."""
     table = family_named(family)
-    values = table.to_ours({}) | changes
+    values = table.to_ours({}) | changes | table.fixed
     if (values.get("pad_token_id") or 0) >= values["vocab_size"]:
         values["pad_token_id"] = 3
     return ModelConfig(**table.to_ours(table.to_theirs(ModelConfig(**values))))

@@ -108,7 +108,7 @@ class _Measured:
     def onnx(self) -> float:
         self._with_tokenizer()
         found = export_model(ExportConfig(model=str(self.folder / "served"), output=self.folder / "onnx"))
-        return max(one["max_abs_difference"] for one in found.agreement.to_json()["outputs"].values())
+        return max(one["largest_difference"] for one in found.agreement.to_json()["outputs"].values())
 
     def server(self) -> float:
         """The server's answers against those of the library."""
@@ -140,15 +140,16 @@ def _of_classes(post: Callable[..., Any], folder: str) -> float:
 
 def _of_numbers(post: Callable[..., Any], folder: str) -> float:
     expected = api.open_predictor(folder, **HERE).predict(TEXTS)
-    found = post("/predict", {"inputs": [[text] for text in TEXTS]}).json()
-    return max(abs(one[0]["score"] - other["value"]) for one, other in zip(found, expected, strict=True))
+    found = [post("/predict", {"inputs": text}).json() for text in TEXTS]
+    return max(abs(one[0]["score"] - other["score"]) for one, other in zip(found, expected, strict=True))
 
 
 def _of_tags(post: Callable[..., Any], folder: str) -> float:
     expected = api.open_predictor(folder, **HERE).predict(TEXTS)
     found = post("/tag", {"inputs": TEXTS}).json()
     pairs = zip(found, expected, strict=True)
-    return max(abs(row["score"] - score) for one, other in pairs for row, score in zip(one, other["scores"], strict=True))
+    both = [pair for one, other in pairs for pair in zip(one, other["entities"], strict=True)]
+    return max(abs(row["score"] - entity["score"]) for row, entity in both)
 
 
 def _of_answers(post: Callable[..., Any], folder: str) -> float:
