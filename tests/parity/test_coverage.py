@@ -78,15 +78,19 @@ def test_the_page_is_what_is_measured():
         assert [type(value) for value in found.values()] == [type(value) for value in written.values()], (name, head)
 
 
-@pytest.mark.parametrize("names", [["layers"], ["star"]])
+@pytest.mark.compatibility(
+    "transformers 5.23.0",
+    theirs="save_pretrained stores the rotary frequencies of an EsmModel under a name with a star, encoder.layer.*.",
+    ours="They are read under this name, per layer or once, also as ESM-2 has them: rounded to float16.",
+)
+@pytest.mark.parametrize("layers", ["01", "*"])
 @pytest.mark.parametrize("rounded", [True, False])
-def test_stored_frequencies_of_esm_count(names, rounded, tmp_path):
-    """ESM-2 was trained with frequencies in float16, which its checkpoints contain, per layer or once."""
+def test_stored_frequencies_of_esm_count(layers, rounded, tmp_path):
     settings = {"position_embedding_type": "rotary", "max_position_embeddings": 300}
     theirs = checkpoint("esm", "mlm", **settings)
     theirs.save_pretrained(tmp_path / "m")
     place = "esm.encoder.layer.{}.attention.self.rotary_embeddings.inv_freq"
-    places = [place.format(layer) for layer in ((0, 1) if names == ["layers"] else "*")]
+    places = [place.format(layer) for layer in layers]
 
     def with_frequencies(stored):
         exact = theirs.esm.rotary_embeddings.inv_freq.detach()
@@ -109,3 +113,16 @@ def test_stored_frequencies_of_esm_count(names, rounded, tmp_path):
         for model in (ours, again, load_model(tmp_path / "ours")[0]):
             assert max(compare_outputs(model(**rows), expected, rows, "mlm").values()) < MOST
         assert max(compare_outputs(theirs(**rows), expected, rows, "mlm").values()) > 1e-3
+
+
+@pytest.mark.compatibility(
+    "transformers 5.23.0",
+    theirs="RoFormerForMultipleChoice scores the vector of the last column, which is padding in shorter rows.",
+    ours="The class is rejected; a multiple-choice head on its encoder scores the first token.",
+)
+def test_multiple_choice_of_roformer_is_named(tmp_path):
+    checkpoint("roformer", None).save_pretrained(tmp_path / "m")
+    folder = foreign(tmp_path / "m", settings={"architectures": ["RoFormerForMultipleChoice"]})
+    with pytest.raises(ModelFolderError, match="RoFormerForMultipleChoice, whose head is not supported"):
+        load_model(folder)
+    assert load_model(folder, head="choice")[0].head_name == "choice"
