@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -146,20 +146,16 @@ def tokenize_rows(
     counts: accumulates truncated and unknown tokens; default: new counts.
     """
     counts = TextCounts() if counts is None else counts
-    found = tokenize_texts([content_of(row) for row in rows], tokenizer, max_length, counts)
-    return replace(found, targets=targets, rows=rows)
-
-
-def tokenize_texts(texts: Sequence[Text], tokenizer: Tokenizer, max_length: int | None, counts: TextCounts) -> Examples:
-    """Tokenizes texts or pairs as `tokenize_rows` does, to examples without rows."""
-    has_pairs = any(not isinstance(text, str) for text in texts)
+    has_pairs = any(row.text_pair is not None for row in rows)
     input_ids, token_types = [], []
-    for start in range(0, len(texts), TOKENIZE_ROWS):
-        ids, types = tokenizer.encode_ids(texts[start : start + TOKENIZE_ROWS], max_length, counts=counts)
+    for start in range(0, len(rows), TOKENIZE_ROWS):
+        block = rows[start : start + TOKENIZE_ROWS]
+        pairs = [row.text_pair for row in block]
+        ids, types = tokenizer.encode_ids([row.text for row in block], max_length, pairs=pairs, counts=counts)
         input_ids += [np.asarray(row, dtype=np.int32) for row in ids]
         if has_pairs:
             token_types += [np.asarray(row, dtype=np.int8) for row in types]
-    return Examples(input_ids, token_types if has_pairs else None, counts=counts)
+    return Examples(input_ids, token_types if has_pairs else None, targets, rows, counts)
 
 
 def rows_of(texts: Iterable[Text], labels: Sequence[str] | None = None) -> list[Row]:

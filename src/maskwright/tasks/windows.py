@@ -315,9 +315,8 @@ def rows_both_ways(
     starts = [0]
     for start in range(0, len(rows), TOKENIZE_ROWS):
         block = rows[start : start + TOKENIZE_ROWS]
-        texts = [row.text if row.text_pair is None else (row.text, row.text_pair) for row in block]
         swapped = [row.text if row.text_pair is None else (row.text_pair, row.text) for row in block]
-        there = zip(*tokenizer.encode_ids(texts, max_length, counts=counts), strict=True)
+        there = zip(*tokenizer.encode_ids(list(map(content_of, block)), max_length, counts=counts), strict=True)
         back = zip(*tokenizer.encode_ids(swapped, max_length, counts=again), strict=True)
         for row, *orders in zip(block, there, back, strict=True):
             for ids, types in orders if row.text_pair is not None else orders[:1]:

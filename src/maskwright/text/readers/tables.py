@@ -21,20 +21,18 @@ from ..formats.cells import (
     KNOWN_NAMES,
     LABEL_NAMES,
     TEXT_NAMES,
+    Columns,
+    Flags,
     LabelColumn,
     LabelForm,
     Rules,
-    read_label,
-    read_text,
-)
-from ..formats.columns import (
-    Columns,
-    Flags,
     as_bit,
     is_header,
     is_label_first,
     numbered,
     position_names,
+    read_label,
+    read_text,
     with_names,
     without_header,
 )
@@ -396,7 +394,7 @@ def _open_table(
     """Returns the data rows of a file and its columns: those with a role, and `others`.
 
     is_held: read JSON lines once and keep them, instead of twice; all names are only known at the end. multi_label,
-    labels: see `columns.Flags`; may_flip: without a header, the label may be in the first column. The remarks of the
+    labels: see `cells.Flags`; may_flip: without a header, the label may be in the first column. The remarks of the
     columns are complete when all rows are read.
     """
     annotated = find_annotations(path, mapping)
@@ -480,9 +478,9 @@ def _read_row(
 
 def _read_label(record: Record, found: Columns, rules: Rules, read: dict[str, str]) -> tuple[str | None, str | None]:
     try:
-        cell = found.label(record)
+        cell = found.flagged(record.named) if found.flags else record.named.get(found.names["label"])
     except ValueError as error:
-        return None, f"the column {error}"
+        return None, str(error)
     if isinstance(cell, str) and (known := read.get(cell)) is not None:
         return known, None
     label, reason = read_label(cell, rules)

@@ -191,7 +191,8 @@ class Tokenizer:
             InputError: an item is not text, contains a lone surrogate, or max_length leaves no tokens for text.
         """
         check_choice("padding_side", padding_side, ("right", "left"))
-        found = self._encodings(texts, max_length, truncation, stride, truncation_side, add_special_tokens)
+        both = split_pairs(texts)
+        found = self._encodings(*both, max_length, truncation, stride, truncation_side, add_special_tokens)
         return self._pad(found, padding, max_length, padding_side)
 
     def encode_plain(self, texts: Sequence[str]) -> list[list[int]]:
@@ -203,14 +204,17 @@ class Tokenizer:
         texts: Iterable[Text],
         max_length: int | None = None,
         *,
+        pairs: Sequence[str | None] | None = None,
         truncation: str | bool | None = "longest_first",
         counts: TextCounts | None = None,
     ) -> tuple[list[list[int]], list[list[int]]]:
         """Returns IDs and type IDs of texts or pairs with special tokens (fast path).
 
-        The IDs equal those of `encode_batch`; `counts`, if given, accumulates truncated and unknown tokens.
+        The IDs equal those of `encode_batch`. pairs: second texts, if `texts` is the list of the first ones; counts:
+        accumulates truncated and unknown tokens.
         """
-        found = self._encodings(texts, max_length, truncation, fast=True)
+        both = split_pairs(texts) if pairs is None else (list(texts), pairs)
+        found = self._encodings(*both, max_length, truncation, fast=True)
         if counts is not None:
             for one in found:
                 counts.add(len(one.ids), one.num_truncated, one.num_unknown, one.template.num_special)
@@ -413,7 +417,8 @@ class Tokenizer:
 
     def _encodings(
         self,
-        texts: Iterable[Text],
+        firsts: Sequence[Any],
+        seconds: Sequence[str | None],
         max_length: int | None,
         truncation: str | bool | None,
         stride: int = 0,
@@ -421,7 +426,6 @@ class Tokenizer:
         add_special_tokens: bool = True,
         fast: bool = False,
     ) -> list[Encoding]:
-        firsts, seconds = split_pairs(texts)
         strategy = _strategy(truncation)
         side = truncation_side or ("left" if self.config.get("truncation_side") == "left" else "right")
         check_choice("truncation_side", side, ("right", "left"))
