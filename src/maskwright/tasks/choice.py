@@ -30,7 +30,7 @@ from .base import window_rows as top_rows
 from .evaluation import metrics as scores
 from .evaluation.compare import ScoredPredictions, mean
 from .evaluation.metrics import mean_probabilities
-from .examples import TOKENIZE_ROWS, Examples, as_logits, stacked
+from .examples import Examples, as_logits, stacked, tokenize_rows
 from .sequence import labeled
 from .windows import FIRST, LongExamples, LongTexts, portions_by_tokens, window_rows
 
@@ -156,26 +156,19 @@ def tokenize_choices(
     counts = TextCounts() if counts is None else counts
     own = _RowCounts(total=counts)
     num_choices = sizes.pop() if sizes else 2
-    if long is not None:
-        pairs = [Row(*pair, None, row.line, row.file) for row in rows for pair in row.pairs()]
-        windows = window_rows(pairs, tokenizer, max_length, long, counts=own, side=FIRST)
-        ids, types = windows.input_ids, windows.token_types
-        cut = _cut_rows(own, num_choices)
-        return ChoiceExamples(ids, types, targets, rows, counts, num_choices=num_choices, cut_rows=cut, windows=windows)
-    input_ids: list[np.ndarray] = []
-    token_types: list[np.ndarray] = []
-    for start in range(0, len(rows), TOKENIZE_ROWS):
-        texts = [pair for row in rows[start : start + TOKENIZE_ROWS] for pair in row.pairs()]
-        new_ids, new_types = tokenizer.encode_ids(texts, max_length, counts=own)
-        input_ids += [np.asarray(row, dtype=np.int32) for row in new_ids]
-        token_types += [np.asarray(row, dtype=np.int8) for row in new_types]
-    cut = _cut_rows(own, num_choices)
-    return ChoiceExamples(input_ids, token_types, targets, rows, counts, num_choices=num_choices, cut_rows=cut)
-
-
-def _cut_rows(counts: _RowCounts, num_choices: int) -> int:
-    """Number of rows with a truncated choice."""
-    return int(np.asarray(counts.was_cut, dtype=bool).reshape(-1, num_choices).any(axis=1).sum())
+    pairs = [Row(*pair, None, row.line, row.file) for row in rows for pair in row.pairs()]
+    windows = None if long is None else window_rows(pairs, tokenizer, max_length, long, counts=own, side=FIRST)
+    found = tokenize_rows(pairs, tokenizer, max_length, counts=own) if windows is None else windows
+    return ChoiceExamples(
+        found.input_ids,
+        found.token_types,
+        targets,
+        rows,
+        counts,
+        num_choices=num_choices,
+        cut_rows=int(np.asarray(own.was_cut, dtype=bool).reshape(-1, num_choices).any(axis=1).sum()),
+        windows=windows,
+    )
 
 
 @dataclass(eq=False)

@@ -44,7 +44,6 @@ KNOWN_NAMES = frozenset(name.casefold() for names in (*TEXT_NAMES[:-1], LABEL_NA
 
 
 LABEL_SEPARATOR = "|"
-_LONGEST_LIST = 100_000  # characters
 NO_LABELS = LABEL_SEPARATOR  # an empty list, where an empty cell may be a missing label
 _CHOICES = frozenset({"choices"})  # the only key of Label Studio's object
 _WHOLE = re.compile(r"[-+]?\d+\.0+")

@@ -369,7 +369,9 @@ def _good_rows(
 ) -> Iterator[Row]:
     read: dict[str, str] = {}  # cell -> label
     for record in records:
-        row, bad = _read_row(record, found, where, rules, read)
+        if not record.faults and any(str(record.named.get(name)) != value for name, value in where.items()):
+            continue
+        row, bad = read_row(record, found, rules, read)
         faults += bad
         if row is not None:
             if found.group is not None and groups is not None:
@@ -454,19 +456,17 @@ def _flag_columns(records: Iterable[Record]) -> list[str]:
     return [name for name, found in values.items() if None not in found and True in found]
 
 
-def _read_row(
-    record: Record, found: Columns, where: Mapping[str, str], rules: Rules, read: dict[str, str]
+def read_row(
+    record: Record, found: Columns, rules: Rules, read: dict[str, str] | None = None
 ) -> tuple[Row | None, list[RowError]]:
-    """Returns the row, or None and its errors (no errors if excluded by `where`). read: labels of cells read before."""
+    """Returns the row, or None and its errors. read: labels of cells read before, which are not read again."""
     if record.faults:
         return None, list(record.faults)
-    if where and any(str(record.named.get(name)) != value for name, value in where.items()):
-        return None, []
     faults: list[RowError] = []
     values: dict[str, str | None] = {"text_pair": None, "label": None}
     for role, name in found.names.items():
         if role == "label":
-            values[role], reason = _read_label(record, found, rules, read)
+            values[role], reason = _read_label(record, found, rules, {} if read is None else read)
         else:
             values[role], reason = read_text(record.named.get(name))
         if reason is not None:

@@ -191,8 +191,8 @@ class Tokenizer:
             InputError: an item is not text, contains a lone surrogate, or max_length leaves no tokens for text.
         """
         check_choice("padding_side", padding_side, ("right", "left"))
-        both = split_pairs(texts)
-        found = self._encodings(*both, max_length, truncation, stride, truncation_side, add_special_tokens)
+        firsts, seconds = split_pairs(texts)
+        found = self._encodings(firsts, seconds, max_length, truncation, stride, truncation_side, add_special_tokens)
         return self._pad(found, padding, max_length, padding_side)
 
     def encode_plain(self, texts: Sequence[str]) -> list[list[int]]:
@@ -213,8 +213,9 @@ class Tokenizer:
         The IDs equal those of `encode_batch`. pairs: second texts, if `texts` is the list of the first ones; counts:
         accumulates truncated and unknown tokens.
         """
-        both = split_pairs(texts) if pairs is None else (list(texts), pairs)
-        found = self._encodings(*both, max_length, truncation, fast=True)
+        firsts: Sequence[Any]
+        firsts, pairs = split_pairs(texts) if pairs is None else (list(texts), pairs)
+        found = self._encodings(firsts, pairs, max_length, truncation, fast=True)
         if counts is not None:
             for one in found:
                 counts.add(len(one.ids), one.num_truncated, one.num_unknown, one.template.num_special)
