@@ -36,8 +36,7 @@ from maskwright.core.program import launch_of
 from maskwright.train import loop
 from maskwright.train.distillation.config import DistillConfig
 from maskwright.train.distillation.distill import distill
-from maskwright.train.distributed import run_member
-from maskwright.train.distributed import ProcessGroup
+from maskwright.train.distributed import ProcessGroup, run_member
 from maskwright.train.finetuning import finetune as finetune_module
 from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.finetuning.finetune import finetune
