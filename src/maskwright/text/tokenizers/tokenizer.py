@@ -30,7 +30,7 @@ from .encoding import (
     kept_lengths,
     read_template,
 )
-from .sentencepiece import MarianBackend
+from .sentencepiece import MarianBackend, set_template
 from .tokenizer_files import END_OF_WORD, PAIRS, TEXT_END, files_of, read_tokenizer, special_token_roles, with_record
 
 if TYPE_CHECKING:
@@ -249,16 +249,11 @@ class Tokenizer:
 
     def with_template(self, start: str, delimiter: str, end: str) -> Tokenizer:
         """Returns a copy with the template start A end, or start A delimiter B end."""
-        from tokenizers import processors
-
         copy = self.with_tokens([start, delimiter, end])
         if isinstance(copy.backend, MarianBackend):
             raise InputError("A Marian tokenizer has a fixed special-token template.")
-        copy.backend.post_processor = processors.TemplateProcessing(
-            single=f"{start}:0 $A:0 {end}:0",
-            pair=f"{start}:0 $A:0 {delimiter}:0 $B:1 {end}:1",
-            special_tokens=[(token, copy.backend.token_to_id(token)) for token in (start, delimiter, end)],
-        )
+        tokens = {"start": start, "delimiter": delimiter, "end": end}
+        set_template(copy.backend, tokens, "{start}:0 $A:0 {end}:0", "{start}:0 $A:0 {delimiter}:0 $B:1 {end}:1")
         return copy
 
     @property
