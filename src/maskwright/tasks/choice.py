@@ -30,7 +30,7 @@ from .base import window_rows as top_rows
 from .evaluation import metrics as scores
 from .evaluation.compare import ScoredPredictions, mean
 from .evaluation.metrics import mean_probabilities
-from .examples import Examples, as_logits, stacked, tokenize_rows
+from .examples import Examples, RowCounts, as_logits, stacked, tokenize_rows
 from .sequence import labeled
 from .windows import FIRST, LongExamples, LongTexts, portions_by_tokens, window_rows
 
@@ -123,19 +123,6 @@ class ChoiceExamples(Examples):
         return replace(self, input_ids=fewer.input_ids, token_types=fewer.token_types, windows=fewer)
 
 
-@dataclass
-class _RowCounts(TextCounts):
-    """Counts that also record whether each text was truncated, and forward everything to `total`."""
-
-    total: TextCounts = field(default_factory=TextCounts)
-    was_cut: list[bool] = field(default_factory=list)
-
-    def add(self, tokens: int, cut_tokens: int = 0, unknown_tokens: int = 0, special_tokens: int = 0) -> None:
-        """Counts one text."""
-        self.was_cut.append(cut_tokens > 0)
-        self.total.add(tokens, cut_tokens, unknown_tokens, special_tokens)
-
-
 def tokenize_choices(
     rows: Sequence[ChoiceRow],
     tokenizer: Tokenizer,
@@ -154,7 +141,7 @@ def tokenize_choices(
     if len(sizes) > 1:
         raise InputError(f"Rows have {' or '.join(map(str, sorted(sizes)))} choices: all must have the same number.")
     counts = TextCounts() if counts is None else counts
-    own = _RowCounts(total=counts)
+    own = RowCounts(total=counts)
     num_choices = sizes.pop() if sizes else 2
     pairs = [Row(*pair, None, row.line, row.file) for row in rows for pair in row.pairs()]
     windows = None if long is None else window_rows(pairs, tokenizer, max_length, long, counts=own, side=FIRST)

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -33,20 +33,7 @@ TOKENIZE_ROWS = 4096  # rows per block, to limit the memory of the tokenizer lib
 TOKENIZE_CHARACTERS = 1 << 20  # characters per block, where offsets are kept too
 
 
-class HasText(Protocol):
-    """A row: its text, and a second one or None."""
-
-    @property
-    def text(self) -> str: ...
-
-    @property
-    def text_pair(self) -> str | None: ...
-
-
-AnyText = TypeVar("AnyText", bound=HasText)
-
-
-def content_of(row: HasText) -> Text:
+def content_of(row: Any) -> Text:
     """The text of a row, or both texts of a pair, as tokenizer input."""
     return row.text if row.text_pair is None else (row.text, row.text_pair)
 
@@ -134,6 +121,19 @@ class Examples:
         return [np.asarray(indices, dtype=np.int64)]
 
 
+@dataclass
+class RowCounts(TextCounts):
+    """Counts that also record whether each text was truncated, and forward everything to `total`."""
+
+    total: TextCounts = field(default_factory=TextCounts)
+    was_cut: list[bool] = field(default_factory=list)
+
+    def add(self, tokens: int, cut_tokens: int = 0, unknown_tokens: int = 0, special_tokens: int = 0) -> None:
+        """Counts one text."""
+        self.was_cut.append(cut_tokens > 0)
+        self.total.add(tokens, cut_tokens, unknown_tokens, special_tokens)
+
+
 def tokenize_rows(
     rows: Sequence[Row],
     tokenizer: Tokenizer,
@@ -171,9 +171,9 @@ def rows_of(texts: Iterable[Text], labels: Sequence[str] | None = None) -> list[
     ]
 
 
-def blocks(rows: Iterable[AnyText], num_rows: int, num_characters: int) -> Iterator[list[AnyText]]:
+def blocks(rows: Iterable[Any], num_rows: int, num_characters: int) -> Iterator[list[Any]]:
     """Splits a stream into lists of at most `num_rows` rows; a list also ends when it reaches `num_characters`."""
-    block: list[AnyText] = []
+    block: list[Any] = []
     characters = 0
     for row in rows:
         block.append(row)
