@@ -46,6 +46,8 @@ class Family:
         that both sides use our names); transposed: suffixes of our names of encoder matrices stored as [in, out];
         rows: suffixes of our names of vectors stored as a matrix of one row; buffers: patterns of tensors that are not
         weights; decoder_embeddings: their name of the decoder's own word embeddings, else of the shared ones;
+        decoder_bias: whether the bias of the LM head is also stored as that of its decoder.
+        constants: returns tensors, by their name, that transformers stores though they follow from the configuration.
         layers_per_group: for names with layer groups `{i}` and layers in a group `{k}`, the number of layers per group.
     """
 
@@ -66,10 +68,12 @@ class Family:
     transposed: tuple[str, ...] = ()
     buffers: str | None = None
     is_causal: bool = False
+    decoder_bias: bool = True
     decoder_rows: Rows = field(default_factory=dict)
     decoder_embeddings: str | None = None
     rows: tuple[str, ...] = ()
     layers_per_group: int = 1
+    constants: Callable[[ModelConfig], dict[str, Any]] | None = None
     adapt_in: Callable[[Values], Values] = _same
     adapt_out: Callable[[Values], Values] = _same
 
@@ -141,6 +145,11 @@ class Family:
         whole = tensor.T if self.is_transposed(ours) else tensor.view(self.stored_shape(ours, tuple(tensor.shape)))
         return {key: part.contiguous().clone() for key, part in zip(theirs, whole.chunk(len(theirs)), strict=True)}
 
+    def stored_constants(self, config: ModelConfig, head: str | None) -> dict[str, Any]:
+        """Returns the tensors that follow from the configuration, by stored name."""
+        made = {} if self.constants is None else self.constants(config)
+        return {(self.prefix if head is not None else "") + name: tensor for name, tensor in made.items()}
+
     def canonical(self, stored: str) -> str:
         """Returns a stored name without prefix and in current spelling (gamma and beta become weight and bias)."""
         name = stored.removeprefix(self.prefix)
@@ -188,7 +197,8 @@ class Family:
         weight = self.their_names(inside + "decoder", head)[0]
         if head in self.heads and inside.removeprefix("head.") + "bias" not in self.heads[head]:
             return weight, None, None
-        return weight, weight.removesuffix("weight") + "bias", self.their_names(inside + "bias", head)[0]
+        bias = self.their_names(inside + "bias", head)[0]
+        return weight, weight.removesuffix("weight") + "bias" if self.decoder_bias else bias, bias
 
     def predict_class(self, names: Iterable[str]) -> str:
         """Infer the class of a checkpoint without `architectures` from its canonical tensor names.
