@@ -35,6 +35,7 @@ def annotated(*results, by=1, **more):
     return {"id": 7, "completed_by": by, "was_cancelled": False, "result": list(results), **more}
 
 
+BOX = {"type": "rectanglelabels", "value": {"x": 1}}
 REGIONS = [region(start, end, label, TEXT[start:end]) for start, end, label in SPANS]
 MIN_REGIONS = [{"start": start, "end": end, "text": TEXT[start:end], "labels": [label]} for start, end, label in SPANS]
 MIN = {"annotation_id": 3, "annotator": 1, "lead_time": 2.5, "created_at": "2024-05-01T10:00:00Z"}
@@ -545,7 +546,7 @@ def test_several_questions_are_told_apart_by_name(file):
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("image.json", [{"data": {"image": "a.png"}, "annotations": [annotated({"type": "x", "value": {"x": 1}})]}]),
+        ("image.json", [{"data": {"image": "a.png"}, "annotations": [annotated(BOX)]}]),
         ("audio.json", [{"id": 1, "data": {"audio": "a.wav"}, "annotations": [annotated(region(0.5, 1.5, "speech"))]}]),
         ("min.json", [{"id": 1, "image": "a.png", "label": [{"x": 1, "y": 2, "width": 3, "height": 4}], **MIN}]),
         ("doccano.jsonl", [{"id": 1, "filename": "a.png", "bbox": [{"x": 1}]}]),
