@@ -7,8 +7,11 @@ Lists and `--help` do not import the entries. Other packages register entries as
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Iterable
+from functools import lru_cache
 from importlib import import_module, metadata
+from pathlib import Path
 from typing import Any
 
 from .errors import ConfigError
@@ -98,6 +101,10 @@ TABLE: dict[str, dict[str, str]] = {
         "mpnet": "maskwright.hub.families.mpnet:family",
         "big_bird": "maskwright.hub.families.bigbird:family",
         "modernbert": "maskwright.hub.families.modernbert:family",
+        "nomic_bert": "maskwright.hub.families.rotary:nomic",
+        "gte": "maskwright.hub.families.rotary:gte",
+        "jina_embeddings_v3": "maskwright.hub.families.rotary:jina",
+        "eurobert": "maskwright.hub.families.rotary:eurobert",
         "camembert": "maskwright.hub.families.roberta:camembert_family",
         "ernie": "maskwright.hub.families.bert:ernie_family",
         "data2vec-text": "maskwright.hub.families.roberta:data2vec_family",
@@ -127,10 +134,6 @@ TABLE: dict[str, dict[str, str]] = {
         "onnx": "maskwright.export.onnx_file:FORMAT",
         "openvino": "maskwright.export.openvino_file:FORMAT",
         "torch": "maskwright.export.program:FORMAT",
-    },
-    "export_runtime": {  # formats whose graphs maskwright runs
-        "onnx": "maskwright.export.runtimes:OnnxRuntime",
-        "openvino": "maskwright.export.runtimes:OpenVino",
     },
     "model_loader": {  # folders without weights of ours
         "exported": "maskwright.export.graph_model:load_exported",
@@ -186,4 +189,13 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def _entry_points(kind: str) -> metadata.EntryPoints:
-    return metadata.entry_points(group=f"maskwright.{kind}")
+    folders = [Path(path) for path in sys.path]
+    state = tuple((folder, folder.stat().st_mtime_ns) for folder in folders if folder.is_dir())
+    found: metadata.EntryPoints = _installed(state).select(group=f"maskwright.{kind}")
+    return found
+
+
+@lru_cache(maxsize=1)
+def _installed(state: object) -> Any:
+    """All entry points; read again (20 ms) where something was installed, which changes the state of sys.path."""
+    return metadata.entry_points()
