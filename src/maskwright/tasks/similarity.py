@@ -68,13 +68,18 @@ def unit(model: Model, batch: Batch) -> Tensor:
         order = batch.labels["order"]
         counts = batch.labels["windows"].tolist()
         vectors = join_windows(vectors[order], lengths[order.cpu()], counts, pooling_of(model))
-    return F.normalize(vectors, dim=-1)
+    return F.normalize(projected(model, vectors), dim=-1)
 
 
 def pooled(model: Model, batch: Batch) -> Tensor:
     """Pooled last hidden states of the sequences: float32 [sequences, size]."""
     normalize_tokens = model.sentence is not None and model.sentence.normalize_tokens
     return pool(model.encode(batch).hidden.float(), batch, pooling_of(model), normalize_tokens)
+
+
+def projected(model: Model, vectors: Tensor) -> Tensor:
+    """What follows the pooling of a sentence encoder: float32 [..., size]. vectors: float32 [..., pooled size]."""
+    return vectors if model.projection is None else model.projection(vectors.to(model.word_embeddings.device))
 
 
 def pooling_of(model: Model) -> str:
@@ -475,6 +480,8 @@ class Similarity(Task):
         if examples.has_windows:
             lengths = torch.from_numpy(texts.sequences.lengths)
             vectors = join_windows(vectors, lengths, texts.num_windows.tolist(), pooling_of(model))
+        with torch.inference_mode():
+            vectors = projected(model, vectors).cpu()
         sides = F.normalize(vectors, dim=-1).view(examples.num_sides, len(examples), -1)  # [1 or 2, rows, size]
         return sides[[0, -1]].transpose(0, 1)  # [rows, 2, size]
 

@@ -71,7 +71,7 @@ class TaskSpec:
         has_head: whether the model has a head.
         follows: pre-training objectives whose models are usually fine-tuned for this task.
         kinds: kinds of models that it makes.
-        contrastive: task that `--contrastive` trains instead, "" if there is none.
+        contrastive: task that `contrastive=true` trains instead, "" if there is none.
     """
 
     title: str = ""
