@@ -527,9 +527,9 @@ def families_page() -> str:
         f"{HEAD}# Families and heads\n\nThe largest difference of each use, in float32, with small random weights and "
         "settings that are not the defaults. **open**: a folder of transformers opened here; **save**: our folder "
         "opened by transformers; **pack**: texts of one pack against each alone; **engine**: the inference engine; "
-        "**LoRA**: our adapter opened by PEFT; these compare outputs with transformers'. **ONNX**: the graph in ONNX "
-        "Runtime against the model, as a fraction of the largest output; **server**: its answers against those of the "
-        "library. `PYTHONPATH=src:tests python -m parity.coverage` measures again.\n\n"
+        "**LoRA**: our adapter opened by PEFT; **ONNX**: the graph in ONNX Runtime. All but packs compare outputs with "
+        "transformers'. **server**: its answers against those of the library. "
+        "`PYTHONPATH=src:tests python -m parity.coverage` measures again.\n\n"
         + table(("family", "head", *columns), rows)
         + (f"\n{notes}" if notes else "")
         + next_line(("compatibility", "compatibility.md"), ("presets", "presets.md"))
