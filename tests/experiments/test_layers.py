@@ -11,33 +11,25 @@ import pytest
 import torch
 
 import maskwright as mw
-from cli.conftest import maskwright
 from maskwright.core import storage
-from maskwright.core.errors import ConfigError, InputError, RowErrors, RunError
+from maskwright.core.errors import ConfigError, InputError, RowErrors
 from maskwright.experiments import layers as module
 from maskwright.experiments.config import LayerLabConfig
 from maskwright.experiments.layers import (
     MIX,
-    FeatureProbe,
     combinations,
-    feature_scale,
     layer_lab,
-    published_order,
     published_scores,
-    word_examples,
 )
 from maskwright.hub.folders import load_model
 from maskwright.inference.layers import NAMED_LAYERS, choose_layers
-from maskwright.inference.probing import Features, feature_blocks, make_features
+from maskwright.inference.probing import feature_blocks, make_features
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 from maskwright.models.model import Model
-from maskwright.models.probes import TokenProbe
 from maskwright.tasks.tagging.task import Tagging
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from train.test_tagging import tagged
-
-__all__ = ["maskwright"]
 
 
 @pytest.fixture(scope="module")
@@ -105,24 +97,6 @@ def test_mapped_features_are_those_in_memory(tmp_path: Path, model: Path, dtype:
     assert all(torch.equal(one, other) for one, other in zip(memory.layers, mapped.layers, strict=True))
 
 
-def test_the_scale_makes_the_mean_square_one_for_every_choice():
-    features = Features([torch.randn(50, 4, generator=torch.Generator().manual_seed(n)) * (n + 1) for n in range(5)])
-    for row in combinations(4, each_layer=True)[0]:
-        scale = feature_scale(features, row.choice, 40)
-        vectors = FeatureProbe(features, row.choice, TokenProbe(1, 2)).vectors(torch.arange(40)) * scale
-        assert vectors.square().mean().item() == pytest.approx(1.0, rel=1e-4), row.name
-
-
-def test_rows_of_words_keep_their_sentences_and_tags(tmp_path: Path, model: Path):
-    _, examples = opened(tmp_path, model, max_length=6)
-    rows = word_examples(examples, 100)
-    assert len(rows) == rows.num_rows == examples.num_rows
-    batch = rows.batch(range(len(rows)))
-    assert sorted((batch.input_ids - 100).tolist()) == list(range(examples.num_words))
-    assert torch.equal(batch.labels["words"], batch.input_ids - 100)
-    assert torch.equal(batch.labels["tags"], examples.targets[batch.labels["words"]])
-
-
 # -- rows ----------------------------------------------------------------------------------------------------------
 
 
@@ -136,23 +110,6 @@ def test_the_rows_are_the_published_ones_and_the_learned_mix_as_far_as_layers_go
     rows, left_out = combinations(2)
     assert left_out == ["sum-last-4", "concat-last-4"]
     assert [row.name for row in rows] == ["embeddings", "last", "second-to-last", "sum-all", MIX]
-
-
-def test_the_order_is_said_to_hold_or_not():
-    runs = {
-        "embeddings": [0.5, 0.6],
-        "second-to-last": [0.7, 0.9],
-        "sum-last-4": [0.8, 0.7],
-        "concat-last-4": [0.9] * 2,
-    }
-    rows = [{"name": name, "runs": own} for name, own in runs.items()]
-    order = published_order(rows)
-    assert [step["holds"] for step in order["steps"]] == [True, False, True] and order["holds"] is False
-    middle = order["steps"][1]
-    assert (middle["higher"], middle["lower"]) == ("sum-last-4", "second-to-last")
-    assert middle["difference"] == pytest.approx(-0.05) and middle["deviation"] == pytest.approx(0.2121, abs=1e-3)
-    assert published_order(rows[:2])["holds"] is True
-    assert published_order(rows[:1]) == {"holds": None, "steps": []}
 
 
 # -- runs ----------------------------------------------------------------------------------------------------------
@@ -277,12 +234,3 @@ def test_bad_input_is_refused_and_leaves_no_folder(tmp_path: Path, model: Path):
 def test_a_setting_that_cannot_be_is_named(tmp_path: Path, model: Path, setting: str, value: Any):
     with pytest.raises(ConfigError, match=setting):
         lab(tmp_path, model, **{setting: value})
-
-
-def test_a_folder_of_another_run_is_called_so(tmp_path: Path, model: Path):
-    config = lab(tmp_path, model, epochs=1, seeds=1)
-    layer_lab(config)
-    with pytest.raises(RunError, match="epochs"):
-        layer_lab(lab(tmp_path, model, epochs=2, seeds=1))
-    with pytest.raises(RunError, match="a layer-wise probing experiment, not a fine-tuning run"):
-        mw.finetune(mw.FinetuneConfig(train=config.train, output=config.output, model=str(model), task="tagging"))

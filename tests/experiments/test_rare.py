@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.conftest import maskwright
 from maskwright.core.errors import ConfigError, InputError, RowErrors, RunError
 from maskwright.experiments import rare as module
 from maskwright.experiments.config import RareLabConfig
@@ -22,8 +21,6 @@ from maskwright.experiments.rare import (
     MinorityClassSampler,
     Predictions,
     draw_counts,
-    errors_by_length,
-    length_sentence,
     mean_curve,
     method_scores,
     rare_lab,
@@ -33,7 +30,6 @@ from maskwright.tasks.evaluation.rare import rare_metrics
 from tasks.standins import row
 from train.rare_rows import encoder, rare_file
 
-__all__ = ["maskwright"]
 NONE = np.zeros(0)
 
 
@@ -183,15 +179,6 @@ def test_every_method_has_its_scores_with_intervals(done):
     assert result.facts["errors_by_length"]["correlation"] is None  # all texts are equally long
     page = result.report.read_text(encoding="utf-8")
     assert all(words in page for words in ("Minus plain fine-tuning", "Precision over recall", "TF-IDF"))
-
-
-def test_an_error_that_follows_the_length_is_reported():
-    words = np.arange(5, 65)
-    gold = words >= 50  # the rare texts are long, and longer texts have smaller errors
-    found = errors_by_length(1.0 / words + 0.001 * (words % 3), words, gold)
-    assert found["correlation"] < -0.9 and (found["rare_words"], found["rest_words"]) == (57.0, 27.0)
-    assert "57 words, the rest 27" in length_sentence(found)
-    assert length_sentence(errors_by_length(np.random.default_rng(0).normal(size=len(words)), words, gold)) == ""
 
 
 def test_finished_parts_are_kept_and_other_rows_are_noticed(done, monkeypatch):

@@ -125,15 +125,6 @@ def test_half_of_the_teacher_keeps_its_layers_and_vocabulary(tmp_path: Path, tea
         assert torch.allclose(ours[name], theirs[name], atol=1e-20), name
 
 
-def test_a_later_run_starts_from_a_student(tmp_path: Path, teacher: Path, capsys: pytest.CaptureFixture[str]):
-    first = distill(recipe(tmp_path, teacher))
-    changes = {"preset": "half", "model": {}, "vocab_size": None, "start": str(first.model)}
-    second = distill(recipe(tmp_path, teacher, output=tmp_path / "second", **changes, **STILL))
-    assert f"is initialized from {first.model}" in "".join(capsys.readouterr().err.split("\n"))
-    assert weights(tmp_path / "run") == weights(tmp_path / "second")
-    assert mw.load(second.model).tokenizer.files() == mw.load(first.model).tokenizer.files()
-
-
 # -- resume ----------------------------------------------------------------------------------------------------
 
 
