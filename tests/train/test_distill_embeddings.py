@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from maskwright.train.distillation import sentences as distill_texts
 from maskwright.train.distillation.config import DistillConfig
 from maskwright.train.distillation.distill import distill
 from maskwright.train.distillation.sentences import fill_word_table, make_texts, read_texts
-from train.runs import TIMES, TINY, continues_exactly, corpus, sentence_teacher
+from train.runs import TINY, continues_exactly, corpus, records, sentence_teacher
 
 STILL = {"steps": 1, "warmup": 0, "lr": 1e-30, "weight_decay": 0.0}  # a run that changes no weight
 
@@ -52,11 +51,6 @@ def recipe(folder: Path, teacher: Path, **changes: Any) -> DistillConfig:
         "precision": "fp32",
     }
     return DistillConfig(**{**settings, **changes})
-
-
-def records(run: Path) -> list[dict[str, float]]:
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [{key: line[key] for key in line if key not in TIMES} for line in lines]
 
 
 def weights(run: Path) -> str:
