@@ -21,7 +21,6 @@ from maskwright.experiments.rare import (
     MinorityClassSampler,
     Predictions,
     draw_counts,
-    mean_curve,
     method_scores,
     rare_lab,
     sample_scores,
@@ -64,12 +63,6 @@ def test_test_rows_are_the_same_for_all_seeds_and_the_others_are_drawn():
     assert [len(part) for part in (first.train, first.dev, first.test)] == [100, 100, 120]
     other = MinorityClassSampler(rows_of(60, 600), "hate", 0.1, max_train_rows=100, seed=5)
     assert {one.text for one in other.splits(0).test} != {one.text for one in first.test}
-
-
-def test_repeated_texts_count_once():
-    pool = MinorityClassSampler(rows_of(60, 600) * 2, "hate", 0.1)
-    assert pool.num_repeated == 660
-    assert pool.splits(0) == MinorityClassSampler(rows_of(60, 600), "hate", 0.1).splits(0)
 
 
 def test_what_cannot_be_drawn_is_refused():
@@ -129,19 +122,6 @@ def test_intervals_hold_the_mean_and_a_clear_difference_is_beyond_noise():
     assert good.minus(bad, "pr_auc")["low"] > 0 and bad.minus(good, "pr_auc")["beyond_noise"]
     assert not good.minus(same, "f1")["beyond_noise"]
     assert good.interval("pr_auc")["mean"] == pytest.approx(good.observed[:, 0].mean())
-
-
-def test_samples_depend_on_their_number_alone():
-    some, more = draw_counts(20, 3, samples=5), draw_counts(20, 3, samples=9)
-    assert (some[0] == more[0][:5]).all() and (some[1] == more[1][:5]).all()
-    assert (more[0].sum(axis=1) == 20).all() and (more[1].sum(axis=1) == 3).all()
-
-
-def test_the_curve_is_the_best_precision_at_a_recall_or_beyond():
-    gold = np.array([1, 0, 1, 0], dtype=bool)
-    curve = mean_curve(gold, [Predictions(np.array([4.0, 3, 2, 1]), gold, NONE)], points=5)
-    assert curve["recall"] == [0, 0.25, 0.5, 0.75, 1]
-    assert curve["precision"] == pytest.approx([1, 1, 1, 2 / 3, 2 / 3])
 
 
 # -- the comparison ------------------------------------------------------------------------------------------------
