@@ -26,7 +26,7 @@ def _run_harness(kind: str, kills: int, folder: Path) -> dict[str, Any]:
     """Run the harness in a separate process, which has used no tensor before it forks."""
     command = [sys.executable, str(HARNESS), kind, "--kills", str(kills), "--folder", str(folder)]
     # Two threads of torch wait for each other actively, which takes many times as long where other programs run.
-    threads = {"OMP_NUM_THREADS": "2" if kind == "finetune" else "1", "OMP_WAIT_POLICY": "passive"}
+    threads = {**os.environ, "OMP_NUM_THREADS": "2" if kind == "finetune" else "1", "OMP_WAIT_POLICY": "passive"}
     result = subprocess.run(
         command, capture_output=True, text=True, timeout=1500, check=False, env={**os.environ, **threads}
     )
