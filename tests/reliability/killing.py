@@ -27,8 +27,6 @@ def _run_harness(kind: str, kills: int, folder: Path) -> dict[str, Any]:
     command = [sys.executable, str(HARNESS), kind, "--kills", str(kills), "--folder", str(folder)]
     # Two threads of torch wait for each other actively, which takes many times as long where other programs run.
     threads = {**os.environ, "OMP_NUM_THREADS": "2" if kind == "finetune" else "1", "OMP_WAIT_POLICY": "passive"}
-    result = subprocess.run(
-        command, capture_output=True, text=True, timeout=1500, check=False, env={**os.environ, **threads}
-    )
+    result = subprocess.run(command, capture_output=True, text=True, timeout=1500, check=False, env=threads)
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
