@@ -6,7 +6,7 @@ The kind of rows determines the loss; see `objectives.losses`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -38,7 +38,6 @@ from .base import (
     TaskData,
     Unscored,
     truncation_notes,
-    valid_rows,
 )
 from .evaluation import metrics as scores
 from .evaluation.compare import ScoredPredictions
@@ -69,13 +68,18 @@ def unit(model: Model, batch: Batch) -> Tensor:
         order = batch.labels["order"]
         counts = batch.labels["windows"].tolist()
         vectors = join_windows(vectors[order], lengths[order.cpu()], counts, pooling_of(model))
-    return F.normalize(vectors, dim=-1)
+    return F.normalize(projected(model, vectors), dim=-1)
 
 
 def pooled(model: Model, batch: Batch) -> Tensor:
     """Pooled last hidden states of the sequences: float32 [sequences, size]."""
     normalize_tokens = model.sentence is not None and model.sentence.normalize_tokens
     return pool(model.encode(batch).hidden.float(), batch, pooling_of(model), normalize_tokens)
+
+
+def projected(model: Model, vectors: Tensor) -> Tensor:
+    """What follows the pooling of a sentence encoder: float32 [..., size]. vectors: float32 [..., pooled size]."""
+    return vectors if model.projection is None else model.projection(vectors.to(model.word_embeddings.device))
 
 
 def pooling_of(model: Model) -> str:
@@ -375,7 +379,7 @@ class Similarity(Task):
             raise InputError(
                 f"{train_file or 'The training data'} has {rows}; contrastive training needs at least two."
             )
-        golds = set(valid_rows(train_rows, task.row_reader(kind), train_file)[1])
+        golds = set(task.read_labels(train_rows, train_file)[1])
         task.scale = task.score_range or ((min(golds), max(golds)) if kind == "scores" else None)
         if kind == "scores" and len(golds) == 1:
             raise InputError(
@@ -390,13 +394,16 @@ class Similarity(Task):
                     f"{dev_rows[0].file} contains single texts, on which embeddings cannot be scored: pass "
                     "--dev with pairs (text, text_pair and a score)."
                 )
-            dev_golds = set(valid_rows(dev_rows, task.row_reader(dev_kind))[1])
+            dev_golds = set(task.read_labels(dev_rows)[1])
             task.main_metric = "accuracy" if dev_kind == "pairs" and len(dev_golds) == 1 else "spearman"
         return task
 
-    def read_labels(self, rows: Rows, file: str | None = None, skip_bad_rows: bool = False) -> tuple[list[Any], Any]:
+    def read_labels(
+        self, rows: Rows, file: str | None = None, skip_bad_rows: bool = False, target: Any = None
+    ) -> tuple[list[Any], Any]:
         """Returns the rows with a valid score or label, and their targets; see `target_of`."""
-        return valid_rows(rows, self.row_reader(kind_of(rows)), file, skip_bad_rows)
+        kind = kind_of(rows)
+        return super().read_labels(rows, file, skip_bad_rows, lambda row: target_of(row, kind, self.score_range))
 
     def tokenize(
         self, rows: Rows, tokenizer: Tokenizer, max_length: int | None, targets: Targets, counts: TextCounts
@@ -406,10 +413,6 @@ class Similarity(Task):
         return tokenize_pairs(
             rows, tokenizer, max_length, targets=targets, is_scored=is_scored, counts=counts, long=self.long
         )
-
-    def row_reader(self, kind: str) -> Callable[[Row], float]:
-        """Returns the function from a row of a kind to its target; see `target_of`."""
-        return lambda row: target_of(row, kind, self.score_range)
 
     def unlabeled(
         self, rows: Sequence[Row], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
@@ -477,6 +480,8 @@ class Similarity(Task):
         if examples.has_windows:
             lengths = torch.from_numpy(texts.sequences.lengths)
             vectors = join_windows(vectors, lengths, texts.num_windows.tolist(), pooling_of(model))
+        with torch.inference_mode():
+            vectors = projected(model, vectors).cpu()
         sides = F.normalize(vectors, dim=-1).view(examples.num_sides, len(examples), -1)  # [1 or 2, rows, size]
         return sides[[0, -1]].transpose(0, 1)  # [rows, 2, size]
 
