@@ -19,7 +19,7 @@ from ..hub.folders import read_facts
 from ..hub.sentence import declared_by
 from ..models.model import Model, SentenceSettings, tokenizer_of
 from ..models.pooling import Projection, join_windows, pool, state_of, unit_length
-from ..tasks.examples import Examples, Forward, rows_of, stacked, tokenize_texts
+from ..tasks.examples import Examples, Forward, rows_of, stacked, tokenize_rows
 from ..tasks.windows import LongExamples, LongTexts, window_rows
 from ..text.readers.inputs import Text
 from ..text.tokenizers.encoding import Encoding, TextCounts
@@ -321,9 +321,10 @@ class TextEncoder:
         return prepared.run(batch_tokens)
 
     def _examples(self, texts: Sequence[Text], counts: TextCounts) -> Examples:
+        rows = rows_of(texts)
         if self.long is None:
-            return tokenize_texts(texts, self.tokenizer, self.max_length, counts)
-        return window_rows(rows_of(texts), self.tokenizer, self.max_length, self.long, counts=counts)
+            return tokenize_rows(rows, self.tokenizer, self.max_length, counts=counts)
+        return window_rows(rows, self.tokenizer, self.max_length, self.long, counts=counts)
 
     def _check_state(self) -> None:
         if self.model.config.recurrent is None:

@@ -18,7 +18,7 @@ from torch import Tensor
 from ..core.errors import ModelFolderError
 from ..data.batch import Batch
 from ..models.model import Model, SentenceSettings, tokenizer_of
-from ..tasks.examples import Forward, tokenize_texts
+from ..tasks.examples import Forward, rows_of, tokenize_rows
 from ..text.readers.inputs import Text
 from ..text.tokenizers.encoding import TextCounts
 from .embed import BLOCK_CHARACTERS, BLOCK_TEXTS
@@ -87,7 +87,7 @@ class SparseEncoder:
         counts = TextCounts()
         if prompt := self.declared.prompt if prompt is None else prompt:
             texts = [prompt + text if isinstance(text, str) else (prompt + text[0], *text[1:]) for text in texts]
-        examples = tokenize_texts(texts, self.tokenizer, self.max_length, counts)
+        examples = tokenize_rows(rows_of(texts), self.tokenizer, self.max_length, counts=counts)
 
         def finish(outputs: Sequence[tuple[Tensor, Tensor]]) -> csr_matrix:
             from scipy.sparse import csr_matrix

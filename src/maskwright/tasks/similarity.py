@@ -6,7 +6,7 @@ The kind of rows determines the loss; see `objectives.losses`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -38,7 +38,6 @@ from .base import (
     TaskData,
     Unscored,
     truncation_notes,
-    valid_rows,
 )
 from .evaluation import metrics as scores
 from .evaluation.compare import ScoredPredictions
@@ -387,7 +386,7 @@ class Similarity(Task):
             raise InputError(
                 f"{train_file or 'The training data'} has {rows}; contrastive training needs at least two."
             )
-        golds = set(valid_rows(train_rows, task.row_reader(kind), train_file)[1])
+        golds = set(task.read_labels(train_rows, train_file)[1])
         task.scale = task.score_range or ((min(golds), max(golds)) if kind == "scores" else None)
         if kind == "scores" and len(golds) == 1:
             raise InputError(
@@ -402,13 +401,16 @@ class Similarity(Task):
                     f"{dev_rows[0].file} contains single texts, on which embeddings cannot be scored: pass "
                     "--dev with pairs (text, text_pair and a score)."
                 )
-            dev_golds = set(valid_rows(dev_rows, task.row_reader(dev_kind))[1])
+            dev_golds = set(task.read_labels(dev_rows)[1])
             task.main_metric = "accuracy" if dev_kind == "pairs" and len(dev_golds) == 1 else "spearman"
         return task
 
-    def read_labels(self, rows: Rows, file: str | None = None, skip_bad_rows: bool = False) -> tuple[list[Any], Any]:
+    def read_labels(
+        self, rows: Rows, file: str | None = None, skip_bad_rows: bool = False, target: Any = None
+    ) -> tuple[list[Any], Any]:
         """Returns the rows with a valid score or label, and their targets; see `target_of`."""
-        return valid_rows(rows, self.row_reader(kind_of(rows)), file, skip_bad_rows)
+        kind = kind_of(rows)
+        return super().read_labels(rows, file, skip_bad_rows, lambda row: target_of(row, kind, self.score_range))
 
     def tokenize(
         self, rows: Rows, tokenizer: Tokenizer, max_length: int | None, targets: Targets, counts: TextCounts
@@ -418,10 +420,6 @@ class Similarity(Task):
         return tokenize_pairs(
             rows, tokenizer, max_length, targets=targets, is_scored=is_scored, counts=counts, long=self.long
         )
-
-    def row_reader(self, kind: str) -> Callable[[Row], float]:
-        """Returns the function from a row of a kind to its target; see `target_of`."""
-        return lambda row: target_of(row, kind, self.score_range)
 
     def unlabeled(
         self, rows: Sequence[Row], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
