@@ -20,7 +20,7 @@ from maskwright.experiments.layers import (
     layer_lab,
 )
 from maskwright.hub.folders import load_model
-from maskwright.inference.layers import NAMED_LAYERS, choose_layers
+from maskwright.inference.embed import NAMED_LAYERS, choose_layers
 from maskwright.inference.probing import feature_blocks, make_features
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from maskwright.inference.kinds import all_kinds, kind_of
+from maskwright.inference.ready import all_kinds, kind_of
 from maskwright.models.build import build
 from maskwright.models.presets import preset
 from maskwright.tasks.specs import ModelKind

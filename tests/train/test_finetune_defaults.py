@@ -11,7 +11,7 @@ from inference.samples import tiny
 from maskwright.core import storage
 from maskwright.core.errors import CorruptFileError
 from maskwright.core.storage import accept
-from maskwright.hub.recommended import inherited_settings, recommended_lr
+from maskwright.hub.published import inherited_settings, recommended_lr
 from maskwright.train.finetuning.config import FinetuneConfig, epochs_for
 from maskwright.train.finetuning.finetune import finetune
 from train.runs import finetuning, labeled

@@ -1,4 +1,4 @@
-"""Names of models: the built-in ones with their manifests, and published ones."""
+"""Names of models: the built-in ones with their manifests, and published ones; what they recommend."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from ..core.errors import CorruptFileError
-from ..core.storage import read_facts, sha256, verify_folder
+from ..core.storage import FACTS, read_facts, sha256, verify_folder
 
 # -- The models in the package, each with the SHA-256 of its manifest; `tools/built_in.py` writes the entries --------
 #
@@ -17,12 +18,12 @@ from ..core.storage import read_facts, sha256, verify_folder
 
 
 MANIFESTS = {
-    "english": "5cbe475217e54265c94e2298600d3f084bb91e4857c94ff5ebbec9555a61e026",
-    "english-spam": "cf98650fceff4430fe9e8f7f45cd6047ddb53bbdc585cd9f1dcb8ea8ec297b02",
-    "english-entailment": "1946a6b91552b5d9cabe11ba876020938be3eba077a553ed1f8eddc23f7dd452",
-    "english-pos": "979125112cb9337ef4246cd04b526a16a01cd8393469e034f8c3f6d060d9f196",
-    "english-names": "aa26f5a6d0c7f8609b1fa7e5d83fd2f3f40750ae79afd79a1ca29298dcb2c889",
-    "english-intents": "c8ca43e06ea694aa993742d23fa8a0a34f6c8941c6bd5232e7d4dd5148bcd8fb",
+    "english": "d380d67c234937475c5b02e28d1a8718473575d64d44c6df2cfb3a5068645f3f",
+    "english-spam": "0958b3397359ba99c281e85535916fd906d2d9b431b8ab23310ab430dc15b8d9",
+    "english-entailment": "0be1dd8e4b4d2ba8da8713c0c4442f9116b2622f024e85fc8c4815cd8e825df5",
+    "english-pos": "e85cfaa152b024e31d2dbcf027248fb3024558e056b6e525c81c68f8518c3ab7",
+    "english-names": "ed4f9d056e601bd458abd8d77f43ead1dd04aca1ab24bfd187120979b1eaf2be",
+    "english-intents": "cb3c0a463aff2753fbd574e264ec8fff1e7680e360d85e9a210273015a5e5571",
 }
 
 
@@ -131,3 +132,38 @@ def check_weights(name: str, folder: Path) -> None:
             f"{folder / WEIGHTS} is not the checkpoint that '{name}' means: its SHA-256 differs. Remove the file to "
             f"download it again, or use the model ID {PUBLISHED[name].hub_id} for the current version."
         )
+
+
+# -- Settings that a model recommends for its fine-tuning ------------------------------------------------------------
+#
+# The learning rate that suits a model depends on its size and pre-training, so the folder can declare it in
+# maskwright.json; the built-in `english` does. Options that the user gives always win.
+
+
+RECOMMENDED = "finetuning"  # entry of maskwright.json
+
+
+def recommended_lr(model: str | Path | None) -> float | None:
+    """The peak learning rate that a model recommends for full fine-tuning, None if it recommends none.
+
+    Only the package and existing folders are asked, so that a Hub model is not downloaded for it. Raises
+    CorruptFileError for a value that is not a positive number.
+    """
+    if model is None:
+        return None
+    folder = built_in_folder(str(model)) if is_built_in(model) else Path(model)
+    if "\0" in str(folder) or not folder.is_dir():
+        return None
+    found = read_facts(folder).get(RECOMMENDED)
+    if found is None:
+        return None
+    lr = found.get("lr") if isinstance(found, dict) else found
+    if isinstance(lr, bool) or not isinstance(lr, int | float) or not 0 < lr < 1:
+        raise CorruptFileError(f"{folder / FACTS}: '{RECOMMENDED}' needs a learning rate 'lr' between 0 and 1.")
+    return float(lr)
+
+
+def inherited_settings(model: str | None) -> dict[str, Any]:
+    """What maskwright.json of a model says that was pre-trained further from `model`: its recommendation."""
+    lr = recommended_lr(model)
+    return {} if lr is None else {RECOMMENDED: {"lr": lr}}

@@ -14,9 +14,10 @@ from torch import Tensor
 
 from ..core.errors import ConfigError
 from ..core.registry import unknown_name
+from ..models.pooling import POOLINGS
 
 NAMED_LAYERS = ("embeddings", "last", "second-to-last", "sum-all", "sum-last-4", "concat-last-4")
-POOLINGS = ("cls", "mean", "max", "state", "none")
+ALONE = ("state", "none")  # poolings that are not joined with others
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,8 @@ def _numbers(layers: str | int | Sequence[int]) -> list[int]:
 
 
 def check_pooling(pooling: str) -> str:
-    """Return `pooling` if it is one of POOLINGS; raises ConfigError otherwise."""
-    if pooling not in POOLINGS:
-        raise ConfigError(unknown_name("pooling", str(pooling), POOLINGS))
+    """Return `pooling` if it is of `models.pooling.pool`, "state" or "none"; raises ConfigError otherwise."""
+    for name in [pooling] if pooling in ALONE else str(pooling).split("+"):
+        if name not in (*POOLINGS, *ALONE) or (name in ALONE and name != pooling):
+            raise ConfigError(unknown_name("pooling", name, (*POOLINGS, *ALONE)))
     return pooling

@@ -1,7 +1,7 @@
 """Probing: what the hidden states of each layer of a frozen encoder tell about labels.
 
 Hidden states by layer (`make_features`, `embed_labeled`) -> a probe (`fit_and_score`) -> scores (`probe`). Used by
-`inspect probe`, `experiment layers`, and the probes of a pre-training run.
+`probe`, `experiment layers`, and the probes of a pre-training run.
 
 In the control task of `probe` every word type has a random label, so its accuracy measures memorization. Selectivity is
 accuracy minus control accuracy (Hewitt and Liang 2019, section 2.3).
@@ -37,8 +37,7 @@ from ..tasks.tagging.examples import TaggedExamples, window_sentences
 from ..text.readers.tables import Row
 from ..text.readers.tagged import Sentence, is_tagged, read_tagged
 from ..text.words import split_words
-from .embed import TextEncoder
-from .layers import LayerChoice, check_pooling
+from .embed import LayerChoice, TextEncoder, check_pooling
 from .ready import room_of
 
 BLOCK_WORDS = 4096

@@ -20,6 +20,7 @@ from ...tasks.classification import Classification
 from ...tasks.examples import rows_of
 from ...text.readers.inputs import Text as TextOrPair
 from ..request_context import Refused, too_large, wrong_value
+from ..service import TEXT_THREADS
 from .routing import Body, Call, Text, Texts, Unsupported, add, as_list, json_response
 
 # -- Request bodies of Text Embeddings Inference ---------------------------------------------------------------------
@@ -42,24 +43,20 @@ RawScores = Annotated[bool, Field(description="Logits instead of probabilities; 
 Id = Annotated[int, Field(ge=0, lt=2**31)]
 
 
-class EmbedBody(Body):
+class TextsBody(Body):
     """inputs: a text or a list."""
 
     inputs: Texts
+    truncate: Truncate = True
+    truncation_direction: Direction = "right"
+    prompt_name: PromptName = None
+
+
+class EmbedBody(TextsBody):
+    """inputs: a text or a list."""
+
     normalize: bool = Field(default=True, description="To length 1.")
-    truncate: Truncate = True
-    truncation_direction: Direction = "right"
     dimensions: Dimensions = None
-    prompt_name: PromptName = None
-
-
-class EmbedAllBody(Body):
-    """inputs: a text or a list."""
-
-    inputs: Texts
-    truncate: Truncate = True
-    truncation_direction: Direction = "right"
-    prompt_name: PromptName = None
 
 
 class PredictBody(Body):
@@ -168,23 +165,27 @@ async def vectors_of(
 async def embed(call: Call) -> Response:
     """Embeddings of texts."""
     body: EmbedBody = call.body
+    texts, model = as_list(body.inputs), call.find("embed")
+    options = body.model_dump(include={"truncate", "dimensions", "prompt_name"})
+    return json_response(await vectors_of(call, model, texts, body.normalize, **options))
+
+
+async def embed_sparse(call: Call) -> Response:
+    """Sparse embeddings of texts: the weights that are not zero, by token id."""
+    body: TextsBody = call.body
     texts = as_list(body.inputs)
-    model = call.find("embed")
-    vectors = await vectors_of(
-        call,
-        model,
-        texts,
-        body.normalize,
-        truncate=body.truncate,
-        dimensions=body.dimensions,
-        prompt_name=body.prompt_name,
+    model = call.find("embed-sparse")
+    texts, prompt = prompted(model, texts, body.prompt_name), None if body.prompt_name is None else ""
+    found = await call.compute(
+        model, texts, lambda: model.sparse_encoder.prepare(texts, prompt), truncate=body.truncate
     )
-    return json_response(vectors)
+    rows = [zip(row.indices.tolist(), row.data.tolist(), strict=True) for row in found]
+    return json_response([[{"index": index, "value": value} for index, value in row] for row in rows])
 
 
 async def embed_all(call: Call) -> Response:
     """Embeddings of all tokens of texts."""
-    body: EmbedAllBody = call.body
+    body: TextsBody = call.body
     model = call.find("embed")
     texts = prompted(model, as_list(body.inputs), body.prompt_name)
     found = await call.compute(model, texts, lambda: model.encoder().prepare_tokens(texts), truncate=body.truncate)
@@ -415,7 +416,7 @@ async def info(call: Call) -> Response:
         "max_body_bytes": settings.max_body_bytes,
         "max_queue_seconds": settings.max_queue_seconds,
         "auto_truncate": True,
-        "tokenization_workers": service.num_text_threads,
+        "tokenization_workers": TEXT_THREADS,
         "version": __version__,
     }
     return json_response({**first, **limits, "models": models})
@@ -428,7 +429,7 @@ def about(model: LoadedModel) -> dict[str, Any]:
     if model.kind.can("text-logits"):
         kind: dict[str, Any] = {"classifier": {"id2label": {str(index): one for index, one in enumerate(labels)}}}
     else:
-        pooling = model.encoder().pooling if not model.model.has_decoder else "none"
+        pooling = "splade" if model.is_sparse else "none" if model.model.has_decoder else model.encoder().pooling
         kind = {"embedding": {"pooling": pooling}}
     return {
         "model_id": model.name,
@@ -441,7 +442,8 @@ def about(model: LoadedModel) -> dict[str, Any]:
 
 
 add(router, "POST", "/embed", embed, EmbedBody, summary="Embeddings of texts", named=True)
-add(router, "POST", "/embed_all", embed_all, EmbedAllBody, summary="Embeddings of all tokens", named=True)
+add(router, "POST", "/embed_sparse", embed_sparse, TextsBody, summary="Sparse embeddings of texts", named=True)
+add(router, "POST", "/embed_all", embed_all, TextsBody, summary="Embeddings of all tokens", named=True)
 add(router, "POST", "/predict", predict, PredictBody, summary="Class scores of texts or pairs", named=True)
 add(router, "POST", "/rerank", rerank, RerankBody, summary="Texts by relevance to a query", named=True)
 add(router, "POST", "/similarity", similarity, SimilarityBody, summary="Cosine similarities of texts", named=True)

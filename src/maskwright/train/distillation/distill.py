@@ -20,8 +20,7 @@ from ...hub.download import find_folder
 from ...hub.folders import load_model, merged, read_facts, save_model
 from ...hub.sentence import MODULES
 from ...inference.engine.engine import Engine
-from ...inference.kinds import require
-from ...inference.ready import compute_in
+from ...inference.ready import compute_in, require
 from ...models.config import ModelConfig
 from ...models.device import resolve_device, resolve_precision
 from ...models.model import Model, tokenizer_of
@@ -51,8 +50,8 @@ from ...text.tokenizers.tokenizer import Tokenizer
 from ..against_baseline import Compared
 from ..callbacks import Callback
 from ..distributed import check_processes, joined
+from ..finetuning.finetune import read_data
 from ..finetuning.job import DiskBestModelSaver
-from ..finetuning.run_data import read_data
 from ..finetuning.seeds import epoch_settings
 from ..loop import LoopSettings, Window, train
 from ..pretraining.job import HeldOut
