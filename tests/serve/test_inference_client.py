@@ -23,6 +23,7 @@ from serve.in_thread import serving
 from studio.models import write, write_answerer
 
 hub = pytest.importorskip("huggingface_hub", reason="the test extra installs huggingface_hub")
+from huggingface_hub import constants  # noqa: E402
 from huggingface_hub.errors import HfHubHTTPError, TextGenerationError  # noqa: E402
 
 HERE = {"device": "cpu", "precision": "fp32"}
@@ -281,6 +282,14 @@ def checks() -> list[tuple[str, str, Any]]:
         for name, own in parameters.items():
             found += [(method, name, check) for check in (own if isinstance(own, list) else [own])]
     return found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def online():
+    """The client may connect, whatever tests before this one have set."""
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setattr(constants, "HF_HUB_OFFLINE", False)
+        yield
 
 
 @pytest.fixture(scope="module")
