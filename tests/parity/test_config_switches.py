@@ -46,6 +46,11 @@ FAMILIES: list[tuple[str, str, dict[str, Any]]] = [
     ("big_bird", "mlm", {}),
     ("modernbert", "mlm", {}),
     ("modernbert", "classification", {}),
+    ("nomic_bert", "mlm", {}),
+    ("gte", "mlm", {}),
+    ("jina_embeddings_v3", "mlm", {}),
+    ("eurobert", "mlm", {}),
+    ("eurobert", "classification", {}),
     ("gpt2", "clm", {"pad_token_id": 5, "bos_token_id": 1, "eos_token_id": 2}),
     ("bart", "seq2seq", SIDES),
     ("marian", "seq2seq", SIDES | {"pad_token_id": 82, "decoder_start_token_id": 81}),
@@ -65,6 +70,14 @@ NOT_OF_THE_NETWORK = {
     "transformers_version",
     "use_cache",
 }
+_ROTARY = {
+    "rope_theta": 50.0,
+    "rope_scaling": {"type": "linear", "factor": 2.0},
+    "rope_parameters": {"rope_type": "llama3", "rope_theta": 30.0, "factor": 2.0, "low_freq_factor": 0.1}
+    | {"high_freq_factor": 0.9},
+    "original_max_position_embeddings": 7,
+    "partial_rotary_factor": 0.5,
+}
 # Settings that the classes read without a field.
 FURTHER: dict[str, dict[str, Any]] = {
     "electra": {"summary_proj_to_labels": True},
@@ -75,6 +88,7 @@ FURTHER: dict[str, dict[str, Any]] = {
         "rope_scaling": {"rope_type": "linear", "factor": 2.0},
         "layer_types": ["full_attention", "full_attention"],
     },
+    **dict.fromkeys(("nomic_bert", "gte", "jina_embeddings_v3", "eurobert"), _ROTARY),
     "marian": {"normalize_before": True, "add_final_layer_norm": True, "normalize_embedding": True},
 }
 # What they load and we reject with a sentence (docs/results/checkpoints.md).
@@ -94,6 +108,11 @@ REFUSED: dict[tuple[str, str], set[str]] = {
     ("big_bird", "mlm"): {"is_decoder"},
     ("modernbert", "mlm"): {"decoder_bias", "rope_scaling"},
     ("modernbert", "classification"): {"rope_scaling"},
+    ("nomic_bert", "mlm"): {"partial_rotary_factor"},
+    ("gte", "mlm"): {"partial_rotary_factor"},
+    ("jina_embeddings_v3", "mlm"): {"partial_rotary_factor"},
+    ("eurobert", "mlm"): {"partial_rotary_factor"},
+    ("eurobert", "classification"): {"partial_rotary_factor"},
     ("bart", "seq2seq"): {*HEADS_OF_SIDES, "pad_token_id"},
     ("marian", "seq2seq"): {*HEADS_OF_SIDES, "normalize_before", "add_final_layer_norm", "normalize_embedding"},
 }
@@ -107,8 +126,38 @@ def other_value(name: str, value: Any) -> Any:
         return 2 if "head" in name else 1 if "layers" in name else value + 1
     if isinstance(value, float):
         return 0.3
-    others = {"gelu": "tanh", "gelu_new": "tanh", "first": "mean", "cls": "mean", "block_sparse": "original_full"}
+    others = {
+        "gelu": "tanh",
+        "gelu_new": "tanh",
+        "silu": "tanh",
+        "late": "bos",
+        "first": "mean",
+        "cls": "mean",
+        "block_sparse": "original_full",
+    }
     return others.get(value) if isinstance(value, str) else None
+
+
+@pytest.mark.compatibility(
+    "transformers 5.23.0",
+    theirs="`partial_rotary_factor` of Nomic BERT, GTE, Jina Embeddings v3 and EuroBERT is saved, but does not change "
+    "a number; with a `rope_type` other than the default the first call fails.",
+    ours="A folder with a factor other than 1 is rejected, and the setting named.",
+)
+@pytest.mark.parametrize("name", ["nomic_bert", "gte", "jina_embeddings_v3", "eurobert"])
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_rotation_of_a_part_of_each_head_is_rejected(name, is_nested, tmp_path):
+    rows = {"input_ids": torch.arange(6, 15)[None]}
+    theirs = checkpoint(name, "mlm")
+    theirs.save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    values, part = json.loads(path.read_text()), {"partial_rotary_factor": 0.5}
+    values |= {"rope_parameters": values["rope_parameters"] | part} if is_nested else part
+    path.write_text(json.dumps(values))
+    other = their_class(name, "mlm").from_pretrained(tmp_path, attn_implementation="eager").eval()
+    assert torch.equal(logits_of(other, rows), logits_of(theirs, rows))
+    with pytest.raises(ModelFolderError, match="partial_rotary_factor"):
+        load_model(tmp_path)
 
 
 def logits_of(model, rows) -> torch.Tensor:

@@ -62,7 +62,7 @@ def _fitting(published: list[Family], names: list[str]) -> list[Family]:
     """Families whose embeddings, norms and first layer are all present; prefix matches first, then most names."""
     fits = []
     for family in published:
-        found = {family.canonical(name) for name in names}
+        found = {part for name in names for part in family.parts(name)}
         wanted = _first_names(family)
         if found.issuperset(wanted):
             has_prefix = any(name.startswith(family.prefix) for name in names)
@@ -101,9 +101,12 @@ def _settled(types: set[str], values: Mapping[str, Any]) -> str | None:
 FILE, GENERATION = "config.json", "generation_config.json"
 MOST_LABELS = 100_000
 _FORCED_END = "forced_eos_token_id"
-STATIC = (  # what a folder of model2vec, or of sentence-transformers' StaticEmbedding, is
-    "is a table of static token vectors without a network (model2vec, StaticEmbedding), which is not supported: embed "
-    "with the encoder that it was distilled from, or with the package that wrote it."
+# Settings of networks with code outside transformers -> the family of transformers that computes them, and the stems
+# of the class names in both.
+_JINA = {"model_type": "xlm-roberta", "position_embedding_type": "rotary"}
+AS_PUBLISHED = (
+    ({"model_type": "new"}, "gte", "New", "Gte"),
+    (_JINA, "jina_embeddings_v3", "XLMRoberta", "JinaEmbeddingsV3"),
 )
 
 
@@ -156,6 +159,7 @@ def read_config(folder: Path, names: Callable[[], Iterable[str]] | None = None) 
     values = storage.read_json(path)
     if not isinstance(values, dict):
         raise ModelFolderError(f"{path} is not a JSON object, so this is not a model folder.")
+    values = _as_published(values)
     family = _family(path, values, names or partial(stored_names, folder))
     if _FORCED_END in family.names and (folder / GENERATION).is_file():  # which then counts, as in transformers
         generation = storage.read_json(folder / GENERATION)
@@ -194,6 +198,16 @@ def write_config(
     return values
 
 
+def _as_published(values: dict[str, Any]) -> dict[str, Any]:
+    """Returns a config.json with the model type and class of the family that computes it."""
+    for settings, model_type, own, theirs in AS_PUBLISHED:
+        if all(values.get(name) == value for name, value in settings.items()):
+            classes = values.get("architectures")
+            named = [str(one).replace(own, theirs, 1) for one in classes] if isinstance(classes, list) else classes
+            return values | {"model_type": model_type, "architectures": named}
+    return values
+
+
 def _family(path: Path, values: dict[str, Any], names: Callable[[], Iterable[str]]) -> Family:
     """Returns the family of a config.json after checking that all settings affecting the computation are supported."""
     model_type = values.get("model_type")
@@ -201,8 +215,6 @@ def _family(path: Path, values: dict[str, Any], names: Callable[[], Iterable[str
         family = infer_family(path, values, names)
     elif isinstance(model_type, str) and model_type in families():
         family = family_named(model_type)
-    elif model_type == "model2vec":
-        raise ModelFolderError(f"{path.parent} {STATIC}")
     else:
         near = nearest(str(model_type), families())
         hint = f" (did you mean '{near}'?)" if near else ""

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .layers import LayerNorm, Linear, dropout
+from .layers import NORMS, Linear, dropout
 from .positions import sinusoidal_positions
 
 # -- Character-level word embeddings: convolution filters with max pooling per word (Kim et al. 2016, section 2.2)
@@ -135,7 +135,7 @@ class Embeddings(nn.Module):
         embedding_size: Size of the tables and the norm, projected to hidden_size afterwards (Lan et al. 2020, section
             3.1); None for hidden_size without a projection.
         positions: "learned", "fixed" (sinusoids; "halves" has all sines first), or "none".
-        norm: Whether to normalize the sum.
+        norm: Whether to normalize the sum, by a norm of NORMS.
         dropout_first: Apply dropout before the norm.
         scale: Multiply token embeddings by the square root of their size.
         type_vocab_size: Number of segments; 0 for no segment embeddings.
@@ -159,6 +159,7 @@ class Embeddings(nn.Module):
         positions: str = "learned",
         norm_bias: bool = True,
         norm: bool = True,
+        norm_kind: str = "layer",
         dropout_first: bool = False,
         scale: bool = False,
         task_type_vocab_size: int = 0,
@@ -174,7 +175,7 @@ class Embeddings(nn.Module):
         self.register_buffer("fixed_positions", fixed, persistent=False)
         self.token_type = Table(type_vocab_size, size) if type_vocab_size else None
         self.task_type = Table(task_type_vocab_size, size) if task_type_vocab_size else None
-        self.norm = LayerNorm(size, layer_norm_eps, norm_bias) if norm else None
+        self.norm = NORMS[norm_kind](size, layer_norm_eps, norm_bias) if norm else None
         self.project = Linear(size, hidden_size) if embedding_size else None
         self.position_offset = position_offset
         self.hidden_dropout = hidden_dropout
