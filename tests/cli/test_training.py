@@ -130,7 +130,7 @@ def test_presets_give_the_published_parameter_counts(trained: Path):
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_signal_saves_exits_130_and_the_same_command_goes_on(trained: Path, number: signal.Signals):
-    words = [*TINY, "--steps", "4000", "-o", f"stopped-{number}", "corpus.txt"]
+    words = [*TINY, "--steps", "4000", "--set", "log_every=1", "-o", f"stopped-{number}", "corpus.txt"]
     command = [sys.executable, "-m", "maskwright", "pretrain", *words]
     with subprocess.Popen(command, cwd=trained, stderr=subprocess.PIPE, text=True) as process:
         log = trained / f"stopped-{number}" / "metrics.jsonl"

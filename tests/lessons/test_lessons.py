@@ -18,18 +18,13 @@ from maskwright.lessons.running import run
 
 NAMES = list(lessons())
 FUNCTIONS = [(name, function) for name, one in lessons().items() for function in one.functions]
-LONG = (
-    "cls-sees-all",
-    "complexity",
-    "side-by-side",
-    "rome",
-    "sinusoids",
-    "task-scores",
-    "why-scale",
-)  # more than a second each
+LONGEST = ("complexity", "side-by-side", "rome")
+LONG = (*LONGEST, "cls-sees-all", "sinusoids", "task-scores", "why-scale")  # more than a second with a broken function
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONGEST else []) for name in NAMES]
+)
 def test_every_number_of_a_lesson_holds_and_it_is_complete(name: str):
     result, one = run(name), lesson(name)
     assert result.error is None and result.ok
