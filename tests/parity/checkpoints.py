@@ -28,6 +28,8 @@ SMALL = {
 SPECIAL: dict[str, dict[str, Any]] = {
     "modernbert": {"pad_token_id": 3, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2},
 }
+RELATIVE = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
+VERSION_3 = RELATIVE | {"position_buckets": 8, "norm_rel_ebd": "layer_norm", "share_att_key": True}
 # The first of a family is quick, the others are slow.
 SETTINGS: dict[str, list[dict[str, Any]]] = {
     "bert": [
@@ -91,6 +93,20 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
             "tie_word_embeddings": False,
             "num_hidden_layers": 4,
         },
+    ],
+    "deberta": [
+        RELATIVE | {"position_biased_input": False, "pad_token_id": 3, "layer_norm_eps": 1e-5, "hidden_act": "relu"},
+        RELATIVE | {"pos_att_type": ["c2p"], "max_relative_positions": 7, "type_vocab_size": 2, "embedding_size": 10},
+        RELATIVE | {"pos_att_type": ["p2c"], "tie_word_embeddings": False, "cls_dropout": 0.3},
+        {"pooler_hidden_act": "tanh", "num_hidden_layers": 3},
+    ],
+    "deberta-v2": [
+        VERSION_3 | {"position_biased_input": False, "pad_token_id": 3, "hidden_act": "relu"},
+        VERSION_3 | {"conv_kernel_size": 3, "conv_act": "gelu", "type_vocab_size": 2, "embedding_size": 10},
+        RELATIVE | {"share_att_key": False, "conv_kernel_size": 5, "conv_groups": 4, "max_relative_positions": 7},
+        RELATIVE | {"pos_att_type": ["c2p"], "tie_word_embeddings": False, "norm_rel_ebd": "layer_norm"},
+        RELATIVE | {"pos_att_type": ["p2c"], "position_buckets": 5, "cls_dropout": 0.3},
+        {"pooler_hidden_act": "tanh", "num_hidden_layers": 3},
     ],
 }
 HEADS: dict[str, list[str | None]] = {

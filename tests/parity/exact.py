@@ -1,6 +1,7 @@
 """transformers in float64. ModernBERT turns queries and keys, soft-maxes and takes the loss of words in float32.
 
 A token that sees nothing becomes nan there, for the lowest float64 is no float32. Causal models take their loss in
+float32. DeBERTa takes the root of its scale and the loss of classes in float32, and its first version normalizes in
 float32. Here those steps keep the dtype.
 """
 
@@ -13,6 +14,8 @@ from unittest.mock import patch
 import torch
 from torch import nn
 from transformers import BertLMHeadModel, GPT2LMHeadModel
+from transformers.models.deberta import modeling_deberta
+from transformers.models.deberta_v2 import modeling_deberta_v2
 from transformers.models.modernbert import modeling_modernbert as room
 
 
@@ -49,12 +52,22 @@ def loss_of_next_words(logits, labels, vocab_size, **_):
     return nn.functional.cross_entropy(logits[:, :-1].reshape(-1, vocab_size), labels[:, 1:].reshape(-1))
 
 
+def scale_of(query, factor):
+    """Square root of head_dim times the number of terms, [], in float64."""
+    return torch.tensor(query.shape[-1] * factor, dtype=torch.float64).sqrt()
+
+
 @contextmanager
 def exact(name: str) -> Iterator[None]:
     """While it lasts, transformers computes `name` in one dtype throughout."""
     decoders = {"bert": BertLMHeadModel, "gpt2": GPT2LMHeadModel}
     if name in decoders:
         with patch.object(decoders[name], "loss_function", staticmethod(loss_of_next_words)):
+            yield
+        return
+    if name.startswith("deberta"):
+        module = modeling_deberta if name == "deberta" else modeling_deberta_v2
+        with patch.object(module, "scaled_size_sqrt", scale_of), patch.object(torch.Tensor, "float", lambda x: x):
             yield
         return
     if name != "modernbert":

@@ -15,7 +15,7 @@ import torch
 
 from maskwright.core.errors import ModelFolderError
 from maskwright.hub.folders import load_model, save_model
-from parity.checkpoints import checkpoint, their_class
+from parity.checkpoints import RELATIVE, VERSION_3, checkpoint, their_class
 
 SIDES = {
     "d_model": 24,
@@ -39,6 +39,10 @@ FAMILIES: list[tuple[str, str, dict[str, Any]]] = [
     ("big_bird", "mlm", {}),
     ("modernbert", "mlm", {}),
     ("modernbert", "classification", {}),
+    ("deberta", "mlm", RELATIVE),
+    ("deberta", "classification", RELATIVE),
+    ("deberta-v2", "mlm", VERSION_3),
+    ("deberta-v2", "choice", VERSION_3 | {"conv_kernel_size": 3}),
     ("gpt2", "clm", {"pad_token_id": 5, "bos_token_id": 1, "eos_token_id": 2}),
     ("bart", "seq2seq", SIDES),
     ("marian", "seq2seq", SIDES | {"pad_token_id": 82, "decoder_start_token_id": 81}),

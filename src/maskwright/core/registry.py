@@ -98,6 +98,8 @@ TABLE: dict[str, dict[str, str]] = {
         "mpnet": "maskwright.hub.families.mpnet:family",
         "big_bird": "maskwright.hub.families.bigbird:family",
         "modernbert": "maskwright.hub.families.modernbert:family",
+        "deberta": "maskwright.hub.families.deberta:family",
+        "deberta-v2": "maskwright.hub.families.deberta:second_family",
         "gpt2": "maskwright.hub.families.gpt2:family",
         "marian": "maskwright.hub.families.marian:family",
         "bart": "maskwright.hub.families.bart:family",

@@ -46,7 +46,9 @@ class Family:
         that both sides use our names); transposed: suffixes of our names of encoder matrices stored as [in, out];
         rows: suffixes of our names of vectors stored as a matrix of one row; buffers: patterns of tensors that are not
         weights; decoder_embeddings: their name of the decoder's own word embeddings, else of the shared ones;
-        layers_per_group: for names with layer groups `{i}` and layers in a group `{k}`, the number of layers per group.
+        layers_per_group: for names with layer groups `{i}` and layers in a group `{k}`, the number of layers per group;
+        renamed: beginnings of further names without prefix -> of the names in the tables; interleaved: suffixes of our
+        names of joint matrices stored as query, key and value of each of num_heads heads.
     """
 
     model_type: str
@@ -70,6 +72,9 @@ class Family:
     decoder_embeddings: str | None = None
     rows: tuple[str, ...] = ()
     layers_per_group: int = 1
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    interleaved: tuple[str, ...] = ()
+    num_heads: int = 1
     adapt_in: Callable[[Values], Values] = _same
     adapt_out: Callable[[Values], Values] = _same
 
@@ -102,8 +107,9 @@ class Family:
 
     def sized(self, config: ModelConfig) -> Family:
         """Returns the family with the tensor names for this configuration."""
-        inner = config.layers_per_group
-        return self if inner == self.layers_per_group else replace(self, layers_per_group=inner)
+        inner, heads = config.layers_per_group, config.num_attention_heads if self.interleaved else 1
+        is_same = (inner, heads) == (self.layers_per_group, self.num_heads)
+        return self if is_same else replace(self, layers_per_group=inner, num_heads=heads)
 
     # -- tensors ---------------------------------------------------------------------------------------------
 
@@ -139,11 +145,27 @@ class Family:
         """Returns our parameter `ours` (a tensor on the CPU) as transformers stores it: its tensors by stored name."""
         theirs = self.stored_names(ours, head)
         whole = tensor.T if self.is_transposed(ours) else tensor.view(self.stored_shape(ours, tuple(tensor.shape)))
+        whole = self.by_head(ours, whole)
         return {key: part.contiguous().clone() for key, part in zip(theirs, whole.chunk(len(theirs)), strict=True)}
+
+    def from_stored(self, ours: str, tensor: Any, shape: tuple[int, ...]) -> Any:
+        """Returns our parameter `ours` of this shape, from the concatenation of its stored tensors."""
+        tensor = self.by_head(ours, tensor, back=True)
+        return tensor.T.contiguous() if self.is_transposed(ours) else tensor.view(shape)
+
+    def by_head(self, ours: str, tensor: Any, back: bool = False) -> Any:
+        """Reorders the rows of an interleaved matrix [3 * hidden, ...] by head, or back; others are unchanged."""
+        if not self.interleaved or not ours.endswith(self.interleaved):
+            return tensor
+        counts = (self.num_heads, 3) if back else (3, self.num_heads)
+        return tensor.view(*counts, -1, tensor.shape[-1]).transpose(0, 1).reshape(tensor.shape)
 
     def canonical(self, stored: str) -> str:
         """Returns a stored name without prefix and in current spelling (gamma and beta become weight and bias)."""
         name = stored.removeprefix(self.prefix)
+        for old, new in self.renamed.items():
+            if name.startswith(old):
+                name = new + name.removeprefix(old)
         for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
             if name.endswith(old):
                 return name.removesuffix(old) + new

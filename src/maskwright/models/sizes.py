@@ -70,7 +70,11 @@ def attention_flops(config: ModelConfig, length: int) -> float:
 
     Counts the visible keys of each layer's attention pattern, even if a kernel computes more.
     """
-    return sum(4 * config.hidden_size * keys_seen(config, length, depth) for depth in range(config.num_hidden_layers))
+    positions = 2 * min(length, config.position_buckets or config.relative_distance)  # whose vectors are multiplied
+    terms = 2 * config.hidden_size * len(config.position_terms) * positions
+    return sum(
+        terms + 4 * config.hidden_size * keys_seen(config, length, depth) for depth in range(config.num_hidden_layers)
+    )
 
 
 def keys_seen(config: ModelConfig, length: int, depth: int = 0) -> float:

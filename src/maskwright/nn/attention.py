@@ -382,7 +382,7 @@ class SelfAttention(nn.Module):
     The head contexts are concatenated, [tokens, heads * head_dim], and multiplied by W_O (section 3.2.2).
 
     Args:
-        qkv_bias: Whether the q, k, v projection has a bias (if `bias`).
+        qkv_bias: Whether the q, k, v projection has a bias (if `bias`); key_bias: whether its keys have one.
         query_scale: Factor applied to the queries, and so to all scores.
         upcast: Compute attention in float32 for half-precision inputs.
     """
@@ -395,11 +395,12 @@ class SelfAttention(nn.Module):
         bias: bool = True,
         *,
         qkv_bias: bool = True,
+        key_bias: bool = True,
         query_scale: float = 1.0,
         upcast: bool = False,
     ) -> None:
         super().__init__()
-        self.qkv = Linear(hidden_size, 3 * hidden_size, bias and qkv_bias)
+        self.qkv = Linear(hidden_size, 3 * hidden_size, bias and qkv_bias, key_bias=key_bias)
         self.out = Linear(hidden_size, hidden_size, bias)
         self.num_heads = num_heads
         self.attention_dropout = attention_dropout

@@ -116,6 +116,7 @@ class Embeddings(nn.Module):
         embedding_size: Size of the tables and the norm, projected to hidden_size afterwards (Lan et al. 2020, section
             3.1); None for hidden_size without a projection.
         positions: "learned", "fixed" (sinusoids; "halves" has all sines first), or "none".
+        project_first: Project the sum before the norm instead, without a bias.
         norm: Whether to normalize the sum.
         dropout_first: Apply dropout before the norm.
         scale: Multiply token embeddings by the square root of their size.
@@ -141,6 +142,7 @@ class Embeddings(nn.Module):
         norm: bool = True,
         dropout_first: bool = False,
         scale: bool = False,
+        project_first: bool = False,
     ) -> None:
         super().__init__()
         size = embedding_size or hidden_size
@@ -152,8 +154,9 @@ class Embeddings(nn.Module):
         fixed = sinusoidal_positions(rows, size, in_halves) if is_fixed else None
         self.register_buffer("fixed_positions", fixed, persistent=False)
         self.token_type = Table(type_vocab_size, size) if type_vocab_size else None
-        self.norm = LayerNorm(size, layer_norm_eps, norm_bias) if norm else None
-        self.project = Linear(size, hidden_size) if embedding_size else None
+        self.norm = LayerNorm(hidden_size if project_first else size, layer_norm_eps, norm_bias) if norm else None
+        self.project = Linear(size, hidden_size, not project_first) if embedding_size else None
+        self.project_first = project_first
         self.position_offset = position_offset
         self.hidden_dropout = hidden_dropout
         self.dropout_first = dropout_first
@@ -178,7 +181,9 @@ class Embeddings(nn.Module):
             is_single = token_type_ids is None or self.token_type.weight.shape[0] == 1
             total = total + (self.token_type.weight[0] if is_single else self.token_type(token_type_ids))
         before, after = (self.hidden_dropout, 0.0) if self.dropout_first else (0.0, self.hidden_dropout)
+        if self.project is not None and self.project_first:
+            total = self.project(total.to(dtype))
         total = dropout(total, before, self.training)
         total = total if self.norm is None else self.norm(total)
         hidden = dropout(total.to(dtype), after, self.training)
-        return hidden if self.project is None else self.project(hidden)  # [tokens, hidden]
+        return hidden if self.project is None or self.project_first else self.project(hidden)  # [tokens, hidden]
