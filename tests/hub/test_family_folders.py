@@ -40,6 +40,8 @@ def small(family, **changes):
         narrow = {"pad_token_id": 3}
     if family == "big_bird":  # one activation for layers and heads
         narrow = {"classifier_act": changes.get("hidden_act", "gelu_new")}
+    if family.startswith("deberta"):  # likewise
+        narrow = {"relative_distance": 20} | ({"position_buckets": 8} if family == "deberta-v2" else {})
     return preset(FIRST[family], **(SMALL | narrow | changes))
 
 

@@ -86,6 +86,15 @@ REFUSED: dict[tuple[str, str], set[str]] = {
     ("big_bird", "mlm"): {"is_decoder"},
     ("modernbert", "mlm"): {"decoder_bias", "rope_scaling"},
     ("modernbert", "classification"): {"rope_scaling"},
+    **{
+        case: {"relative_attention"}  # true alone, or false beside pos_att_type
+        for case in (
+            ("deberta", "mlm"),
+            ("deberta", "classification"),
+            ("deberta-v2", "mlm"),
+            ("deberta-v2", "choice"),
+        )
+    },
     ("bart", "seq2seq"): {*HEADS_OF_SIDES, "pad_token_id"},
     ("marian", "seq2seq"): {*HEADS_OF_SIDES, "normalize_before", "add_final_layer_norm", "normalize_embedding"},
 }
