@@ -374,7 +374,7 @@ class Layer(nn.Module):
 def _query_scale(config: ModelConfig, index: int) -> float:
     """Factor on the queries of a layer, in addition to the usual scale of attention scores."""
     scale = 1.0 if config.scale_attention else math.sqrt(config.head_dim)
-    scale *= (1 + len(config.position_terms)) ** -0.5
+    scale /= math.sqrt(1 + len(config.position_terms))
     return scale / (index + 1) if config.scale_attention_by_layer else scale
 
 

@@ -71,7 +71,7 @@ class PositionProjections(nn.Module):
         if self.key is None and self.query is None:
             query, key, _ = attention.qkv.forward(vectors).chunk(3, dim=-1)  # hooks are for tokens
         else:
-            query, key = (None if part is None else part(vectors) for part in (self.query, self.key))
+            query, key = (vectors if part is None else part(vectors) for part in (self.query, self.key))
         heads = attention.num_heads
         scale = attention.query_scale * (vectors.shape[-1] // heads) ** -0.5
         keys = key.unflatten(-1, (heads, -1)).transpose(0, 1) if "c2p" in self.kinds else None
