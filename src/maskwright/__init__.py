@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 _NAMES = {  # module -> names
     "api": "build cluster load pipeline preset search similarity zero_shot",

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-import numpy as np
 import pytest
 
 from browser.reading import barriers
@@ -125,62 +124,6 @@ def test_the_page_holds_the_weights_that_python_has(open_look: Any):
     assert float(shown.split()[-1]) == pytest.approx(expected, abs=6e-4)
 
 
-def test_one_byte_weights_are_as_exact_as_they_say(monkeypatch: pytest.MonkeyPatch, open_look: Any):
-    monkeypatch.setattr("maskwright.inspect.page.MOST_EXACT", 0)
-    opened = open_look("masked")
-    map = pages()["masked"][0][0].attention.main
-    view(opened, "lines")
-    assert "one byte" in opened.ask("document.querySelector('footer').textContent")
-    shown = opened.ask("document.querySelectorAll('.links path').length")
-    assert shown == int((map.of(1, 1) >= 0.01).sum()) or abs(shown - (map.of(1, 1) >= 0.01).sum()) <= 4
-    codes = np.rint(255 * np.sqrt(map.weights)) / 255
-    assert np.abs(codes**2 - map.weights).max() <= 0.004
-
-
-def test_a_chosen_token_shows_its_own_lines_and_keys_walk_through_tokens(open_look: Any):
-    opened = open_look("masked")
-    view(opened, "lines")
-    first = "[data-key='query-0']"
-    opened.page.focus(first)
-    opened.page.keyboard.press("ArrowDown")
-    opened.page.keyboard.press("ArrowDown")
-    opened.page.keyboard.press("Enter")
-    assert opened.ask("document.activeElement.textContent") == "cat"
-    assert opened.ask("document.querySelectorAll('[role=option][aria-selected=true]').length") == 1
-    assert "cat attends to" in opened.ask("document.querySelector('.content .note').textContent")
-    assert 0 < opened.ask("document.querySelectorAll('.links path').length") <= 9
-    assert "token=2" in opened.ask("location.hash")
-
-
-def test_the_address_shows_the_same_again(open_look: Any):
-    opened = open_look("masked")
-    opened.ask("() => { location.hash = '#view=lines&layer=3&heads=2.4&token=4'; }")
-    opened.page.wait_for_selector("main.lines")
-    assert opened.ask("document.querySelector('.stepper').textContent").strip("−+") == "layer 3"
-    assert opened.ask("[...document.querySelectorAll('.chip[aria-pressed=true]')].map((one) => one.textContent)") == [
-        "2",
-        "4",
-    ]
-    opened.ask("() => { location.hash = '#view=nothing&layer=99&heads=x&token=1e9&shade=%3Cscript%3E'; }")
-    opened.page.wait_for_selector("main.overview")
-    assert opened.complaints == []
-
-
-def test_tabs_and_heads_are_reached_by_keys(open_look: Any):
-    opened = open_look("masked")
-    opened.page.focus("#tab-overview")
-    opened.page.keyboard.press("ArrowRight")
-    opened.page.wait_for_selector("main.lines")
-    assert opened.ask("document.activeElement.id") == "tab-lines"
-    opened.page.keyboard.press("ArrowLeft")
-    opened.page.focus(".thumb[aria-current]")
-    opened.page.keyboard.press("ArrowRight")
-    opened.page.keyboard.press("ArrowDown")
-    opened.page.keyboard.press("Enter")
-    opened.page.wait_for_selector("main.lines")
-    assert "layer=2&heads=2" in opened.ask("location.hash")
-
-
 def test_scores_and_weights_of_the_neuron_view_are_those_of_python(open_look: Any):
     opened = open_look("masked")
     found = query_key(tiny("mlm"), "the cat [MASK] on the mat .")
@@ -248,27 +191,3 @@ def test_pictures_and_tables_are_saved_as_files(open_look: Any):
             assert len(rows) == 10 and float(rows[1].split(",")[1]) == pytest.approx(
                 float(pages()["masked"][0][0].attention.main.of(1, 1)[0, 0]), abs=1e-3
             )
-
-
-@pytest.mark.slow
-def test_a_text_of_512_tokens_opens_and_is_drawn_soon(open_look: Any):
-    model = tiny_long()
-    long = look(model, " ".join(["the cat sat on the mat ."] * 120))
-    assert len(long.attention.main.keys) == 512
-    html = render([long])
-    assert len(html) < 4_000_000
-    opened = open_look(([long], None, None))
-    for name in VIEWS[:8]:
-        view(opened, name)
-        assert opened.ask("document.querySelectorAll('svg *').length") < 5000
-    assert opened.complaints == []
-
-
-def tiny_long() -> Any:
-    """Two layers of four heads that take 512 tokens."""
-    from maskwright.models.build import build
-
-    own = network("BERT")
-    model = build(replace(own.config, max_position_embeddings=512), None, seed=1)
-    model.tokenizer = own.tokenizer
-    return model.eval()

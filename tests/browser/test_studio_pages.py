@@ -8,10 +8,9 @@ from urllib.parse import quote
 
 import pytest
 
-from browser.reading import barriers, cells, in_looks, saved, settled, unfold
+from browser.reading import barriers, in_looks, settled, unfold
 from browser.test_report_page import CONTRASTS, ENOUGH
 from maskwright.studio.pages import PAGES, offered
-from maskwright.studio.server import redirect_file
 from studio.models import (
     write_answerer,
     write_chooser,
@@ -32,7 +31,6 @@ WRITERS = {
     "writer": write_writer,
     "translator": write_translator,
 }
-FIELDS = {"classify": "Text", "translate": "Texts, one per line", "meaning": "Sentences, one per line"}
 NAMES = [page.name for page in PAGES if page.name != "lessons"]
 HOSTILE = (
     "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
@@ -142,21 +140,6 @@ def test_text_is_never_part_of_an_address_that_is_sent(served, visit):
     assert asked and not [url for url in asked if "secret" in url.partition("#")[0]]
 
 
-def test_the_theme_switch_overrides_the_system_and_is_remembered(served, visit):
-    opened = visit(served, "/tokens", scheme="light")
-    page, paper = opened.page, "getComputedStyle(document.body).backgroundColor"
-    light = opened.ask(paper)
-    switch = page.locator("#theme")
-    assert switch.text_content() == "Theme: as the system"
-    switch.click()
-    assert opened.ask(paper) == light
-    switch.click()
-    assert switch.text_content() == "Theme: dark"
-    assert opened.ask(paper) != light
-    page.reload()
-    assert opened.ask(paper) != light
-
-
 def test_without_models_tokens_and_runs_are_left(visit, tmp_path):
     with serving(tmp_path / "runs") as served:
         opened = visit(served, "/tokens")
@@ -166,24 +149,6 @@ def test_without_models_tokens_and_runs_are_left(visit, tmp_path):
         assert opened.page.locator(".matrix tbody tr").count() > 10
         assert opened.complaints == []
         assert served.get("/fill-mask").status == 404
-
-
-def test_the_redirect_file_leads_a_new_browser_in(served, browser):
-    """As the command starts a browser: with a file, whose page asks as a foreign one, which gets no strict cookie."""
-    context = browser.new_context()
-    try:
-        page = context.new_page()
-        with redirect_file(served.first_address) as file:
-            page.goto(file.as_uri())
-            page.wait_for_url(f"{served.origin}/tokens*")
-            page.wait_for_selector("body[data-ready]")
-        assert "key" not in page.evaluate("location.href")
-        page.reload()
-        page.wait_for_selector("body[data-ready]")
-        page.go_back()
-        assert "key=" not in page.url
-    finally:
-        context.close()
 
 
 def test_another_page_cannot_read_the_studio(served, browser):
@@ -211,65 +176,6 @@ def test_another_page_cannot_read_the_studio(served, browser):
         assert seen == "hidden"
     finally:
         context.close()
-
-
-@pytest.mark.parametrize(
-    ("name", "label"),
-    FIELDS.items(),
-)
-def test_without_a_text_no_answer_to_an_earlier_one_is_left(served, visit, name, label):
-    page = visit(served, f"/{name}#word=").page
-    settled(page)
-    answer = page.locator("section").nth(1).locator(".result").first
-    assert answer.is_visible()
-    field = page.get_by_label(label, exact=True)
-    field.fill("   ")
-    settled(page)
-    assert not answer.is_visible()
-    assert "as soon as" in page.locator("section").nth(1).inner_text()
-    field.fill("the cat sat")
-    settled(page)
-    assert answer.is_visible()
-    assert "as soon as" not in page.locator("section").nth(1).inner_text()
-
-
-def test_what_a_refusal_leaves_is_dimmed(served, visit):
-    page = visit(served, "/meaning").page
-    settled(page)
-    shown = page.locator("section").nth(1).locator(".result").first
-    sentences = page.get_by_label("Sentences, one per line", exact=True)
-    usual = sentences.input_value()
-    sentences.fill("a bank\n" * 61)
-    settled(page)
-    assert "At most sixty sentences" in page.locator("#status").text_content()
-    assert "stale" in shown.get_attribute("class")
-    sentences.fill(usual)
-    settled(page)
-    assert page.locator("#status").text_content() == "" and "stale" not in shown.get_attribute("class")
-
-
-def test_twenty_thousand_letters_are_shown_in_part_and_saved_in_whole(served, visit):
-    opened = visit(served, f"/tokens#text={quote('cat ' * 5000)}")
-    page = opened.page
-    settled(page)
-    assert page.locator(".pieces button").count() == 1000
-    assert len(cells(page, "Every token")) == 1000
-    assert "The first 1,000 of 5,002 rows" in page.locator("section").first.inner_text()
-    assert saved(page, "Save the table Every token as CSV").count(b"\n") == 5003
-    assert opened.complaints == []
-
-
-def test_continuations_come_back_with_the_address(served, visit):
-    page = visit(served, "/generate#text=the%20cat&tokens=5").page
-    page.get_by_role("button", name="Generate").click()
-    page.wait_for_selector(".continuation")
-    written = page.locator(".continuation").all_text_contents()
-    page.reload()
-    page.wait_for_selector(".continuation")
-    assert page.locator(".continuation").all_text_contents() == written
-    page.get_by_label("Seed").fill("7")
-    assert "written" not in page.evaluate("location.hash")
-    assert "stale" in page.locator(".result:has(> .continuation)").get_attribute("class")
 
 
 def test_a_studio_that_ended_or_restarted_is_reported(visit, tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
 import pytest
 
 from inference.samples import TEXTS, tiny
@@ -25,26 +24,6 @@ def root(tmp_path_factory):
     rows = [f"{text}\t{LABELS[number % 2]}" for number, text in enumerate(MANY[:12])]
     (folder / "rows.tsv").write_text("\n".join(["text\tlabel", *rows]) + "\n", encoding="utf-8")
     return folder
-
-
-def test_predict_calibrates_on_the_first_texts_of_its_input(maskwright, root):
-    arguments = ("predict", root / "tickets", "--input", root / "texts.txt", "--device", "cpu", "--json")
-    code, out, err = maskwright(*arguments, "--precision", "int8")
-    exact = maskwright(*arguments, "--precision", "fp32")[1]
-    assert code == 0 and "calibrated on" in err
-    pairs = [[json.loads(line)["probabilities"]["Billing"] for line in text.splitlines()] for text in (out, exact)]
-    assert len(pairs[0]) == len(MANY)
-    np.testing.assert_allclose(*pairs, atol=0.15)
-
-
-def test_embed_writes_vectors_near_those_of_float32(maskwright, root, tmp_path):
-    found = []
-    for precision in ("int8", "fp32"):
-        path = tmp_path / f"{precision}.npy"
-        arguments = ("--input", root / "texts.txt", "--output", path, "--normalize", "--device", "cpu")
-        assert maskwright("embed", root / "pretrained", *arguments, "--precision", precision)[0] == 0
-        found.append(np.load(path))
-    assert (found[0] * found[1]).sum(axis=1).mean() > 0.97
 
 
 def test_evaluate_gives_the_scores_of_float32_beside_its_own(maskwright, root):

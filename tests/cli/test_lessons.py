@@ -11,7 +11,6 @@ from lessons.breaking import break_function
 from maskwright.lessons.catalog import lessons
 from report.html_reading import read_html
 
-HI = "58 27 10 12; 27 89 31 67; 10 31 91 54; 12 67 54 92"
 FEW = ("toy-scores", "bpe-merges", "bert-sizes")
 
 
@@ -28,13 +27,6 @@ def test_one_lesson_tells_all(maskwright):
     source = "maskwright.lessons.parts"
     for words in (".87 .12 .01 0", "0.8808, 0.1192", "weights are approximate", "Question:", source):
         assert words in out
-
-
-def test_several_lessons_are_a_table_of_slides_and_numbers(maskwright):
-    code, out, _ = maskwright("lessons", *FEW)
-    assert code == 0 and "3 of 3 lessons hold" in out
-    for heading in ("lesson", "lecture", "topic", "slide's value", "computed value"):
-        assert heading in out
 
 
 def test_a_wrong_number_is_exit_code_1_and_is_named(maskwright, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
@@ -64,15 +56,6 @@ def test_the_page_holds_everything(maskwright, tmp_path: Path):
     assert len(tree.all("details", "folded")) == len(names)
 
 
-def test_the_command_shows_scaled_scores_and_both_weights(maskwright):
-    code, out, _ = maskwright("lessons", "saturation", "--set", f"matrix={HI}", "--set", "text=Hi how are you")
-    assert code == 0 and "3.38 11.12 3.88 8.38" in " ".join(out.split()) and "expected" in out
-    code, out, _ = maskwright("lessons", "weighted-sum", "--set", "text=机器翻译", "--json")
-    facts = json.loads(out)["lessons"][0]
-    assert code == 0 and facts["is_own"] and "机 器 翻 译" in facts["checks"][0]["what"]
-    assert facts["values"] == {"text": "机器翻译", "matrix": ""}
-
-
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -86,10 +69,3 @@ def test_the_command_shows_scaled_scores_and_both_weights(maskwright):
 def test_values_that_a_lesson_does_not_take_are_bad_usage(maskwright, given: tuple[str, ...], said: str):
     code, _, err = maskwright("lessons", *given)
     assert code == 2 and said in " ".join(err.split())
-
-
-def test_the_page_of_own_values_repeats_the_command(maskwright, tmp_path: Path):
-    page = tmp_path / "lesson.html"
-    assert maskwright("lessons", "warm-up", "--set", "warmup=1000", "-o", page)[0] == 0
-    text = read_html(page.read_text(encoding="utf-8")).text
-    assert "maskwright lessons warm-up --set warmup=1000" in text and "Steps of warmup" in text

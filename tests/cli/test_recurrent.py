@@ -72,15 +72,6 @@ def test_cells_are_found_and_drawn(folder: Path, maskwright):
     assert code == 2 and ".html" in said
 
 
-def test_complexity_is_a_lesson_with_own_numbers(maskwright):
-    words = ["bench", "complexity", "--lengths", "64,128,256", "--width", 16, "--quiet"]
-    code, out, _ = maskwright(*words, "--json")
-    assert code == 0 and "16" in str(json.loads(out)["lessons"][0])
-    code, out, _ = maskwright(*words)
-    assert code == 0 and "O(n^2 d)" in out and "n = 256" in out
-    assert maskwright("lessons", "complexity", "--set", "length=x")[0] == 2
-
-
 def test_a_ladder_prints_its_table_and_goes_on(folder: Path, maskwright):
     train, dev = labeled(folder / "train.tsv", 40, 1), labeled(folder / "dev.tsv", 20, 2)
     words = [

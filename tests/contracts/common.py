@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from conventions.sources import REPOSITORY
 from inference.samples import tokenizer
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
@@ -64,23 +61,3 @@ def every_parameter_learns(model: Model, loss: Tensor) -> None:
         if parameter.requires_grad:
             assert parameter.grad is not None and bool(parameter.grad.any()), f"{name} gets no gradient"
             assert bool(torch.isfinite(parameter.grad).all()), f"the gradient of {name} is not finite"
-
-
-@cache
-def documentation() -> str:
-    """Return all documentation pages, concatenated."""
-    pages = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
-    return "\n".join(page.read_text(encoding="utf-8") for page in pages)
-
-
-@cache
-def shown_as_code() -> frozenset[str]:
-    """Every word that the documentation sets as code."""
-    code = re.findall(r"```.*?```|`[^`\n]+`", documentation(), flags=re.DOTALL)
-    return frozenset(word for part in code for word in re.split(r"[\s`,;|=\"'()\[\]]+", part))
-
-
-def documented(name: str, thing: Any) -> None:
-    """Assert that `thing` has its own docstring, and that a page mentions it as code."""
-    assert (thing.__doc__ or "").strip(), f"{thing.__name__} has no docstring"
-    assert name in shown_as_code(), f"no page of the documentation shows `{name}`"

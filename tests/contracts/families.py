@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from contracts.common import ROWS, SMALL, documented, lively
+from contracts.common import ROWS, SMALL, lively
 from contracts.networks import answers
 from maskwright.core import registry
 from maskwright.hub.family import Family
@@ -56,5 +56,4 @@ def repeats(name: str, folder: Path) -> None:
 FAMILY = {
     "saving": travels,
     "seed": repeats,
-    "documented": lambda name, folder: documented(name, registry.resolve("family", name)),
 }

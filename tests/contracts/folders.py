@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from contracts.common import ROWS, SMALL, documented, lively
+from contracts.common import ROWS, SMALL, lively
 from contracts.networks import answers
 from maskwright.core import registry, storage
 from maskwright.core.errors import CorruptFileError, RunError
@@ -61,5 +61,4 @@ MODEL_FOLDER = {
     "saving": travels,
     "whole": is_whole,
     "seed": repeats,
-    "documented": lambda name, folder: documented(name, registry.resolve("model_folder", name)),
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from contracts.common import documented
 from maskwright.core import registry
 from maskwright.core.errors import MissingExtraError
 
@@ -27,5 +26,4 @@ def begins_with_a_record(name: str, folder: Path) -> None:
 
 LOGGER: dict[str, Callable[[str, Path], None]] = {
     "files": begins_with_a_record,
-    "documented": lambda name, folder: documented(name, registry.resolve("logger", name)),
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from contracts.common import ROWS, SMALL, close, documentation, documented, every_parameter_learns, fitting, lively
+from contracts.common import ROWS, SMALL, close, every_parameter_learns, fitting, lively
 from maskwright.core import registry
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
@@ -16,7 +16,6 @@ from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 from maskwright.models.model import Model
 from maskwright.models.presets import preset
-from maskwright.models.sizes import parameter_count
 
 
 def answers(model: Model, rows: list[list[int]]) -> dict[str, Tensor]:
@@ -112,25 +111,17 @@ def repeats(config: ModelConfig, head: str | None) -> None:
 # -- presets -----------------------------------------------------------------------------------------------------------
 
 
-def _shrunk(name: str) -> ModelConfig:
+def shrunk(name: str) -> ModelConfig:
     fields = {field.name for field in dataclasses.fields(ModelConfig)}
     return preset(name, **{key: value for key, value in SMALL.items() if key in fields})
 
 
-def preset_is_documented(name: str, folder: Path) -> None:
-    """A page has a row with the name and the exact number of parameters, counted here without allocating any."""
-    count = f"{parameter_count(preset(name)):,}"
-    rows = [line for line in documentation().splitlines() if line.startswith("|") and f"`{name}`" in line]
-    assert any(count in row for row in rows), f"no table of the documentation gives `{name}` {count} parameters"
-
-
 PRESET = {
-    "shapes": lambda name, folder: has_its_shapes(lively(_shrunk(name))),
-    "gradients": lambda name, folder: learns(lively(_shrunk(name))),
-    "packing": lambda name, folder: packs(lively(_shrunk(name))),
-    "saving": lambda name, folder: travels(lively(_shrunk(name)), folder / "model"),
-    "seed": lambda name, folder: repeats(_shrunk(name), None),
-    "documented": preset_is_documented,
+    "shapes": lambda name, folder: has_its_shapes(lively(shrunk(name))),
+    "gradients": lambda name, folder: learns(lively(shrunk(name))),
+    "packing": lambda name, folder: packs(lively(shrunk(name))),
+    "saving": lambda name, folder: travels(lively(shrunk(name)), folder / "model"),
+    "seed": lambda name, folder: repeats(shrunk(name), None),
 }
 
 # -- heads -------------------------------------------------------------------------------------------------------------
@@ -148,5 +139,4 @@ HEAD = {
     "packing": lambda name, folder: packs(_with_head(name)),
     "saving": lambda name, folder: travels(_with_head(name), folder / "model"),
     "seed": lambda name, folder: repeats(ModelConfig(**SMALL), name),
-    "documented": lambda name, folder: documented(name, registry.resolve("head", name)),
 }

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from contracts.common import SMALL, close, documented, every_parameter_learns, lively
+from contracts.common import SMALL, close, every_parameter_learns, lively
 from maskwright.core import registry
 from maskwright.core.errors import InputError
 from maskwright.core.randomness import generator
@@ -165,5 +165,4 @@ OBJECTIVE = {
     "packing": packs,
     "saving": travels,
     "seed": repeats,
-    "documented": lambda name, folder: documented(name, registry.resolve("objective", name)),
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from contracts.common import documented
 from maskwright.core import registry
 from maskwright.core.errors import RowError
 from maskwright.text.readers.tables import find_reader
@@ -45,5 +44,4 @@ def _file(name: str, folder: Path) -> Path:
 READER: dict[str, Callable[[str, Path], None]] = {
     "recognition": is_found,
     "reading": reads,
-    "documented": lambda name, folder: documented(name, registry.resolve("reader", name)),
 }

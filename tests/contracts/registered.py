@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from contracts.families import FAMILY
 from contracts.folders import MODEL_FOLDER
-from contracts.functions import COMMAND, EXPORT_FORMAT, EXPORT_RUNTIME, METRIC, MODEL_LOADER, SCHEDULE
+from contracts.functions import COMMAND, EXPORT_FORMAT, EXPORT_RUNTIME, METRIC, SCHEDULE
 from contracts.loggers import LOGGER
-from contracts.networks import HEAD, PRESET
+from contracts.networks import HEAD, PRESET, shrunk
 from contracts.objectives import OBJECTIVE
 from contracts.readers import READER
 from contracts.tasks import TASK
@@ -36,18 +35,8 @@ CONTRACTS: dict[str, Mapping[str, Check]] = {
     "command": COMMAND,
     "export_format": EXPORT_FORMAT,
     "export_runtime": EXPORT_RUNTIME,
-    "model_loader": MODEL_LOADER,
+    "model_loader": {},
 }
-FUNCTIONS = {
-    "schedule",
-    "metric",
-    "reader",
-    "logger",
-    "command",
-    "export_format",
-    "export_runtime",
-    "model_loader",
-}  # which have neither files nor draws
 
 
 def kinds() -> list[str]:
@@ -56,18 +45,7 @@ def kinds() -> list[str]:
 
 
 def entries() -> list[tuple[str, str]]:
-    """(kind, name) of everything registered now, entry points included."""
+    """(kind, name) of everything registered now, entry points included; of presets that differ in sizes alone, one."""
     own = [(kind, name) for kind in registry.TABLE for name in registry.names(kind)]
-    return own + [("preset", name) for name in PRESETS]
-
-
-def broken(kind: str, name: str) -> dict[str, Exception]:
-    """The checks that an entry fails, each with why."""
-    failed = {}
-    for check, run in CONTRACTS[kind].items():
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                run(name, Path(folder))
-            except Exception as error:
-                failed[check] = error
-    return failed
+    kinds_of_network = {repr(shrunk(name)): name for name in reversed(PRESETS)}
+    return own + [("preset", name) for name in reversed(kinds_of_network.values())]

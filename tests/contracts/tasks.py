@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from contracts.common import SMALL, close, documented, every_parameter_learns, lively
+from contracts.common import SMALL, close, every_parameter_learns, lively
 from inference.samples import TEXTS, tokenizer
 from maskwright.core import registry
 from maskwright.hub.folders import load_model, read_facts
@@ -200,5 +200,4 @@ TASK = {
     "saving": travels,
     "seed": repeats,
     "ensembles": unites,
-    "documented": lambda name, folder: documented(name, registry.resolve("task", name)),
 }

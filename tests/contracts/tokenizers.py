@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from contracts.common import documented
 from inference.samples import TEXTS
 from maskwright.core import registry
 from maskwright.text.tokenizers.tokenizer import Tokenizer
@@ -70,5 +69,4 @@ TOKENIZER = {
     "packing": packs,
     "saving": travels,
     "seed": repeats,
-    "documented": lambda name, folder: documented(name, registry.resolve("tokenizer", name)),
 }

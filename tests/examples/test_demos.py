@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -41,13 +40,3 @@ def test_a_demo_compares_classifiers_and_writes_its_report(more: list[str], file
     assert len(results) >= 3 and all(0 <= score <= 1 for scores in results.values() for score in scores)
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "Maskwright demo" in page and "TF-IDF" in page
-
-
-def test_too_few_documents_are_one_sentence(tmp_path: Path):
-    (tmp_path / "corpus.txt").write_text("one\n\ntwo\n", encoding="utf-8")
-    words = ["--corpus", tmp_path / "corpus.txt", "-o", tmp_path / "out"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    result = subprocess.run(
-        [sys.executable, EXAMPLES / "demo.py", *words], capture_output=True, text=True, check=False, env=environment
-    )
-    assert result.returncode == 2 and "has 2 documents" in result.stderr and "Traceback" not in result.stderr

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
 
+from maskwright.hub.family import family_named
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 
@@ -19,6 +21,17 @@ CONFIG = ModelConfig(
     intermediate_size=24,
     max_position_embeddings=20,
 )
+
+
+def family_config(family: str, **changes: Any) -> ModelConfig:
+    """The configuration of a config.json that has only a model_type, with changes as far as the family has them."""
+    table = family_named(family)
+    values = table.to_ours({}) | changes
+    if (values.get("pad_token_id") or 0) >= values["vocab_size"]:
+        values["pad_token_id"] = 3
+    return ModelConfig(**table.to_ours(table.to_theirs(ModelConfig(**values))))
+
+
 IDS = torch.tensor([[5, 6, 7, 8, 9], [10, 11, 12, 13, 14]])
 
 

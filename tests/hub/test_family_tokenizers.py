@@ -181,6 +181,29 @@ def test_damaged_files_are_named(name, content, tmp_path):
         Tokenizer.load(folder)
 
 
+AMINO_ACIDS = ["<cls>", "<pad>", "<eos>", "<unk>", *"LAGVSERTIDPKQNFYMHWCXBUZO", ".", "-", "<null_1>", "<mask>"]
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_the_vocabulary_of_a_protein_model_splits_sequences_as_there(saved, tmp_path):
+    folder = tmp_path / "tok"
+    folder.mkdir()
+    (folder / "vocab.txt").write_text("\n".join(AMINO_ACIDS))
+    theirs = transformers.EsmTokenizer(str(folder / "vocab.txt"))
+    theirs.save_pretrained(folder)
+    ours = Tokenizer.load(folder)
+    assert (ours.pad_id, ours.mask_id) == (1, 32)
+    if saved:
+        ours.save(tmp_path / "saved")
+        ours, theirs = (
+            Tokenizer.load(tmp_path / "saved"),
+            transformers.AutoTokenizer.from_pretrained(tmp_path / "saved"),
+        )
+    for text in ("MKTLLVLAVVX", "M K <mask> T", "MJKT mkt ?", "", "<null_1>-.Z  B", "M<mask>K<pad>", "MKé<eos>T"):
+        assert ours(text).ids == theirs(text)["input_ids"], text
+        assert ours(text, "AV").ids == theirs(text, "AV")["input_ids"], text
+
+
 def test_mpnets_vocabulary_alone_frames_texts_as_mpnet_does(tmp_path):
     folder = tmp_path / "tok"
     folder.mkdir()

@@ -7,7 +7,6 @@ import torch
 
 from maskwright.core.errors import InputError, ModelFolderError
 from maskwright.inference.side_by_side import predict_side_by_side
-from maskwright.lessons.running import run
 from maskwright.lessons.small import small_network, word_tokenizer
 
 TEXTS = ("the dog sleeps at night", "the cat sleeps at noon")
@@ -43,9 +42,3 @@ def test_what_cannot_be_compared_is_refused():
     causal.tokenizer = word_tokenizer("other words of another model are these")
     with pytest.raises(InputError, match="different vocabularies"):
         predict_side_by_side(masked, causal, TEXTS[0])
-
-
-def test_the_lesson_takes_words_that_its_models_read_and_names_others():
-    assert run("side-by-side", {"text": "The cat sleeps at noon"}).ok
-    with pytest.raises(InputError, match="were not trained on zebra"):
-        run("side-by-side", {"text": "the zebra sleeps"})

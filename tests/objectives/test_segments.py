@@ -163,11 +163,9 @@ LIMIT = 125
 # Of each shape of corpus: documents, sentences of one (from, below), tokens of a sentence (from, below).
 SHAPES = {
     "short": (3000, (2, 6), (3, 40)),
-    "two sentences": (4000, (2, 3), (3, 40)),
     "one sentence": (6000, (1, 2), (3, 60)),
-    "long": (60, (100, 400), (3, 60)),
     "paragraphs": (1000, (1, 6), (50, 400)),
-    "few": (600, (2, 20), (3, 40)),
+    "two sentences": (4000, (2, 3), (3, 40)),
     "mixed": (800, (1, 150), (3, 60)),
 }
 

@@ -26,6 +26,7 @@ SMALL = {
 }
 # Ids that lie outside so small a vocabulary by default.
 SPECIAL: dict[str, dict[str, Any]] = {
+    "esm": {"pad_token_id": 1, "mask_token_id": 32},
     "modernbert": {"pad_token_id": 3, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2},
 }
 RELATIVE = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
@@ -51,6 +52,31 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"pad_token_id": 0, "tie_word_embeddings": False, "num_hidden_layers": 3},
     ],
     "xlm-roberta": [{"layer_norm_eps": 1e-5, "type_vocab_size": 1, "intermediate_size": 20}],
+    "camembert": [{"layer_norm_eps": 1e-5, "type_vocab_size": 1}, {"pad_token_id": 4, "hidden_act": "relu"}],
+    "data2vec-text": [{"layer_norm_eps": 1e-5, "hidden_act": "relu"}, {"pad_token_id": 4, "classifier_dropout": 0.3}],
+    "roberta-prelayernorm": [
+        {"layer_norm_eps": 1e-5, "type_vocab_size": 1, "num_hidden_layers": 3},
+        {"pad_token_id": 3, "hidden_act": "relu", "tie_word_embeddings": False},
+    ],
+    "ernie": [
+        {"use_task_id": True, "hidden_act": "relu", "pad_token_id": 7},
+        {"use_task_id": True, "task_type_vocab_size": 5, "type_vocab_size": 4, "tie_word_embeddings": False},
+        {"layer_norm_eps": 1e-5, "classifier_dropout": 0.3},
+    ],
+    "megatron-bert": [
+        {"hidden_act": "gelu_new", "pad_token_id": 5, "num_hidden_layers": 3},
+        {"layer_norm_eps": 1e-5, "type_vocab_size": 3, "tie_word_embeddings": False},
+    ],
+    "roformer": [
+        {"embedding_size": 10, "hidden_act": "relu", "type_vocab_size": 3, "pad_token_id": 4},
+        {"rotary_value": True, "layer_norm_eps": 1e-5, "num_attention_heads": 2},
+        {"tie_word_embeddings": False, "embedding_size": 30, "num_hidden_layers": 3},
+    ],
+    "esm": [
+        {"position_embedding_type": "rotary", "token_dropout": True, "layer_norm_eps": 1e-5},
+        {"emb_layer_norm_before": True, "token_dropout": True, "pad_token_id": 2},
+        {"position_embedding_type": "rotary", "num_hidden_layers": 3, "tie_word_embeddings": False, "rope_theta": 50.0},
+    ],
     "distilbert": [
         {"activation": "relu", "pad_token_id": 5, "qa_dropout": 0.3, "seq_classif_dropout": 0.4},
         {"sinusoidal_pos_embds": True, "num_hidden_layers": 3},
@@ -137,6 +163,8 @@ def checkpoint(name: str, head: str | None, seed: int = 0, **settings: Any):
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
+            if name == "roformer" and not parameter.requires_grad:
+                continue  # sinusoids
             parameter.normal_(0, 0.25, generator=generator)
     return model
 
@@ -164,7 +192,9 @@ def padded_rows(config, head: str | None = None, seed: int = 0, seq: int = 20) -
     ids[0, 4] = pad
     rows = {"input_ids": ids, "attention_mask": mask}
     types = (
-        getattr(config, "type_vocab_size", 0) if config.model_type not in ("distilbert", "mpnet", "modernbert") else 0
+        getattr(config, "type_vocab_size", 0)
+        if config.model_type not in ("distilbert", "mpnet", "modernbert", "esm")
+        else 0
     )
     if types:
         rows["token_type_ids"] = torch.randint(0, types, ids.shape, generator=generator)

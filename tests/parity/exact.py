@@ -1,5 +1,7 @@
 """transformers in float64. ModernBERT turns queries and keys, soft-maxes and takes the loss of words in float32.
 
+ESM and RoFormer turn queries and keys in float32.
+
 A token that sees nothing becomes nan there, for the lowest float64 is no float32. Causal models take their loss in
 float32. DeBERTa takes the root of its scale and the loss of classes in float32, and its first version normalizes in
 float32. Here those steps keep the dtype.
@@ -13,19 +15,30 @@ from unittest.mock import patch
 
 import torch
 from torch import nn
-from transformers import BertLMHeadModel, GPT2LMHeadModel
+from transformers import BertLMHeadModel, ErnieForCausalLM, GPT2LMHeadModel, MegatronBertForCausalLM
 from transformers.models.deberta import modeling_deberta
 from transformers.models.deberta_v2 import modeling_deberta_v2
+from transformers.models.esm import modeling_esm as esm
 from transformers.models.modernbert import modeling_modernbert as room
+from transformers.models.roformer import modeling_roformer as roformer
 
 
-def angles(self, x, position_ids, layer_type):
+def angles(self, x, position_ids, layer_type=None):
     """Cosine and sine [batch, seq, head_dim] in float64, from the configuration's base."""
     width = self.config.hidden_size // self.config.num_attention_heads
-    base = self.config.rope_parameters[layer_type]["rope_theta"]
+    is_esm = self.config.model_type == "esm"
+    base = self.config.rope_theta if is_esm else self.config.rope_parameters[layer_type]["rope_theta"]
     frequencies = 1.0 / base ** (torch.arange(0, width, 2, dtype=torch.float64) / width)
     turns = torch.cat([position_ids[..., None] * frequencies] * 2, dim=-1)
     return turns.cos(), turns.sin()
+
+
+def sinusoids(self, shape, past=0, position_ids=None):
+    """All sines first: float64 [seq, head_dim]."""
+    width = self.weight.shape[1]
+    exponents = torch.arange(0, width, 2, dtype=torch.float64) / width
+    turns = torch.arange(shape[1], dtype=torch.float64)[:, None] / 1e4**exponents
+    return torch.cat([turns.sin(), turns.cos()], dim=-1)
 
 
 def turn(query, key, cosine, sine, unsqueeze_dim=1):
@@ -60,7 +73,12 @@ def scale_of(query, factor):
 @contextmanager
 def exact(name: str) -> Iterator[None]:
     """While it lasts, transformers computes `name` in one dtype throughout."""
-    decoders = {"bert": BertLMHeadModel, "gpt2": GPT2LMHeadModel}
+    decoders = {
+        "bert": BertLMHeadModel,
+        "ernie": ErnieForCausalLM,
+        "gpt2": GPT2LMHeadModel,
+        "megatron-bert": MegatronBertForCausalLM,
+    }
     if name in decoders:
         with patch.object(decoders[name], "loss_function", staticmethod(loss_of_next_words)):
             yield
@@ -68,6 +86,14 @@ def exact(name: str) -> Iterator[None]:
     if name.startswith("deberta"):
         module = modeling_deberta if name == "deberta" else modeling_deberta_v2
         with patch.object(module, "scaled_size_sqrt", scale_of), patch.object(torch.Tensor, "float", lambda x: x):
+            yield
+        return
+    if name == "esm":
+        with patch.object(esm.EsmRotaryEmbedding, "forward", angles), patch.object(esm, "apply_rotary_pos_emb", turn):
+            yield
+        return
+    if name == "roformer":
+        with patch.object(roformer.RoFormerSinusoidalPositionalEmbedding, "forward", sinusoids):
             yield
         return
     if name != "modernbert":

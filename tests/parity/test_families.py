@@ -89,7 +89,7 @@ def test_float64_agrees_to_ten_decimals(name, head, settings, tmp_path):
         loads_with_the_same_numbers(name, head, settings, tmp_path, torch.float64, FLOAT64)
 
 
-@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize("name", [name for name in HEADS if name != "roformer"])  # theirs takes none
 def test_given_positions_are_used(name, tmp_path):
     theirs = checkpoint(name, None, **SETTINGS[name][0])
     theirs.save_pretrained(tmp_path)

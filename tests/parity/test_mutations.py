@@ -74,7 +74,7 @@ def test_every_lost_parameter_shows(name, tmp_path):
             parameter.zero_()
             found = max(compare_outputs(ours(**rows, **VIEWS), expected, rows, None).values())
             parameter.copy_(kept)
-            assert found > 1e-3, parameter_name
+            assert found > 1e-3 or parameter_name.startswith("encoder.contacts."), parameter_name  # in no output
 
 
 @pytest.mark.slow
@@ -106,6 +106,10 @@ def test_every_lost_parameter_of_a_head_shows(name, head, tmp_path):
         ("electra", {"layer_norm_eps": 0.1}),
         ("distilbert", {"hidden_act": "gelu"}),
         ("big_bird", {"hidden_act": "gelu"}),
+        ("ernie", {"task_type_vocab_size": 0}),
+        ("roformer", {"rotary_pairs": "halves"}),
+        ("esm", {"token_dropout_id": None}),
+        ("esm", {"rotary_float16": True}),
         ("modernbert", {"rotary_theta": 10_000.0}),
         ("modernbert", {"rotary_local_theta": 160_000.0}),
         ("modernbert", {"window_size": 10}),

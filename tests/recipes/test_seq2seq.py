@@ -44,8 +44,3 @@ def test_with_and_without_attention_are_compared_at_equal_size(tmp_path: Path):
     assert len({log.read_text(encoding="utf-8").count("\n") for log in logs}) == 1
     for name in ("lengths.html", "alignments.html", "alignments.svg"):
         assert (tmp_path / "out" / name).stat().st_size > 1000
-
-
-def test_an_unknown_kind_of_attention_is_refused(tmp_path: Path):
-    found = run("seq2seq.py", "--score", "mlp,dots", "-o", tmp_path / "out")
-    assert found.returncode == 2 and "--score has no 'dots'" in found.stderr

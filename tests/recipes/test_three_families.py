@@ -6,9 +6,12 @@ import json
 import random
 from pathlib import Path
 
+import pytest
+
 from recipe_runs import run
 
 
+@pytest.mark.slow
 def test_each_is_compared_with_the_unigram_model_on_the_tokens_that_it_is_scored_on(tmp_path: Path):
     draws = random.Random(0)
     words = {"red": "fox", "old": "dog", "big": "cat", "shy": "owl"}  # the second word follows from the first

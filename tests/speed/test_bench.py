@@ -10,27 +10,21 @@ import numpy as np
 import pytest
 
 from inference.samples import tokenizer
-from maskwright.core.errors import InputError
 from maskwright.inference.engine.choice import choose
 from maskwright.models.build import build
 from maskwright.models.presets import preset
 from maskwright.speed.backend import (
     BackendError,
     BackendProcess,
-    TimedEncoder,
     centered_cosines,
-    environment,
-    percentile,
 )
 from maskwright.speed.bench import (
     BenchSettings,
     available_precisions,
     bench,
-    built_in_texts,
     text_of_length,
     texts_of_length,
 )
-from maskwright.speed.probe import matrix_ceiling
 
 CHILD = """
 from maskwright.speed.backend import answer
@@ -71,29 +65,6 @@ def test_a_child_that_dies_is_named_with_its_last_words():
     child.close()
 
 
-def test_children_get_the_requested_threads():
-    assert environment(3)["OMP_NUM_THREADS"] == "3" and environment(None)["HF_HUB_OFFLINE"] == "1"
-
-
-def test_requests_about_one_function():
-    lists: list[int] = []
-
-    def vectors(texts):
-        lists.append(len(texts))
-        return np.array([[len(text), 1.0] for text in texts])
-
-    timed = TimedEncoder(lambda settings: vectors)
-    with pytest.raises(RuntimeError, match="no model: send"):
-        timed.latency("a", times=1)
-    with pytest.raises(RuntimeError, match="no texts"):
-        timed.bulk(1)
-    assert timed.load(model="any") >= 0 and timed.texts(["a", "bb", "ccc", "d", "e"]) == 5
-    assert timed.vectors(2) == [[1.0, 1.0], [2.0, 1.0]]
-    timed.bulk(5, list_size=2)
-    assert lists[1:] == [2, 2, 1] and timed.bulk(4) > 0 and lists[-1] == 4
-    assert len(timed.latency("a", times=5)) == 5 and timed.memory() > 1e6
-
-
 def test_centered_cosine_similarities_detect_mixed_up_rows():
     rng = np.random.default_rng(0)
     assert centered_cosines(np.ones((3, 4)), np.ones((3, 4))) == pytest.approx(1)  # equal texts
@@ -106,34 +77,11 @@ def test_centered_cosine_similarities_detect_mixed_up_rows():
     ).min() > 0.9  # cosine similarities without centering do not detect this
 
 
-def test_percentiles():
-    assert percentile([1, 2, 3, 4, 5], 0.5) == 3 and percentile(range(101), 0.95) == 95
-
-
-def test_built_in_texts_are_sentences_and_as_many_as_wanted():
-    texts = built_in_texts(2000)
-    assert len(texts) == 2000 and all(20 <= len(text) <= 600 for text in texts)
-    assert built_in_texts(10) == texts[:10]
-
-
 @pytest.mark.parametrize("length", [3, 8, 32])
 def test_a_text_has_exactly_the_requested_tokens(length: int):
     own, texts = tokenizer(), ["the cat sat on the mat and looked at a dog"] * 20
     assert len(own(text_of_length(own, texts, length)).ids) == length
     assert [len(own(text).ids) for text in texts_of_length(own, texts, length, 3)] == [length] * 3
-
-
-def test_texts_that_do_not_suffice_are_refused():
-    with pytest.raises(InputError, match="are too few"):
-        text_of_length(tokenizer(), [""], 12)
-
-
-def test_the_ceiling_is_that_of_products(monkeypatch):
-    import torch
-
-    monkeypatch.setattr("maskwright.speed.probe.ROWS", 32)
-    monkeypatch.setattr("maskwright.speed.probe.SQUARE", 32)
-    assert matrix_ceiling(16, 32, "fp32", torch.device("cpu"), seconds=0.01) > 0
 
 
 def test_a_processor_offers_no_fp16():

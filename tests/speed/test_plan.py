@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from maskwright.core.errors import ConfigError, InputError
-from maskwright.core.gpus import GPUS, gpu_named
+from maskwright.core.gpus import gpu_named
 from maskwright.models.build import build
 from maskwright.models.presets import PRESETS, preset
-from maskwright.speed.plan import AGREEMENT_SECONDS, USABLE_MEMORY, Hardware, communication, make_plan, micro_batches
+from maskwright.speed.plan import USABLE_MEMORY, Hardware, communication, make_plan, micro_batches
 from maskwright.speed.plan_config import PlanConfig, link_of
-from maskwright.speed.probe import RandomText, probe
+from maskwright.speed.probe import probe
 from maskwright.speed.workload import workload_of
 from speed import published
 
@@ -25,10 +25,6 @@ def test_published_operations_come_out():
     # The papers print one to three digits; "5" and "13" exaFLOP are rounded to whole ones.
     for run, (printed, ours) in published.CHECKS.items():
         assert ours / printed == pytest.approx(1, abs=0.08 if "Cramming" in run else 0.006), run
-
-
-def test_no_published_run_did_more_than_its_hardware_can():
-    assert all(0.01 < share < 0.6 for share in published.REACHED.values()), published.REACHED
 
 
 def test_the_plan_of_the_original_transformer_counts_as_the_paper_describes_it():
@@ -67,12 +63,6 @@ def test_every_transformer_has_a_plan(name: str):
     plan = make_plan(replace(H100, preset=name, objective=None))  # the objective of its family
     assert plan.total_flops > 6 * plan.tokens * 1e6
     assert plan.memory.total > 16 * plan.parameters
-
-
-@pytest.mark.parametrize("objective", ["mlm", "mlm+sop", "clm", "rtd"])
-def test_every_objective_has_a_plan(objective: str):
-    plan = make_plan(replace(H100, objective=objective))
-    assert plan.flops.head > 0 and plan.parameters > 100_000_000
 
 
 def test_gpt2_by_hand():
@@ -132,18 +122,6 @@ def test_bert_base_on_eight_h100_by_hand():
     assert plan.sequences * plan.accumulation * 8 * 128 == 131_072
 
 
-def test_no_price_is_invented():
-    plan = make_plan(H100)
-    assert plan.cost is None and any("unknown without" in sentence for sentence in plan.assumptions)
-
-
-def test_twice_the_tokens_or_half_the_gpus_take_twice_the_time():
-    one = make_plan(H100).seconds
-    assert make_plan(replace(H100, tokens=6.6e9)).seconds == pytest.approx(2 * one)
-    assert make_plan(replace(H100, gpus=4)).seconds == pytest.approx(2 * one, rel=0.05)
-    assert make_plan(replace(H100, utilization=0.6)).seconds == pytest.approx(one / 2, rel=0.05)
-
-
 def test_as_few_micro_batches_as_fit_are_taken():
     config = PlanConfig(preset="bert-large", gpu="t4", max_length=512)
     plan = make_plan(config)
@@ -171,19 +149,6 @@ def test_layers_that_run_again_take_less_memory_and_up_to_a_third_more_time():
     assert 1.25 < less.seconds / plain.seconds < 4 / 3
 
 
-def test_a_plan_that_fits_with_activation_checkpointing_is_reported():
-    config = PlanConfig(preset="bert-base", gpu="t4", batch_tokens=32_768, accumulation=1)
-    with pytest.raises(InputError, match="What fits:\n  --activation-checkpointing: "):
-        make_plan(config)
-    make_plan(replace(config, activation_checkpointing=True))
-
-
-def test_a_network_beyond_any_device_names_no_proposal_that_does_not_fit():
-    huge = {"hidden_size": 16_384, "num_attention_heads": 128, "intermediate_size": 65_536, "num_hidden_layers": 100}
-    with pytest.raises(InputError, match="What fits:\n  --preset bert-large"):
-        make_plan(PlanConfig(preset="bert-base", model=huge, gpu="h100"))
-
-
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
@@ -203,18 +168,6 @@ def test_a_setting_that_makes_no_sense_is_named(changes: dict, sentence: str):
         make_plan(PlanConfig(**changes))
 
 
-def test_every_gpu_has_a_source_and_a_plausible_peak():
-    for gpu in GPUS.values():
-        assert gpu.source and 5e12 < gpu.fp32 < 1e15 and 10e9 < gpu.memory < 1e12
-        assert gpu.bf16 is None or gpu.bf16 > gpu.fp32
-
-
-def test_random_text_is_that_of_a_vocabulary_without_its_special_tokens():
-    text = RandomText(100, 60)
-    assert text.tokens.min() >= 5 and text.tokens.max() <= 99 and text.bounds[0] == [0, 20, 40, 60]
-    assert (text.tokens == RandomText(100, 60).tokens).all()
-
-
 @pytest.mark.parametrize("objective", ["mlm+nsp", "rtd", "clm"])
 def test_a_probe_trains_two_depths_and_reads_off_the_whole(objective: str):
     config = PlanConfig(
@@ -223,11 +176,6 @@ def test_a_probe_trains_two_depths_and_reads_off_the_whole(objective: str):
     found = probe(config, workload_of(config), torch.device("cpu"), "fp32", sequences=4)
     assert found.depths == (1, 3) and found.sequences == 4
     assert found.tokens_per_second > 0 and found.ceiling > 0
-
-
-def test_a_shallow_network_is_probed_as_it_is():
-    config = PlanConfig(preset="bert-tiny", model=TINY, vocab_size=150, max_length=16, probe_seconds=0.1)
-    assert probe(config, workload_of(config), torch.device("cpu"), "bf16", sequences=2).depths == (2,)
 
 
 def test_the_plan_of_this_machine_is_timed_by_a_probe():
@@ -304,28 +252,3 @@ def test_a_network_that_does_not_fit_is_sharded():
     assert make_plan(replace(large, shard=True)).memory.total < 0.9 * 80e9
     with pytest.raises(ConfigError, match="--shard requires several GPUs"):
         replace(H100, gpus=1, shard=True)
-
-
-def test_more_gpus_for_the_same_batch_stop_helping():
-    """The computing shrinks until the gradients are no longer hidden by it: then more GPUs save almost nothing."""
-    times = {
-        gpus: communication(gpus, 110_000_000, link_of("400gb", gpus), 2.0 / gpus, 1, 1 << 20).step
-        for gpus in (8, 64, 512, 4096)
-    }
-    assert times[8] > 6 * times[64] and times[64] > 1.5 * times[512] and times[4096] > 0.8 * times[512]
-
-
-def test_small_messages_grow_with_the_logarithm_and_are_hidden_by_the_forward_pass():
-    def agreement(gpus: int, compute: float) -> float:
-        return communication(gpus, 110_000_000, 5e10, compute, accumulation=2, tokens=1 << 20).agreement
-
-    assert agreement(8, 1e-9) == pytest.approx(3 * AGREEMENT_SECONDS)
-    assert agreement(512, 1e-9) == pytest.approx(9 * AGREEMENT_SECONDS) and agreement(512, 1.0) == 0.0
-    assert agreement(512, 0.0012) == pytest.approx(9 * AGREEMENT_SECONDS - 0.0002)
-
-
-def test_an_unknown_link_is_named():
-    with pytest.raises(
-        ConfigError, match="'interconnect' is 'token-ring'; it must be one of nvlink, pcie, 400gb, 100gb"
-    ):
-        replace(H100, interconnect="token-ring")

@@ -9,6 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -42,11 +43,14 @@ def status(address: str) -> int:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="permissions of POSIX")
-def test_the_browser_is_started_with_a_private_file_whose_key_works_once(tmp_path):
+def test_the_command_starts_the_browser_with_a_private_file_whose_key_works_once_and_ends_by_a_signal(tmp_path):
     browser, told = tmp_path / "browser", tmp_path / "told.json"
     browser.write_text(BROWSER.format(python=sys.executable, told=str(told)), encoding="utf-8")
     browser.chmod(0o755)
-    words = [sys.executable, "-m", "maskwright", "studio", "--port", "0", "--runs", str(tmp_path / "runs"), "--json"]
+    # A shell lets background processes ignore Ctrl-C, and children inherit that.
+    start = "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    start += "runpy.run_module('maskwright', run_name='__main__', alter_sys=True)"
+    words = [sys.executable, "-c", start, "studio", "--port", "0", "--runs", str(tmp_path / "runs"), "--json"]
     environment = {**os.environ, "BROWSER": f"{browser} %s"}
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
         try:
@@ -58,15 +62,18 @@ def test_the_browser_is_started_with_a_private_file_whose_key_works_once(tmp_pat
                     assert status(f"http://{host}/") == 403
                     break
                 except ConnectionError:
-                    continue
+                    time.sleep(0.05)
             found = json.loads(told.read_text(encoding="utf-8"))
             (link,) = re.findall(r'href="([^"]*)"', found["page"])
             assert status(link) == 303
             assert status(link) == 403, "the key works twice"
             assert status(printed) == 303, "the printed address has a separate key"
         finally:
-            process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=60)
+            process.send_signal(signal.SIGINT)
+            rest, errors = process.communicate(timeout=60)
+    assert process.returncode == 130 and "Traceback" not in errors
+    later = json.loads(rest.splitlines()[-1])["address"]  # for the next browser
+    assert later.startswith(f"http://{host}/?key=") and later not in (printed, link)
     assert link.startswith(f"http://{host}/?key=") and link != printed
     assert "key" not in " ".join(found["words"]) and found["words"][0].startswith("file://")
     assert stat.S_IMODE(found["file"]) == 0o600 and stat.S_IMODE(found["folder"]) == 0o700

@@ -290,33 +290,6 @@ def test_errors_of_the_process_are_reported(served, tmp_path):
     assert run["exit"] == 2 and any("error:" in line for line in run["lines"])
 
 
-def test_the_command_says_its_address_and_leaves_by_a_signal(tmp_path):
-    import signal
-    import subprocess
-    import sys
-    from http.client import HTTPConnection
-
-    # A shell lets background processes ignore Ctrl-C, and children inherit that.
-    window_logits = "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    run = [sys.executable, "-c", window_logits + "runpy.run_module('maskwright', run_name='__main__', alter_sys=True)"]
-    words = [*run, "studio", "--no-browser", "--port", "0", "--runs", tmp_path, "--json"]
-    with subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        addresses = [json.loads(process.stdout.readline())["address"]]
-        assert addresses[0].startswith("http://127.0.0.1:") and "key=" in addresses[0]
-        host = addresses[0].split("/")[2]
-        for status in (303, 403):  # a key works once
-            connection = HTTPConnection(host, timeout=30)
-            connection.request("GET", addresses[0].partition(host)[2])
-            assert connection.getresponse().status == status
-        addresses.append(json.loads(process.stdout.readline())["address"])  # for the next browser
-        assert addresses[1].startswith(f"http://{host}/?key=") and addresses[1] != addresses[0]
-        process.send_signal(signal.SIGINT)
-        rest, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert rest == "" and "Traceback" not in errors
-
-
 def test_a_port_that_is_taken_is_said_in_words(maskwright_command, served, tmp_path):
     code, _, errors = maskwright_command("studio", "--no-browser", "--port", served.port, "--runs", Path(tmp_path))
     assert code == 2 and f"Port {served.port} cannot be used" in errors

@@ -10,6 +10,7 @@ from text.tokenizer_samples import CORPUS
 FILES = {
     "albert": "spiece.model",
     "xlm-roberta": "sentencepiece.bpe.model",
+    "camembert": "sentencepiece.bpe.model",
     "big_bird": "spiece.model",
 }
 # As the published vocabularies were trained: which tokens they have, and in which order.
@@ -19,6 +20,7 @@ SPECIALS = {
         "control_symbols": ["[CLS]", "[SEP]"], "user_defined_symbols": ["[MASK]", "("],
     },
     "xlm-roberta": {"unk_id": 0, "bos_id": 1, "eos_id": 2, "user_defined_symbols": ["<sep>"]},
+    "camembert": {"unk_id": 0, "bos_id": 1, "eos_id": 2},
     "big_bird": {
         "pad_id": 0, "eos_id": 1, "bos_id": 2, "unk_id": 3,
         "control_symbols": ["[SEP]", "[CLS]"], "user_defined_symbols": ["[MASK]"],

@@ -96,7 +96,15 @@ def recipe(task: str, folder: Path, **changes: object) -> FinetuneConfig:
     return FinetuneConfig(**{**settings, **changes})
 
 
-@pytest.mark.parametrize("task", ["classification", "tagging", "qa", "similarity", "generation", "translation"])
+@pytest.mark.parametrize(
+    "task",
+    [
+        "classification",
+        "tagging",
+        "translation",
+        *(pytest.param(task, marks=pytest.mark.slow) for task in ("qa", "similarity", "generation")),
+    ],
+)
 def test_every_task_trains_an_adapter_and_answers_as_the_merged_model(task: str, tmp_path: Path):
     config = recipe(task, tmp_path)
     before = storage.sha256(Path(config.model) / "model.safetensors")

@@ -103,6 +103,7 @@ def probed_layers(folder: Path) -> Case:
     return layer_lab, config, [config.train, config.dev, model / "model.safetensors"]
 
 
+SLOW = ("translation", "several tasks", "distillation", "layers")  # the same code reads and compares their files
 KINDS = {
     "pretraining": a_pretraining,
     "continued pretraining": continued,
@@ -125,7 +126,10 @@ CONFIGS = (
 )
 
 
-@pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize(
+    "make",
+    [pytest.param(make, id=name, marks=[pytest.mark.slow] if name in SLOW else []) for name, make in KINDS.items()],
+)
 def test_changed_data_stop_a_finished_run_and_a_resumed_one(tmp_path: Path, make: Callable[[Path], Case]):
     run, config, files = make(tmp_path)
     run(config)
@@ -141,7 +145,7 @@ def test_changed_data_stop_a_finished_run_and_a_resumed_one(tmp_path: Path, make
         (config.output / "result.json").unlink()
 
 
-@pytest.mark.parametrize("make", [a_pretraining, several_tasks, probed_layers])
+@pytest.mark.parametrize("make", [a_pretraining, probed_layers])
 def test_a_moved_run_with_moved_data_is_the_same(tmp_path: Path, make: Callable[[Path], Case]):
     (tmp_path / "here").mkdir()
     run, config, _ = make(tmp_path / "here")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 
-from maskwright.inference.fill_mask import MaskFiller, NextSentence
+from maskwright.inference.fill_mask import MaskFiller
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.train.pretraining.job import pretrain_small
 
@@ -30,15 +29,3 @@ def test_every_objective_trains_and_a_seed_repeats(tokenizer: Tokenizer, objecti
     first, again = (pretrain_small(DOCUMENTS, tokenizer, objective, steps=3, hidden_size=16) for _ in range(2))
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), again.parameters(), strict=True))
     assert first.tokenizer is tokenizer and not first.training
-
-
-def test_no_pair_of_two_sentence_documents_follows_by_the_place_of_b_alone():
-    """Openings and closings have words of their own and nothing else in common: what follows is a coin's throw."""
-    rng = np.random.default_rng(0)
-    words = [[f"{kind}{number}" for number in range(40)] for kind in ("open", "close")]
-    documents = [[" ".join(rng.choice(own, size=rng.integers(3, 8))) for own in words] for _ in range(200)]
-    tokenizer = Tokenizer.train_from_iterator([text for document in documents for text in document], "word", 100)
-    model = pretrain_small(documents, tokenizer, "mlm+nsp", steps=200, hidden_size=32)
-    pairs = [(documents[place][0], documents[place - 50][1]) for place in range(200)]
-    follows = NextSentence(model).probabilities(pairs)
-    assert 0.35 < float(follows.mean()) < 0.65

@@ -115,16 +115,16 @@ def test_batches_by_length_resume_in_a_later_epoch_with_the_same_bits(tmp_path: 
     draws = random.Random(3)
     texts = {name: tmp_path / f"{name}.txt" for name in ("train", "train_target", "dev", "dev_target")}
     for path in texts.values():
-        lines = [" ".join(draws.choices(["the", "cat", "dog", "was"], k=draws.randint(1, 8))) for _ in range(60)]
+        lines = [" ".join(draws.choices(["the", "cat", "dog", "was"], k=draws.randint(1, 8))) for _ in range(30)]
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     config = replace(
-        finetuning(tmp_path, output=tmp_path / "whole", checkpoint_every=1, accumulation=2, epochs=2),
+        finetuning(tmp_path, output=tmp_path / "whole", checkpoint_every=2, accumulation=2, epochs=2),
         **texts,
         task="translation",
         preset="transformer-mini",
         tokenizer=tokenizer,
         network={**SMALL, "hidden_size": 32, "intermediate_size": 64},
-        batch_tokens=256,
+        batch_tokens=128,
     )
     whole = finetune(config)
     lines = (config.output / "seed-0" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()

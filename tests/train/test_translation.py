@@ -54,7 +54,7 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def recipe(folder: Path, tokenizer: Path, turned: bool = False, **changes: object) -> FinetuneConfig:
     """A small run on a toy language."""
-    train, dev = write(folder, "train", sentences(160, 1), turned), write(folder, "dev", sentences(40, 2), turned)
+    train, dev = write(folder, "train", sentences(160, 1), turned), write(folder, "dev", sentences(12, 2), turned)
     settings: dict[str, object] = {
         "task": "translation",
         "preset": "transformer-mini",
@@ -171,7 +171,7 @@ def test_settings_that_do_not_fit_are_named(tmp_path: Path, tokenizer: Path, cha
 
 def tagged(folder: Path, tokenizer: Path, rows: list[list[str]], **changes: object) -> FinetuneConfig:
     """The same words forwards (aa) or backwards (bb), by tag."""
-    for name, own in (("train", rows), ("dev", rows[:20])):
+    for name, own in (("train", rows), ("dev", rows[:6])):
         lines = [
             f"<to-{language}> {' '.join(row)}\t{' '.join(row if language == 'aa' else row[::-1])}"
             for row in own

@@ -7,8 +7,11 @@ Lists and `--help` do not import the entries. Other packages register entries as
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Iterable
+from functools import lru_cache
 from importlib import import_module, metadata
+from pathlib import Path
 from typing import Any
 
 from .errors import ConfigError
@@ -100,6 +103,13 @@ TABLE: dict[str, dict[str, str]] = {
         "modernbert": "maskwright.hub.families.modernbert:family",
         "deberta": "maskwright.hub.families.deberta:family",
         "deberta-v2": "maskwright.hub.families.deberta:second_family",
+        "camembert": "maskwright.hub.families.roberta:camembert_family",
+        "ernie": "maskwright.hub.families.bert:ernie_family",
+        "data2vec-text": "maskwright.hub.families.roberta:data2vec_family",
+        "megatron-bert": "maskwright.hub.families.bert:megatron_family",
+        "roberta-prelayernorm": "maskwright.hub.families.roberta:prelayernorm_family",
+        "roformer": "maskwright.hub.families.roformer:family",
+        "esm": "maskwright.hub.families.esm:family",
         "gpt2": "maskwright.hub.families.gpt2:family",
         "marian": "maskwright.hub.families.marian:family",
         "bart": "maskwright.hub.families.bart:family",
@@ -181,4 +191,13 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def _entry_points(kind: str) -> metadata.EntryPoints:
-    return metadata.entry_points(group=f"maskwright.{kind}")
+    folders = [Path(path) for path in sys.path]
+    state = tuple((folder, folder.stat().st_mtime_ns) for folder in folders if folder.is_dir())
+    found: metadata.EntryPoints = _installed(state).select(group=f"maskwright.{kind}")
+    return found
+
+
+@lru_cache(maxsize=1)
+def _installed(state: object) -> Any:
+    """All entry points; read again (20 ms) where something was installed, which changes the state of sys.path."""
+    return metadata.entry_points()

@@ -194,7 +194,7 @@ def _attend_cached(
     mask: RowMask,
     cache: Cache,
     relative: RelativePositions | None = None,
-    angles: tuple[Tensor, Tensor] | None = None,
+    angles: Angles | None = None,
     dropout_probability: float = 0.0,
     want_weights: bool = False,
 ) -> tuple[Tensor, None]:

@@ -28,6 +28,7 @@ from ..models.pretraining_heads import (
 )
 from ..models.transformer import angles_of, rule_of
 from ..nn.attention import Executor, Run
+from ..nn.embeddings import token_dropout
 from ..nn.positions import Angles, RelativePositions, rotate
 from ..nn.sparse import PublishedBigBird, SlidingWindow
 from .runtimes import IDS, MASK, TYPES
@@ -100,8 +101,9 @@ def heads_of(qkv: Tensor, num_heads: int, angles: Angles | None = None) -> tuple
         one.unflatten(-1, (num_heads, -1)) for one in qkv.chunk(3, dim=-1)
     )  # [batch, seq, heads, width]
     if angles is not None:
-        cosines_and_sines = [one.unflatten(0, (-1, qkv.shape[1])) for one in angles]
-        query, key = rotate(query, *cosines_and_sines), rotate(key, *cosines_and_sines)
+        cosine, sine = (one.unflatten(0, (-1, qkv.shape[1])) for one in angles[:2])
+        turned = partial(rotate, cosine=cosine, sine=sine, neighbors=angles.neighbors)
+        query, key, value = turned(query), turned(key), turned(value) if angles.values else value
     return query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
 
 
@@ -135,7 +137,11 @@ def angle_tables(config: ModelConfig) -> list[Angles | None]:
 
 def angles_at(tables: Sequence[Angles | None], positions: Tensor) -> list[Angles | None]:
     """Rotary angles of each layer at positions, int64 [tokens]: [tokens, head_dim / 2]. tables: of angle_tables."""
-    made = {id(table): (table[0][positions], table[1][positions]) for table in tables if table is not None}
+    made = {
+        id(table): table._replace(cosine=table.cosine[positions], sine=table.sine[positions])
+        for table in tables
+        if table is not None
+    }
     return [None if table is None else made[id(table)] for table in tables]
 
 
@@ -253,8 +259,8 @@ class PaddedNetwork(nn.Module):
     def _encode(self, rows: Rows, types: Tensor | None) -> Tensor:
         """The last layer: float [batch, seq, hidden]. types: int64 [batch, seq]."""
         stack, config = self.model.encoder, self.model.config
-        dtype = self.model.compute_dtype
-        hidden = stack.embeddings(rows.ids, rows.positions(config), types, dtype)
+        inputs, dtype = (rows.ids, rows.positions(config), types), self.model.compute_dtype
+        hidden = stack.embeddings(*inputs, dtype, rows.token_factors(config))
         attending = padded_executors(config, rows.keep, dtype, stack.relatives(dtype), self.angles)
         states = [hidden]
         for depth, (layer, executor) in enumerate(zip(stack.in_order, attending, strict=True)):
@@ -303,6 +309,14 @@ class Rows:
             kept = self.keep.long()
             return kept.cumsum(dim=1) * kept - 1
         return torch.arange(self.ids.shape[1], device=self.ids.device)[None]
+
+    def token_factors(self, config: ModelConfig) -> Tensor | None:
+        """Factors on the token embeddings: float32 [batch, seq, 1], or None."""
+        if config.token_dropout_id is None:
+            return None
+        is_mask = self.ids == config.token_dropout_id
+        counts = [one.float().sum(dim=1, keepdim=True) for one in (is_mask & self.keep, self.keep)]
+        return token_dropout(is_mask, counts[0] / counts[1].clamp(min=1), torch.float32)
 
     def first_or_last(self, hidden: Tensor, config: ModelConfig) -> Tensor:
         """The first token of each row, or with causal attention its last one: float [batch, hidden]."""

@@ -16,6 +16,7 @@ from ..models.build import initialize_new, make_model
 from ..models.config import ModelConfig
 from ..models.heads import CLASSIFIERS, LABELED_HEADS
 from ..models.model import Model
+from ..nn.positions import rotary_frequencies
 from .config_file import FolderConfig
 from .family import Family
 from .weights import Weights
@@ -145,6 +146,27 @@ class Checkpoint:
             return config
         return replace(config, tie_word_embeddings=False)
 
+    def match_frequencies(self, config: ModelConfig) -> ModelConfig:
+        """Stored rotary frequencies count, as in transformers: those of ESM-2 are rounded to float16.
+
+        Raises ModelFolderError if they are others.
+        """
+        names = [name for name in self.copies if name.endswith("inv_freq")]
+        rounded = replace(config, rotary_float16=True)
+        for name in names:
+            stored = self.file.read(name)
+            for one in (config, rounded):
+                made = rotary_frequencies(one.head_dim, one.rotary_theta, in_float16=one.rotary_float16)
+                if stored.shape == made.shape and torch.allclose(stored, made, rtol=1e-6, atol=0):
+                    config = one
+                    break
+            else:
+                raise ModelFolderError(
+                    f"{self.file.folder}: {name} holds other frequencies than those of rope_theta "
+                    f"{config.rotary_theta:g}, which is not supported."
+                )
+        return config
+
     def _words_of_decoder(self, config: ModelConfig) -> str:
         """Returns the name of the decoder's embedding table; a table shared by both sides is kept once."""
         words = self.family.words
@@ -215,7 +237,7 @@ def assemble(
     Raises:
         ModelFolderError: a tensor is missing or has the wrong shape.
     """
-    config = checkpoint.match_decoder_weights(config, plan.name)
+    config = checkpoint.match_frequencies(checkpoint.match_decoder_weights(config, plan.name))
     family = checkpoint.family
 
     def make() -> Model:

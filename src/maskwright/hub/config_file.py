@@ -14,6 +14,7 @@ from typing import Any
 from ..core import storage
 from ..core.errors import ConfigError, ModelFolderError
 from ..core.progress import note
+from ..core.registry import nearest
 from ..core.storage import is_model_folder
 from ..models.config import ModelConfig
 from ..models.heads import PROBLEM_TYPES
@@ -75,6 +76,8 @@ def _first_names(family: Family) -> list[str]:
     table = dict(family.encoder)
     if not family.fixed.get("first_norm", True):
         del table["layers.{i}.attention_norm.{p}"]
+    if not (family.defaults | family.fixed).get("embedding_norm", True):
+        table.pop("embeddings.norm.{p}", None)
     kept = ("embeddings.word.weight", "embeddings.norm.{p}")
     names = [ours for ours in table if ours in kept or (ours.startswith("layers.") and ".relative." not in ours)]
     rows = [table[ours] for ours in names]
@@ -88,7 +91,7 @@ def _settled(types: set[str], values: Mapping[str, Any]) -> str | None:
     for model_type, setting in (("big_bird", "attention_type"), ("electra", "embedding_size")):
         if model_type in types and setting in values:
             return model_type
-    if types == {"roberta", "xlm-roberta"}:  # same architecture
+    if types == {"roberta", "xlm-roberta", "camembert"}:  # same architecture
         return "roberta"
     # RoBERTa has one segment, padding token 1, and a position offset.
     segments = values.get("type_vocab_size", 2)
@@ -202,7 +205,10 @@ def _family(path: Path, values: dict[str, Any], names: Callable[[], Iterable[str
     elif model_type == "model2vec":
         raise ModelFolderError(f"{path.parent} {STATIC}")
     else:
-        raise ModelFolderError(f"{path} has model_type '{model_type}'; supported: {', '.join(families())}.")
+        near = nearest(str(model_type), families())
+        hint = f" (did you mean '{near}'?)" if near else ""
+        code = ", and its auto_map names code, which is never run" if "auto_map" in values else ""
+        raise ModelFolderError(f"{path} has model_type '{model_type}'{hint}{code}; supported: {', '.join(families())}.")
     _check_understood(path, values, family.understood)
     return family
 

@@ -48,7 +48,9 @@ class Family:
         weights; decoder_embeddings: their name of the decoder's own word embeddings, else of the shared ones;
         layers_per_group: for names with layer groups `{i}` and layers in a group `{k}`, the number of layers per group;
         renamed: beginnings of further names without prefix -> of the names in the tables; interleaved: suffixes of our
-        names of joint matrices stored as query, key and value of each of num_heads heads.
+        names of joint matrices stored as query, key and value of each of num_heads heads;
+        decoder_bias: whether the bias of the LM head is also stored as that of its decoder;
+        constants: returns tensors, by their name, that transformers stores though they follow from the configuration.
     """
 
     model_type: str
@@ -68,6 +70,7 @@ class Family:
     transposed: tuple[str, ...] = ()
     buffers: str | None = None
     is_causal: bool = False
+    decoder_bias: bool = True
     decoder_rows: Rows = field(default_factory=dict)
     decoder_embeddings: str | None = None
     rows: tuple[str, ...] = ()
@@ -75,6 +78,7 @@ class Family:
     renamed: Mapping[str, str] = field(default_factory=dict)
     interleaved: tuple[str, ...] = ()
     num_heads: int = 1
+    constants: Callable[[ModelConfig], dict[str, Any]] | None = None
     adapt_in: Callable[[Values], Values] = _same
     adapt_out: Callable[[Values], Values] = _same
 
@@ -160,6 +164,11 @@ class Family:
         counts = (self.num_heads, 3) if back else (3, self.num_heads)
         return tensor.view(*counts, -1, tensor.shape[-1]).transpose(0, 1).reshape(tensor.shape)
 
+    def stored_constants(self, config: ModelConfig, head: str | None) -> dict[str, Any]:
+        """Returns the tensors that follow from the configuration, by stored name."""
+        made = {} if self.constants is None else self.constants(config)
+        return {(self.prefix if head is not None else "") + name: tensor for name, tensor in made.items()}
+
     def canonical(self, stored: str) -> str:
         """Returns a stored name without prefix and in current spelling (gamma and beta become weight and bias)."""
         name = stored.removeprefix(self.prefix)
@@ -210,7 +219,8 @@ class Family:
         weight = self.their_names(inside + "decoder", head)[0]
         if head in self.heads and inside.removeprefix("head.") + "bias" not in self.heads[head]:
             return weight, None, None
-        return weight, weight.removesuffix("weight") + "bias", self.their_names(inside + "bias", head)[0]
+        bias = self.their_names(inside + "bias", head)[0]
+        return weight, weight.removesuffix("weight") + "bias" if self.decoder_bias else bias, bias
 
     def predict_class(self, names: Iterable[str]) -> str:
         """Infer the class of a checkpoint without `architectures` from its canonical tensor names.

@@ -189,6 +189,7 @@ def save_model(
     tensors = {name: tensor.to(stored_as) for name, tensor in _their_tensors(model, family).items()}
     if is_int8:
         tensors = to_rows(tensors)
+    tensors |= family.stored_constants(model.config, model.head_name)
     with storage.new_folder(folder, replace=replace) as new:
         storage.write_bytes(new / weights.FILE, to_safetensors(tensors, metadata={"format": "pt"}))
         write_files(new, files)

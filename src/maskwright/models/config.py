@@ -58,8 +58,10 @@ class ModelConfig:
     hidden_act: str = "gelu"
     hidden_dropout: float = _rate(0.1)
     embedding_norm: bool = True  # layer norm on the sum of the embeddings (GPT-2: no)
-    embedding_dropout: str = _one_of("after", "before")  # the norm
+    embedding_dropout: str = _one_of("after", "before", "none")  # the norm
     scale_embeddings: bool = False  # multiply token embeddings by the square root of their size
+    # Token whose embedding is 0; the others are scaled by 0.88 / the fraction of other tokens (ESM); None for none.
+    token_dropout_id: int | None = None
     attention_dropout: float = _rate(0.1)
     ffn_dropout: float = _rate(0.0)  # inside the feed-forward network
     # Which sublayer outputs have dropout; "inner": attention only, by attention_dropout.
@@ -81,6 +83,9 @@ class ModelConfig:
     )
     rotary_theta: float = 10_000.0  # base of the angles
     rotary_local_theta: float | None = None  # of layers without full attention; None for rotary_theta
+    rotary_pairs: str = _one_of("halves", "neighbors")  # dimensions that are rotated together (nn/positions.py)
+    rotary_float16: bool = False  # frequencies rounded to float16, in which ESM-2 was trained
+    rotary_values: bool = False  # rotate values, too (RoFormer)
     relative_distance: int = _size(16, 1_048_576)  # greater distances share a vector
     relative_buckets: int = _size(0, 1_024, 0)  # rows of one table of distance biases per head (MPNet); 0 for none
     # Disentangled attention (nn/disentangled.py): terms of content to position, position to content, or both, in
@@ -99,6 +104,7 @@ class ModelConfig:
     block_size: int = _size(64, 65_536)
     random_blocks: int = _size(3, 1_024, 0)
     attention_seed: int = 0
+    contact_head: bool = False  # weights of a regression of contacts on attention maps, not used otherwise (ESM)
     norm: str = _one_of("post", "pre")  # after each addition, or before each sublayer and once at the end
     first_norm: bool = True  # whether a pre-norm network has a norm before the first attention
     # Scale initial weights of residual projections by 1 / sqrt(residual additions) (Radford et al. 2019, section 2.3).
@@ -112,6 +118,7 @@ class ModelConfig:
     upcast_attention: bool = False  # compute attention in float32 for half precision (GPT-2)
     gated: bool = False  # feed-forward network
     type_vocab_size: int = _size(2, 1_024, 0)  # number of segments; with 0 or 1, token types are ignored
+    task_type_vocab_size: int = _size(0, 1_024, 0)  # rows of a table of training tasks; row 0 is used (ERNIE)
     layer_norm_eps: float = 1e-12
     initializer_range: float = 0.02
     pad_token_id: int | None = 0  # row of the embedding table without gradient from look-ups (except in GPT-2)
@@ -216,6 +223,10 @@ class ModelConfig:
             f"relative_buckets is {self.relative_buckets}; distances use {NUM_BUCKETS} buckets: "
             "set 0 for none, or at least that many.",
         )
+        check(
+            self.token_dropout_id is None or self.attention != "causal",
+            "token_dropout_id counts tokens of whole texts, which does not work with causal attention: set it to null.",
+        )
         self._check_groups()
 
     def _check_groups(self) -> None:
@@ -241,11 +252,12 @@ class ModelConfig:
     def _check_heads(self) -> None:
         if self.family not in registry.TABLE["family"]:  # entry points are slow, so only if needed
             registry.resolve("family", str(self.family))
-        sep = self.question_sep_token_id
-        check(
-            sep is None or (_is_count(sep) and sep >= 0),
-            f"question_sep_token_id is {sep!r}; it must be a token id, or None.",
-        )
+        for name in ("question_sep_token_id", "token_dropout_id"):
+            value = getattr(self, name)
+            check(
+                value is None or (_is_count(value) and value >= 0),
+                f"{name} is {value!r}; it must be a token id, or None.",
+            )
         check(not self.head_dense or self.classifier_act is not None, "head_dense needs an activation: classifier_act.")
         has_layers = self.classifier_act or self.choice_act or self.pooler or self.idle_pooler
         check(

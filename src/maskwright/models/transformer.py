@@ -22,7 +22,7 @@ from ..data.batch import Batch
 from ..nn.attention import Executor, Run, SelfAttention, SequenceOffsets, attend, attend_varlen, missing
 from ..nn.cache import KeyValueCache, Where
 from ..nn.disentangled import Convolution, PositionProjections, PositionVectors
-from ..nn.embeddings import Embeddings
+from ..nn.embeddings import Embeddings, packed_token_dropout
 from ..nn.layers import FeedForward, LayerNorm, Linear, dropout
 from ..nn.positions import (
     Angles,
@@ -110,7 +110,11 @@ def angles_of(config: ModelConfig, position_ids: Tensor, dtype: torch.dtype) -> 
     """
     thetas = [theta_of(config, depth) for depth in range(config.num_hidden_layers)]
     made = {
-        theta: rotary_angles(position_ids, config.head_dim, theta, dtype)
+        theta: Angles(
+            *rotary_angles(position_ids, config.head_dim, theta, dtype, config.rotary_float16),
+            config.rotary_pairs == "neighbors",
+            config.rotary_values,
+        )
         for theta in dict.fromkeys(thetas)
         if theta is not None
     }
@@ -243,8 +247,9 @@ def make_embeddings(config: ModelConfig, **changes: Any) -> Embeddings:
         "hidden_size": config.hidden_size,
         "max_position_embeddings": config.max_position_embeddings,
         "type_vocab_size": config.type_vocab_size,
+        "task_type_vocab_size": config.task_type_vocab_size,
         "layer_norm_eps": config.layer_norm_eps,
-        "hidden_dropout": config.hidden_dropout,
+        "hidden_dropout": 0.0 if config.embedding_dropout == "none" else config.hidden_dropout,
         "pad_token_id": config.pad_token_id,
         "position_offset": config.position_offset,
         "embedding_size": config.embedding_size,
@@ -424,6 +429,8 @@ class Transformer(nn.Module):
             )
         self.final_norm = LayerNorm(size, config.layer_norm_eps, config.norm_bias) if is_pre else None
         self.pooler = Linear(config.hidden_size, config.hidden_size) if with_pooler else None
+        maps = config.num_hidden_layers * config.num_attention_heads
+        self.contacts = Linear(maps, 1) if config.contact_head else None
 
     @property
     def in_order(self) -> Iterator[Layer]:
@@ -457,7 +464,8 @@ class Transformer(nn.Module):
         row_length: int | None = None,
     ) -> Encoded:
         """Encodes a pack in `dtype`; see Encoded. row_length: length of the padded rows of the pack."""
-        hidden = self.embeddings(batch.input_ids, batch.position_ids, batch.token_type_ids, dtype)
+        inputs = batch.input_ids, batch.position_ids, batch.token_type_ids
+        hidden = self.embeddings(*inputs, dtype, self.token_factors(batch))
         self.warn_full_attention(batch, row_length)
         attending = executors(self.config, batch, dtype, self.relatives(dtype), self.training, row_length)
         states, weights = [], []
@@ -473,6 +481,13 @@ class Transformer(nn.Module):
         if hidden_states:
             states.append(hidden)
         return Encoded(hidden, tuple(states) if hidden_states else None, tuple(weights) if attentions else None)
+
+    def token_factors(self, batch: Batch) -> Tensor | None:
+        """Factors on the token embeddings of a pack (config.token_dropout_id): float [tokens, 1], or None."""
+        mask_id = self.config.token_dropout_id
+        if mask_id is None or not batch.num_tokens:
+            return None
+        return packed_token_dropout(batch.input_ids, batch.lengths, mask_id, self.embeddings.word.weight.dtype)
 
     def run(self, layer: Callable[..., Any], *inputs: Any) -> Any:
         """Applies `layer` to `inputs`, with activation checkpointing if enabled."""

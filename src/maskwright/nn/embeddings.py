@@ -108,6 +108,25 @@ class Table(nn.Module):
         return f"{self.weight.shape[0]} x {self.weight.shape[1]}"
 
 
+MASKED_IN_TRAINING = 0.15 * 0.8  # fraction of mask tokens in the texts that ESM was trained on
+
+
+def token_dropout(is_mask: Tensor, fraction: Tensor, dtype: torch.dtype) -> Tensor:
+    """Factors on token embeddings: 0 for mask tokens; the others keep the mean size that they had in training (ESM).
+
+    is_mask: bool [...]; fraction: float [...] or broadcast to it, of mask tokens in the text. Returns `dtype` [..., 1].
+    """
+    factors = (1 - MASKED_IN_TRAINING) / (1 - fraction).to(dtype)
+    return (factors * ~is_mask).nan_to_num(0.0).unsqueeze(-1)
+
+
+def packed_token_dropout(input_ids: Tensor, lengths: list[int], mask_id: int, dtype: torch.dtype) -> Tensor:
+    """The same for a pack. input_ids: int64 [tokens], sequences of `lengths`. Returns `dtype` [tokens, 1]."""
+    is_mask = input_ids == mask_id
+    fractions = [part.float().mean().expand(len(part)) for part in is_mask.split(lengths)]
+    return token_dropout(is_mask, torch.cat(fractions), dtype)
+
+
 class Embeddings(nn.Module):
     """Sum of token, position and segment embeddings, followed by layer norm (optional) and dropout.
 
@@ -121,6 +140,7 @@ class Embeddings(nn.Module):
         dropout_first: Apply dropout before the norm.
         scale: Multiply token embeddings by the square root of their size.
         type_vocab_size: Number of segments; 0 for no segment embeddings.
+        task_type_vocab_size: Rows of a table of training tasks, of which row 0 is added to every token; 0 for none.
     """
 
     fixed_positions: Tensor | None
@@ -143,6 +163,7 @@ class Embeddings(nn.Module):
         dropout_first: bool = False,
         scale: bool = False,
         project_first: bool = False,
+        task_type_vocab_size: int = 0,
     ) -> None:
         super().__init__()
         size = embedding_size or hidden_size
@@ -154,6 +175,7 @@ class Embeddings(nn.Module):
         fixed = sinusoidal_positions(rows, size, in_halves) if is_fixed else None
         self.register_buffer("fixed_positions", fixed, persistent=False)
         self.token_type = Table(type_vocab_size, size) if type_vocab_size else None
+        self.task_type = Table(task_type_vocab_size, size) if task_type_vocab_size else None
         self.norm = LayerNorm(hidden_size if project_first else size, layer_norm_eps, norm_bias) if norm else None
         self.project = Linear(size, hidden_size, not project_first) if embedding_size else None
         self.project_first = project_first
@@ -163,14 +185,22 @@ class Embeddings(nn.Module):
         self.scale = math.sqrt(size) if scale else None
 
     def forward(
-        self, input_ids: Tensor, position_ids: Tensor, token_type_ids: Tensor | None, dtype: torch.dtype
+        self,
+        input_ids: Tensor,
+        position_ids: Tensor,
+        token_type_ids: Tensor | None,
+        dtype: torch.dtype,
+        factors: Tensor | None = None,
     ) -> Tensor:
-        """input_ids, position_ids, token_type_ids: int64 [tokens]; token_type_ids default to 0.
+        """input_ids, position_ids, token_type_ids: int64 [tokens]; token_type_ids default to 0; factors: of the token
+        embeddings, [tokens, 1].
 
         position_ids count from 0 in every model; -1 is the position of padding tokens if positions have an offset.
         The sum and its norm keep the dtype of the weights; the result is `dtype` [tokens, hidden].
         """
         total = self.word(input_ids)  # [tokens, size]
+        if factors is not None:
+            total = total * factors
         if self.scale is not None:
             total = total * self.scale
         if self.position is not None:
@@ -180,6 +210,8 @@ class Embeddings(nn.Module):
         if self.token_type is not None:
             is_single = token_type_ids is None or self.token_type.weight.shape[0] == 1
             total = total + (self.token_type.weight[0] if is_single else self.token_type(token_type_ids))
+        if self.task_type is not None:
+            total = total + self.task_type.weight[0]
         before, after = (self.hidden_dropout, 0.0) if self.dropout_first else (0.0, self.hidden_dropout)
         if self.project is not None and self.project_first:
             total = self.project(total.to(dtype))

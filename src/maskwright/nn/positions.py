@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -60,32 +60,53 @@ def binary_positions(num_positions: int) -> Tensor:
 #
 # Pair i of a head's dimensions is rotated by position * theta^(-2i / head_dim). The product of a rotated query and key
 # depends only on the difference of their positions, and nothing is added to the token embeddings. Pair i consists of
-# elements i and i + head_dim / 2 ("half-split", as in ModernBERT).
+# elements i and i + head_dim / 2 ("half-split", as in ModernBERT), or 2i and 2i + 1 ("neighbors", as in RoFormer).
 
 
-Angles = tuple[Tensor, Tensor]  # cosine and sine, [tokens, head_dim / 2] each
+class Angles(NamedTuple):
+    """Rotary angles of tokens, and what they rotate.
+
+    cosine, sine: [tokens, head_dim / 2]; neighbors: pairs are 2i and 2i + 1; values: values are rotated, too.
+    """
+
+    cosine: Tensor
+    sine: Tensor
+    neighbors: bool = False
+    values: bool = False
 
 
 def rotary_angles(
-    position_ids: Tensor, head_dim: int, theta: float = 10_000.0, dtype: torch.dtype = torch.float32
+    position_ids: Tensor,
+    head_dim: int,
+    theta: float = 10_000.0,
+    dtype: torch.dtype = torch.float32,
+    in_float16: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Cosine and sine of each token's angles: [tokens, head_dim / 2] each, shared by layers of the same theta.
 
-    position_ids: int64 [tokens]; dtype: of the hidden states. Angles are float64 for float64 and float32 for all other
-    dtypes, as in published models; half precision is too coarse after a few hundred positions. Raises ConfigError for
-    an odd head_dim or a theta that is not positive.
+    position_ids: int64 [tokens]; dtype: of the hidden states; in_float16: see `rotary_frequencies`. Angles are float64
+    for float64 and float32 for all other dtypes, as in published models; half precision is too coarse after a few
+    hundred positions. Raises ConfigError for an odd head_dim or a theta that is not positive.
     """
     check(head_dim % 2 == 0, f"head_dim is {head_dim}; rotary positions need an even number of dimensions.")
     check(theta > 0, f"The base of rotary positions is {theta}; it must be above 0.")
     exact = torch.promote_types(dtype, torch.float32)
-    exponents = torch.arange(0, head_dim, 2, dtype=exact, device=position_ids.device) / head_dim
-    frequencies = 1.0 / (theta**exponents)  # [head_dim / 2]
+    frequencies = rotary_frequencies(head_dim, theta, exact, in_float16).to(position_ids.device)  # [head_dim / 2]
     angles = position_ids.to(exact)[:, None] * frequencies  # [tokens, head_dim / 2]
     return angles.cos(), angles.sin()
 
 
-def rotate(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Rotates the pairs (i, i + head_dim / 2) of `x` by the given angles.
+def rotary_frequencies(
+    head_dim: int, theta: float, dtype: torch.dtype = torch.float32, in_float16: bool = False
+) -> Tensor:
+    """theta^(-2i / head_dim): `dtype` [head_dim / 2]. in_float16: rounded to float16 first (ESM-2)."""
+    exponents = torch.arange(0, head_dim, 2, dtype=dtype) / head_dim
+    frequencies = 1.0 / (theta**exponents)
+    return frequencies.half().to(dtype) if in_float16 else frequencies
+
+
+def rotate(x: Tensor, cosine: Tensor, sine: Tensor, neighbors: bool = False) -> Tensor:
+    """Rotates the pairs (i, i + head_dim / 2) of `x` by the given angles; neighbors: the pairs (2i, 2i + 1).
 
     x: float [tokens, ..., head_dim]; cosine, sine: [tokens, head_dim / 2]; or [batch, tokens, ...], with angles
     [batch or 1, tokens, head_dim / 2]. Returns the shape and dtype of `x`; the arithmetic keeps the precision of the
@@ -93,20 +114,26 @@ def rotate(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     """
     shape = (*cosine.shape[:-1], *(1,) * (x.ndim - cosine.ndim), cosine.shape[-1])
     cosine, sine = cosine.view(shape), sine.view(shape)
-    first, second = x.to(cosine.dtype).chunk(2, dim=-1)
-    turned = torch.cat((first * cosine - second * sine, second * cosine + first * sine), dim=-1)
+    exact = x.to(cosine.dtype)
+    first, second = (exact[..., ::2], exact[..., 1::2]) if neighbors else exact.chunk(2, dim=-1)
+    pair = (first * cosine - second * sine, second * cosine + first * sine)
+    turned = torch.stack(pair, dim=-1).flatten(-2) if neighbors else torch.cat(pair, dim=-1)
     return turned.to(x.dtype)
 
 
-def rotate_query_key(qkv: Tensor, num_heads: int, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Rotates the queries and keys of all heads; values stay unchanged.
+def rotate_query_key(
+    qkv: Tensor, num_heads: int, cosine: Tensor, sine: Tensor, neighbors: bool = False, values: bool = False
+) -> Tensor:
+    """Rotates the queries and keys of all heads; values stay unchanged unless `values`.
 
-    qkv: float [tokens, 3 * hidden], the queries, then keys, then values; cosine, sine: from `rotary_angles`. Returns
-    float [tokens, 3 * hidden].
+    qkv: float [tokens, 3 * hidden], the queries, then keys, then values; the others as in `Angles`. Returns float
+    [tokens, 3 * hidden].
     """
     tokens, width = qkv.shape
     parts = qkv.view(tokens, 3, num_heads, width // (3 * num_heads))
-    turned = rotate(parts[:, :2], cosine, sine)  # [tokens, 2, heads, head_dim]
+    if values:
+        return rotate(parts, cosine, sine, neighbors).view(tokens, width)
+    turned = rotate(parts[:, :2], cosine, sine, neighbors)  # [tokens, 2, heads, head_dim]
     return torch.cat((turned, parts[:, 2:]), dim=1).view(tokens, width)
 
 

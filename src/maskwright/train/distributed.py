@@ -87,6 +87,9 @@ class Group:
         """Returns what `make` returns in each process; it runs in the first one before it runs in the others."""
         return make()
 
+    def raise_failure(self) -> None:
+        """Raises the failure of another process, if one has failed."""
+
     def broadcast(self, tensors: Iterable[Tensor]) -> None:
         """Overwrites tensors by those of the first process."""
 
@@ -195,11 +198,14 @@ class ProcessGroup(Group):
         """Waits for a collective, or raises the failure of another process meanwhile."""
         pause = 0.001
         while not work.is_completed():
-            if self.store.check([RECORD]):
-                raise self._cause()
+            self.raise_failure()
             time.sleep(pause)
             pause = min(pause * 1.5, 0.1)
         work.wait()
+
+    def raise_failure(self) -> None:
+        if self.store.check([RECORD]):
+            raise self._cause()
 
     def main_first(self, make: Callable[[], Made]) -> Made:
         made = make() if self.is_main else None

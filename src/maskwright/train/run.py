@@ -191,7 +191,7 @@ def open_run(
     called = Callbacks(callbacks)
     check_same(group, "settings", {**recipe, **_versions()})
     if not group.is_main:
-        _check_visible(path, group.from_main(lambda: None))
+        _check_visible(path, group.from_main(lambda: None), group)
         yield RunFolder(path, recipe, group)
         return
     _check_encodable(recipe)
@@ -238,13 +238,14 @@ def is_recorded_without(path: Path, setting: str) -> bool:
     return recipe.is_file() and setting not in configuration.read_toml(recipe)
 
 
-def _check_visible(path: Path, owner: str) -> None:
+def _check_visible(path: Path, owner: str, group: Group) -> None:
     """Raise RunError unless the folder is that of the first process, which wrote `owner` to its lock file."""
     ends = time.monotonic() + VISIBLE_SECONDS
     while True:
         with suppress(MissingFileError):  # yet, or because the first process found invalid input
             if storage.read_bytes(path / ".lock").decode() == owner:
                 return
+        group.raise_failure()
         if time.monotonic() > ends:
             raise RunError(
                 f"{path} on {platform.node()} is not the run folder of the first process ({owner}): use a folder on a "

@@ -20,7 +20,7 @@ Overlap = Literal["longest", "error"]
 ReducePrecision = Literal["bf16"]
 
 OUTPUT = Setting("Run folder.", short="-o")
-MODEL = Setting("Model folder, or Hugging Face Hub model ID, to start from.", reads="model")
+MODEL = Setting("Model folder, or Hub model ID, to start from.", reads="model")
 PRESET = Setting("Model preset; `maskwright pretrain --preset list` lists them.")
 NETWORK_CHANGES = Setting(
     "Change the preset, as in positions=rotary or attention=big_bird. Repeatable.",

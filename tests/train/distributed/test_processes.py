@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from maskwright.core.errors import RunError
+from maskwright.core.errors import InputError, RunError
 from maskwright.core.program import launch_of
 from maskwright.train import distributed
 from maskwright.train import run as run_folder
@@ -174,7 +174,17 @@ def test_a_port_in_use_is_named(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_folder_that_not_all_processes_see_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(run_folder, "VISIBLE_SECONDS", 0.0)
+    group = distributed.Group()
     with pytest.raises(RunError, match="is not the run folder of the first process"):
-        run_folder._check_visible(tmp_path, "process 1 on node1")
+        run_folder._check_visible(tmp_path, "process 1 on node1", group)
     (tmp_path / ".lock").write_text("process 1 on node1")
-    run_folder._check_visible(tmp_path, "process 1 on node1")
+    run_folder._check_visible(tmp_path, "process 1 on node1", group)
+
+
+def test_nobody_waits_for_the_folder_of_a_run_that_has_failed(tmp_path: Path):
+    class Failed(distributed.Group):
+        def raise_failure(self) -> None:
+            raise InputError("a bad row")
+
+    with pytest.raises(InputError, match="a bad row"):
+        run_folder._check_visible(tmp_path, "process 1 on node1", Failed())

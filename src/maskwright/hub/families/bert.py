@@ -1,6 +1,8 @@
-"""BERT (Devlin et al. 2018), and table entries shared with other families."""
+"""BERT (Devlin et al. 2018), its variants ERNIE and Megatron-BERT, and table entries shared with other families."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from ..family import Family, Values, under
 
@@ -71,38 +73,101 @@ def _adapt_out(theirs: Values) -> Values:
     return theirs
 
 
+HEADS = {
+    "mlm": PREDICTIONS,
+    "clm": PREDICTIONS,
+    "nsp": RELATIONSHIP,
+    "pretraining": under("predictions", PREDICTIONS) | under("seq_relationship", RELATIONSHIP),
+    "classification": CLASSIFIER,
+    "regression": CLASSIFIER,
+    "tagging": CLASSIFIER,
+    "qa": SPAN,
+    "choice": CLASSIFIER,
+}
+
+
+def _classes(stem: str, causal: str) -> dict[str, str | None]:
+    return {
+        f"{stem}Model": None,
+        f"{stem}ForPreTraining": "pretraining",
+        f"{stem}ForMaskedLM": "mlm",
+        f"{stem}ForNextSentencePrediction": "nsp",
+        f"{stem}ForSequenceClassification": "classification",
+        f"{stem}ForTokenClassification": "tagging",
+        f"{stem}ForQuestionAnswering": "qa",
+        f"{stem}ForMultipleChoice": "choice",
+        causal: "clm",
+    }
+
+
+def _family(model_type: str, title: str, stem: str, causal: str, prefix: str = "bert.", **changes: Any) -> Family:
+    settings: Values = {
+        "names": NAMES | {"attention": "is_decoder"},
+        "nullable": ("pad_token_id", "classifier_dropout"),
+        "understood": UNDERSTOOD | {"is_decoder": (False, True, None)},
+        "adapt_in": _adapt_in,
+        "adapt_out": _adapt_out,
+        "encoder": ENCODER,
+        "heads": HEADS,
+    }
+    return Family(model_type, title, prefix, _classes(stem, causal), **settings | changes)
+
+
 def family() -> Family:
     """Returns the BERT family, whose defaults equal those of ModelConfig."""
-    return Family(
-        model_type="bert",
-        title="BERT",
-        prefix="bert.",
-        classes={
-            "BertModel": None,
-            "BertForPreTraining": "pretraining",
-            "BertForMaskedLM": "mlm",
-            "BertForNextSentencePrediction": "nsp",
-            "BertForSequenceClassification": "classification",
-            "BertForTokenClassification": "tagging",
-            "BertForQuestionAnswering": "qa",
-            "BertForMultipleChoice": "choice",
-            "BertLMHeadModel": "clm",
+    return _family("bert", "BERT", "Bert", "BertLMHeadModel")
+
+
+def ernie_family() -> Family:
+    """ERNIE (Sun et al. 2019): BERT; ERNIE 2.0 and 3.0 add an embedding of the training task, of which 0 is used."""
+    return _family(
+        "ernie",
+        "ERNIE",
+        "Ernie",
+        "ErnieForCausalLM",
+        "ernie.",
+        names=NAMES | {"attention": "is_decoder", "task_type_vocab_size": "task_type_vocab_size"},
+        hints={"_has_tasks": "use_task_id"},
+        defaults={"task_type_vocab_size": 3},
+        adapt_in=_tasks_in,
+        adapt_out=_tasks_out,
+        encoder=ENCODER | {"embeddings.task_type.weight": ["embeddings.task_type_embeddings.weight"]},
+    )
+
+
+def _tasks_in(ours: Values) -> Values:
+    if not ours.pop("_has_tasks", False):
+        ours["task_type_vocab_size"] = 0
+    return _adapt_in(ours)
+
+
+def _tasks_out(theirs: Values) -> Values:
+    count = theirs.pop("task_type_vocab_size")
+    tasks = {"use_task_id": True, "task_type_vocab_size": count} if count else {}
+    return _adapt_out(theirs) | tasks
+
+
+def megatron_family() -> Family:
+    """Megatron-BERT (Shoeybi et al. 2019): BERT with norms before each sublayer and none on the embeddings."""
+    norms = {
+        "layers.{i}.attention_norm.{p}": ["encoder.layer.{i}.attention.ln.{p}"],
+        "layers.{i}.ffn_norm.{p}": ["encoder.layer.{i}.ln.{p}"],
+        "final_norm.{p}": ["encoder.ln.{p}"],
+    }
+    names = {ours: theirs for ours, theirs in NAMES.items() if ours != "classifier_dropout"}
+    return _family(
+        "megatron-bert",
+        "Megatron-BERT",
+        "MegatronBert",
+        "MegatronBertForCausalLM",
+        names=names | {"attention": "is_decoder"},
+        defaults={
+            "vocab_size": 29_056,
+            "hidden_size": 1_024,
+            "num_hidden_layers": 24,
+            "num_attention_heads": 16,
+            "intermediate_size": 4_096,
         },
-        names=NAMES | {"attention": "is_decoder"},
-        nullable=("pad_token_id", "classifier_dropout"),
-        understood=UNDERSTOOD | {"is_decoder": (False, True, None)},
-        adapt_in=_adapt_in,
-        adapt_out=_adapt_out,
-        encoder=ENCODER,
-        heads={
-            "mlm": PREDICTIONS,
-            "clm": PREDICTIONS,
-            "nsp": RELATIONSHIP,
-            "pretraining": under("predictions", PREDICTIONS) | under("seq_relationship", RELATIONSHIP),
-            "classification": CLASSIFIER,
-            "regression": CLASSIFIER,
-            "tagging": CLASSIFIER,
-            "qa": SPAN,
-            "choice": CLASSIFIER,
-        },
+        fixed={"norm": "pre", "embedding_norm": False},
+        encoder={ours: theirs for ours, theirs in ENCODER.items() if ours != "embeddings.norm.{p}"} | norms,
     )

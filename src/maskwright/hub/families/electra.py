@@ -10,10 +10,21 @@ from .roberta import DENSE_CLASSIFIER, classes
 _ENCODER = {name: theirs for name, theirs in ENCODER.items() if not name.startswith("pooler")}
 
 
-def _without_equal_size(ours: Values) -> Values:
-    """Embeddings of hidden size have no projection; a summary without activation is linear."""
-    if ours["embedding_size"] == ours["hidden_size"]:
+def without_equal_size(ours: Values) -> Values:
+    """Embeddings of hidden size have no projection."""
+    if ours.get("embedding_size") == ours.get("hidden_size", 768):
         ours["embedding_size"] = None
+    return ours
+
+
+def with_size(theirs: Values) -> Values:
+    """Inverse of `without_equal_size`."""
+    return theirs | {"embedding_size": theirs["embedding_size"] or theirs["hidden_size"]}
+
+
+def _to_ours(ours: Values) -> Values:
+    """A summary without activation is linear."""
+    ours = without_equal_size(ours)
     ours["choice_act"] = ours["choice_act"] or "linear"
     rate = ours.pop("_first_dropout", None)
     if rate:
@@ -22,11 +33,6 @@ def _without_equal_size(ours: Values) -> Values:
             "dropout there, and a saved config.json omits it."
         )
     return ours
-
-
-def _with_size(theirs: Values) -> Values:
-    theirs["embedding_size"] = theirs["embedding_size"] or theirs["hidden_size"]
-    return theirs
 
 
 def family() -> Family:
@@ -61,8 +67,8 @@ def family() -> Family:
                 "summary_proj_to_labels": (False, None),
             }
         },
-        adapt_in=_without_equal_size,
-        adapt_out=_with_size,
+        adapt_in=_to_ours,
+        adapt_out=with_size,
         encoder=_ENCODER | {"embeddings.project.{p}": ["embeddings_project.{p}"]},
         heads={
             "mlm": {

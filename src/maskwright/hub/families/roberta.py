@@ -1,10 +1,12 @@
-"""RoBERTa (Liu et al. 2019) and XLM-R (Conneau et al. 2020): same architecture, different vocabularies.
+"""RoBERTa (Liu et al. 2019), XLM-R (Conneau et al. 2020) and others of the same architecture.
 
 Positions begin at the row after the padding token's, so 512 tokens need 514 rows. The sequence-classification head
 has its own dense layer on the first token; the pooler is not pre-trained.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from ..family import Family, Values
 from .bert import CLASSIFIER, ENCODER, NAMES, SPAN, UNDERSTOOD
@@ -53,29 +55,55 @@ def with_offset(theirs: Values) -> Values:
     return theirs
 
 
-def _family(model_type: str, title: str, stem: str) -> Family:
-    return Family(
-        model_type=model_type,
-        title=title,
-        prefix="roberta.",
-        classes=classes(stem),
-        names=NAMES,
-        defaults={"vocab_size": 50_265 if stem == "Roberta" else 30_522, "pad_token_id": 1},
-        fixed=FIXED,
-        nullable=("pad_token_id", "classifier_dropout"),
-        understood=UNDERSTOOD,
-        adapt_in=without_offset,
-        adapt_out=with_offset,
-        encoder=ENCODER,
-        heads=HEADS,
-    )
+def _family(
+    model_type: str, title: str, stem: str, prefix: str = "roberta.", vocab_size: int = 30_522, **changes: Any
+) -> Family:
+    settings: Values = {
+        "defaults": {"vocab_size": vocab_size, "pad_token_id": 1},
+        "fixed": FIXED,
+        "nullable": ("pad_token_id", "classifier_dropout"),
+        "understood": UNDERSTOOD,
+        "adapt_in": without_offset,
+        "adapt_out": with_offset,
+        "encoder": ENCODER,
+        "heads": HEADS,
+    }
+    return Family(model_type, title, prefix, classes(stem), NAMES, **settings | changes)
 
 
 def family() -> Family:
     """RoBERTa."""
-    return _family("roberta", "RoBERTa", "Roberta")
+    return _family("roberta", "RoBERTa", "Roberta", vocab_size=50_265)
 
 
 def xlm_family() -> Family:
     """XLM-R."""
     return _family("xlm-roberta", "XLM-R", "XLMRoberta")
+
+
+def camembert_family() -> Family:
+    """CamemBERT (Martin et al. 2020): RoBERTa with a French vocabulary."""
+    return _family("camembert", "CamemBERT", "Camembert")
+
+
+def data2vec_family() -> Family:
+    """data2vec for text (Baevski et al. 2022): RoBERTa trained on vectors instead of tokens."""
+    return _family("data2vec-text", "data2vec-text", "Data2VecText", "data2vec_text.")
+
+
+def prelayernorm_family() -> Family:
+    """RoBERTa with norms before each sublayer, as fairseq trains with --encoder-normalize-before (Ott et al. 2019)."""
+    norms = {
+        "layers.{i}.attention_norm.{p}": ["encoder.layer.{i}.attention.LayerNorm.{p}"],
+        "layers.{i}.ffn_norm.{p}": ["encoder.layer.{i}.intermediate.LayerNorm.{p}"],
+        "final_norm.{p}": ["LayerNorm.{p}"],
+    }
+    return _family(
+        "roberta-prelayernorm",
+        "RoBERTa-PreLayerNorm",
+        "RobertaPreLayerNorm",
+        "roberta_prelayernorm.",
+        50_265,
+        fixed=FIXED | {"norm": "pre"},
+        encoder=ENCODER | norms,
+    )

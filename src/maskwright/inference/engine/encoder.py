@@ -39,6 +39,9 @@ class InferenceEmbeddings:
         self.offset = 0 if module.position is None else module.position_offset
         types = None if module.token_type is None else module.token_type.weight.detach()
         first_type = None if types is None else types[0]
+        if module.task_type is not None:
+            task = module.task_type.weight[0].detach()
+            first_type = task if first_type is None else first_type + task
         if self.positions is not None and first_type is not None:
             self.positions, first_type = self.positions + first_type, None
         self.first_type = first_type  # unless merged into the positions
@@ -48,9 +51,17 @@ class InferenceEmbeddings:
         self.project = None if project is None else linear_product(kernels, project)
         self.project_first = module.project_first
 
-    def __call__(self, input_ids: Tensor, position_ids: Tensor, token_type_ids: Tensor | None = None) -> Tensor:
-        """Embed tokens. All arguments int64 [tokens]; returns float [tokens, hidden]."""
+    def __call__(
+        self,
+        input_ids: Tensor,
+        position_ids: Tensor,
+        token_type_ids: Tensor | None = None,
+        factors: Tensor | None = None,
+    ) -> Tensor:
+        """Embed tokens. All ids int64 [tokens], factors float [tokens, 1]; returns float [tokens, hidden]."""
         total = F.embedding(input_ids, self.words)  # [tokens, size]
+        if factors is not None:
+            total = total.mul_(factors)
         if self.scale is not None:
             total = total.mul_(self.scale)
         if self.positions is not None:
@@ -153,7 +164,8 @@ class InferenceEncoder:
         encoder.warn_full_attention(batch, row_length)
         dtype, relatives = self.attention_dtype, self.relatives
         attending = executors(encoder.config, batch, dtype, relatives, False, row_length, ends)
-        hidden = self.embeddings(batch.input_ids, batch.position_ids, batch.token_type_ids)  # [tokens, hidden]
+        inputs = batch.input_ids, batch.position_ids, batch.token_type_ids
+        hidden = self.embeddings(*inputs, encoder.token_factors(batch))  # [tokens, hidden]
         for depth, (layer, executor) in enumerate(zip(self.in_order, attending, strict=True)):
             if hidden_states:
                 states.append(hidden)

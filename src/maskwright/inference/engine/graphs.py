@@ -118,6 +118,8 @@ def why_no_graphs(encoder: InferenceEncoder, device: torch.device) -> str | None
         return f"CUDA graphs require a GPU, not {device.type}"
     if config.attention not in ("full", "causal") or any(one is not None for one in encoder.relatives):
         return "its attention is sparse or has relative positions"
+    if config.token_dropout_id is not None:
+        return "the factors of its token embeddings depend on the lengths of the texts"
     if config.upcast_attention:
         return "its attention is computed in float32"
     return missing(encoder.attention_dtype, device, config.head_dim)

@@ -113,11 +113,16 @@ def _varint(data: memoryview, place: int) -> tuple[int, int]:
     raise ValueError("unterminated varint")
 
 
-# -- the tokenizers of ALBERT, XLM-R and BigBird -------------------------------------------------------------
+# -- the tokenizers of ALBERT, XLM-R, BigBird and CamemBERT --------------------------------------------------
 
 
 NAMES = ("spiece.model", "sentencepiece.bpe.model")
-_CLASSES = {"albert": "AlbertTokenizer", "xlm-roberta": "XLMRobertaTokenizer", "big_bird": "BigBirdTokenizer"}
+_CLASSES = {
+    "albert": "AlbertTokenizer",
+    "xlm-roberta": "XLMRobertaTokenizer",
+    "big_bird": "BigBirdTokenizer",
+    "camembert": "CamembertTokenizer",
+}
 _CLASS_OF_FILE = dict(zip(NAMES, ("AlbertTokenizer", "XLMRobertaTokenizer"), strict=True))
 # Special tokens by role, in the order in which tokens missing from the vocabulary get their IDs.
 _ALBERT_TOKENS = {
@@ -181,14 +186,31 @@ def _big_bird(pieces: Pieces, tokens: dict[str, str], config: dict[str, Any]) ->
 
 def _xlm_roberta(pieces: Pieces, tokens: dict[str, str], config: dict[str, Any]) -> Backend:
     """Creates XLM-R's tokenizer with fairseq's IDs: four special tokens, the pieces from the fourth on, the mask."""
+    first = [(tokens[role], 0.0) for role in ("bos", "pad", "eos", "unk")]
+    return _fairseq([*first, *pieces.vocab[3:]], pieces, tokens, config)
+
+
+def _camembert(pieces: Pieces, tokens: dict[str, str], config: dict[str, Any]) -> Backend:
+    """Creates CamemBERT's tokenizer: three names of fairseq that no text uses, and all pieces after the unknown one."""
+    first = [("<s>NOTUSED", 0.0), (tokens["pad"], 0.0), ("</s>NOTUSED", 0.0), (tokens["unk"], 0.0)]
+    return _fairseq([*first, ("<unk>NOTUSED", -100.0), *pieces.vocab[1:]], pieces, tokens, config, takes_space=True)
+
+
+def _fairseq(
+    known: list[tuple[str, float]],
+    pieces: Pieces,
+    tokens: dict[str, str],
+    config: dict[str, Any],
+    takes_space: bool = False,
+) -> Backend:
+    """Creates a tokenizer of the pieces `known`, of which the fourth is the unknown one, and the mask."""
     from tokenizers import normalizers, pre_tokenizers
 
-    first = [(tokens[role], 0.0) for role in ("bos", "pad", "eos", "unk")]
-    vocab = [*first, *pieces.vocab[3:], (tokens["mask"], 0.0)]
+    vocab = [*known, (tokens["mask"], 0.0)]
     backend = _unigram(pieces, vocab, 3, config, [pre_tokenizers.WhitespaceSplit()])
     if pieces.charsmap:
         backend.normalizer = normalizers.Precompiled(pieces.charsmap)
-    _add_tokens(backend, pieces, tokens, config)
+    _add_tokens(backend, pieces, tokens, config, mask_takes_space=takes_space)
     _set_template(backend, tokens, "{bos}:0 $A:0 {eos}:0", "{bos}:0 $A:0 {eos}:0 {eos}:0 $B:0 {eos}:0")
     return backend
 
@@ -196,6 +218,7 @@ def _xlm_roberta(pieces: Pieces, tokens: dict[str, str], config: dict[str, Any])
 _FAMILIES: dict[str, tuple[Callable[[Pieces, dict[str, str], dict[str, Any]], Backend], dict[str, str]]] = {
     "AlbertTokenizer": (_albert, _ALBERT_TOKENS),
     "XLMRobertaTokenizer": (_xlm_roberta, _ROBERTA_TOKENS),
+    "CamembertTokenizer": (_camembert, _ROBERTA_TOKENS),
     "BigBirdTokenizer": (_big_bird, _ALBERT_TOKENS | {"bos": "<s>", "eos": "</s>"}),
 }
 

@@ -9,6 +9,7 @@ al. 2019), and a translation model of Marian with `source.spm` and `target.spm`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ SENTENCE_CONFIGS = tuple(  # of sentence-transformers, beside the tokenizer of i
     f"sentence_{name}_config.json"
     for name in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 )
+ESM = "EsmTokenizer"  # transformers reads its vocab.txt
 OWN = "maskwright"  # key in CONFIG for tokenizers trained or saved by Maskwright
 MAIN_FILES = (SOURCE, TARGET, TOKENIZER, VOCABULARY, PAIRS, *SENTENCEPIECE)  # in order of precedence
 FILES = (*MAIN_FILES, MERGES, TARGET_VOCABULARY, CONFIG, SPECIAL_TOKENS)
@@ -180,7 +182,7 @@ def files_of(backend: Backend | MarianBackend, config: dict[str, Any], roles: di
     text = backend.to_str(pretty=True)
     files = {TOKENIZER: text.encode(), CONFIG: _json(dict(sorted(config.items()))), SPECIAL_TOKENS: _json(special)}
     model = json.loads(text)["model"]
-    if model.get("type") == "WordPiece":
+    if model.get("type") == "WordPiece" or config["tokenizer_class"] == ESM:
         files[VOCABULARY] = _lines(sorted(model["vocab"], key=model["vocab"].__getitem__))
     elif model.get("type") in ("BPE", "WordLevel"):
         files[PAIRS] = _json(model["vocab"])
@@ -241,9 +243,40 @@ def _from_vocabulary(path: Path, config: dict[str, Any]) -> Backend:
     vocab = {line.rstrip(_WHITE_SPACE): id for id, line in enumerate(lines)}
     if not vocab:
         raise ModelFolderError(f"{path} is empty: a vocabulary has one token per line.")
+    kind = str(config.get("tokenizer_class", ""))
+    if kind.startswith("RoFormer"):
+        raise ModelFolderError(
+            f"{path}: RoFormerTokenizer splits words with jieba, which is not supported: use another."
+        )
+    if kind == ESM:
+        return _esm(vocab, config)
     backend = bert_backend(vocab, config)
     config.setdefault("tokenizer_class", "BertTokenizer")
     config.setdefault("do_lower_case", True)
+    return backend
+
+
+def _esm(vocab: dict[str, int], config: dict[str, Any]) -> Backend:
+    """Create the tokenizer of protein models: every token of the vocabulary is found wherever it is in a text."""
+    from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers, processors
+
+    usual = {"unk": "<unk>", "sep": "<eos>", "pad": "<pad>", "cls": "<cls>", "mask": "<mask>", "eos": "<eos>"}
+    tokens = {role: _content(config.get(f"{role}_token")) or token for role, token in usual.items()}
+    missing = [token for token in tokens.values() if token not in vocab]
+    if missing:
+        raise ModelFolderError(f"The vocabulary lacks {missing[0]}, which an EsmTokenizer needs.")
+    backend = Tokenizer(models.WordLevel(vocab, unk_token=tokens["unk"]))
+    longest_first = "|".join(re.escape(token) for token in sorted(vocab, key=len, reverse=True))
+    splits = [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(Regex(longest_first), "isolated")]
+    backend.pre_tokenizer = pre_tokenizers.Sequence(splits)
+    backend.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in tokens.values()])
+    cls, end = tokens["cls"], tokens["eos"]
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"{cls}:0 $A:0 {end}:0",
+        pair=f"{cls}:0 $A:0 {end}:0 $B:0 {end}:0",
+        special_tokens=[(token, vocab[token]) for token in (cls, end)],
+    )
+    config |= {f"{role}_token": token for role, token in tokens.items()}
     return backend
 
 

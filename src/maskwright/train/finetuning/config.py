@@ -66,8 +66,8 @@ class FinetuneConfig(TaskSettings):
     )
     output: Path = option(help=settings.OUTPUT)
     task: str = option(DEFAULT_TASK, "Task to fine-tune for.", is_argument=True)
-    model: str | None = option(None, settings.MODEL, default_help=f"{ENGLISH}, or from scratch with --preset")
-    preset: str | None = option(None, "Model configuration to train from scratch, without --model.")
+    model: str | None = option(None, settings.MODEL, default_help=f"{ENGLISH}; none with --preset")
+    preset: str | None = option(None, "Model configuration to train from scratch.")
     tokenizer: Path | None = option(
         None, "Folder of a saved tokenizer, for a model trained from scratch.", reads="model"
     )
@@ -181,7 +181,7 @@ class FinetuneConfig(TaskSettings):
     )
     calibrate: bool = option(
         False,
-        "Fit a temperature on the dev examples, for calibrated probabilities.",
+        "Calibrate probabilities by a temperature.",
         panel=TASK,
         tasks=("classification", "tagging"),
     )
@@ -360,7 +360,7 @@ class MultiTaskConfig:
     COMMAND: ClassVar[str] = "finetune"
 
     multi_task: tuple[str, ...] = option(
-        help="Multi-task training instead of --train: labeled files, one per task, with a shared encoder.",
+        help="Instead of --train: labeled files, one per task, for a shared encoder.",
         metavar="[TASK:]FILE ...",
         default_help="none: one task",
         panel=DATA,

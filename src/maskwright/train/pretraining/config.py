@@ -121,6 +121,7 @@ class PretrainConfig:
         "Dropout in this run; the saved model keeps its own.",
         default_help="the network's",
         panel=OPTIMIZATION,
+        recipe_only=True,
     )
     generator_share: float | None = option(None, GENERATOR_SHARE)
     rtd_weight: float | None = option(
