@@ -66,7 +66,7 @@ class PositionProjections(nn.Module):
         self.query = Linear(hidden_size, hidden_size) if "p2c" in kinds and not shared else None
 
     def terms(self, vectors: Tensor, rows: Tensor, attention: SelfAttention) -> DisentangledTerms:
-        """The layer's terms. vectors, rows: of `PositionVectors`; attention: of the layer."""
+        """The layer's terms. vectors: float [2 * span, hidden], rows: of `PositionVectors`; attention: of the layer."""
         vectors = dropout(vectors, self.dropout, self.training)
         if self.key is None and self.query is None:
             query, key, _ = attention.qkv.forward(vectors).chunk(3, dim=-1)  # hooks are for tokens
