@@ -29,10 +29,13 @@ def possible(**switches):
         switches["relative_buckets"] = 0
         if switches["positions"].startswith("relative"):
             switches["positions"] = "none"
+    if switches["position_attention"] != "none" or not switches["key_bias"]:
+        switches["num_key_value_heads"] = None
     if switches["attention"] == "causal":
         switches["full_attention_every"] = switches["conv_width"] = 0
     if switches["bare_heads"]:
         switches |= {"pooler": False, "idle_pooler": False, "classifier_act": None, "choice_act": None}
+    if switches["bare_heads"] or not switches["mlm_dense"]:
         switches["embedding_size"] = None
     switches["project_first"] &= switches["embedding_size"] is not None
     if switches["num_hidden_groups"] is None:
@@ -79,6 +82,17 @@ configs = st.builds(
     embedding_norm=st.booleans(),
     shrink_residuals=st.booleans(),
     span_ffn=st.booleans(),
+    num_key_value_heads=st.sampled_from([None, 1]),
+    attention_head_size=st.sampled_from([None, 4]),
+    ffn_up_bias=st.booleans(),
+    mlm_dense=st.booleans(),
+    rotary_scaling=st.sampled_from(
+        [
+            None,
+            {"rope_type": "linear", "factor": 2.0},
+            {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 9},
+        ]
+    ),
     rotary_local_theta=st.sampled_from([None, 50.0]),
     full_attention_every=st.integers(0, 2),
     mlm_act=act,

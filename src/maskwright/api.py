@@ -18,10 +18,9 @@ from .inference.cluster import Clustering, cluster_vectors
 from .inference.embed import TextEncoder, embedder_of
 from .inference.fill_mask import MaskFiller, NextSentence
 from .inference.generate import MaskedLMGenerator, TextGenerator
-from .inference.kinds import kind_of, require
 from .inference.predict import Ensemble, Member, Predictor
 from .inference.prepared import as_texts, single_texts
-from .inference.ready import keep_private, place
+from .inference.ready import keep_private, kind_of, place, require
 from .inference.search import Hit, Searcher
 from .inference.similarity import Similarities, text_similarities, word_similarities
 from .inference.translate import TextTranslator

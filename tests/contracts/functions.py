@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from maskwright.core import registry
-from maskwright.export.format import Format
+from maskwright.export.runtimes import Format
 
 STEPS, WARMUP = 40, 4
 LABELS = np.array([0, 1, 1, 0, 1, 0, 0, 1])
@@ -63,16 +63,10 @@ def is_a_format(name: str, folder: Path) -> None:
     """A program that runs the graph of a format names the file and the outputs."""
     form = registry.resolve("export_format", name)
     assert isinstance(form, Format)
-    if form.script is not None:
+    if form.open is None:
+        assert "{file}" in form.script[0]
+    else:
         assert "{file}" in form.script[1] and "{names}" in form.script[2]
-    assert not form.loading or "{file}" in form.loading
-
-
-def runs_a_format(name: str, folder: Path) -> None:
-    """A runtime belongs to a format with a program."""
-    assert registry.resolve("export_format", name).script is not None
-    assert registry.resolve("export_runtime", name).run
 
 
 EXPORT_FORMAT = {"program": is_a_format}
-EXPORT_RUNTIME = {"program": runs_a_format}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from contracts.families import FAMILY
 from contracts.folders import MODEL_FOLDER
-from contracts.functions import COMMAND, EXPORT_FORMAT, EXPORT_RUNTIME, METRIC, SCHEDULE
+from contracts.functions import COMMAND, EXPORT_FORMAT, METRIC, SCHEDULE
 from contracts.loggers import LOGGER
 from contracts.networks import HEAD, PRESET, shrunk
 from contracts.objectives import OBJECTIVE
@@ -34,7 +34,6 @@ CONTRACTS: dict[str, Mapping[str, Check]] = {
     "metric": METRIC,
     "command": COMMAND,
     "export_format": EXPORT_FORMAT,
-    "export_runtime": EXPORT_RUNTIME,
     "model_loader": {},
 }
 

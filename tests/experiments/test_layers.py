@@ -27,7 +27,7 @@ from maskwright.experiments.layers import (
     word_examples,
 )
 from maskwright.hub.folders import load_model
-from maskwright.inference.layers import NAMED_LAYERS, choose_layers
+from maskwright.inference.embed import NAMED_LAYERS, choose_layers
 from maskwright.inference.probing import Features, feature_blocks, make_features
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inference.samples import tokenizer
-from maskwright.export.agreement import Agreement, TorchRuntime, drawn_trials, measure_runtimes
+from maskwright.export.agreement import Agreement, TorchRuntime, compare, drawn_trials
 from maskwright.export.cached import networks_of
 from maskwright.export.card import specification
 from maskwright.export.config import ExportConfig
@@ -77,15 +77,20 @@ def small_translator(name: str = "transformer-mini", **changes) -> Model:
     return model
 
 
-def agreement_of(model: Model, declared: SentenceSettings | None = None) -> Agreement:
-    """How a network for graphs, run by torch, agrees with the library."""
+def agreement_of(
+    model: Model, declared: SentenceSettings | None = None, by: Model | None = None, count: int | None = None
+) -> Agreement:
+    """How the networks for graphs of `by`, by default of the model, run by torch, agree with the library.
+
+    count: of batches that are compared, None for all.
+    """
     networks, longest = networks_of(model, declared), most_tokens(model.config)
-    spec = specification_of(model, networks, longest)
-    runtimes = {network.name: TorchRuntime(network) for network in networks}
-    return measure_runtimes(networks, runtimes, spec, drawn_trials(networks[0], longest))
+    runtimes = {one.name: TorchRuntime(one) for one in (networks if by is None else networks_of(by))}
+    trials = drawn_trials(networks[0], longest)[:count]
+    return compare(networks, runtimes, specification_of(networks, longest), trials)
 
 
-def specification_of(model: Model, networks, longest: int):
+def specification_of(networks, longest: int):
     """The entry "export" of a folder with these graphs."""
     files = {network.name: [f"{network.name}.onnx"] for network in networks}
     return specification(networks, ExportConfig(model="model", output="out"), files, longest, longest)

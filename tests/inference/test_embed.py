@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.core.errors import ConfigError
 from maskwright.data.batch import Batch
-from maskwright.inference.embed import TextEncoder
-from maskwright.inference.layers import NAMED_LAYERS, choose_layers
+from maskwright.inference.embed import NAMED_LAYERS, TextEncoder, choose_layers
 from maskwright.inference.ready import place
 from maskwright.models.pooling import pool
 

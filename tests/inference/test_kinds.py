@@ -8,7 +8,7 @@ import pytest
 
 from inference.samples import tiny
 from maskwright.core.errors import ModelFolderError
-from maskwright.inference.kinds import all_kinds, kind_of, require
+from maskwright.inference.ready import all_kinds, kind_of, require
 from maskwright.models.build import build
 from maskwright.models.presets import preset
 from maskwright.tasks.specs import ModelKind

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from maskwright.core.errors import InputError, ModelFolderError
-from maskwright.inference.side_by_side import predict_side_by_side
+from maskwright.inference.fill_mask import predict_side_by_side
 from maskwright.lessons.small import small_network, word_tokenizer
 
 TEXTS = ("the dog sleeps at night", "the cat sleeps at noon")

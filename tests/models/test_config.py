@@ -23,8 +23,10 @@ def by_hand(config: ModelConfig) -> int:
     tables = (config.vocab_size + positions + config.type_vocab_size) * e + (norm * e if config.embedding_norm else 0)
     project = e * h + h if config.embedding_size else 0
     up = 2 * i if config.gated else i
+    norm = 1 if config.norm_kind == "rms" else norm
     attention = 4 * h * h + bias * (4 * h if config.qkv_bias else h)
-    layer = attention + norm * h + (h * up + bias * up) + (i * h + bias * h) + norm * h
+    up_bias = up if config.linear_bias and config.ffn_up_bias else 0
+    layer = attention + norm * h + (h * up + up_bias) + (i * h + bias * h) + norm * h
     sets = config.num_hidden_groups * config.layers_per_group if config.num_hidden_groups else config.num_hidden_layers
     distances = config.relative_buckets * config.num_attention_heads
     terms = len(config.position_terms)
@@ -121,6 +123,13 @@ BAD = [
     ("rotary_theta", 0, "rotary_theta"),
     ("rotary_local_theta", float("nan"), "rotary_local_theta"),
     ("attention_seed", 1.5, "attention_seed"),
+    ("num_key_value_heads", 5, "12 num_attention_heads"),
+    ("attention_head_size", 0, "attention_head_size"),
+    ("rotary_scaling", "yarn", "rotary_scaling"),
+    ("rotary_scaling", {"rope_type": "longrope"}, "longrope"),
+    ("rotary_scaling", {"rope_type": "linear"}, "needs factor"),
+    ("rotary_scaling", {"rope_type": "linear", "factor": 0}, "factor"),
+    ("rotary_scaling", {"rope_type": "linear", "factor": 2.0, "beta_fast": 1}, "no setting beta_fast"),
     ("question_sep_token_id", -1, "question_sep_token_id"),
     ("head_dense", True, "classifier_act"),
 ]

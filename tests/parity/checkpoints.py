@@ -27,10 +27,17 @@ SMALL = {
 # Ids that lie outside so small a vocabulary by default.
 SPECIAL: dict[str, dict[str, Any]] = {
     "esm": {"pad_token_id": 1, "mask_token_id": 32},
+    "eurobert": {"pad_token_id": 3, "bos_token_id": 1, "eos_token_id": 2, "mask_token_id": 4},
     "modernbert": {"pad_token_id": 3, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2},
 }
 RELATIVE = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
 VERSION_3 = RELATIVE | {"position_buckets": 8, "norm_rel_ebd": "layer_norm", "share_att_key": True}
+_LINEAR = {"rope_type": "linear", "rope_theta": 100.0, "factor": 2.5}
+_DYNAMIC = {"rope_type": "dynamic", "rope_theta": 100.0, "factor": 2.0}
+_YARN = {"rope_type": "yarn", "rope_theta": 100.0, "factor": 3.0, "original_max_position_embeddings": 12}
+_YARN |= {"beta_fast": 2.0, "beta_slow": 0.3}
+_LLAMA3 = {"rope_type": "llama3", "rope_theta": 100.0, "factor": 4.0, "original_max_position_embeddings": 16}
+_LLAMA3 |= {"low_freq_factor": 0.5, "high_freq_factor": 2.0}
 # The first of a family is quick, the others are slow.
 SETTINGS: dict[str, list[dict[str, Any]]] = {
     "bert": [
@@ -133,6 +140,26 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         RELATIVE | {"pos_att_type": ["c2p"], "tie_word_embeddings": False, "norm_rel_ebd": "layer_norm"},
         RELATIVE | {"pos_att_type": ["p2c"], "position_buckets": 5, "cls_dropout": 0.3},
         {"pooler_hidden_act": "tanh", "num_hidden_layers": 3},
+    ],
+    "nomic_bert": [
+        {"hidden_act": "gelu", "layer_norm_eps": 1e-5, "type_vocab_size": 3, "pad_token_id": 7, "head_dim": 10},
+        {"rope_parameters": _LINEAR, "classifier_dropout": 0.3, "num_hidden_layers": 3},
+        {"rope_parameters": _DYNAMIC},
+    ],
+    "gte": [
+        {"rope_parameters": _LLAMA3, "type_vocab_size": 2, "layer_norm_eps": 1e-5},
+        {"type_vocab_size": 0, "hidden_act": "relu", "hidden_dropout_prob": 0.0},
+        {"tie_word_embeddings": False, "num_hidden_layers": 3, "rope_parameters": _YARN},
+    ],
+    "jina_embeddings_v3": [
+        {"rope_parameters": _YARN | {"mscale": 0.7, "mscale_all_dim": 0.4}, "hidden_act": "relu"},
+        {"type_vocab_size": 2, "pad_token_id": 0, "classifier_dropout": 0.3},
+        {"tie_word_embeddings": False, "rope_parameters": _YARN | {"truncate": False, "attention_factor": 0.9}},
+    ],
+    "eurobert": [
+        {"num_key_value_heads": 2, "rms_norm_eps": 1e-3, "rope_parameters": _LLAMA3},
+        {"num_key_value_heads": 1, "head_dim": 8, "classifier_pooling": "bos", "tie_word_embeddings": True},
+        {"classifier_pooling": "mean", "attention_bias": True, "mlp_bias": True, "num_hidden_layers": 3},
     ],
 }
 HEADS: dict[str, list[str | None]] = {

@@ -14,13 +14,46 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 import torch
+import transformers
 from torch import nn
-from transformers import BertLMHeadModel, ErnieForCausalLM, GPT2LMHeadModel, MegatronBertForCausalLM
+from transformers import (
+    BertLMHeadModel,
+    ErnieForCausalLM,
+    GPT2LMHeadModel,
+    MegatronBertForCausalLM,
+    modeling_rope_utils,
+)
 from transformers.models.deberta import modeling_deberta
 from transformers.models.deberta_v2 import modeling_deberta_v2
 from transformers.models.esm import modeling_esm as esm
+from transformers.models.eurobert import modeling_eurobert
+from transformers.models.gte import modeling_gte
+from transformers.models.jina_embeddings_v3 import modeling_jina_embeddings_v3
 from transformers.models.modernbert import modeling_modernbert as room
+from transformers.models.nomic_bert import modeling_nomic_bert
 from transformers.models.roformer import modeling_roformer as roformer
+
+ROTARY = {
+    "nomic_bert": modeling_nomic_bert,
+    "gte": modeling_gte,
+    "jina_embeddings_v3": modeling_jina_embeddings_v3,
+    "eurobert": modeling_eurobert,
+}
+
+
+class Double:
+    """The module torch with float64 in place of float32."""
+
+    float = float32 = torch.float64
+
+    def __getattr__(self, name):
+        return getattr(torch, name)
+
+
+def rotary_angles(self, x, position_ids):
+    """Cosine and sine [batch, seq, head_dim] in float64 of the module's own frequencies."""
+    turns = torch.cat([position_ids[..., None] * self.inv_freq] * 2, dim=-1)
+    return turns.cos() * self.attention_scaling, turns.sin() * self.attention_scaling
 
 
 def angles(self, x, position_ids, layer_type=None):
@@ -86,6 +119,17 @@ def exact(name: str) -> Iterator[None]:
     if name.startswith("deberta"):
         module = modeling_deberta if name == "deberta" else modeling_deberta_v2
         with patch.object(module, "scaled_size_sqrt", scale_of), patch.object(torch.Tensor, "float", lambda x: x):
+            yield
+        return
+    if name in ROTARY:
+        own = ROTARY[name]
+        rotary = next(one for key, one in vars(own).items() if key.endswith("RotaryEmbedding"))
+        with (
+            patch.object(own, "torch", Double()),
+            patch.object(modeling_rope_utils, "torch", Double()),
+            patch.object(rotary, "forward", rotary_angles),
+            patch.object(transformers.EuroBertForMaskedLM, "loss_function", staticmethod(loss_of_words)),
+        ):
             yield
         return
     if name == "esm":

@@ -50,6 +50,11 @@ FAMILIES: list[tuple[str, str, dict[str, Any]]] = [
     ("deberta", "classification", RELATIVE),
     ("deberta-v2", "mlm", VERSION_3),
     ("deberta-v2", "choice", VERSION_3 | {"conv_kernel_size": 3}),
+    ("nomic_bert", "mlm", {}),
+    ("gte", "mlm", {}),
+    ("jina_embeddings_v3", "mlm", {}),
+    ("eurobert", "mlm", {}),
+    ("eurobert", "classification", {}),
     ("gpt2", "clm", {"pad_token_id": 5, "bos_token_id": 1, "eos_token_id": 2}),
     ("bart", "seq2seq", SIDES),
     ("marian", "seq2seq", SIDES | {"pad_token_id": 82, "decoder_start_token_id": 81}),
@@ -69,6 +74,14 @@ NOT_OF_THE_NETWORK = {
     "transformers_version",
     "use_cache",
 }
+_ROTARY = {
+    "rope_theta": 50.0,
+    "rope_scaling": {"type": "linear", "factor": 2.0},
+    "rope_parameters": {"rope_type": "llama3", "rope_theta": 30.0, "factor": 2.0, "low_freq_factor": 0.1}
+    | {"high_freq_factor": 0.9},
+    "original_max_position_embeddings": 7,
+    "partial_rotary_factor": 0.5,
+}
 # Settings that the classes read without a field.
 FURTHER: dict[str, dict[str, Any]] = {
     "electra": {"summary_proj_to_labels": True},
@@ -79,6 +92,7 @@ FURTHER: dict[str, dict[str, Any]] = {
         "rope_scaling": {"rope_type": "linear", "factor": 2.0},
         "layer_types": ["full_attention", "full_attention"],
     },
+    **dict.fromkeys(("nomic_bert", "gte", "jina_embeddings_v3", "eurobert"), _ROTARY),
     "marian": {"normalize_before": True, "add_final_layer_norm": True, "normalize_embedding": True},
 }
 # What they load and we reject with a sentence (docs/results/checkpoints.md).
@@ -107,6 +121,11 @@ REFUSED: dict[tuple[str, str], set[str]] = {
             ("deberta-v2", "choice"),
         )
     },
+    ("nomic_bert", "mlm"): {"partial_rotary_factor"},
+    ("gte", "mlm"): {"partial_rotary_factor"},
+    ("jina_embeddings_v3", "mlm"): {"partial_rotary_factor"},
+    ("eurobert", "mlm"): {"partial_rotary_factor"},
+    ("eurobert", "classification"): {"partial_rotary_factor"},
     ("bart", "seq2seq"): {*HEADS_OF_SIDES, "pad_token_id"},
     ("marian", "seq2seq"): {*HEADS_OF_SIDES, "normalize_before", "add_final_layer_norm", "normalize_embedding"},
 }
@@ -120,7 +139,15 @@ def other_value(name: str, value: Any) -> Any:
         return 2 if "head" in name else 1 if "layers" in name else value + 1
     if isinstance(value, float):
         return 0.3
-    others = {"gelu": "tanh", "gelu_new": "tanh", "first": "mean", "cls": "mean", "block_sparse": "original_full"}
+    others = {
+        "gelu": "tanh",
+        "gelu_new": "tanh",
+        "silu": "tanh",
+        "late": "bos",
+        "first": "mean",
+        "cls": "mean",
+        "block_sparse": "original_full",
+    }
     return others.get(value) if isinstance(value, str) else None
 
 

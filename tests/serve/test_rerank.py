@@ -12,7 +12,6 @@ import torch
 from hub.folder_tools import foreign
 from maskwright import api
 from maskwright.doctor.model import accept_model
-from minilm import minilm_folder
 from serve.in_thread import serving
 from studio.models import write
 
@@ -25,6 +24,13 @@ MODELS = {
     "stars": (["good", "bad"], {"relevant": "good"}),
     "unknown": (["good", "bad"], {}),
 }
+IDENTITY = "torch.nn.modules.linear.Identity"
+CROSS_ENCODERS = {  # of another program: file, its entries, whether the score is the sigmoid (None: refused)
+    "plain": (None, {}, True),
+    "sentence": ("config_sentence_transformers.json", {"model_type": "CrossEncoder", "activation_fn": IDENTITY}, False),
+    "config": ("config.json", {"sentence_transformers": {"activation_fn": IDENTITY}}, False),
+    "tanh": ("config.json", {"sentence_transformers": {"activation_fn": "torch.nn.modules.activation.Tanh"}}, None),
+}
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +41,19 @@ def folders(tmp_path_factory):
         given = {"task": "classification", "labels": labels, **facts}
         found[name] = write(folder / name, "classification", given, labels=labels)
     found["number"] = write(folder / "number", "regression", {"task": "regression"})
+    for name, (file, content, _) in CROSS_ENCODERS.items():
+        found[name] = foreign(write(folder / name, "regression", {}), settings={"problem_type": None})
+        if file is not None:
+            known = json.loads((found[name] / file).read_text()) if (found[name] / file).is_file() else {}
+            (found[name] / file).write_text(json.dumps(known | content))
+    for name in ("told", "told-foreign"):  # its class, as the sentence says
+        found[name] = write(folder / name, "classification", {"task": "classification"}, labels=["good", "bad"])
+        facts = json.loads((found[name] / "maskwright.json").read_text())
+        if name == "told-foreign":  # as of another program: no manifest, and a file with the entry alone
+            (found[name] / "manifest.json").unlink()
+            facts = {}
+        (found[name] / "maskwright.json").write_text(json.dumps(facts | {"relevant": "bad"}))
+    accept_model(found["told"])
     return found
 
 
@@ -44,7 +63,9 @@ def ranking(folders):
         yield found
 
 
-@pytest.mark.parametrize(("name", "relevant"), [("last", 1), ("three", 1), ("stars", 0)])
+@pytest.mark.parametrize(
+    ("name", "relevant"), [("last", 1), ("three", 1), ("stars", 0), ("told", 1), ("told-foreign", 1)]
+)
 def test_the_relevant_class_decides(ranking, folders, name, relevant):
     pairs = [(QUERY, text) for text in DOCUMENTS]
     logits = api.open_predictor(folders[name], **HERE).logits(pairs)
@@ -73,43 +94,30 @@ def test_a_number_is_the_score(ranking, folders):
     assert [one["score"] for one in found] == pytest.approx(sorted(expected.tolist(), reverse=True), abs=1e-5)
 
 
-IDENTITY, SIGMOID = "torch.nn.modules.linear.Identity", "torch.nn.modules.activation.Sigmoid"
-
-
 @pytest.mark.compatibility(
     "text-embeddings-inference 1.9.3",
     theirs="/rerank gives the sigmoid of one output, whatever its folder stores, and with raw_scores the logit",
     ours="the same, but a stored Identity keeps the logit, and a regression model trained here its number",
 )
-@pytest.mark.parametrize(
-    ("file", "content", "is_sigmoid"),
-    [
-        (None, {}, True),
-        ("config_sentence_transformers.json", {"model_type": "CrossEncoder", "activation_fn": IDENTITY}, False),
-        ("config.json", {"sentence_transformers": {"activation_fn": IDENTITY}}, False),
-        ("config.json", {"sentence_transformers": {"activation_fn": "torch.nn.modules.activation.Tanh"}}, None),
-    ],
-)
-def test_one_output_of_a_cross_encoder_has_the_stored_activation(tmp_path, file, content, is_sigmoid):
-    folder = foreign(write(tmp_path / "m", "regression", {}), settings={"problem_type": None})
-    if file is not None:
-        known = json.loads((folder / file).read_text()) if (folder / file).is_file() else {}
-        (folder / file).write_text(json.dumps(known | content))
-    logits = api.open_predictor(folder, **HERE).logits([(QUERY, text) for text in DOCUMENTS])[:, 0].double()
-    with serving(model=(f"m={folder}",), access_log=False) as server:
-        asked = {"query": QUERY, "texts": DOCUMENTS}
-        found = server.post("/rerank", asked)
-        if is_sigmoid is None:
-            assert found.status == 424
-            assert "Tanh" in json.dumps(found.json())
-            return
-        raw = server.post("/rerank", asked | {"raw_scores": True}).json()
-        other = server.post("/v1/rerank", {"model": "m", "query": QUERY, "documents": DOCUMENTS}).json()["results"]
+@pytest.mark.parametrize("name", list(CROSS_ENCODERS))
+def test_one_output_of_a_cross_encoder_has_the_stored_activation(ranking, folders, name):
+    is_sigmoid = CROSS_ENCODERS[name][2]
+    logits = api.open_predictor(folders[name], **HERE).logits([(QUERY, text) for text in DOCUMENTS])[:, 0].double()
+    asked = {"query": QUERY, "texts": DOCUMENTS}
+    found = ranking.post(f"/models/{name}/rerank", asked)
+    if is_sigmoid is None:
+        assert found.status == 424 and "Tanh" in json.dumps(found.json())
+        return
+    raw = ranking.post(f"/models/{name}/rerank", asked | {"raw_scores": True}).json()
+    other = ranking.post("/v1/rerank", {"model": name, "query": QUERY, "documents": DOCUMENTS}).json()["results"]
     wanted = (logits.sigmoid() if is_sigmoid else logits).sort(descending=True)
     assert [one["index"] for one in found.json()] == wanted.indices.tolist()
-    assert [one["score"] for one in found.json()] == pytest.approx(wanted.values.tolist(), abs=1e-5)
-    assert [one["score"] for one in raw] == pytest.approx(logits[wanted.indices].tolist(), abs=1e-5)
-    assert [one["relevance_score"] for one in other] == pytest.approx(wanted.values.tolist(), abs=1e-5)
+    for scores, expected in (
+        ([one["score"] for one in found.json()], wanted.values),
+        ([one["score"] for one in raw], logits[wanted.indices]),
+        ([one["relevance_score"] for one in other], wanted.values),
+    ):
+        assert scores == pytest.approx(expected.tolist(), abs=1e-5)
 
 
 @pytest.mark.parametrize(("path", "status"), [("/models/unknown/rerank", 424), ("/v1/rerank", 400)])
@@ -123,48 +131,21 @@ def test_classes_without_a_known_meaning_are_refused_with_the_remedy(ranking, pa
 
 
 @pytest.mark.slow
-def test_a_cross_encoder_trained_on_qnli_puts_the_answer_first(data_folder, tmp_path):
-    """Of 40 questions with the sentence that answers each, and nine that answer others; trained on such pairs too."""
-    from maskwright import TextClassifier
-
-    def answered(name, most):
-        with (data_folder / "qnli" / name).open(encoding="utf-8", newline="") as file:
-            rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-            return [(row["question"], row["sentence"]) for row in rows if row["label"] == "entailment"][:most]
-
-    right = answered("train.tsv", 500)
-    wrong = [(right[place - 7][0], sentence) for place, (_, sentence) in enumerate(right)]
-    model = TextClassifier(str(minilm_folder()), epochs=2, lr=1e-4, batch_size=16, device="cpu", precision="fp32")
-    model.fit(right + wrong, ["entailment"] * len(right) + ["not_entailment"] * len(wrong))
-    model.save(tmp_path / "m")
-    task = api.open_predictor(tmp_path / "m", **HERE).task
-    assert task.labels[task.relevant_number] == "entailment"
-    known = {sentence: question for question, sentence in answered("dev.tsv", 200)}  # each answers one question
-    pairs = [(question, sentence) for sentence, question in known.items()][:40]
-    with serving(model=(f"m={tmp_path / 'm'}",), access_log=False) as server:
+def test_the_built_in_entailment_model_ranks_answers(data_folder):
+    """Of 24 questions with the sentence that answers each, and seven that answer others: 3 would be first by chance."""
+    with (data_folder / "qnli" / "dev.tsv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    known = {row["sentence"]: row["question"] for row in rows if row["label"] == "entailment"}
+    texts, questions = list(known)[:24], list(known.values())[:24]
+    with serving(model=("m=english-entailment",), access_log=False) as server:
         first = 0
-        for place, (question, _) in enumerate(pairs):
-            texts = [pairs[(place + step) % len(pairs)][1] for step in range(10)]
-            first += server.post("/rerank", {"query": question, "texts": texts}).json()[0]["index"] == 0
-    assert first >= 30
+        for place, question in enumerate(questions):
+            asked = {"query": question, "texts": [*texts[place:], *texts[:place]][:8]}
+            first += server.post("/rerank", asked).json()[0]["index"] == 0
+    assert first >= 8
 
 
-@pytest.mark.parametrize("foreign", [True, False])
-def test_a_folder_can_be_told_its_class_as_the_sentence_says(tmp_path, foreign):
-    folder = write(tmp_path / "m", "classification", {"task": "classification"}, labels=["good", "bad"])
-    facts = json.loads((folder / "maskwright.json").read_text())
-    if foreign:  # as of another program: no manifest, and a file with the entry alone
-        (folder / "manifest.json").unlink()
-        facts = {}
-    (folder / "maskwright.json").write_text(json.dumps(facts | {"relevant": "bad"}))
-    if not foreign:
-        accept_model(folder)
-    with serving(model=(f"m={folder}",), access_log=False) as server:
-        found = server.post("/rerank", {"query": QUERY, "texts": DOCUMENTS}).json()
-    expected = api.open_predictor(folder, **HERE).logits([(QUERY, text) for text in DOCUMENTS]).softmax(dim=-1)[:, 1]
-    assert [one["index"] for one in found] == expected.argsort(descending=True).tolist()
-
-
+@pytest.mark.slow
 @pytest.mark.compatibility(
     "sentence-transformers 6.2.0",
     theirs="CrossEncoder.rank raises ValueError for a model with two or three classes; only one output ranks",

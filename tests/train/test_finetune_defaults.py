@@ -12,7 +12,7 @@ from maskwright.core import storage
 from maskwright.core.config import command_words
 from maskwright.core.errors import CorruptFileError
 from maskwright.core.storage import accept
-from maskwright.hub.recommended import inherited_settings, recommended_lr
+from maskwright.hub.published import inherited_settings, recommended_lr
 from maskwright.train.finetuning.config import FinetuneConfig, epochs_for
 from maskwright.train.finetuning.finetune import finetune
 from train.runs import finetuning, labeled

@@ -87,19 +87,14 @@ def export(settings: ExportConfig | FolderSettings) -> Iterator[Result]:
     if isinstance(settings, FolderSettings):
         yield _converted(settings)
         return
-    from ..export.card import AGREEMENT, format_or_empty
+    from ..export.card import AGREEMENT, figures_of
     from ..export.export import export_model
 
     done = export_model(settings, note)
     files = ", ".join(graph["file"] for graph in done.spec["graphs"].values())
     agreement = done.agreement
     rows = [
-        [
-            name,
-            f"{one.compared:,}",
-            f"{one.largest_difference:.1e}",
-            *(format_or_empty(getattr(one, key), form) for key, form in AGREEMENT.items()),
-        ]
+        [name, f"{one.compared:,}", f"{one.largest_difference:.1e}", *figures_of(asdict(one))]
         for name, one in agreement.outputs.items()
     ]
     columns = ["output", "compared", "largest_difference", *AGREEMENT]

@@ -167,8 +167,7 @@ def _answers(settings: PredictSettings, rows: Sequence[AnyRow] | RowStream) -> t
     """What predicts, and its answers: the texts of each row with its prediction, question ID and gold label."""
     from ..api import make_int8, open_ensemble, open_model, open_zero_shot, predictor_of
     from ..inference.fill_mask import NextSentence
-    from ..inference.kinds import kind_of
-    from ..inference.ready import keep_private
+    from ..inference.ready import keep_private, kind_of
 
     typical = calibration_texts(settings, None if settings.input is None else rows)
     model, precision = model_of(settings, settings.model)

@@ -103,6 +103,10 @@ TABLE: dict[str, dict[str, str]] = {
         "modernbert": "maskwright.hub.families.modernbert:family",
         "deberta": "maskwright.hub.families.deberta:family",
         "deberta-v2": "maskwright.hub.families.deberta:second_family",
+        "nomic_bert": "maskwright.hub.families.rotary:nomic",
+        "gte": "maskwright.hub.families.rotary:gte",
+        "jina_embeddings_v3": "maskwright.hub.families.rotary:jina",
+        "eurobert": "maskwright.hub.families.rotary:eurobert",
         "camembert": "maskwright.hub.families.roberta:camembert_family",
         "ernie": "maskwright.hub.families.bert:ernie_family",
         "data2vec-text": "maskwright.hub.families.roberta:data2vec_family",
@@ -132,10 +136,6 @@ TABLE: dict[str, dict[str, str]] = {
         "onnx": "maskwright.export.onnx_file:FORMAT",
         "openvino": "maskwright.export.openvino_file:FORMAT",
         "torch": "maskwright.export.program:FORMAT",
-    },
-    "export_runtime": {  # formats whose graphs maskwright runs
-        "onnx": "maskwright.export.runtimes:OnnxRuntime",
-        "openvino": "maskwright.export.runtimes:OpenVino",
     },
     "model_loader": {  # folders without weights of ours
         "exported": "maskwright.export.graph_model:load_exported",

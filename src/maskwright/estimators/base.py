@@ -25,12 +25,10 @@ from ..core.registry import unknown_name
 from ..hub.adapters import attach_adapter
 from ..hub.download import find_folder
 from ..hub.folders import load_model, merged, read_facts, save_model
-from ..hub.published import ENGLISH
-from ..hub.recommended import recommended_lr
-from ..inference.kinds import require
+from ..hub.published import ENGLISH, recommended_lr
 from ..inference.predict import Predictor
 from ..inference.prepared import as_texts
-from ..inference.ready import compute_in, place, room_of
+from ..inference.ready import compute_in, place, require, room_of
 from ..models.build import build
 from ..models.device import resolve_precision
 from ..models.lora_config import LoraConfig

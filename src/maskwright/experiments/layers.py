@@ -21,7 +21,7 @@ from ..core.progress import note
 from ..data.batch import Batch
 from ..hub.download import find_folder
 from ..hub.folders import load_model
-from ..inference.layers import NAMED_LAYERS, LayerChoice, choose_layers
+from ..inference.embed import NAMED_LAYERS, LayerChoice, choose_layers
 from ..inference.probing import Features, make_features
 from ..inference.ready import place
 from ..models.model import Model, tokenizer_of

@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from tokenizers import Tokenizer
 from torch import Tensor
 
-from ..core import storage
-from ..core.errors import ModelFolderError, shortened
+from ..core.errors import ModelFolderError
 from ..core.randomness import generator
 from ..data.batch import Batch
 from ..models.decoding.search import Beams
 from ..models.decoding.translation import start_token, translate_ids
 from ..models.encoder_decoder import EncoderDecoder
-from ..models.heads import ChoiceHead, VectorHead
-from ..models.model import Model, SentenceSettings, tokenizer_of
+from ..models.heads import ChoiceHead
+from ..models.model import Model, tokenizer_of
 from ..models.pooling import pool
-from ..models.pretraining_heads import NextSentenceHead
 from ..text.readers.inputs import Text
 from .cached import TOKENS, Network
 from .config import INT8, ExportConfig
-from .network import EMBEDDING, LOGITS, POOLED, STATES, PaddedNetwork
-from .runtimes import IDS, MASK, PRESENT, TARGETS, TARGETS_MASK, TYPES, Runtime
-from .steps import run_batch
+from .network import EMBEDDING, POOLED, STATES, PaddedNetwork
+from .runtimes import (
+    IDS,
+    MASK,
+    POSITIONS,
+    PRESENT,
+    TARGETS,
+    TARGETS_MASK,
+    TYPES,
+    Rows,
+    Runtime,
+    positions_of,
+    run_batch,
+)
 
-# -- Batches of texts on which a graph and its model are compared: alone and side by side, short and long ------------
+# -- Batches on which a graph and its model are compared: texts alone and side by side, short and long ---------------
 
 
 NUM_TEXTS = 72
@@ -43,76 +50,33 @@ TARGET_TOKENS = 24
 MOST_WORDS = 128
 _SHORT = (1, 2, 3, 5)
 _WORDS = (*_SHORT, 32, *_SHORT, 64, *_SHORT, MOST_WORDS)  # of cut and of joined texts, by turns
-_BATCHES = (1, 1, 7, 16, 31)  # rows of the batches, repeated
+_BATCHES = (1, 1, 7, 16, 31)  # rows of the batches, or questions of multiple choice, by turns
 
 
-@dataclass(frozen=True)
-class Trial:
-    """One batch: texts, or token IDs and types of each row.
-
-    choices: rows of one question, 0 for other models; targets: token IDs of the target of each row, for a decoder.
-    """
-
-    texts: Sequence[Text] = ()
-    ids: Sequence[Sequence[int]] = ()
-    types: Sequence[Sequence[int]] | None = None
-    choices: int = 0
-    targets: Sequence[Sequence[int]] = ()
-
-    def shaped(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Returns inputs [rows, seq] as the graph takes them: [questions, choices, seq] for multiple choice."""
-        if not self.choices:
-            return inputs
-        return {name: one.reshape(-1, self.choices, one.shape[1]) for name, one in inputs.items()}
-
-    def to_json(self) -> dict[str, Any]:
-        """The form that `reader` reads."""
-        found: dict[str, Any] = {"texts": list(self.texts)} if self.texts else {"ids": self.ids, "types": self.types}
-        if self.targets:
-            found["targets"] = self.targets
-        return found | ({"choices": self.choices} if self.choices else {})
-
-
-def drawn_trials(network: Network, longest: int) -> list[Trial]:
-    """Trials of token IDs from the vocabulary, 1 to `longest` tokens; the shortest share a batch with the longest.
+def drawn_trials(network: Network, longest: int) -> list[Rows]:
+    """Token IDs from the vocabulary, 1 to `longest` tokens; the shortest share a batch with the longest.
 
     The lengths are beyond every distance at which positions or windows change, as far as `LONGEST`.
     """
-    model = network.model
     draw = generator(0, "export trials")
-    count = NUM_TEXTS * (CHOICES if isinstance(model.head, ChoiceHead) else 1)
+    count = NUM_TEXTS * (CHOICES if isinstance(network.model.head, ChoiceHead) else 1)
     lengths = np.geomspace(1, min(longest, 128), count).round().astype(int)
     draw.shuffle(lengths)
     most = min(longest, LONGEST)
     # Single texts, the longest with one token, and texts with a first pair of tokens at each power of two.
     lengths[:11] = (1, most, 1, most, *(min(most, 2**power + 1) for power in range(3, 10)))
-    known = _ordinary_ids(model)
+    known = _ordinary_ids(network.model)
     ids = [draw.choice(known, length).tolist() for length in lengths]
-    types = None
-    if TYPES in network.inputs:
-        types = [[int(place >= length // 2) for place in range(length)] for length in lengths]
-    return _with_targets(model, _batches(ids, types, CHOICES if isinstance(model.head, ChoiceHead) else 0))
-
-
-def text_trials(texts: Sequence[Text]) -> list[Trial]:
-    """Trials of texts."""
-    trials: list[Trial] = []
-    start = 0
-    while start < len(texts):
-        size = _BATCHES[len(trials) % len(_BATCHES)]
-        trials.append(Trial(texts=texts[start : start + size]))
-        start += size
-    return trials
+    return _trials(network, ids, [[int(place >= len(row) // 2) for place in range(len(row))] for row in ids])
 
 
 def drawn_texts(model: Model, longest: int) -> list[str]:
     """Texts of tokens drawn from the vocabulary, of about 1 to `longest` tokens."""
-    assert model.tokenizer is not None
     draw = generator(0, "export texts")
     known = _ordinary_ids(model)
     lengths = [*np.geomspace(1, min(longest, LONGEST), 24).round().astype(int), 1, 1, 2, 3, 5, 8, 13, 40]
     draw.shuffle(lengths)
-    return [model.tokenizer.decode(draw.choice(known, length).tolist()) for length in lengths]
+    return [tokenizer_of(model).decode(draw.choice(known, length).tolist()) for length in lengths]
 
 
 def typical_texts(texts: Sequence[Text]) -> list[Text]:
@@ -131,27 +95,23 @@ def typical_texts(texts: Sequence[Text]) -> list[Text]:
 
 def token_trials(
     network: Network, texts: Sequence[Text], max_length: int, sizes: Sequence[int] = _BATCHES
-) -> list[Trial]:
-    """Trials of the tokens of texts. sizes: rows of the batches, or questions of multiple choice, by turns."""
-    tokenizer = tokenizer_of(network.model)
-    choices = CHOICES if isinstance(network.model.head, ChoiceHead) else 0
-    ids, types = tokenizer.encode_ids(list(texts), max_length)
-    count = len(ids) // max(choices, 1) * max(choices, 1)
-    trials = _batches(ids[:count], types[:count] if TYPES in network.inputs else None, choices, sizes)
-    return _with_targets(network.model, trials)
+) -> list[Rows]:
+    """The tokens of texts. sizes: rows of the batches, or questions of multiple choice, by turns."""
+    ids, types = tokenizer_of(network.model).encode_ids(list(texts), max_length)
+    return _trials(network, ids, types, sizes)
 
 
-def _with_targets(model: Model, trials: list[Trial]) -> list[Trial]:
-    """Adds to each text of an encoder-decoder its greedy translation by the library, up to a few tokens."""
-    if not isinstance(model, EncoderDecoder):
-        return trials
-    start, most = start_token(model), min(TARGET_TOKENS, model.config.max_position_embeddings)
-    found = []
-    for trial in trials:
-        sources = [np.asarray(row) for row in trial.ids]
-        texts = translate_ids(model, sources, Beams(1), end_ids=(), max_new_tokens=most)
-        found.append(replace(trial, targets=[[start, *text[0].ids[:-1]] for text in texts]))
-    return found
+def check_tokenizer(model: Model, folder: Path, spec: Mapping[str, Any], texts: Sequence[Text]) -> None:
+    """Raises ModelFolderError if the folder's tokenizer.json alone gives other tokens than the model's tokenizer."""
+    before = spec["preprocessing"]
+    tokenizer = Tokenizer.from_file(str(folder / before["tokenizer"]))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(spec["max_length"], strategy=before["truncation"]["strategy"])
+    found = tokenizer.encode_batch([text if isinstance(text, str) else tuple(text) for text in texts])
+    if [one.ids for one in found] != tokenizer_of(model).encode_ids(list(texts), spec["max_length"])[0]:
+        raise ModelFolderError(
+            "The tokenizer of this model gives other tokens outside of maskwright: its tokenizer.json is not complete."
+        )
 
 
 def _first_words(text: Text, count: int) -> Text:
@@ -163,24 +123,34 @@ def _first_words(text: Text, count: int) -> Text:
 
 def _ordinary_ids(model: Model) -> np.ndarray:
     """IDs of the vocabulary without special tokens: int64 [ids]."""
-    special = set() if model.tokenizer is None else set(model.tokenizer.special_ids)
-    if model.config.pad_token_id is not None:
-        special.add(model.config.pad_token_id)
+    special = {model.config.pad_token_id, *(() if model.tokenizer is None else model.tokenizer.special_ids)}
     size = model.config.vocab_size if model.tokenizer is None else model.tokenizer.vocab_size
     return np.array([one for one in range(size) if one not in special] or [0], dtype=np.int64)
 
 
-def _batches(
-    ids: list[list[int]], types: list[list[int]] | None, choices: int, sizes: Sequence[int] = _BATCHES
-) -> list[Trial]:
-    trials: list[Trial] = []
-    start = 0
-    while start < len(ids):
-        size = sizes[len(trials) % len(sizes)] * max(choices, 1)
-        part = slice(start, start + size)
-        trials.append(Trial(ids=ids[part], types=None if types is None else types[part], choices=choices))
-        start += size
+def _trials(
+    network: Network, ids: list[list[int]], types: list[list[int]], sizes: Sequence[int] = _BATCHES
+) -> list[Rows]:
+    """Batches of rows. A text of an encoder-decoder has its greedy translation by the library, up to a few tokens."""
+    model, trials, start = network.model, list[Rows](), 0
+    choices = CHOICES if isinstance(model.head, ChoiceHead) else 0
+    end = len(ids) // max(choices, 1) * max(choices, 1)
+    while start < end:
+        part = slice(start, min(start + sizes[len(trials) % len(sizes)] * max(choices, 1), end))
+        targets: list[list[int]] = []
+        if isinstance(model, EncoderDecoder):
+            sources, most = (
+                [np.asarray(row) for row in ids[part]],
+                min(TARGET_TOKENS, model.config.max_position_embeddings),
+            )
+            texts = translate_ids(model, sources, Beams(1), end_ids=(), max_new_tokens=most)
+            targets = [[start_token(model), *text[0].ids[:-1]] for text in texts]
+        trials.append(Rows(ids[part], types[part] if TYPES in network.inputs else None, choices, targets))
+        start = part.stop
     return trials
+
+
+# -- How outputs agree -----------------------------------------------------------------------------------------------
 
 
 VECTORS = (STATES, EMBEDDING, POOLED)
@@ -262,24 +232,8 @@ class Agreement:
         return asdict(self)
 
 
-def measure(networks: Sequence[Network], folder: Path, spec: Mapping[str, Any], trials: Sequence[Trial]) -> Agreement:
-    """Runs the graphs of an exported folder on trials in a process without torch, and compares."""
-    with TemporaryDirectory() as temporary:
-        request, result = Path(temporary) / "request.json", Path(temporary) / "result.npz"
-        storage.write_json(request, [trial.to_json() for trial in trials])
-        command = [sys.executable, "-m", "maskwright.export.reader", str(folder), str(request), str(result)]
-        run = subprocess.run(command, capture_output=True, text=True, check=False)
-        if run.returncode:
-            lines = run.stderr.strip().split("\n")
-            reason = next((line for line in reversed(lines) if "Error" in line), lines[-1])
-            raise ModelFolderError(f"The exported graph does not run: {shortened(reason.rstrip('.'), 500)}.")
-        with np.load(result) as found:
-            arrays = {name: found[name] for name in found.files}
-    return compare(networks, spec, trials, arrays)
-
-
 class TorchRuntime:
-    """A network that torch runs in this process, or the module of a program traced from it."""
+    """A network that torch runs, or the module of a program traced from it."""
 
     name = f"torch {torch.__version__}"
 
@@ -293,140 +247,75 @@ class TorchRuntime:
         return {name: one.numpy() for name, one in zip(self._network.outputs, outputs, strict=True)}
 
 
-def measure_program(network: Network, path: Path, spec: Mapping[str, Any], trials: Sequence[Trial]) -> Agreement:
-    """The same for a torch program, in this process; `path` was just written."""
-    runtime = TorchRuntime(network, torch.export.load(path).module())
-    return measure_runtimes([network], {network.name: runtime}, spec, trials)
-
-
-def measure_runtimes(
-    networks: Sequence[Network], runtimes: Mapping[str, Runtime], spec: Mapping[str, Any], trials: Sequence[Trial]
-) -> Agreement:
-    """The same for graphs that run in this process."""
-    arrays: dict[str, np.ndarray] = {"runtime": np.array(next(iter(runtimes.values())).name)}
-    for number, trial in enumerate(trials):
-        found = run_batch(runtimes, spec, trial.to_json())
-        arrays |= {f"{number}/{name}": one for name, one in found.items()}
-    return compare(networks, spec, trials, arrays)
-
-
 def compare(
-    networks: Sequence[Network], spec: Mapping[str, Any], trials: Sequence[Trial], arrays: Mapping[str, np.ndarray]
+    networks: Sequence[Network], runtimes: Mapping[str, Runtime], spec: Mapping[str, Any], trials: Sequence[Rows]
 ) -> Agreement:
-    """Compares outputs with the library. arrays: as `reader` stores them. Raises ModelFolderError for other tokens."""
+    """Runs graphs on batches, and compares their outputs with those of the padded call of the model."""
     network = networks[-1]
     axes = {name: network.axes(name) for name in network.outputs if not name.startswith(PRESENT)}
-    pairs: dict[str, tuple[list[np.ndarray], list[np.ndarray]]] = {name: ([], []) for name in axes}
-    best: dict[str, list[np.ndarray]] = {name: [] for name in SPANS if name in pairs}  # bool [rows] each
-    count = 0
-    for number, trial in enumerate(trials):
-        start = f"{number}/"
-        own = {name.removeprefix(start): one for name, one in arrays.items() if name.startswith(start)}
-        _check_tokens(network.model, trial, own, spec["max_length"])
-        expected, keep = _expected(network, own), own[TARGETS_MASK if TARGETS in own else MASK] != 0
-        count += len(keep)
-        for name, (graph, library) in pairs.items():
-            found = own[name][keep] if TOKENS in axes[name] else own[name]  # by token, or by row
-            graph.append(found.reshape(len(found), -1))
-            library.append(expected[name].reshape(len(found), -1))
-            if name in best:
-                best[name].append(_same_position(own[name], expected[name], keep))
-    outputs = {name: _agreement(name, *pair) for name, pair in pairs.items()}
-    outputs |= {name: replace(outputs[name], same_class=float(np.concatenate(b).mean())) for name, b in best.items()}
-    return Agreement(str(arrays["runtime"]), count, outputs)
+    pairs: dict[str, list[tuple[np.ndarray, ...]]] = {name: [] for name in axes}
+    for rows in trials:
+        found = run_batch(runtimes, spec, rows)
+        expected, keep = library_outputs(network, found), found[TARGETS_MASK if TARGETS in found else MASK] != 0
+        for name, pair in pairs.items():
+            both = found[name], expected[name].float().numpy()
+            if name in SPANS:
+                pair.append(tuple(np.where(keep, one, -np.inf) for one in both))
+            else:  # by token, or by row
+                pair.append(tuple(one[keep] if TOKENS in axes[name] else one for one in both))
+    outputs = {name: _agreement(name, pair) for name, pair in pairs.items()}
+    return Agreement(next(iter(runtimes.values())).name, sum(len(rows.ids) for rows in trials), outputs)
 
 
-def _agreement(name: str, graph: Sequence[np.ndarray], library: Sequence[np.ndarray]) -> OutputAgreement:
-    found, expected = np.concatenate(graph).astype(np.float64), np.concatenate(library).astype(np.float64)
+@torch.inference_mode()
+def library_outputs(network: Network, inputs: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
+    """The outputs of the library in the names of a graph: padded, [rows, tokens, ...] or [rows, ...] each.
+
+    inputs: of `run_batch`.
+    """
+    names = (IDS, MASK, TYPES, TARGETS, TARGETS_MASK)
+    given = {name: torch.from_numpy(inputs[name]) for name in names if name in inputs}
+    if TARGETS not in inputs:  # an offset is also that of tokens whose ID is that of padding
+        given[POSITIONS] = torch.from_numpy(positions_of(inputs[MASK]) + network.model.config.position_offset)
+    found = dict(vars(network.model(**given)))
+    if isinstance(network, PaddedNetwork) and EMBEDDING in network.outputs:
+        declared, keep = network.declared, inputs[MASK] != 0
+        batch = Batch.from_sequences([ids[kept] for ids, kept in zip(inputs[IDS], keep, strict=True)])
+        vectors = pool(
+            found[STATES][torch.from_numpy(keep)].float(), batch, declared.pooling, declared.normalize_tokens
+        )
+        vectors = F.normalize(vectors, dim=-1) if declared.normalize else vectors
+        found[EMBEDDING] = vectors[:, : declared.dimensions]
+    return found
+
+
+def _agreement(name: str, pairs: Sequence[tuple[np.ndarray, ...]]) -> OutputAgreement:
+    """pairs: of each batch the numbers of the graph and of the library, [vectors, size] or [vectors] each; of answer
+    spans [rows, tokens], -inf for padding.
+    """
+    if name in SPANS:
+        same = np.concatenate([graph.argmax(axis=1) == library.argmax(axis=1) for graph, library in pairs])
+        pairs = [tuple(one[np.isfinite(library)] for one in (graph, library)) for graph, library in pairs]
+    found, expected = (
+        np.concatenate([pair[side].reshape(len(pair[side]), -1) for pair in pairs]).astype(np.float64)
+        for side in (0, 1)
+    )
     difference = float(np.abs(found - expected).max(initial=0.0) / max(np.abs(expected).max(initial=0.0), 1e-9))
     if not np.isfinite(found).all():
         difference = float("nan")
-    if name in VECTORS:
-        cosines = _cosines(found, expected)
-        return OutputAgreement(difference, len(found), float(cosines.min()), float(cosines.mean()))
     if name in SPANS:
-        return OutputAgreement(difference, len(found))
+        return OutputAgreement(difference, len(found), same_class=float(same.mean()))
+    if name in VECTORS:
+        lengths = np.linalg.norm(found, axis=1) * np.linalg.norm(expected, axis=1)
+        cosines = (found * expected).sum(axis=1) / np.maximum(lengths, 1e-12)
+        return OutputAgreement(difference, len(found), float(cosines.min()), float(cosines.mean()))
     if found.shape[1] == 1:
         return OutputAgreement(difference, len(found), correlation=_correlation(found.ravel(), expected.ravel()))
-    same = float((found.argmax(axis=1) == expected.argmax(axis=1)).mean())
-    return OutputAgreement(difference, len(found), same_class=same)
-
-
-def _same_position(graph: np.ndarray, library: np.ndarray, keep: np.ndarray) -> np.ndarray:
-    """Whether the same token of a row has the highest logit: bool [rows].
-
-    graph: float [rows, seq]; library: float [tokens]; keep: bool [rows, seq].
-    """
-    rows = np.full(graph.shape, -np.inf)
-    rows[keep] = library
-    return np.where(keep, graph, -np.inf).argmax(axis=1) == rows.argmax(axis=1)
-
-
-def _cosines(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Cosine similarity of each row."""
-    lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-    return (one * other).sum(axis=1) / np.maximum(lengths, 1e-12)
+    same = found.argmax(axis=1) == expected.argmax(axis=1)
+    return OutputAgreement(difference, len(found), same_class=float(same.mean()))
 
 
 def _correlation(one: np.ndarray, other: np.ndarray) -> float:
     if one.std() < 1e-9 or other.std() < 1e-9:
         return 1.0 if np.allclose(one, other, atol=1e-3) else 0.0
     return float(np.corrcoef(one, other)[0, 1])
-
-
-def _sequences(own: Mapping[str, np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-    """The unpadded token IDs and types of each row."""
-    ids, mask = (own[name].reshape(-1, own[name].shape[-1]) for name in (IDS, MASK))
-    types = own[TYPES].reshape(ids.shape) if TYPES in own else None
-    for row, keep in enumerate(mask != 0):
-        yield ids[row][keep], None if types is None else types[row][keep]
-
-
-def _check_tokens(model: Model, trial: Trial, own: Mapping[str, np.ndarray], max_length: int) -> None:
-    if not trial.texts or model.tokenizer is None:
-        return
-    expected, _ = model.tokenizer.encode_ids(list(trial.texts), max_length)
-    found = [ids.tolist() for ids, _ in _sequences(own)]
-    if found != expected:
-        raise ModelFolderError(
-            "The tokenizer of this model gives other tokens outside of maskwright: its tokenizer.json is not complete."
-        )
-
-
-def _expected(network: Network, own: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The outputs of the library for the tokens of a batch: by token in the order of the rows, or by row."""
-    rows, model = list(_sequences(own)), network.model
-    types = [kinds for _, kinds in rows if kinds is not None]
-    batch = Batch.from_sequences([ids for ids, _ in rows], types or None)
-    with torch.inference_mode():
-        if isinstance(model, EncoderDecoder):
-            target = Batch.from_sequences([ids for ids, _ in _sequences({IDS: own[TARGETS], MASK: own[TARGETS_MASK]})])
-            found = {LOGITS: model.mlm_logits(model.decode(target, model.encode(batch).hidden, batch).hidden)}
-        else:
-            declared = network.declared if isinstance(network, PaddedNetwork) else SentenceSettings()
-            outputs = tuple(name for name in network.outputs if not name.startswith(PRESENT))
-            found = library_outputs(model, batch, declared, outputs)
-    if isinstance(network.model.head, ChoiceHead):
-        found = {name: one.reshape(own[MASK].shape[:2]) for name, one in found.items()}
-    return {name: one.float().numpy() for name, one in found.items()}
-
-
-def library_outputs(model: Model, batch: Batch, declared: SentenceSettings, names: Sequence[str]) -> dict[str, Tensor]:
-    """The outputs of a graph by the packed path: [tokens, ...] or [sequences, ...] each."""
-    head = model.head
-    if head is None:
-        hidden = model.encode(batch).hidden
-        vectors = pool(hidden.float(), batch, declared.pooling, declared.normalize_tokens)
-        vectors = F.normalize(vectors, dim=-1) if declared.normalize else vectors
-        found = {STATES: hidden, EMBEDDING: vectors[:, : declared.dimensions]}
-        return found | ({POOLED: model.pool(hidden, batch)} if POOLED in names else {})
-    if names == SPANS:
-        start, end = model.logits(batch).unbind(-1)
-        return {"start_logits": start, "end_logits": end}
-    if LOGITS in names and (isinstance(head, VectorHead | NextSentenceHead) or not hasattr(head, "before_decoder")):
-        return {LOGITS: model.logits(batch)}
-    hidden = model.encode(batch).hidden
-    words = model.mlm_logits(hidden)
-    if names == (LOGITS,):
-        return {LOGITS: words}
-    return {names[0]: words, names[1]: model.nsp_logits(model.pool(hidden, batch))}

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ..core.errors import ModelFolderError
+from ..models.config import ModelConfig
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.model import Model, SentenceSettings
 from ..nn.attention import Executor, Run
@@ -52,24 +53,53 @@ class Cache:
         return found
 
 
-class CausalNetwork(nn.Module):
+class CachedNetwork(nn.Module):
+    """A network with inputs float32 past_key_values.N.key and .value [batch, heads, past, head_dim], and outputs logits
+    [batch, seq, vocab] and present.N.key and .value, the new cache.
+
+    config: of the stack with the cache; axes: of the other inputs, in their order, a number for a fixed size; vocab:
+    size of the vocabulary; kinds: parts of the names of the caches of a layer.
+    """
+
+    def __init__(
+        self, model: Model, config: ModelConfig, axes: dict[str, list[str | int]], vocab: int, kinds: Sequence[str]
+    ) -> None:
+        super().__init__()
+        self.model, self.angles = model, angle_tables(config)
+        parts = [f"{kind}{part}" for kind in kinds for part in ("key", "value")]
+        names = [f"{layer}.{part}" for layer in range(config.num_hidden_layers) for part in parts]
+        self.inputs = (*axes, *(f"{PAST}.{one}" for one in names))
+        self.outputs = (LOGITS, *(f"{PRESENT}.{one}" for one in names))
+        self._axes: dict[str, list[str | int]] = {**axes, LOGITS: [ROWS, TOKENS, vocab]}
+        self._heads = [config.num_attention_heads, config.head_dim]
+
+    def axes(self, name: str) -> list[str | int]:
+        """The axes of an input or output; a number is a fixed size."""
+        if name in self._axes:
+            return list(self._axes[name])
+        is_past, is_source = name.startswith(PAST), ".encoder." in name
+        tokens = (PAST_SOURCE if is_past else SOURCE) if is_source else PAST_TOKENS if is_past else ALL_TOKENS
+        heads, size = self._heads
+        return [ROWS, heads, tokens, size]
+
+
+class CausalNetwork(CachedNetwork):
     """A causal language model: tokens and cache to the logits of each next token, and the new cache.
 
     inputs: int64 input_ids [batch, seq], attention_mask [batch, past + seq], 0 for padding at the left, position_ids
-    [batch, seq]; float32 past_key_values.N.key and .value [batch, heads, past, head_dim]. outputs: logits [batch, seq,
-    vocab], present.N.key and .value [batch, heads, past + seq, head_dim].
+    [batch, seq], and the cache.
     """
 
     name = "model"
 
     def __init__(self, model: Model) -> None:
-        super().__init__()
         check_exportable(model)
-        self.model = model
-        self.angles = angle_tables(model.config)
-        self._cache = _names(model.config.num_hidden_layers)
-        self.inputs = (IDS, MASK, POSITIONS, *(f"{PAST}.{one}" for one in self._cache))
-        self.outputs = (LOGITS, *(f"{PRESENT}.{one}" for one in self._cache))
+        axes: dict[str, list[str | int]] = {
+            IDS: [ROWS, TOKENS],
+            MASK: [ROWS, ALL_TOKENS],
+            POSITIONS: [ROWS, TOKENS],
+        }
+        super().__init__(model, model.config, axes, model.config.vocab_size, ("",))
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """The inputs and outputs of the class, in their order."""
@@ -82,52 +112,39 @@ class CausalNetwork(nn.Module):
             hidden, _ = layer(hidden, (), False, executor)
         return self.model.mlm_logits(stack.finish(hidden)).float(), *cache.present
 
-    def axes(self, name: str) -> list[str | int]:
-        """The axes of an input or output; a number is a fixed size."""
-        config = self.model.config
-        sizes: dict[str, list[str | int]] = {MASK: [ROWS, ALL_TOKENS], LOGITS: [ROWS, TOKENS, config.vocab_size]}
-        if name.startswith((PAST, PRESENT)):
-            tokens = PAST_TOKENS if name.startswith(PAST) else ALL_TOKENS
-            return [ROWS, config.num_attention_heads, tokens, config.head_dim]
-        return sizes.get(name, [ROWS, TOKENS])
-
 
 class SourceNetwork(PaddedNetwork):
     """The encoder of an encoder-decoder: input_ids and attention_mask to its last layer."""
 
     name = ENCODER
 
-    def __init__(self, model: EncoderDecoder) -> None:
-        super().__init__(model)
-        self.outputs: tuple[str, ...] = (STATES,)
-
-    def _heads(self, hidden: Tensor, rows: Rows) -> tuple[Tensor, ...]:
-        return (hidden,)
+    def _heads(self, hidden: Tensor, rows: Rows) -> dict[str, Tensor]:
+        return {STATES: hidden}
 
     def axes(self, name: str) -> list[str | int]:
         """See PaddedNetwork; the names are those of the decoder's graph."""
         return [{"batch": ROWS, "sequence": SOURCE}.get(str(one), one) for one in super().axes(name)]
 
 
-class TargetNetwork(nn.Module):
+class TargetNetwork(CachedNetwork):
     """A step of the decoder of an encoder-decoder.
 
     inputs: int64 encoder_attention_mask [batch, source], input_ids [batch, seq]; float32 encoder_hidden_states [batch,
     source, hidden]; past_key_values.N.decoder.key and .value as for a causal model, .encoder.key and .value [batch,
-    heads, 0 or source, head_dim]. outputs: logits [batch, seq, vocab] and the new cache. The keys and values of the
-    source are computed by the first call, where their cache has length 0, and are reused afterwards.
+    heads, 0 or source, head_dim]. The keys and values of the source are computed by the first call, where their cache
+    has length 0, and are reused afterwards.
     """
 
     name = DECODER
+    model: EncoderDecoder
 
     def __init__(self, model: EncoderDecoder) -> None:
-        super().__init__()
-        self.model = model
-        self.angles = angle_tables(model.decoder.config)
-        layers = model.decoder.config.num_hidden_layers
-        self._cache = [f"{n}.{of}.{part}" for n in range(layers) for of in ("decoder", "encoder") for part in _PARTS]
-        self.inputs = (MEMORY_MASK, IDS, MEMORY, *(f"{PAST}.{one}" for one in self._cache))
-        self.outputs = (LOGITS, *(f"{PRESENT}.{one}" for one in self._cache))
+        axes: dict[str, list[str | int]] = {
+            MEMORY_MASK: [ROWS, SOURCE],
+            IDS: [ROWS, TOKENS],
+            MEMORY: [ROWS, SOURCE, model.config.hidden_size],
+        }
+        super().__init__(model, model.decoder.config, axes, model.config.target_vocab_size, ("decoder.", "encoder."))
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """The inputs and outputs of the class, in their order."""
@@ -147,23 +164,8 @@ class TargetNetwork(nn.Module):
             hidden, _, _ = layer.read(hidden, (), False, executor, across)
         return self.model.mlm_logits(stack.finish(hidden)).float(), *cache.present
 
-    def axes(self, name: str) -> list[str | int]:
-        """The axes of an input or output; a number is a fixed size."""
-        config = self.model.config
-        sizes: dict[str, list[str | int]] = {
-            MEMORY_MASK: [ROWS, SOURCE],
-            MEMORY: [ROWS, SOURCE, config.hidden_size],
-            LOGITS: [ROWS, TOKENS, config.target_vocab_size],
-        }
-        if name.startswith((PAST, PRESENT)):
-            is_past, is_source = name.startswith(PAST), ".encoder." in name
-            tokens = (PAST_SOURCE if is_past else SOURCE) if is_source else PAST_TOKENS if is_past else ALL_TOKENS
-            return [ROWS, config.num_attention_heads, tokens, config.head_dim]
-        return sizes.get(name, [ROWS, TOKENS])
-
 
 Network = PaddedNetwork | CausalNetwork | TargetNetwork
-_PARTS = ("key", "value")
 
 
 def cached_executors(
@@ -212,10 +214,6 @@ def attend_source(
     both = attention.key_value(fresh).unflatten(-1, (2, attention.num_heads, -1)).permute(2, 0, 3, 1, 4)
     context = masked_product(query, *cache.extend(both[0], both[1]), mask)
     return context.transpose(1, 2).flatten(2), None
-
-
-def _names(num_layers: int) -> list[str]:
-    return [f"{layer}.{part}" for layer in range(num_layers) for part in _PARTS]
 
 
 def networks_of(model: Model, declared: SentenceSettings | None = None) -> list[Network]:

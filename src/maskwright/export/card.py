@@ -1,4 +1,4 @@
-"""README.md of an exported folder: what the graph is, how it agrees with the model, and how to run it."""
+"""What an exported folder says of its graph: the entry "export" of maskwright.json for programs, and README.md."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
-from ..core import registry
-from ..models.heads import REGRESSION, ChoiceHead, SequenceClassificationHead, SpanHead, TokenClassificationHead
+from ..models.heads import REGRESSION
 from ..models.model import Model
-from ..models.pretraining_heads import MaskedLanguageModelHead, NextSentenceHead, PretrainingHead, ReplacedTokenHead
-from .cached import CLM, SEQ2SEQ, Network
-from .config import ExportConfig
-from .format import Format
+from .cached import CLM, Network
+from .config import INT8, ExportConfig
 from .graph_model import is_dynamic
 from .network import PaddedNetwork
 from .program import FLOATS
-from .runtimes import IDS, MASK, PAST, POSITIONS, TYPES, compute_hint
+from .runtimes import IDS, MASK, PAST, POSITIONS, TYPES, compute_hint, format_of
 
 # -- The entry "export" of maskwright.json: what a program in any language needs to run the graph --------------------
 
@@ -35,25 +32,24 @@ def specification(
     files: of each graph, itself first; max_length, longest: usual and greatest sequence length in tokens; left_out:
     products that are not quantized.
     """
-    model = networks[0].model
+    model, form = networks[0].model, format_of(config.to)
+    packages = ["maskwright", "torch", *form.packages]
     found: dict[str, Any] = {
         "format": config.to,
         "precision": config.precision,
         "graphs": {network.name: _graph(network, files[network.name]) for network in networks},
     }
-    form: Format = registry.resolve("export_format", config.to)
-    conversion = form.conversions.get(config.precision)
-    packages = (*form.packages, *(() if conversion is None else conversion.packages))
-    if conversion is not None and conversion.facts:
-        found["quantization"] = {**conversion.facts, "products_in_float32": list(left_out)}
+    if config.precision == INT8:
+        found["quantization"] = {**form.quantization, "products_in_float32": list(left_out)}
+        packages.append(form.quantization["quantizer"])
     return found | {
-        **{name: getattr(config, name) for name in form.settings},
+        **({"opset": config.opset} if config.to == "onnx" else {}),
         "head": model.head_name,
         "max_length": max_length,
         "longest": longest,
         "preprocessing": _preprocessing(model, TYPES in networks[0].inputs),
         "postprocessing": _postprocessing(model, networks[0]),
-        "versions": {name: metadata.version(name) for name in ("maskwright", "torch", *packages)},
+        "versions": {name: metadata.version(name) for name in packages},
     }
 
 
@@ -70,134 +66,192 @@ def _graph(network: Network, files: Sequence[str]) -> dict[str, Any]:
 
 
 def _preprocessing(model: Model, has_types: bool) -> dict[str, Any]:
-    tokenizer, pad = model.tokenizer, model.config.pad_token_id
+    tokenizer, side = model.tokenizer, "left" if model.head_name == CLM else "right"
     files = [] if tokenizer is None else list(tokenizer.files())
-    own = None if tokenizer is None else tokenizer.pad_id
-    is_causal = model.head_name == CLM
+    pads = (None if tokenizer is None else tokenizer.pad_id, model.config.pad_token_id, 0)
     prompt = "" if model.sentence is None or model.head is not None else model.sentence.prompt
     types = "0 for the tokens of the first text and its special tokens, 1 for those of the second text of a pair"
     return {
         "tokenizer": "tokenizer.json" if "tokenizer.json" in files else None,
         "tokenizer_files": files,
         **({"prompt": f"{prompt!r} before every text"} if prompt else {}),
-        "special_tokens": "those that begin a text" if is_causal else "added by the post-processor of tokenizer.json",
-        "truncation": {
-            "max_length": "max_length",
-            "strategy": "longest_first",
-            "side": "left" if is_causal else "right",
-        },
-        "padding": {
-            "side": "left" if is_causal else "right",
-            "id": next((one for one in (own, pad) if one is not None), 0),
-        },
+        "special_tokens": "added by the post-processor of tokenizer.json"
+        if side == "right"
+        else "those that begin a text",
+        "truncation": {"max_length": "max_length", "strategy": "longest_first", "side": side},
+        "padding": {"side": side, "id": next(one for one in pads if one is not None)},
         "attention_mask": "1 for tokens, 0 for padding",
         **({"token_type_ids": types} if has_types else {}),
     }
 
 
-def _postprocessing(model: Model, network: Network) -> dict[str, Any]:  # noqa: PLR0911  # one per kind of head
-    head = model.head
-    if model.head_name in (CLM, SEQ2SEQ):
-        return _generation(model)
+_CACHE = "past_key_values of the first call have 0 tokens; those of each later call are present of the one before"
+_WORDS = {"function": "softmax over the vocabulary at the positions of the mask token"}
+_MEANING: dict[str, dict[str, Any]] = {  # of the outputs of a head
+    "mlm": _WORDS,
+    "pretraining": _WORDS,
+    "nsp": {"function": "softmax over 0 (the second text follows) and 1 (it does not)"},
+    "rtd": {"function": "sigmoid: the probability that a token was replaced"},
+    "tagging": {
+        "function": "softmax over the labels",
+        "words": "the label of a word is that of its first subword token; special tokens have none",
+    },
+    "qa": {
+        "function": "softmax of start_logits and of end_logits over the tokens of the sequence, padding excluded",
+        "answer": "start <= end, both in the second text, with the greatest sum of logits; the first token at both "
+        "ends means no answer",
+        "offsets": "character offsets of the tokens from the tokenizer",
+    },
+    "choice": {"function": "softmax over the choices of a question"},
+    "anomaly": {"function": "none: the logits are the reconstruction errors"},
+    "clm": {"function": "softmax over the vocabulary: the next token", "cache": _CACHE},
+    "seq2seq": {
+        "function": "softmax over the vocabulary: the next token of the target, which starts with the start token",
+        "cache": f"{_CACHE}; encoder_hidden_states and encoder_attention_mask are the same in every call",
+    },
+}
+_OF_PROBLEM = {
+    REGRESSION: "none: the logits are the predicted numbers",
+    "multi_label_classification": "sigmoid of each label",
+}
+_OF_POOLING = {
+    "cls": "the vector of the first token",
+    "mean": "the mean of the vectors of all tokens",
+    "max": "the maximum of each dimension over all tokens",
+}
+
+
+def _postprocessing(model: Model, network: Network) -> dict[str, Any]:
+    head, config = model.head_name, model.config
+    found: dict[str, Any] = {"labels": list(model.labels)} if model.labels else {}
     if head is None:
         assert isinstance(network, PaddedNetwork)
         declared = network.declared
-        method = {"cls": "the vector of the first token", "mean": "the mean of the vectors of all tokens"}
-        return {
-            "sentence_embedding": {
-                "pooling": declared.pooling,
-                "normalize": declared.normalize,
-                "normalize_tokens": declared.normalize_tokens,
-                "dimensions": declared.dimensions,
-                "meaning": f"{method.get(declared.pooling, 'the maximum of each dimension over all tokens')}, special "
-                f"tokens included, padding excluded{', each token scaled to length 1' * declared.normalize_tokens}"
-                f"{'; scaled to length 1' * declared.normalize}"
-                f"{f'; the first {declared.dimensions} dimensions' if declared.dimensions else ''}; done in the graph",
-            }
-        }
-    if isinstance(head, TokenClassificationHead):
-        return {
-            "labels": list(model.labels),
-            "function": "softmax over the labels",
-            "words": "the label of a word is that of its first subword token; special tokens have none",
-        }
-    if isinstance(head, SpanHead):
-        return {
-            "function": "softmax of start_logits and of end_logits over the tokens of the sequence, padding excluded",
-            "answer": "start <= end, both in the second text, with the greatest sum of logits; the first token at both "
-            "ends means no answer",
-            "offsets": "character offsets of the tokens from the tokenizer",
-        }
-    if isinstance(head, ChoiceHead):
-        return {"function": "softmax over the choices of a question"}
-    if isinstance(head, SequenceClassificationHead):
-        if model.problem_type == REGRESSION:
-            function = "none: the logits are the predicted numbers"
-        elif model.problem_type == "multi_label_classification":
-            function = "sigmoid of each label"
-        else:
-            function = "softmax over the labels"
-        return {"labels": list(model.labels), "function": function}
-    if isinstance(head, ReplacedTokenHead):
-        return {"function": "sigmoid: the probability that a token was replaced"}
-    if isinstance(head, NextSentenceHead):
-        return {"function": "softmax over 0 (the second text follows) and 1 (it does not)"}
-    if isinstance(head, MaskedLanguageModelHead | PretrainingHead):
-        return {"function": "softmax over the vocabulary at the positions of the mask token"}
-    return {"function": "none: the logits are the reconstruction errors"}
+        meaning = f"{_OF_POOLING[declared.pooling]}, special tokens included, padding excluded"
+        meaning += ", each token scaled to length 1" * declared.normalize_tokens
+        meaning += "; scaled to length 1" * declared.normalize
+        meaning += f"; the first {declared.dimensions} dimensions" if declared.dimensions else ""
+        names = ("pooling", "normalize", "normalize_tokens", "dimensions")
+        settings = {name: getattr(declared, name) for name in names}
+        return {"sentence_embedding": {**settings, "meaning": f"{meaning}; done in the graph"}}
+    if head in ("classification", "regression"):
+        return found | {"function": _OF_PROBLEM.get(model.problem_type or "", "softmax over the labels")}
+    if head == "seq2seq":
+        found = {"start_token_id": config.decoder_start_token_id, "end_token_id": config.eos_token_id}
+    elif head == CLM:
+        found = {"end_token_id": None if model.tokenizer is None else model.tokenizer.eos_id}
+    return found | _MEANING[head]
 
 
-def _generation(model: Model) -> dict[str, Any]:
-    """How tokens are generated from the graphs."""
-    cache = "past_key_values of the first call have 0 tokens; those of each later call are present of the one before"
-    if model.head_name == CLM:
-        end = None if model.tokenizer is None else model.tokenizer.eos_id
-        return {"function": "softmax over the vocabulary: the next token", "cache": cache, "end_token_id": end}
-    config = model.config
-    return {
-        "function": "softmax over the vocabulary: the next token of the target, which starts with the start token",
-        "cache": f"{cache}; encoder_hidden_states and encoder_attention_mask are the same in every call",
-        "start_token_id": config.decoder_start_token_id,
-        "end_token_id": config.eos_token_id,
-    }
+# -- README.md -------------------------------------------------------------------------------------------------------
 
 
 FIELDS = {IDS: "ids", MASK: "attention_mask", TYPES: "type_ids"}  # of an encoding of `tokenizers`, by input
 AGREEMENT = {"min_cosine": ".4f", "correlation": ".4f", "same_class": ".1%"}  # figures of an output and their formats
 
+PAGE = """---
+library_name: maskwright
+tags:
+- {format}
+- maskwright
+---
+
+# An exported model: {head}, {format}, {precision}
+
+{graphs}
+
+{size:,.1f} MB. At most {longest:,} tokens; usually {max_length:,}. `maskwright.json`, entry `export`, has all of it \
+for programs.{more}
+
+## Agreement with the model
+
+{num_texts} texts in batches of unequal lengths, by {runtime}:
+
+| output | compared | largest difference | smallest cosine | correlation | equal classes |
+| --- | --- | --- | --- | --- | --- |
+{rows}
+
+Differences are fractions of the largest number of the output.
+
+{program}"""
+
+# Programs that need the runtime, numpy and `tokenizers` alone. Their loops have the lines that run a graph.
+BATCHES = """import numpy
+{imports}
+from tokenizers import Tokenizer
+
+tokenizer = Tokenizer.from_file("tokenizer.json")
+tokenizer.enable_truncation({max_length})
+tokenizer.enable_padding(pad_id={pad_id})
+{opened}
+for texts in {batches}:
+    encoded = tokenizer.encode_batch(texts)
+    arrays = {{
+{arrays}
+    }}
+    {run}
+    print({{name: one.shape for name, one in zip({names}, outputs)}})
+"""
+GENERATION = f"""import numpy
+{{imports}}
+from tokenizers import Tokenizer
+
+tokenizer = Tokenizer.from_file("tokenizer.json")
+{{opened}}
+names = {{names}}
+ids = {{opening}} + tokenizer.encode("a text", add_special_tokens=False).ids
+cache = {{{{name.replace("present", "{PAST}"): numpy.zeros({{shape}}, "float32") for name in names[1:]}}}}
+new = ids
+for _ in range(20):
+    arrays = {{{{
+        "{IDS}": numpy.array([new]),
+        "{MASK}": numpy.ones((1, len(ids)), "int64"),
+        "{POSITIONS}": numpy.arange(len(ids) - len(new), len(ids))[None],
+        **cache,
+    }}}}
+    {{run}}
+    cache = dict(zip(cache, outputs[1:]))
+    new = [int(outputs[0][0, -1].argmax())]
+    ids = ids + new
+print(tokenizer.decode(ids))
+"""
+AFTER_ALONE = (
+    "\nRun one text per call: the ranges of its activations are those of the whole call, so padding and other texts "
+    "change its result.\n"
+)
+
 
 def export_card(model: Model, spec: Mapping[str, Any]) -> str:
     """Returns the page. spec: the entry "export" of maskwright.json."""
-    lines = ["---", "library_name: maskwright", "tags:", f"- {spec['format']}", "- maskwright", "---", ""]
-    lines += [f"# An exported model: {spec['head'] or 'encoder'}, {spec['format']}, {spec['precision']}", ""]
-    for graph in spec["graphs"].values():
-        lines += [f"`{graph['file']}`: inputs {_named(graph['inputs'])}; outputs {_named(graph['outputs'])}.", ""]
-    lines += [
-        f"{spec['size_bytes'] / 1e6:,.1f} MB. At most {spec['longest']:,} tokens; usually {spec['max_length']:,}. "
-        "`maskwright.json`, entry `export`, has all of it for programs.",
-        "",
+    graphs = [
+        f"`{one['file']}`: inputs {_named(one['inputs'])}; outputs {_named(one['outputs'])}."
+        for one in spec["graphs"].values()
     ]
-    if "float32_size_bytes" in spec:
-        lines[-2] += f" As float32 it is {spec['float32_size_bytes'] / 1e6:,.1f} MB."
-    left_out = spec.get("quantization", {}).get("products_in_float32")
-    if left_out:
-        lines[-2] += f" Products that are not quantized: {', '.join(left_out)} of every layer."
-    lines += _agreement(spec["agreement"])
-    form: Format = registry.resolve("export_format", spec["format"])
-    is_single = all(one["name"] in FIELDS and len(one["axes"]) == 2 for one in graph["inputs"])
-    if form.script is not None and spec["preprocessing"]["tokenizer"]:
-        if is_single:
-            lines += _script(spec, form.script)
-        elif model.head_name == CLM:
-            lines += _generation_script(model, spec, form.script)
-    if form.loading:
-        lines += ["## With torch", "", "```python", "import torch", form.loading.format(file=graph["file"]), "```", ""]
-    return "\n".join(lines)
+    more = f" As float32 it is {spec['float32_size_bytes'] / 1e6:,.1f} MB." if "float32_size_bytes" in spec else ""
+    if left_out := spec.get("quantization", {}).get("products_in_float32"):
+        more += f" Products that are not quantized: {', '.join(left_out)} of every layer."
+    agreement = spec["agreement"]
+    rows = [
+        f"| `{name}` | {one['compared']:,} | {one['largest_difference']:.1e} | {' | '.join(figures_of(one))} |"
+        for name, one in agreement["outputs"].items()
+    ]
+    return PAGE.format_map(
+        {
+            **spec,
+            **agreement,
+            "head": spec["head"] or "encoder",
+            "graphs": "\n\n".join(graphs),
+            "size": spec["size_bytes"] / 1e6,
+            "more": more,
+            "rows": "\n".join(rows),
+            "program": _program(model, spec),
+        }
+    )
 
 
-def format_or_empty(value: float | None, form: str) -> str:
-    """Returns a figure in a format, "" for None."""
-    return "" if value is None else format(value, form)
+def figures_of(output: Mapping[str, Any]) -> list[str]:
+    """The figures of AGREEMENT of an output as text, "" for those that it does not have."""
+    return ["" if output[key] is None else format(output[key], form) for key, form in AGREEMENT.items()]
 
 
 def _named(values: list[dict[str, Any]]) -> str:
@@ -208,67 +262,37 @@ def _named(values: list[dict[str, Any]]) -> str:
     return ", ".join(f"`{name}` {kind}" for name, kind in found.items())
 
 
-def _agreement(found: Mapping[str, Any]) -> list[str]:
-    lines = ["## Agreement with the model", "", f"{found['num_texts']} texts in batches of unequal lengths, by "]
-    lines[-1] += f"{found['runtime']}:"
-    lines += [
-        "",
-        "| output | compared | largest difference | smallest cosine | correlation | equal classes |",
-        "| --- | --- | --- | --- | --- | --- |",
+def _program(model: Model, spec: Mapping[str, Any]) -> str:
+    """The section with a program that runs the graph; "" without a tokenizer.json, and for graphs that need more."""
+    form, graph = format_of(spec["format"]), list(spec["graphs"].values())[-1]
+    if form.open is None:
+        return f"## With torch\n\n```python\nimport torch\n{form.script[0].format(file=graph['file'])}\n```\n"
+    is_single = all(one["name"] in FIELDS and len(one["axes"]) == 2 for one in graph["inputs"])
+    if not spec["preprocessing"]["tokenizer"] or not (is_single or model.head_name == CLM):
+        return ""
+    names, is_alone = [one["name"] for one in graph["outputs"]], is_dynamic(spec)
+    arrays = [
+        f'        "{one["name"]}": numpy.array([row.{FIELDS[one["name"]]} for row in encoded], dtype="int64"),'
+        for one in graph["inputs"]
+        if is_single
     ]
-    for name, one in found["outputs"].items():
-        fields = [format_or_empty(one[key], form) for key, form in AGREEMENT.items()]
-        lines.append(f"| `{name}` | {one['compared']:,} | {one['largest_difference']:.1e} | {' | '.join(fields)} |")
-    return [*lines, "", "Differences are fractions of the largest number of the output.", ""]
-
-
-def _script(spec: Mapping[str, Any], script: tuple[str, str, str]) -> list[str]:
-    """A program that needs the runtime, numpy and `tokenizers` alone."""
-    graph = spec["graphs"]["model"]
-    names = [one["name"] for one in graph["outputs"]]
-    values = {"file": graph["file"], "names": names, "compute": compute_hint(spec["precision"])}
-    imports, opened, run = (line.format(**values) for line in script)
-    lines = ["## Without maskwright", "", "```python", "import numpy", imports, "from tokenizers import Tokenizer", ""]
-    lines += ['tokenizer = Tokenizer.from_file("tokenizer.json")']
-    lines += [f"tokenizer.enable_truncation({spec['max_length']})"]
-    texts = '["a text", "another, longer text"]'
-    body = ["arrays = {"]
-    for one in graph["inputs"]:
-        body += [f'    "{one["name"]}": numpy.array([row.{FIELDS[one["name"]]} for row in encoded], dtype="int64"),']
-    body += ["}", *run.replace("inputs", "arrays").split("\n")]
-    body += ["print({name: one.shape for name, one in zip(" + str(names) + ", outputs)})"]
-    if is_dynamic(spec):
-        lines += [opened, f"for text in {texts}:", "    encoded = [tokenizer.encode(text)]"]
-        lines += [f"    {line}" for line in body]
-        after = (
-            "Run one text per call: the ranges of its activations are those of the whole call, so padding and other "
-        )
-        after += "texts change its result."
-        return [*lines, "```", "", after, ""]
-    lines += [f"tokenizer.enable_padding(pad_id={spec['preprocessing']['padding']['id']})"]
-    return [*lines, f"encoded = tokenizer.encode_batch({texts})", opened, *body, "```", ""]
-
-
-def _generation_script(model: Model, spec: Mapping[str, Any], script: tuple[str, str, str]) -> list[str]:
-    """A program that continues a text greedily, token by token."""
-    graph, config = spec["graphs"]["model"], model.config
-    names = [one["name"] for one in graph["outputs"]]
-    values = {"file": graph["file"], "names": "names", "compute": compute_hint(spec["precision"])}
-    imports, opened, run = (line.format(**values) for line in script)
-    opening = [] if model.tokenizer is None else list(model.tokenizer.opening_ids)
-    lines = ["## Without maskwright", "", "```python", "import numpy", imports, "from tokenizers import Tokenizer", ""]
-    lines += ['tokenizer = Tokenizer.from_file("tokenizer.json")', opened, f"names = {names}"]
-    lines += [f'ids = {opening} + tokenizer.encode("a text", add_special_tokens=False).ids']
-    shape = [1, config.num_attention_heads, 0, config.head_dim]
-    lines += [f'cache = {{name.replace("present", "{PAST}"): numpy.zeros({shape}, "float32") for name in names[1:]}}']
-    lines += ["new = ids", "for _ in range(20):", "    arrays = {"]
-    lines += [f'        "{IDS}": numpy.array([new]),']
-    lines += [f'        "{MASK}": numpy.ones((1, len(ids)), "int64"),']
-    lines += [f'        "{POSITIONS}": numpy.arange(len(ids) - len(new), len(ids))[None],', "        **cache,", "    }"]
-    lines += [f"    {line}" for line in run.replace("inputs", "arrays").split("\n")]
-    lines += [
-        "    cache = dict(zip(cache, outputs[1:]))",
-        "    new = [int(outputs[0][0, -1].argmax())]",
-        "    ids = ids + new",
-    ]
-    return [*lines, "print(tokenizer.decode(ids))", "```", ""]
+    lines = {
+        "file": graph["file"],
+        "names": names if is_single else "names",
+        "compute": compute_hint(spec["precision"]),
+    }
+    imports, opened, run = (line.format_map(lines) for line in form.script)
+    texts = ["a text", "another, longer text"]
+    program = (BATCHES if is_single else GENERATION).format(
+        imports=imports,
+        opened=opened,
+        run=run.replace("\n", "\n    "),
+        names=names,
+        arrays="\n".join(arrays),
+        batches=[[text] for text in texts] if is_alone else [texts],
+        max_length=spec["max_length"],
+        pad_id=spec["preprocessing"]["padding"]["id"],
+        opening=[] if model.tokenizer is None else list(model.tokenizer.opening_ids),
+        shape=[1, model.config.num_attention_heads, 0, model.config.head_dim],
+    )
+    return f"## Without maskwright\n\n```python\n{program}```\n{AFTER_ALONE if is_alone and is_single else ''}"

@@ -16,13 +16,13 @@ import time
 from collections.abc import Iterator, Mapping
 from importlib import metadata, util
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
 import torch
 
-from ..core import registry, storage
+from ..core import storage
 from ..core.config import check
-from ..core.errors import CorruptFileError, MissingExtraError, ModelFolderError
+from ..core.errors import MaskwrightError, MissingExtraError, ModelFolderError
 from ..core.progress import note
 from ..core.util import AUTO, OWN, plural
 from ..data.batch import Batch
@@ -32,26 +32,21 @@ from ..models.device import resolve_precision
 from ..models.model import Model
 from .config import INT8, ExportConfig
 from .export import export_model, load_for_export
-from .format import Format
+from .runtimes import format_of
 
 FORMATS = {"openvino": "openvino", "onnxruntime": "onnx"}  # export format of each executor
 MEASURED = "measured.json"
 TOKENS, WARMUP, RUNS = 32, 5, 30  # of the text that is measured
 FASTER = 0.95  # fraction of the time of `own` below which a graph is used
 
-
 Head = Literal["stored", "none"]
 
 
-class Opened(NamedTuple):
-    """What to open: a model folder or name, and the precision to open it in."""
-
-    model: str
-    precision: str
-
-
-def executed(model: str | Path, executor: str, precision: str, device: str = "auto", head: Head = "stored") -> Opened:
-    """Returns the folder of the graph by which `executor` computes a model, exported if it is not cached.
+def executed(
+    model: str | Path, executor: str, precision: str, device: str = "auto", head: Head = "stored"
+) -> tuple[str, str]:
+    """What to open, and in which precision, for `executor` to compute a model: the folder of its graph, exported if it
+    is not cached.
 
     executor: not `own`, which opens the model itself; head: "stored" for the model's own, or "none" for hidden states.
 
@@ -64,10 +59,9 @@ def executed(model: str | Path, executor: str, precision: str, device: str = "au
         f"--executor {executor} has no int8 of its own: write a folder with maskwright export --precision int8 "
         "--calibrate-on FILE, and use it as the model.",
     )
-    if executor != AUTO:
-        return _graph(model, executor, precision, head)
-    best = fastest(_measured(model, precision, head))
-    return Opened(str(model), precision) if best == OWN else _graph(model, best, precision, head)
+    if executor == AUTO:
+        executor = fastest(_measured(model, precision, head))
+    return (str(model), precision) if executor == OWN else (_graph(model, executor, precision, head), AUTO)
 
 
 def fastest(milliseconds: Mapping[str, float]) -> str:
@@ -84,12 +78,17 @@ def installed() -> list[str]:
 def measurements() -> Iterator[dict[str, Any]]:
     """What `auto` has measured on this machine, of each model: model, precision and milliseconds by executor."""
     for path in sorted(cache_folder().glob(f"*/{MEASURED}")):
-        try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue  # measured again when it is needed
-        if isinstance(found, dict) and isinstance(found.get("milliseconds"), dict):
+        if found := _read(path):
             yield found
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """What was measured; {} if it is missing or damaged, and is measured again when it is needed."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return found | {"milliseconds": {name: float(value) for name, value in found["milliseconds"].items()}}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
 
 
 def cache_folder() -> Path:
@@ -97,42 +96,37 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "maskwright" / "graphs"
 
 
-def _graph(model: str | Path, executor: str, precision: str, head: Head) -> Opened:
-    form: Format = registry.resolve("export_format", FORMATS[executor])
+def _graph(model: str | Path, executor: str, precision: str, head: Head) -> str:
+    """The folder of a graph, exported if it is missing or changed."""
+    form = format_of(FORMATS[executor])
     if util.find_spec(executor) is None:
         raise MissingExtraError(f"--executor {executor}", "export")
     known = ("fp32", *(name for name in form.conversions if name != INT8))
-    if precision == "auto":
-        precision = resolve_precision("auto", torch.device("cpu"))
+    if precision == AUTO:
+        precision = resolve_precision(AUTO, torch.device("cpu"))
         precision = precision if precision in known else "fp32"
     check(
         precision in known,
         f"--executor {executor} does not compute in {precision}: use --precision {' or '.join(known)}.",
     )
     folder = cache_folder() / _key(model, head, executor, precision, *(metadata.version(one) for one in form.packages))
-    if not _is_usable(folder):
-        note(f"exporting {model} for {executor} in {precision}, once: {folder}")
-        config = ExportConfig(
-            model=str(model),
-            output=folder,
-            to=FORMATS[executor],
-            precision=cast(Any, precision),
-            head=head,
-            replace=True,
-        )
-        export_model(config)
-    return Opened(str(folder), "auto")
-
-
-def _is_usable(folder: Path) -> bool:
-    """Whether a cached graph is there and unchanged."""
-    if not folder.is_dir() or not storage.has_manifest(folder):
-        return False
     try:
-        storage.verify_folder(folder)
-    except CorruptFileError:
-        return False
-    return True
+        is_usable = folder.is_dir() and storage.verify_sealed(folder)
+    except MaskwrightError:
+        is_usable = False
+    if not is_usable:
+        note(f"exporting {model} for {executor} in {precision}, once: {folder}")
+        export_model(
+            ExportConfig(
+                model=str(model),
+                output=folder,
+                to=FORMATS[executor],
+                precision=cast(Any, precision),
+                head=head,
+                replace=True,
+            )
+        )
+    return str(folder)
 
 
 def _key(model: str | Path, head: Head, *settings: str) -> str:
@@ -154,15 +148,12 @@ def _measured(model: str | Path, precision: str, head: Head) -> Mapping[str, flo
     versions = [metadata.version(name) for name in names]
     threads = torch.get_num_threads()
     path = cache_folder() / _key(model, head, AUTO, precision, str(threads), *names, *versions) / MEASURED
-    if path.is_file():
-        try:
-            return {name: float(value) for name, value in json.loads(path.read_text("utf-8"))["milliseconds"].items()}
-        except (ValueError, KeyError, TypeError, AttributeError):
-            path.unlink()  # damaged: measure again
+    if before := _read(path):
+        return cast(dict[str, float], before["milliseconds"])
     found = {OWN: _time(place(load_model(str(model))[0], "cpu", precision))}
     for name in names:
         try:
-            found[name] = _time(load_model(_graph(model, name, precision, head).model)[0])
+            found[name] = _time(load_model(_graph(model, name, precision, head))[0])
         except ModelFolderError as error:  # no graph, or one that does not agree
             note(f"{name} is not used: {error}")
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,11 +10,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
+import torch
 
 from ..core import registry, storage
 from ..core.config import check
-from ..core.errors import ConfigError, InputError, ModelFolderError
+from ..core.errors import InputError, ModelFolderError
 from ..core.storage import EXPORTED, FACTS, read_facts
 from ..hub.adapters import FACT as ADAPTER
 from ..hub.download import find_folder
@@ -26,23 +26,21 @@ from ..text.readers.inputs import Text
 from ..text.readers.tables import find_reader
 from .agreement import (
     Agreement,
-    Trial,
+    TorchRuntime,
+    check_tokenizer,
+    compare,
     drawn_texts,
     drawn_trials,
     limits_of,
-    measure,
-    measure_program,
-    text_trials,
     token_trials,
     typical_texts,
 )
 from .cached import CLM, SEQ2SEQ, Network, networks_of
 from .card import export_card, specification
 from .config import INT8, ExportConfig
-from .format import Format
-from .network import PaddedNetwork, most_tokens
+from .network import most_tokens
 from .program import trace
-from .runtimes import pad_rows
+from .runtimes import Format, Runtime, format_of, open_runtimes, pad_rows
 
 MIN_TEXTS, MOST_TEXTS = 64, 256  # typical texts for int8
 HELD_OUT = 4  # every fourth of them is for the comparison only
@@ -71,23 +69,39 @@ def export_model(config: ExportConfig, note: Callable[[str], None] = lambda _: N
         MissingExtraError: the format needs the extra `export`.
         RunError: the output exists.
     """
-    _check_output(config)
-    form: Format = registry.resolve("export_format", config.to)
-    _check_precision(config, form)
-    typical = None if config.calibrate_on is None else _typical_texts(config.calibrate_on)
+    source = Path(config.model)
+    if source.is_dir() and config.output.resolve() == source.resolve():
+        raise InputError(f"{config.output} is the model itself: choose another output.")
+    storage.refuse_existing(config.output, replace=config.replace)
+    form = format_of(config.to)
+    known = ("fp32", *form.conversions)
+    check(
+        config.precision in known,
+        f"--to {config.to} has no {config.precision} graph that its runtime computes on a CPU: use --precision "
+        f"{' or '.join(known)}.",
+    )
+    typical = [] if config.calibrate_on is None else _typical_texts(config.calibrate_on)
     model, facts = load_for_export(config.model, config.head)
     longest = most_tokens(model.config)
     networks = networks_of(model, _declared(model))
-    _check_generating(config, form, model)
-    job = _Export(config, form, networks, facts, _max_length(config, model, longest), longest, typical or [])
+    if is_generating(model):
+        check(
+            form.open is not None,
+            f"--to {config.to} has no graph with a cache, which text generation needs: use --to onnx, or --head none.",
+        )
+        check(
+            config.precision != INT8 or form.quantization["activations"] != "static",
+            f"--to {config.to} has no int8 graph for text generation: use --to onnx, or --precision fp32.",
+        )
+    job = _Export(config, form, networks, facts, _max_length(config, model, longest), longest, typical, note)
     with storage.new_folder(config.output, replace=config.replace) as new:
         write_files(new, description_files(model, facts, "float32"))
-        if config.precision == "fp32":
-            spec, agreement = job.compared(new, job.written(new, note), (), note)
-        else:
-            with TemporaryDirectory(prefix=".float32-", dir=new) as base:
-                spec, agreement = job.converted(Path(base), job.written(Path(base), note), new, note)
-        job.check(agreement)
+        spec, agreement = job.written(new)
+        if shortfalls := agreement.shortfalls(limits_of(config)):
+            raise ModelFolderError(
+                f"The exported graph does not agree with the model on {agreement.num_texts} texts: "
+                f"{'; '.join(shortfalls)}. Nothing is written."
+            )
         storage.write_json(new / FACTS, complete_facts(facts | {EXPORTED: spec}))
         storage.write_text(new / "README.md", export_card(model, spec))
     return Exported(config.output, spec, agreement)
@@ -104,73 +118,69 @@ class _Export:
     max_length: int
     longest: int
     typical: Sequence[Text]
+    note: Callable[[str], None]
 
-    def written(self, folder: Path, note: Callable[[str], None]) -> dict[str, list[str]]:
+    def written(self, new: Path) -> tuple[dict[str, Any], Agreement]:
+        """Writes the graphs into `new`, describes and compares them: the first attempt that agrees, else the last."""
+        if self.config.precision == "fp32":
+            return self._compared(new, self._traced(new), ())
+        with TemporaryDirectory(prefix=".float32-", dir=new) as folder:
+            base = Path(folder)
+            files = self._traced(base)
+            full = _size(base, files)
+            samples = [] if is_generating(self.networks[0].model) else self._samples(files)
+            for left_out in LEFT_OUT if self.config.precision == INT8 else ((),):
+                without = f", except {', '.join(left_out)}" if left_out else ""
+                self.note(f"converting the graph to {self.config.precision}{without}")
+                convert = self.form.conversions[self.config.precision]
+                made = {name: convert(base, own, new, samples, left_out) for name, own in files.items()}
+                spec, agreement = self._compared(new, made, left_out)
+                if not agreement.shortfalls(limits_of(self.config)):
+                    break
+        return spec | {"float32_size_bytes": full}, agreement
+
+    def _traced(self, folder: Path) -> dict[str, list[str]]:
         """Writes the float32 graphs into `folder`: the files of each."""
         found = {}
         for network in self.networks:
-            note(f"tracing {network.name}")
+            self.note(f"tracing {network.name}")
             program = trace(network, self.longest)
-            note(f"writing {network.name} as {self.config.to}")
-            found[network.name] = self.form.write(program, network, folder, self.config)
+            self.note(f"writing {network.name} as {self.config.to}")
+            found[network.name] = self.form.write(program, network, folder, self.config.opset)
         return found
 
-    def compared(
-        self, new: Path, files: Mapping[str, list[str]], left_out: Sequence[str], note: Callable[[str], None]
+    def _samples(self, files: Mapping[str, list[str]]) -> list[dict[str, Any]]:
+        """The inputs that a graph is calibrated on, one by one: padding would widen the ranges."""
+        plan = specification(self.networks, self.config, files, self.max_length, self.longest)
+        texts = typical_texts([text for index, text in enumerate(self.typical) if index % HELD_OUT != HELD_OUT - 1])
+        trials = token_trials(self.networks[0], texts, self.max_length, (1,)) if texts else []
+        return [pad_rows(plan, rows) for rows in trials]
+
+    def _compared(
+        self, new: Path, files: Mapping[str, list[str]], left_out: Sequence[str]
     ) -> tuple[dict[str, Any], Agreement]:
         """Describes graphs that were written into `new`, and compares them with the model."""
         spec = specification(self.networks, self.config, files, self.max_length, self.longest, left_out)
-        storage.write_json(new / FACTS, complete_facts(self.facts | {EXPORTED: spec}))
-        note("comparing the graph with the model")
-        trials = self._trials(spec)
-        if self.form.loading:
-            (network,) = self.networks
-            agreement = measure_program(network, new / files[network.name][0], spec, trials)
-        else:
-            agreement = measure(self.networks, new, spec, trials)
-        return spec | {"size_bytes": _size(new, files), "agreement": agreement.to_json()}, agreement
-
-    def converted(
-        self, base: Path, files: Mapping[str, list[str]], new: Path, note: Callable[[str], None]
-    ) -> tuple[dict[str, Any], Agreement]:
-        """Writes the graphs of `base` in another precision into `new`: the first attempt that passes, else the last."""
-        chosen = typical_texts([text for index, text in enumerate(self.typical) if index % HELD_OUT != HELD_OUT - 1])
-        samples = [] if is_generating(self.networks[0].model) else self._samples(chosen, files)
-        full = _size(base, files)
-        for left_out in LEFT_OUT if self.config.precision == INT8 else ((),):
-            without = f", except {', '.join(left_out)}" if left_out else ""
-            note(f"converting the graph to {self.config.precision}{without}")
-            write = self.form.conversions[self.config.precision].write
-            written = {name: write(base, own, new, samples, left_out) for name, own in files.items()}
-            spec, agreement = self.compared(new, written, left_out, note)
-            if not agreement.shortfalls(limits_of(self.config)):
-                break
-        return spec | {"float32_size_bytes": full}, agreement
-
-    def _samples(self, texts: Sequence[Text], files: Mapping[str, list[str]]) -> list[dict[str, np.ndarray]]:
-        """The inputs that a graph is calibrated on, one by one: padding would widen the ranges."""
-        plan = specification(self.networks, self.config, files, self.max_length, self.longest)
-        trials = token_trials(self.networks[0], texts, self.max_length, (1,)) if texts else []
-        return [trial.shaped(pad_rows(plan, trial.ids, trial.types)) for trial in trials]
-
-    def check(self, agreement: Agreement) -> None:
-        """Raises ModelFolderError, with the figures, if the graph does not agree."""
-        shortfalls = agreement.shortfalls(limits_of(self.config))
-        if shortfalls:
-            raise ModelFolderError(
-                f"The exported graph does not agree with the model on {agreement.num_texts} texts: "
-                f"{'; '.join(shortfalls)}. Nothing is written."
-            )
-
-    def _trials(self, spec: Mapping[str, Any]) -> list[Trial]:
+        self.note("comparing the graph with the model")
         network = self.networks[0]
-        is_flat = isinstance(network, PaddedNetwork) and network.rank == 2 and not is_generating(network.model)
-        by_text = bool(spec["preprocessing"]["tokenizer"]) and is_flat and not self.form.loading
+        has_file = bool(spec["preprocessing"]["tokenizer"]) and not is_generating(network.model)
         if self.typical:  # quantized for such texts, not for drawn tokens
             texts = typical_texts([text for index, text in enumerate(self.typical) if index % HELD_OUT == HELD_OUT - 1])
-            return text_trials(texts) if by_text else token_trials(network, texts, self.max_length)
-        trials = drawn_trials(network, self.longest)
-        return trials + text_trials(drawn_texts(network.model, self.max_length)) if by_text else trials
+            trials = token_trials(network, texts, self.max_length)
+        else:
+            texts = list[Text](drawn_texts(network.model, self.max_length)) if has_file else []
+            trials = drawn_trials(network, self.longest)
+            trials += token_trials(network, texts, self.max_length) if texts else []
+        if has_file:
+            check_tokenizer(network.model, new, spec, texts)
+        runtimes: dict[str, Runtime]
+        if self.form.open is None:
+            module = torch.export.load(new / files[network.name][0]).module()  # of the file that was just written
+            runtimes = {network.name: TorchRuntime(network, module)}
+        else:
+            runtimes = open_runtimes(new, spec, torch.get_num_threads())
+        agreement = compare(self.networks, runtimes, spec, trials)
+        return spec | {"size_bytes": _size(new, files), "agreement": agreement.to_json()}, agreement
 
 
 def is_generating(model: Model) -> bool:
@@ -182,31 +192,6 @@ def _size(folder: Path, files: Mapping[str, Sequence[str]]) -> int:
     return sum((folder / name).stat().st_size for own in files.values() for name in own)
 
 
-def _check_generating(config: ExportConfig, form: Format, model: Model) -> None:
-    """Raises ConfigError for what is not possible with graphs that generate text."""
-    if not is_generating(model):
-        return
-    check(
-        not form.loading,
-        f"--to {config.to} has no graph with a cache, which text generation needs: use --to onnx, or --head none.",
-    )
-    conversion = form.conversions.get(config.precision)
-    check(
-        conversion is None or conversion.facts.get("activations") != "static",
-        f"--to {config.to} has no int8 graph for text generation: use --to onnx, or --precision fp32.",
-    )
-
-
-def _check_precision(config: ExportConfig, form: Format) -> None:
-    """Raises ConfigError for a precision that a format does not have."""
-    known = ("fp32", *form.conversions)
-    if config.precision not in known:
-        raise ConfigError(
-            f"--to {config.to} has no {config.precision} graph that its runtime computes on a CPU: use --precision "
-            f"{' or '.join(known)}."
-        )
-
-
 def _typical_texts(path: Path) -> list[Text]:
     """The first texts of a file. Raises InputError for too few."""
     reader = find_reader(path, {}) or registry.resolve("reader", "texts")
@@ -215,14 +200,6 @@ def _typical_texts(path: Path) -> list[Text]:
     if len(texts) < MIN_TEXTS:
         raise InputError(f"{path} has {len(texts)} texts; int8 is calibrated and compared on at least {MIN_TEXTS}.")
     return texts
-
-
-def _check_output(config: ExportConfig) -> None:
-    """Raises before the model is loaded if the output may not be written."""
-    source = Path(config.model)
-    if source.is_dir() and config.output.resolve() == source.resolve():
-        raise InputError(f"{config.output} is the model itself: choose another output.")
-    storage.refuse_existing(config.output, replace=config.replace)
 
 
 def load_for_export(name: str, head: str = "stored") -> tuple[Model, dict[str, Any]]:

@@ -6,11 +6,10 @@ Tokenization, sorting, pooling, windows and decoding stay those of the library; 
 from __future__ import annotations
 
 import copy
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import torch
@@ -34,8 +33,23 @@ from ..models.transformer import Encoded
 from ..text.tokenizers.tokenizer import Tokenizer
 from ..text.tokenizers.tokenizer_files import MAIN_FILES
 from .network import LOGITS, POOLED, STATES
-from .runtimes import DECODER, ENCODER, MEMORY, PRESENT, Runtime, open_runtime, pad_rows, rectangle
-from .steps import CachedGraph, CausalGraph, encode_sources, is_cached, pad_left
+from .runtimes import (
+    DECODER,
+    ENCODER,
+    MEMORY,
+    PRESENT,
+    CachedGraph,
+    Rows,
+    Runtime,
+    encode_sources,
+    is_cached,
+    open_runtimes,
+    pad_left,
+    pad_rows,
+    rectangle,
+)
+
+Read = Callable[[list[int]], tuple[CachedGraph, np.ndarray]]
 
 # -- Incremental decoding with exported graphs that have a cache; implements `rules.Decoder` -------------------------
 #
@@ -48,16 +62,16 @@ def is_dynamic(spec: Mapping[str, Any]) -> bool:
     return bool(spec.get("quantization", {}).get("activations") == "dynamic")
 
 
-class GraphDecoder(ABC):
-    """Decodes the rows of one cached graph, or of one for each row. spec: the entry "export" of maskwright.json."""
+class GraphDecoder:
+    """Decodes rows with a cached graph, or with one for each row.
 
-    def __init__(self, spec: Mapping[str, Any], num_rows: int) -> None:
-        self.spec, self._alone, self._num_rows = spec, is_dynamic(spec), num_rows
+    spec: the entry "export" of maskwright.json; read: starts a graph for some of the rows: the graph, and float32
+    logits [rows, ..., vocab]; start_id: the first token of every target.
+    """
+
+    def __init__(self, spec: Mapping[str, Any], num_rows: int, read: Read, start_id: int = 0) -> None:
+        self._alone, self._num_rows, self._read, self.start_id = is_dynamic(spec), num_rows, read, start_id
         self._graphs: list[CachedGraph] = []
-
-    @abstractmethod
-    def _read(self, rows: list[int]) -> tuple[CachedGraph, np.ndarray]:
-        """Starts a graph for `rows`: the graph, and float32 logits [rows, ..., vocab]."""
 
     def start(self) -> Tensor:
         """Reads what the rows begin with: float32 logits [rows, vocab] of the next token."""
@@ -84,16 +98,18 @@ class GraphDecoder(ABC):
 class CausalGraphDecoder(GraphDecoder):
     """Decodes with the graph of a causal language model.
 
-    prompts: token IDs of each row; window: context length in tokens. A row that fills it continues with the last half
-    of its tokens in a new window, as in `CausalDecoder`.
+    prompts: token IDs of each row; room: context length in tokens. A row that fills it continues with the last half of
+    its tokens in a new window, as in `CausalDecoder`.
     """
 
-    def __init__(
-        self, runtime: Runtime, spec: Mapping[str, Any], prompts: Sequence[Sequence[int]], window: int
-    ) -> None:
-        super().__init__(spec, len(prompts))
-        self._runtime, self._room = runtime, window
-        self._windows = [list(prompt)[-window:] for prompt in prompts]
+    def __init__(self, runtime: Runtime, spec: Mapping[str, Any], prompts: Sequence[Sequence[int]], room: int) -> None:
+        def read(rows: list[int]) -> tuple[CachedGraph, np.ndarray]:
+            graph = CachedGraph(runtime, spec["graphs"]["model"], len(rows))
+            pad_id = int(spec["preprocessing"]["padding"]["id"])
+            return graph, graph.add(*pad_left([self._windows[row] for row in rows], pad_id))
+
+        super().__init__(spec, len(prompts), read)
+        self._room, self._windows = room, [list(prompt)[-room:] for prompt in prompts]
 
     def step(self, tokens: Tensor) -> Tensor:
         """See GraphDecoder."""
@@ -110,47 +126,35 @@ class CausalGraphDecoder(GraphDecoder):
         super().keep(rows)
         self._windows = [list(self._windows[row]) for row in rows.tolist()]
 
-    def _read(self, rows: list[int]) -> tuple[CachedGraph, np.ndarray]:
-        ids, mask = pad_left([self._windows[row] for row in rows], int(self.spec["preprocessing"]["padding"]["id"]))
-        graph = CausalGraph(self._runtime, self.spec["graphs"]["model"], len(rows), {})
-        return graph, graph.add(ids, mask)
-
-
-class TargetGraphDecoder(GraphDecoder):
-    """Decodes with the graphs of an encoder-decoder. sources: token IDs of each row.
-
-    Raises InputError as `TargetDecoder`.
-    """
-
-    def __init__(
-        self,
-        runtimes: Mapping[str, Runtime],
-        spec: Mapping[str, Any],
-        model: EncoderDecoder,
-        sources: Sequence[np.ndarray],
-        max_new_tokens: int,
-    ) -> None:
-        super().__init__(spec, len(sources))
-        check_max_new_tokens(model, max_new_tokens)
-        self.start_id = start_token(model)
-        self._runtimes, self._sources = runtimes, sources
-
-    def _read(self, rows: list[int]) -> tuple[CachedGraph, np.ndarray]:
-        _, fixed = encode_sources(self._runtimes[ENCODER], self.spec, [self._sources[row] for row in rows])
-        graph = CachedGraph(self._runtimes[DECODER], self.spec["graphs"][DECODER], len(rows), fixed)
-        return graph, graph.add(np.full((len(rows), 1), self.start_id))
-
 
 def _last(logits: Sequence[np.ndarray]) -> Tensor:
     """Those of the last token. logits: of each graph, float32 [rows, new, vocab]."""
     return torch.from_numpy(np.concatenate([one[:, -1] for one in logits]))
 
 
+# -- Models ----------------------------------------------------------------------------------------------------------
+
+
 MOST_PADDING = 1.1  # tokens of a padded batch, padding included, per token of its texts
 USE_THE_MODEL = "use the model that it was exported from."
 
 
-class GraphModel(Model):
+class _WithoutWeights:
+    """What models that graphs compute share."""
+
+    config: ModelConfig
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Itself: nothing in it changes, and a session of a runtime cannot be copied."""
+        return self
+
+    @property
+    def word_embeddings(self) -> Tensor:
+        """No rows, on the CPU: float32 [0, size]."""
+        return torch.empty(0, self.config.table_size)
+
+
+class GraphModel(_WithoutWeights, Model):
     """A model without weights: a graph gives its outputs.
 
     Its hidden states are those of the last layer, if the graph was exported without a head. What needs weights, such as
@@ -172,27 +176,13 @@ class GraphModel(Model):
         """spec: the entry "export" of maskwright.json."""
         outputs = spec["graphs"]["model"]["outputs"]
         axes = {one["name"]: one["axes"] for one in outputs if not one["name"].startswith(PRESENT)}
+        with_pooler = None if head_name is not None else POOLED in axes
         with torch.device("meta"):  # modules without memory, which know their sizes
-            super().__init__(
-                config,
-                head_name,
-                labels=labels,
-                problem_type=problem_type,
-                with_pooler=None if head_name is not None else POOLED in axes,
-            )
+            super().__init__(config, head_name, labels=labels, problem_type=problem_type, with_pooler=with_pooler)
         self.requires_grad_(False)
         self.runtime, self._spec, self._axes = runtime, spec, axes
         self.graph_precision, self.has_states = str(spec["precision"]), STATES in axes
         self.generates = is_cached(spec)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> GraphModel:
-        """Itself: nothing in it changes, and a session of a runtime cannot be copied."""
-        return self
-
-    @property
-    def word_embeddings(self) -> Tensor:
-        """No rows, on the CPU: float32 [0, size]."""
-        return torch.empty(0, self.config.table_size)
 
     # -- packed ----------------------------------------------------------------------------------------------
 
@@ -214,17 +204,14 @@ class GraphModel(Model):
     def _run_rows(self, ids: Sequence[np.ndarray], types: Sequence[np.ndarray] | None) -> dict[str, np.ndarray]:
         """The outputs of the graph for a batch, by name: [rows, longest row or nothing, ...]."""
         if self.generates:  # no token depends on the later ones, so that padding at the right needs no mask
-            rows, _ = rectangle(ids, 0)
-            return {LOGITS: CausalGraph(self.runtime, self._spec["graphs"]["model"], len(rows), {}).add(rows)}
-        inputs = pad_rows(self._spec, ids, types)
-        if isinstance(self.head, ChoiceHead):
-            inputs = {name: one[:, None] for name, one in inputs.items()}  # each as a question with one choice
-        return self.runtime.run(inputs)
+            graph = CachedGraph(self.runtime, self._spec["graphs"]["model"], len(ids))
+            return {LOGITS: graph.add(rectangle(ids, 0)[0])}
+        choices = int(isinstance(self.head, ChoiceHead))  # each as a question with one choice
+        return self.runtime.run(pad_rows(self._spec, Rows(ids, types, choices)))
 
     def own_decoder(self, prompts: Sequence[Sequence[int]], window: int | None) -> CausalGraphDecoder:
         """See `decoding.causal.HasDecoder`."""
-        room = window or self.config.max_position_embeddings
-        return CausalGraphDecoder(self.runtime, self._spec, prompts, room)
+        return CausalGraphDecoder(self.runtime, self._spec, prompts, window or self.config.max_position_embeddings)
 
     def encode(
         self, batch: Batch, *, hidden_states: bool = False, attentions: bool = False, row_length: int | None = None
@@ -243,25 +230,22 @@ class GraphModel(Model):
     def logits(self, batch: Batch) -> Tensor:
         """See Model."""
         if isinstance(self.head, SpanHead):
-            found = self.run(batch)
-            return torch.stack([found["start_logits"], found["end_logits"]], dim=-1)
-        if "logits" in self._axes and not isinstance(self.head, MaskedLanguageModelHead):
-            return self.run(batch)["logits"]
-        return super().logits(batch)
+            return torch.stack(list(self.run(batch).values()), dim=-1)
+        if LOGITS not in self._axes or isinstance(self.head, MaskedLanguageModelHead):
+            return super().logits(batch)
+        return self.run(batch)[LOGITS]
 
     def token_logits(self, batch: Batch, where: Tensor) -> Tensor:
         """See Model."""
         if not isinstance(self.head, MaskedLanguageModelHead | PretrainingHead):
             return super().token_logits(batch, where)
-        return self.run(batch)["prediction_logits" if isinstance(self.head, PretrainingHead) else "logits"][where]
+        return next(iter(self.run(batch).values()))[where]
 
     def pair_logits(self, batch: Batch) -> Tensor:
         """See Model."""
-        if isinstance(self.head, NextSentenceHead):
-            return self.run(batch)["logits"]
-        if isinstance(self.head, PretrainingHead):
-            return next(one for name, one in self.run(batch).items() if name != "prediction_logits")
-        return super().pair_logits(batch)
+        if not isinstance(self.head, NextSentenceHead | PretrainingHead):
+            return super().pair_logits(batch)
+        return list(self.run(batch).values())[-1]
 
     def _is_by_token(self, name: str) -> bool:
         return "sequence" in self._axes[name]
@@ -276,28 +260,14 @@ class GraphModel(Model):
 
     # -- padded ----------------------------------------------------------------------------------------------
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        labels: Tensor | None = None,
-        next_sentence_label: Tensor | None = None,
-        sentence_order_label: Tensor | None = None,
-        start_positions: Tensor | None = None,
-        end_positions: Tensor | None = None,
-        output_hidden_states: bool = False,
-        output_attentions: bool = False,
+    def forward(  # type: ignore[override]  # no positions, labels, hidden states and attentions
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None, **more: Any
     ) -> ModelOutput:
-        """See Model; without positions, labels, hidden states and attentions. `last_hidden_state` is empty for a graph
-        with a head.
-        """
-        targets = (labels, next_sentence_label, sentence_order_label, start_positions, end_positions)
-        if position_ids is not None or any(one is not None for one in targets):
-            raise InputError("An exported graph takes no position_ids and has no loss: remove position_ids and labels.")
-        if output_hidden_states or output_attentions:
+        """See Model. `last_hidden_state` is empty for a graph with a head."""
+        if more.pop("output_hidden_states", False) or more.pop("output_attentions", False):
             self._refuse("gives the last layer only, without attention")
+        if any(one is not None and one is not False for one in more.values()):
+            raise InputError("An exported graph takes no position_ids and has no loss: remove position_ids and labels.")
         shape = input_ids.shape
         mask, types = (None if one is None else one.reshape(-1, shape[-1]) for one in (attention_mask, token_type_ids))
         is_choice = isinstance(self.head, ChoiceHead) and len(shape) == 3
@@ -316,7 +286,7 @@ class GraphModel(Model):
         return ModelOutput(**{STATES: torch.zeros(*shape, 0)} | named)
 
 
-class GraphTranslator(EncoderDecoder):
+class GraphTranslator(_WithoutWeights, EncoderDecoder):
     """An encoder-decoder without weights: two graphs give the states of the encoder, and the next tokens.
 
     Attributes:
@@ -331,15 +301,6 @@ class GraphTranslator(EncoderDecoder):
         self.runtimes, self._spec = runtimes, spec
         self.graph_precision, self.has_states, self.generates = str(spec["precision"]), False, True
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> GraphTranslator:
-        """Itself: nothing in it changes, and a session of a runtime cannot be copied."""
-        return self
-
-    @property
-    def word_embeddings(self) -> Tensor:
-        """No rows, on the CPU: float32 [0, size]."""
-        return torch.empty(0, self.config.table_size)
-
     def encode(
         self, batch: Batch, *, hidden_states: bool = False, attentions: bool = False, row_length: int | None = None
     ) -> Encoded:
@@ -350,28 +311,28 @@ class GraphTranslator(EncoderDecoder):
         rows = np.split(batch.input_ids.numpy(), batch.cu_seqlens.tolist()[1:-1])
         found = [np.zeros((0, self.config.hidden_size), np.float32)] * len(rows)
         for chosen in chunks_of(self._spec, batch.lengths):
-            _, fixed = encode_sources(self.runtimes[ENCODER], self._spec, [rows[row] for row in chosen])
-            for row, states in zip(chosen, fixed[MEMORY], strict=True):
+            states_of = encode_sources(self.runtimes[ENCODER], self._spec, [rows[row] for row in chosen])[1][MEMORY]
+            for row, states in zip(chosen, states_of, strict=True):
                 found[row] = states[: len(rows[row])]
         return Encoded(torch.from_numpy(np.concatenate([np.zeros((0, self.config.hidden_size), np.float32), *found])))
 
-    def decode(
-        self,
-        target: Batch,
-        memory: Tensor,
-        source: Batch,
-        *,
-        hidden_states: bool = False,
-        attentions: bool = False,
-    ) -> NoReturn:
+    def decode(self, *inputs: Any, **settings: Any) -> NoReturn:
         """Raises ModelFolderError: whole targets, for training and for attention, need weights."""
         raise ModelFolderError(f"This exported graph translates and does nothing else: {USE_THE_MODEL}")
 
-    def own_target_decoder(self, source: Batch, max_new_tokens: int) -> TargetGraphDecoder:
-        """See EncoderDecoder."""
-        rows = np.split(source.input_ids.numpy(), source.cu_seqlens.tolist()[1:-1])
+    def own_target_decoder(self, source: Batch, max_new_tokens: int) -> GraphDecoder:
+        """See EncoderDecoder. Raises InputError as `TargetDecoder`."""
         self.check(source)
-        return TargetGraphDecoder(self.runtimes, self._spec, self, rows, max_new_tokens)
+        check_max_new_tokens(self, max_new_tokens)
+        start = start_token(self)
+        sources = np.split(source.input_ids.numpy(), source.cu_seqlens.tolist()[1:-1])
+
+        def read(rows: list[int]) -> tuple[CachedGraph, np.ndarray]:
+            fixed = encode_sources(self.runtimes[ENCODER], self._spec, [sources[row] for row in rows])[1]
+            graph = CachedGraph(self.runtimes[DECODER], self._spec["graphs"][DECODER], len(rows), fixed)
+            return graph, graph.add(np.full((len(rows), 1), start))
+
+        return GraphDecoder(self._spec, len(sources), read, start)
 
 
 def chunks_of(spec: Mapping[str, Any], lengths: Sequence[int]) -> Iterator[list[int]]:
@@ -407,7 +368,7 @@ def load_exported(folder: Path, root: Path) -> tuple[Model, LoadReport]:
     spec, stored = facts[EXPORTED], read_config(folder, lambda: ())
     try:
         config = replace(stored.config, max_position_embeddings=int(spec["longest"]))
-        runtimes = {graph: open_runtime(folder, spec, torch.get_num_threads(), graph) for graph in spec["graphs"]}
+        runtimes = open_runtimes(folder, spec, torch.get_num_threads())
         labels = stored.labels if spec["head"] in LABELED_HEADS else None
         model: Model
         if DECODER in runtimes:

@@ -17,15 +17,9 @@ from torch import Tensor, nn
 
 from ..core.errors import ModelFolderError
 from ..models.config import ModelConfig
-from ..models.heads import SECOND_HEAD, ChoiceHead, SpanHead, TokenClassificationHead, TokenCrfHead, in_question
+from ..models.heads import ChoiceHead, TokenCrfHead, in_question, is_per_token, pooled_late
 from ..models.model import Model, SentenceSettings
-from ..models.pretraining_heads import (
-    BidirectionalLanguageModelHead,
-    MaskedLanguageModelHead,
-    NextSentenceHead,
-    PretrainingHead,
-    ReplacedTokenHead,
-)
+from ..models.pretraining_heads import BidirectionalLanguageModelHead
 from ..models.transformer import angles_of, rule_of
 from ..nn.attention import Executor, Run
 from ..nn.embeddings import token_dropout
@@ -211,50 +205,44 @@ class PaddedNetwork(nn.Module):
         check_exportable(model)
         self.model = model
         self.declared = declared or SentenceSettings()
-        self.inputs = input_names(model)
-        self.outputs: tuple[str, ...] = output_names(model)
-        self.rank = 3 if isinstance(model.head, ChoiceHead) else 2  # axes of an input
+        has_types = model.config.type_vocab_size > 1 and model.question_sep is None
+        self.inputs = (IDS, MASK, TYPES) if has_types else (IDS, MASK)
         self.angles = angle_tables(model.config)
+        self._given: list[str | int] = ["batch", "choices", "sequence"] if self.has_choices else ["batch", "sequence"]
+        with torch.inference_mode():  # the names and sizes of the outputs
+            ids = torch.zeros([1] * len(self._given), dtype=torch.long)
+            found = self.named(*(ids + int(name == MASK) for name in self.inputs))
+        self.outputs = tuple(found)
+        self._axes: dict[str, list[str | int]] = {name: self._axes_of(name, one) for name, one in found.items()}
+
+    @property
+    def has_choices(self) -> bool:
+        """Whether an input is [batch, choices, seq]."""
+        return isinstance(self.model.head, ChoiceHead)
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """inputs: int64 [batch, seq], in the order of `inputs`. Returns the outputs in the order of `outputs`."""
-        given = dict(zip(self.inputs, inputs, strict=True))
-        ids, mask, types = given[IDS], given[MASK], given.get(TYPES)
-        if isinstance(self.model.head, ChoiceHead):
-            batch, choices, length = ids.shape
-            flat = {name: one.reshape(batch * choices, length) for name, one in given.items()}
-            scores = self._rows(flat[IDS], flat[MASK], flat.get(TYPES))[0]  # [batch * choices, 1]
-            return (scores.view(batch, choices),)
-        return self._rows(ids, mask, types)
+        return tuple(self.named(*inputs).values())
 
-    def axes(self, name: str) -> list[str | int]:  # noqa: PLR0911  # one line per kind of output
-        """The axes of an input or output; a number is a fixed size."""
-        model, config = self.model, self.model.config
-        if name in self.inputs:
-            return ["batch", "choices", "sequence"] if self.rank == 3 else ["batch", "sequence"]
-        if name == STATES:
-            return ["batch", "sequence", config.hidden_size]
-        if name in (EMBEDDING, POOLED):
-            return ["batch", config.hidden_size]
-        if name in ("start_logits", "end_logits") or isinstance(model.head, ReplacedTokenHead):
-            return ["batch", "sequence"]
-        if isinstance(model.head, ChoiceHead):
-            return ["batch", "choices"]
-        if isinstance(model.head, TokenClassificationHead):
-            return ["batch", "sequence", model.num_labels]
-        if isinstance(model.head, MaskedLanguageModelHead) or name == "prediction_logits":
-            return ["batch", "sequence", config.vocab_size]
-        if isinstance(model.head, NextSentenceHead | PretrainingHead):
-            return ["batch", 2]
-        return ["batch", model.num_labels or 1]
-
-    def _rows(self, ids: Tensor, mask: Tensor, types: Tensor | None) -> tuple[Tensor, ...]:
-        """ids, mask, types: int64 [batch, seq]."""
-        rows = Rows(ids, mask != 0)
+    def named(self, *inputs: Tensor) -> dict[str, Tensor]:
+        """The same, by name."""
+        ids, mask, *more = (one.flatten(0, 1) for one in inputs) if self.has_choices else inputs
+        rows, types = Rows(ids, mask != 0), more[0] if more else None
         if self.model.question_sep is not None:
             types = (~in_question(ids, self.model.question_sep)).long()
-        hidden = self._encode(rows, types)
-        return tuple(one.float() for one in self._heads(hidden, rows))
+        found = {name: one.float() for name, one in self._heads(self._encode(rows, types), rows).items()}
+        return {name: one.view(inputs[0].shape[:2]) for name, one in found.items()} if self.has_choices else found
+
+    def axes(self, name: str) -> list[str | int]:
+        """The axes of an input or output; a number is a fixed size."""
+        return list(self._given if name in self.inputs else self._axes[name])
+
+    def _axes_of(self, name: str, output: Tensor) -> list[str | int]:
+        if self.has_choices:
+            return ["batch", "choices"]
+        if name == STATES or is_per_token(self.model.head, name):
+            return ["batch", "sequence", *output.shape[2:]]
+        return ["batch", *output.shape[1:]]
 
     def _encode(self, rows: Rows, types: Tensor | None) -> Tensor:
         """The last layer: float [batch, seq, hidden]. types: int64 [batch, seq]."""
@@ -272,17 +260,17 @@ class PaddedNetwork(nn.Module):
         mix = None if self.model.top is None else self.model.top.mix
         return hidden if mix is None else mix(states)
 
-    def _heads(self, hidden: Tensor, rows: Rows) -> tuple[Tensor, ...]:
+    def _heads(self, hidden: Tensor, rows: Rows) -> dict[str, Tensor]:
         """hidden: float [batch, seq, hidden]."""
         model = self.model
         if model.head is None:
-            found = (hidden, rows.pooled(hidden, self.declared))
-            return (*found, self._pooler(hidden, rows)) if model.has_pooler else found
+            found = {STATES: hidden, EMBEDDING: rows.pooled(hidden, self.declared)}
+            return found | ({POOLED: self._pooler(hidden, rows)} if model.has_pooler else {})
         asked = None
         if model.question_sep is not None:
             is_first = torch.arange(rows.ids.shape[1], device=hidden.device) == 0
             asked = in_question(rows.ids, model.question_sep), is_first[None]
-        return tuple(model.apply_head(hidden, partial(self._vector, hidden, rows), asked).values())
+        return model.apply_head(hidden, partial(self._vector, hidden, rows), asked)
 
     def _vector(self, hidden: Tensor, rows: Rows) -> Tensor:
         """The input of a sequence head: float [batch, hidden]."""
@@ -290,7 +278,7 @@ class PaddedNetwork(nn.Module):
         if head.needs_pooler:
             return self._pooler(hidden, rows)
         if head.takes_mean:
-            return rows.pooled(hidden, SentenceSettings())
+            return rows.pooled(pooled_late(head, hidden), SentenceSettings())
         return rows.first_or_last(hidden, self.model.config)
 
     def _pooler(self, hidden: Tensor, rows: Rows) -> Tensor:
@@ -357,20 +345,3 @@ def check_exportable(model: Model) -> None:
                 f"This model cannot be exported: {what} has no graph. Use it with maskwright itself."
             )
     most_tokens(config)
-
-
-def input_names(model: Model) -> tuple[str, ...]:
-    """The inputs of the graph, in order."""
-    return (IDS, MASK, TYPES) if model.config.type_vocab_size > 1 and model.question_sep is None else (IDS, MASK)
-
-
-def output_names(model: Model) -> tuple[str, ...]:
-    """The outputs of the graph, in order."""
-    head = model.head
-    if head is None:
-        return (STATES, EMBEDDING, *((POOLED,) if model.has_pooler else ()))
-    if isinstance(head, SpanHead):
-        return "start_logits", "end_logits"
-    if isinstance(head, PretrainingHead):
-        return "prediction_logits", SECOND_HEAD[model.config.pair_objective][0]
-    return (LOGITS,)

@@ -1,10 +1,10 @@
-"""Writes a traced program as an ONNX graph (extra `export`)."""
+"""The format ONNX (extra `export`): writes graphs, checks them, and runs them in ONNX Runtime."""
 
 from __future__ import annotations
 
 import ast
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,29 +12,35 @@ import numpy as np
 import torch
 
 from ..core import storage
-from ..core.errors import MissingExtraError
+from ..core.errors import InputError, MissingExtraError, ModelFolderError
 from .cached import Network
-from .config import ExportConfig
-from .format import Conversion, Format
+from .config import OLDEST_OPSET
 from .program import quiet
-from .runtimes import import_onnxruntime
+from .runtimes import FIX, Arrays, Format, first_line, without_reports
 
 # As transformers.js and optimum name them, after the name of the graph.
 FILE, HALF, QUANTIZED = "onnx/{name}.onnx", "_fp16", "_quantized"
 MOST_BYTES = 1_900_000_000  # a larger graph does not fit into one protobuf: its weights are stored in a separate file
+DOMAINS = ("", "ai.onnx")
+# This fusion of a residual and its layer normalization made MiniLM 11% slower, measured on a CPU with AMX.
+SLOW_FUSION = "SkipLayerNormFusion"
 
 
-def write_onnx(
-    program: torch.export.ExportedProgram, network: Network, folder: Path, config: ExportConfig
-) -> list[str]:
+def import_onnxruntime(what: str = "Opening an exported ONNX model") -> Any:
+    """Returns the package. what: for MissingExtraError, without the extra."""
+    try:
+        with without_reports("ORT_DISABLE_TELEMETRY"):
+            import onnxruntime
+    except ImportError:
+        raise MissingExtraError(what, "export") from None
+    return onnxruntime
+
+
+# -- Writing ---------------------------------------------------------------------------------------------------------
+
+
+def write_onnx(program: torch.export.ExportedProgram, network: Network, folder: Path, opset: int) -> list[str]:
     """Writes `folder/onnx/model.onnx`, with dynamic axes by name. Returns the files written."""
-    name = FILE.format(name=network.name)
-    (folder / name).parent.mkdir(parents=True, exist_ok=True)
-    return save_graph(traced_graph(program, network, config.opset), folder, name)
-
-
-def traced_graph(program: torch.export.ExportedProgram, network: Network, opset: int) -> Any:
-    """Returns the program as an onnx_ir model. Raises MissingExtraError without the extra."""
     try:
         import onnxscript  # noqa: F401  # torch's exporter needs it
     except ImportError:
@@ -51,7 +57,7 @@ def traced_graph(program: torch.export.ExportedProgram, network: Network, opset:
     assert exported is not None
     _name_axes(exported.model, network)
     _name_products(exported.model)
-    return exported.model
+    return _save(exported.model, folder, FILE.format(name=network.name))
 
 
 def to_half(
@@ -59,13 +65,14 @@ def to_half(
 ) -> list[str]:
     """Weights and results of operators in float16, inputs and outputs as before. A CPU computes in float32 between."""
     import onnx
+    import onnx_ir
 
     import_onnxruntime("float16 with ONNX")
     from onnxruntime.transformers.float16 import convert_float_to_float16
 
     with quiet():
         model = convert_float_to_float16(onnx.load(source / files[0]), keep_io_types=True)
-    return _save_proto(model, folder, _named(files, HALF))
+    return _save(onnx_ir.from_proto(model), folder, _named(files, HALF))
 
 
 def to_int8(
@@ -93,12 +100,13 @@ def _named(files: Sequence[str], ending: str) -> str:
     return FILE.format(name=Path(files[0]).stem + ending)
 
 
-def save_graph(model: Any, folder: Path, name: str) -> list[str]:
+def _save(model: Any, folder: Path, name: str) -> list[str]:
     """Writes an onnx_ir model; weights of a large one go to a second file. Returns the files written."""
     import onnx
     import onnx_ir
 
     size = sum(value.const_value.nbytes for value in model.graph.initializers.values() if value.const_value is not None)
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
     if size <= MOST_BYTES:
         data = io.BytesIO()
         onnx.save(onnx_ir.to_proto(model), data)
@@ -106,21 +114,6 @@ def save_graph(model: Any, folder: Path, name: str) -> list[str]:
         return [name]
     beside = f"{Path(name).name}_data"
     onnx_ir.save(model, folder / name, external_data=beside)
-    return [name, str(Path(name).with_name(beside))]
-
-
-def _save_proto(model: Any, folder: Path, name: str) -> list[str]:
-    """The same for an onnx model."""
-    import onnx
-
-    (folder / name).parent.mkdir(parents=True, exist_ok=True)
-    if model.ByteSize() <= MOST_BYTES:
-        data = io.BytesIO()
-        onnx.save(model, data)
-        storage.write_bytes(folder / name, data.getvalue())
-        return [name]
-    beside = f"{Path(name).name}_data"
-    onnx.save(model, folder / name, save_as_external_data=True, location=beside)
     return [name, str(Path(name).with_name(beside))]
 
 
@@ -152,17 +145,92 @@ def _name_products(model: Any) -> None:
                 node.outputs[0].name = node.name
 
 
+# -- Running ---------------------------------------------------------------------------------------------------------
+
+
+class OnnxRuntime:
+    """An ONNX graph in ONNX Runtime, on the CPU. The graph itself has its precision."""
+
+    def __init__(self, path: Path, threads: int | None, precision: str) -> None:
+        onnxruntime = import_onnxruntime()
+        check_onnx(path)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads or 0
+        options.log_severity_level = 3  # errors only
+        try:
+            self._session = onnxruntime.InferenceSession(
+                path, options, providers=["CPUExecutionProvider"], disabled_optimizers=[SLOW_FUSION]
+            )
+        except Exception as error:  # the runtime's own types, which have no common base
+            raise ModelFolderError(f"ONNX Runtime cannot open {path} ({first_line(error)}). {FIX}") from None
+        self.name = f"ONNX Runtime {onnxruntime.__version__}"
+        self._outputs = [one.name for one in self._session.get_outputs()]
+
+    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
+        """See Runtime."""
+        return dict(zip(self._outputs, self._session.run(None, dict(inputs)), strict=True))
+
+
+def check_onnx(path: Path) -> None:
+    """Checks a graph that was accepted on purpose: it must use standard operators alone, and read only its own folder.
+
+    Raises ModelFolderError for a graph with custom operators, an old opset, or data outside of its folder.
+    """
+    try:
+        import onnx
+    except ImportError:
+        raise MissingExtraError("Opening an exported ONNX model", "export") from None
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except Exception as error:  # protobuf's DecodeError, or a ValueError of the library
+        raise ModelFolderError(f"{path} is not an ONNX graph ({type(error).__name__}). {FIX}") from None
+    version = max((one.version for one in model.opset_import if one.domain in DOMAINS), default=0)
+    if version < OLDEST_OPSET:
+        raise ModelFolderError(
+            f"{path} has opset {version}, which is too old: graphs need {OLDEST_OPSET} or later. {FIX}"
+        )
+    tensors = list(model.graph.initializer)
+    for node in _nodes(model.graph):
+        if node.domain not in DOMAINS or model.functions:
+            raise ModelFolderError(f"{path} has a custom operator, {node.domain}:{node.op_type}: only ONNX's own run.")
+        for attribute in node.attribute:
+            tensors += [attribute.t, *attribute.tensors, *(one for g in _graphs(attribute) for one in g.initializer)]
+    for tensor in tensors:
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            _check_data(path, {entry.key: entry.value for entry in tensor.external_data}.get("location", ""))
+
+
+def _check_data(path: Path, location: str) -> None:
+    try:
+        reason = "" if storage.inside(path.parent, location).is_file() else "missing"
+    except InputError:
+        reason = "outside of its folder"
+    if reason:
+        raise ModelFolderError(f"{path} reads its weights from '{location}', which is {reason}. {FIX}")
+
+
+def _graphs(attribute: Any) -> list[Any]:
+    return [attribute.g, *attribute.graphs]
+
+
+def _nodes(graph: Any) -> Iterator[Any]:
+    """All nodes, also of nested graphs."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            for inner in _graphs(attribute):
+                yield from _nodes(inner)
+
+
 FORMAT = Format(
     write_onnx,
-    packages=("onnx", "onnxruntime", "onnxscript"),
-    conversions={
-        "fp16": Conversion(to_half),
-        "int8": Conversion(to_int8, facts={"quantizer": "onnxruntime", "activations": "dynamic"}),
-    },
-    settings=("opset",),
-    script=(
+    (
         "import onnxruntime",
         'session = onnxruntime.InferenceSession("{file}")',
-        "outputs = session.run({names}, inputs)",
+        "outputs = session.run({names}, arrays)",
     ),
+    open=OnnxRuntime,
+    packages=("onnx", "onnxruntime", "onnxscript"),
+    conversions={"fp16": to_half, "int8": to_int8},
+    quantization={"quantizer": "onnxruntime", "activations": "dynamic"},
 )

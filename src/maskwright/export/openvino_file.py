@@ -1,23 +1,23 @@
-"""Writes a graph as an OpenVINO model (extra `export`)."""
+"""The format OpenVINO (extra `export`): writes models by way of ONNX, checks them, and runs them."""
 
 from __future__ import annotations
 
 import io
 import logging
+import threading
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 
-from ..core.errors import MissingExtraError
+from ..core.errors import MissingExtraError, ModelFolderError
 from .cached import Network
-from .config import ExportConfig
-from .format import Conversion, Format
 from .onnx_file import write_onnx
 from .program import quiet
-from .runtimes import without_reports
+from .runtimes import FIX, Arrays, Format, compute_hint, first_line, without_reports
 
 FILE = "openvino_{name}.xml"  # after the name of the graph; its weights are in a .bin of the same name
 
@@ -29,6 +29,20 @@ def openvino_core() -> Any:
     except ImportError:
         raise MissingExtraError("The format OpenVINO", "export") from None
     return openvino
+
+
+def write_openvino(program: Any, network: Network, folder: Path, opset: int) -> list[str]:
+    """Writes an OpenVINO model in float32, converted from an ONNX graph. Returns the files written."""
+    openvino = openvino_core()  # fails before the work
+    graph, *others = (folder / name for name in write_onnx(program, network, folder, opset))
+    name = FILE.format(name=graph.stem)
+    # Not convert_model, which reports its use over the network.
+    openvino.save_model(openvino.Core().read_model(graph), folder / name, compress_to_fp16=False)
+    for path in (graph, *others):
+        path.unlink()
+    if not any(graph.parent.iterdir()):
+        graph.parent.rmdir()
+    return [name, str(Path(name).with_suffix(".bin"))]
 
 
 def to_half(
@@ -58,7 +72,12 @@ def to_int8(
     openvino = openvino_core()
     model = openvino.Core().read_model(source / files[0])
     with quiet(), redirect_stdout(io.StringIO()):  # its progress bars
-        nncf = _nncf()
+        try:
+            with without_reports("NNCF_CI"):
+                import nncf
+        except ImportError:
+            raise MissingExtraError("int8 with OpenVINO", "export") from None
+        nncf.set_log_level(logging.ERROR)
         quantized = nncf.quantize(
             model,
             nncf.Dataset(list(samples)),
@@ -70,51 +89,52 @@ def to_int8(
     return files
 
 
-def _nncf() -> Any:
-    """Returns the package, imported so that it reports no use of it over the network.
+class OpenVino:
+    """An OpenVINO model on the CPU. precision: as in maskwright.json; it computes in bfloat16 only for "bf16"."""
 
-    Raises MissingExtraError without the extra.
-    """
+    def __init__(self, path: Path, threads: int | None, precision: str) -> None:
+        openvino = openvino_core()
+        check_openvino(path)
+        settings: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": compute_hint(precision)}
+        if threads:
+            settings["INFERENCE_NUM_THREADS"] = threads
+        try:
+            self._compiled = openvino.Core().compile_model(path, "CPU", settings)
+        except Exception as error:  # RuntimeError of the library
+            raise ModelFolderError(f"OpenVINO cannot open {path} ({first_line(error)}). {FIX}") from None
+        self.name = f"OpenVINO {openvino.__version__.split('-')[0]}"
+        self._outputs = [one.get_any_name() for one in self._compiled.outputs]
+        self._lock = threading.Lock()  # a compiled model has one request, which threads of a server share
+
+    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
+        """See Runtime."""
+        with self._lock:
+            found = self._compiled(dict(inputs))
+        return {name: np.array(found[index]) for index, name in enumerate(self._outputs)}
+
+
+def check_openvino(path: Path) -> None:
+    """Raises ModelFolderError for a model with operators of an extension."""
     try:
-        with without_reports("NNCF_CI"):
-            import nncf
-    except ImportError:
-        raise MissingExtraError("int8 with OpenVINO", "export") from None
-    nncf.set_log_level(logging.ERROR)
-    return nncf
-
-
-def write_openvino(program: Any, network: Network, folder: Path, config: ExportConfig) -> list[str]:
-    """Writes an OpenVINO model in float32, converted from an ONNX graph. Returns the files written."""
-    openvino_core()  # fails before the work
-    return from_onnx(folder, write_onnx(program, network, folder, config))
-
-
-def from_onnx(folder: Path, files: Sequence[str]) -> list[str]:
-    """Replaces the files of an ONNX graph in `folder` by an OpenVINO model in float32. Returns the files written."""
-    openvino = openvino_core()
-    graph, *others = (folder / name for name in files)
-    # Not convert_model, which reports its use over the network.
-    name = FILE.format(name=graph.stem)
-    openvino.save_model(openvino.Core().read_model(graph), folder / name, compress_to_fp16=False)
-    for path in (graph, *others):
-        path.unlink()
-    if not any(graph.parent.iterdir()):
-        graph.parent.rmdir()
-    return [name, str(Path(name).with_suffix(".bin"))]
+        layers = list(ElementTree.parse(path).iter("layer"))
+    except (ElementTree.ParseError, OSError) as error:
+        raise ModelFolderError(f"{path} is not an OpenVINO model ({error}). {FIX}") from None
+    for layer in layers:
+        if not layer.get("version", "").startswith("opset"):
+            raise ModelFolderError(
+                f"{path} has a custom operator, {layer.get('version')}:{layer.get('type')}: only OpenVINO's own run."
+            )
 
 
 FORMAT = Format(
     write_openvino,
-    packages=("openvino", "onnx", "onnxscript"),
-    conversions={
-        "fp16": Conversion(to_half),
-        "bf16": Conversion(as_it_is),
-        "int8": Conversion(to_int8, ("nncf",), {"quantizer": "nncf", "activations": "static"}),
-    },
-    script=(
+    (
         "import openvino",
         'compiled = openvino.Core().compile_model("{file}", "CPU", {{"INFERENCE_PRECISION_HINT": "{compute}"}})',
-        "found = compiled(inputs)\noutputs = [found[name] for name in {names}]",
+        "found = compiled(arrays)\noutputs = [found[name] for name in {names}]",
     ),
+    open=OpenVino,
+    packages=("openvino", "onnx", "onnxscript"),
+    conversions={"fp16": to_half, "bf16": as_it_is, "int8": to_int8},
+    quantization={"quantizer": "nncf", "activations": "static"},
 )

@@ -1,4 +1,4 @@
-"""Traces a network as a program with dynamic batch size and lengths."""
+"""Traces a network as a program with dynamic batch size and lengths, and writes it in torch's own format."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from torch import Tensor
 
 from ..core import storage
 from .cached import ALL_TOKENS, PAST_SOURCE, PAST_TOKENS, ROWS, SOURCE, TOKENS, Network
-from .config import ExportConfig
-from .format import Format
-from .runtimes import MASK, MEMORY, MEMORY_MASK, PAST
+from .runtimes import MASK, MEMORY, MEMORY_MASK, PAST, Format
 
 # Sizes of the traced sample. All differ, so that no two axes are taken for one; a cache is longer than nothing.
 _SAMPLE = {"batch": 3, "choices": 2, "sequence": 7, ROWS: 3, SOURCE: 11, PAST_SOURCE: 5, PAST_TOKENS: 6}
@@ -34,9 +32,8 @@ def trace(network: Network, longest: int) -> torch.export.ExportedProgram:
     for name in network.inputs:
         for axis in network.axes(name):
             if isinstance(axis, str) and axis not in dims:
-                least = 0 if axis == PAST_TOKENS else 1
                 most = {"max": max(longest, 2)} if axis == "sequence" else {}
-                dims[axis] = torch.export.Dim(axis, min=least, **most)
+                dims[axis] = torch.export.Dim(axis, min=int(axis != PAST_TOKENS), **most)
         axes.append({place: dims[axis] for place, axis in enumerate(network.axes(name)) if isinstance(axis, str)})
     with quiet():
         return torch.export.export(network, sample(network), dynamic_shapes=(tuple(axes),), strict=False)
@@ -47,9 +44,9 @@ def sample(network: Network) -> tuple[Tensor, ...]:
     found = []
     for name in network.inputs:
         shape = [axis if isinstance(axis, int) else _SAMPLE[axis] for axis in network.axes(name)]
-        is_float, is_mask = name.startswith(FLOATS), name in (MASK, MEMORY_MASK)
-        one = torch.zeros(shape, dtype=torch.float32 if is_float else torch.int64) + int(is_mask)
-        if is_mask:
+        one = torch.zeros(shape, dtype=torch.float32 if name.startswith(FLOATS) else torch.int64)
+        if name in (MASK, MEMORY_MASK):
+            one += 1
             one[0, ..., 4:] = 0  # unequal rows
         found.append(one)
     return tuple(found)
@@ -72,19 +69,9 @@ def quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-# -- Writes a traced program in torch's own format -------------------------------------------------------------------
-#
-# maskwright never reads it: the loader of the format may run code that the file contains.
-
-
-FILE = "torch/{name}.pt2"  # after the name of the graph
-
-
-def write_torch(
-    program: torch.export.ExportedProgram, network: Network, folder: Path, config: ExportConfig
-) -> list[str]:
-    """Writes `folder/torch/model.pt2`. Returns the files written."""
-    name = FILE.format(name=network.name)
+def write_torch(program: torch.export.ExportedProgram, network: Network, folder: Path, opset: int) -> list[str]:
+    """Writes `folder/torch/model.pt2`, which maskwright never reads: its loader may run code of the file."""
+    name = f"torch/{network.name}.pt2"
     data = io.BytesIO()
     with quiet():
         torch.export.save(program, data)
@@ -92,4 +79,4 @@ def write_torch(
     return [name]
 
 
-FORMAT = Format(write_torch, loading='program = torch.export.load("{file}").module()  # only files that you trust')
+FORMAT = Format(write_torch, ('program = torch.export.load("{file}").module()  # only files that you trust',))

@@ -19,9 +19,8 @@ from ..inference.answer import Answerer
 from ..inference.embed import TextEncoder, embedder_of
 from ..inference.fill_mask import MaskFiller
 from ..inference.generate import TextGenerator
-from ..inference.kinds import kind_of
 from ..inference.predict import Predictor
-from ..inference.ready import usual_length
+from ..inference.ready import kind_of, usual_length
 from ..inference.translate import TextTranslator
 from ..inference.zero_shot import EmbeddingZeroShot, EntailmentZeroShot, ZeroShot
 from ..models.model import Model, tokenizer_of

@@ -143,10 +143,12 @@ def linear_parts(model: Model) -> dict[str, LoraPart]:
     for name, module in model.named_modules():
         if isinstance(module, Linear):
             theirs = family.stored_names(f"{name}.weight", model.head_name)
-            size = module.weight.shape[0] // len(theirs)
-            names = ("whole",) if len(theirs) == 1 else _roles(name) or tuple(map(str, range(len(theirs))))
-            for number, (own, part) in enumerate(zip(theirs, names, strict=True)):
-                found[own.removesuffix(".weight")] = LoraPart(name, part, number * size, size)
+            sizes = family.part_sizes(f"{name}.weight", module.weight.shape[0], len(theirs))
+            roles = _roles(name)
+            names = roles if len(roles) == len(theirs) > 1 else tuple(map(str, range(len(theirs))))
+            names = ("whole",) if len(theirs) == 1 else names
+            for number, (own, part, size) in enumerate(zip(theirs, names, sizes, strict=True)):
+                found[own.removesuffix(".weight")] = LoraPart(name, part, sum(sizes[:number]), size)
     return found
 
 
@@ -160,7 +162,7 @@ def is_target(part: LoraPart, targets: Collection[str], model: Model) -> bool:
 
     all-linear also includes the pooler, if a head reads it.
     """
-    roles = _roles(part.module) if part.name == "whole" else (part.name,)
+    roles = (part.name,) if part.name in _roles(part.module) else _roles(part.module)
     if part.module == "encoder.pooler" and model.head is not None:
         roles = (ALL_LINEAR,)
     return any(role in targets or ALL_LINEAR in targets for role in roles)

@@ -98,9 +98,13 @@ class Checkpoint:
     def __init__(self, file: Weights, family: Family) -> None:
         self.file, self.family = file, family
         self.stored: dict[str, str] = {}
+        self._part: dict[str, tuple[int, int]] = {}  # of tensors that are part of a stored one: index, count
         # Prefixed names first: if the file has a tensor with and without the prefix, the model uses the prefixed one.
         for name in sorted(file.shapes, key=lambda name: family.canonical(name) == name):
-            self.stored.setdefault(family.canonical(name), name)
+            parts = family.parts(name)
+            for index, part in enumerate(parts):
+                if self.stored.setdefault(part, name) == name and len(parts) > 1:
+                    self._part[part] = index, len(parts)
         self.copies = {name for name in file.shapes if family.is_buffer(family.canonical(name))}
         if family.decoder_embeddings:  # a shared embedding table may also be stored under the name of each side
             words = {name for name in file.shapes if family.canonical(name) == family.words}
@@ -112,11 +116,13 @@ class Checkpoint:
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Returns the shape of a tensor by canonical name."""
-        return self.file.shapes[self.stored[name]]
+        shape = self.file.shapes[self.stored[name]]
+        return shape if name not in self._part else (shape[0] // self._part[name][1], *shape[1:])
 
     def read(self, name: str) -> Tensor:
         """Returns a tensor by canonical name as float32."""
-        return self.file.read(self.stored[name])
+        tensor, (index, count) = self.file.read(self.stored[name]), self._part.get(name, (0, 1))
+        return tensor if count == 1 else tensor.chunk(count)[index]
 
     def match_decoder_weights(self, config: ModelConfig, head: str | None) -> ModelConfig:
         """Adapt the stored decoder weights of `head` to our parameters, and return the matching configuration.
@@ -265,7 +271,7 @@ def assemble(
                 if is_shared and shared is not None:
                     shared.tensors[name] = parameter.data
     initialize_new(model, set(new), config.initializer_range, seed, by_width=plan.name in CLASSIFIERS)
-    loaded = [checkpoint.stored[theirs] for name in sources for theirs in sources[name]]
+    loaded = list(dict.fromkeys(checkpoint.stored[theirs] for name in sources for theirs in sources[name]))
     unused = sorted(checkpoint.file.shapes.keys() - set(loaded) - checkpoint.copies)
     fresh = [theirs for name in new for theirs in family.stored_names(name, plan.name)]
     of_heads = frozenset(one for one in unused if family.canonical(one) in family.head_names)
@@ -283,7 +289,7 @@ def _match(blueprint: Model, plan: HeadPlan, checkpoint: Checkpoint) -> tuple[di
         is_other_classifier = name.startswith("head.classifier.") and plan.name in LABELED_HEADS and plan.rows is None
         is_of_other_head = name.startswith("head.") and theirs == [name] and not plan.is_stored
         if all(part in checkpoint.stored for part in theirs) and not (is_other_classifier or is_of_other_head):
-            _check_shapes(theirs, checkpoint.family.stored_shape(name, tuple(parameter.shape)), checkpoint)
+            _check_shapes(name, theirs, checkpoint.family.stored_shape(name, tuple(parameter.shape)), checkpoint)
             sources[name] = theirs
         elif is_head:
             new.append(name)
@@ -300,10 +306,10 @@ def _match(blueprint: Model, plan: HeadPlan, checkpoint: Checkpoint) -> tuple[di
     return sources, new
 
 
-def _check_shapes(theirs: list[str], shape: tuple[int, ...], checkpoint: Checkpoint) -> None:
-    wanted = (shape[0] // len(theirs), *shape[1:])
-    for name in theirs:
-        found = checkpoint.shape(name)
+def _check_shapes(ours: str, theirs: list[str], shape: tuple[int, ...], checkpoint: Checkpoint) -> None:
+    sizes = checkpoint.family.part_sizes(ours, shape[0], len(theirs))
+    for name, rows in zip(theirs, sizes, strict=True):
+        found, wanted = checkpoint.shape(name), (rows, *shape[1:])
         if found != wanted:
             raise ModelFolderError(
                 f"{checkpoint.file.folder}: {checkpoint.stored[name]} has shape {list(found)}, but config.json "

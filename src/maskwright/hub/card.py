@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from typing import Any
 
@@ -67,37 +67,27 @@ def model_card(model: Model, facts: Mapping[str, Any], family: Family, *, is_int
     config = model.config
     is_sentence = model.head_name is None and model.sentence is not None
     tag = "sentence-similarity" if is_sentence else _TAGS.get(model.head_name or "", "feature-extraction")
-    lines = ["---", "library_name: maskwright", f"pipeline_tag: {tag}", "tags:"]
-    lines += [f"- {tag}" for tag in dict.fromkeys((family.model_type, "maskwright"))] + ["---", ""]
-    lines += [f"# {'A sentence encoder' if is_sentence else _TITLES[model.head_name]}", ""]
     inside = f"{config.num_attention_heads} heads" if config.recurrent is None else f"{config.recurrent.upper()} cells"
-    lines += [
-        f"{_kind(family)} with {config.num_hidden_layers} layers of {config.hidden_size}, "
-        f"{inside}, a vocabulary of {config.vocab_size:,} and at most "
-        f"{config.max_position_embeddings} tokens: {model.num_parameters:,} parameters.",
-        "",
-    ]
-    if model.labels:
-        lines += ["Labels: " + ", ".join(f"`{_one_line(label)}`" for label in model.labels), ""]
-    rows = _rows({key: value for key, value in facts.items() if key not in _UNLISTED})
-    lines += ["## Training", "", "| | |", "| --- | --- |"]
-    lines += [f"| {name} | {value} |" for name, value in rows]
-    lines += ["", "## Use", "", "```sh", _use(model), "```", ""]
-    lines += ["```python", "import maskwright as mw", 'model = mw.load("this-folder")', "```", ""]
+    about = (
+        f"{family.title if family.encoder else 'A custom architecture'} with {config.num_hidden_layers} layers of "
+        f"{config.hidden_size}, {inside}, a vocabulary of {config.vocab_size:,} and at most "
+        f"{config.max_position_embeddings} tokens: {model.num_parameters:,} parameters."
+    )
     if not family.encoder:
-        lines += ["transformers has no class for this network: only Maskwright can load this folder.", ""]
-        return "\n".join(lines)
-    if is_int8:
+        last = ["transformers has no class for this network: only Maskwright can load this folder."]
+    elif is_int8:
         to_float32 = suggested_command("export", model="this-folder", to="folder", output="float32", weights="fp32")
-        lines += [
-            "Its weights are int8 with a scale per row, which only Maskwright reads. For transformers, write a copy:"
+        last = [
+            "Its weights are int8 with a scale per row, which only Maskwright reads. For transformers, write a copy:",
+            f"```sh\n{to_float32}\n```",
         ]
-        lines += ["", "```sh", to_float32, "```", ""]
-        return "\n".join(lines)
-    architecture = family.class_of(model.head_name)
-    lines += ["It also loads in transformers:", "", "```python", f"from transformers import {architecture}"]
-    lines += [f'model = {architecture}.from_pretrained("this-folder")', "```", ""]
-    return "\n".join(lines)
+    else:
+        name = family.class_of(model.head_name)
+        program = f'from transformers import {name}\nmodel = {name}.from_pretrained("this-folder")'
+        last = ["It also loads in transformers:", f"```python\n{program}\n```"]
+    title = "A sentence encoder" if is_sentence else _TITLES[model.head_name]
+    front = ["library_name: maskwright", f"pipeline_tag: {tag}"]
+    return _page(front, dict.fromkeys((family.model_type, "maskwright")), [f"# {title}", about], last, model, facts)
 
 
 def adapter_card(model: Model, facts: Mapping[str, Any], base: str) -> str:
@@ -105,31 +95,41 @@ def adapter_card(model: Model, facts: Mapping[str, Any], base: str) -> str:
     assert model.adapter is not None
     base, config = str(without_folders(base)), model.adapter.config
     trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
-    lines = ["---", "library_name: peft", f"base_model: {base}", "tags:", "- lora", "- maskwright", "---", ""]
-    lines += [f"# {_TITLES[model.head_name]}: a LoRA adapter", ""]
-    lines += [
+    about = (
         f"{trained:,} trained parameters (rank {config.rank}, alpha {config.alpha:g}) on the base model `{base}`, "
-        "whose weights are not in this folder and have not changed.",
-        "",
-    ]
-    if model.labels:
-        lines += ["Labels: " + ", ".join(f"`{_one_line(label)}`" for label in model.labels), ""]
-    rows = _rows({key: value for key, value in facts.items() if key not in {*_UNLISTED, "adapter"}})
-    lines += ["## Training", "", "| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows)]
-    lines += ["", "## Use", "", "```sh", _use(model), "```", ""]
-    lines += ["```python", "import maskwright as mw", 'model = mw.load("this-folder")', "```", ""]
+        "whose weights are not in this folder and have not changed."
+    )
     merge = suggested_command("export", model="this-folder", to="folder", output="merged")
-    lines += [f"A whole model: `{merge}`. The folder also loads in PEFT.", ""]
-    return "\n".join(lines)
+    first = [f"# {_TITLES[model.head_name]}: a LoRA adapter", about]
+    last = [f"A whole model: `{merge}`. The folder also loads in PEFT."]
+    facts = {key: value for key, value in facts.items() if key != "adapter"}
+    return _page(["library_name: peft", f"base_model: {base}"], ("lora", "maskwright"), first, last, model, facts)
 
 
-def _use(model: Model) -> str:
+def _page(
+    front: Sequence[str],
+    tags: Iterable[str],
+    first: Sequence[str],
+    last: Sequence[str],
+    model: Model,
+    facts: Mapping[str, Any],
+) -> str:
+    """The page: front matter, the first paragraphs, labels, facts, how to use it, the last paragraphs."""
+    rows = _rows({key: value for key, value in facts.items() if key not in _UNLISTED})
     command, values = _USES.get(model.head_name, _EMBED)
-    return suggested_command(command, model="this-folder", **values)
-
-
-def _kind(family: Family) -> str:
-    return family.title if family.encoder else "A custom architecture"
+    labels = ", ".join(f"`{_one_line(label)}`" for label in model.labels)
+    parts = [
+        "\n".join(["---", *front, "tags:", *(f"- {tag}" for tag in tags), "---"]),
+        *first,
+        *([f"Labels: {labels}"] if labels else []),
+        "## Training",
+        "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows)]),
+        "## Use",
+        f"```sh\n{suggested_command(command, model='this-folder', **values)}\n```",
+        '```python\nimport maskwright as mw\nmodel = mw.load("this-folder")\n```',
+        *last,
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
 def _rows(facts: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:

@@ -62,7 +62,7 @@ def _fitting(published: list[Family], names: list[str]) -> list[Family]:
     """Families whose embeddings, norms and first layer are all present; prefix matches first, then most names."""
     fits = []
     for family in published:
-        found = {family.canonical(name) for name in names}
+        found = {part for name in names for part in family.parts(name)}
         wanted = _first_names(family)
         if found.issuperset(wanted):
             has_prefix = any(name.startswith(family.prefix) for name in names)

@@ -44,13 +44,14 @@ class Family:
     Tensors:
         prefix: of encoder tensors below a head. encoder, heads, decoder_rows: key tables (an empty encoder table means
         that both sides use our names); transposed: suffixes of our names of encoder matrices stored as [in, out];
-        rows: suffixes of our names of vectors stored as a matrix of one row; buffers: patterns of tensors that are not
-        weights; decoder_embeddings: their name of the decoder's own word embeddings, else of the shared ones;
-        layers_per_group: for names with layer groups `{i}` and layers in a group `{k}`, the number of layers per group;
-        renamed: beginnings of further names without prefix -> of the names in the tables; interleaved: suffixes of our
-        names of joint matrices stored as query, key and value of each of num_heads heads;
-        decoder_bias: whether the bias of the LM head is also stored as that of its decoder;
-        constants: returns tensors, by their name, that transformers stores though they follow from the configuration.
+        rows: suffixes of our names of vectors stored as a matrix of one row; renamed: regular expressions of other
+        names in files -> their replacement to get those of the tables; joined: patterns of further ones -> the names of
+        which such a tensor is the concatenation; buffers: patterns of tensors that are not weights; decoder_embeddings:
+        their name of the decoder's own word embeddings, else of the shared ones; decoder_bias: whether the bias of the
+        LM head is also stored as that of its decoder. constants: returns tensors, by their name, that transformers
+        stores though they follow from the configuration. layers_per_group: for names with layer groups `{i}` and
+        layers in a group `{k}`, the number of layers per group; query_groups: query heads per head of keys and values;
+        interleaved: suffixes of our names of joint matrices stored as query, key and value of each of num_heads heads.
     """
 
     model_type: str
@@ -74,8 +75,10 @@ class Family:
     decoder_rows: Rows = field(default_factory=dict)
     decoder_embeddings: str | None = None
     rows: tuple[str, ...] = ()
-    layers_per_group: int = 1
+    joined: Rows = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
+    layers_per_group: int = 1
+    query_groups: int = 1
     interleaved: tuple[str, ...] = ()
     num_heads: int = 1
     constants: Callable[[ModelConfig], dict[str, Any]] | None = None
@@ -111,9 +114,13 @@ class Family:
 
     def sized(self, config: ModelConfig) -> Family:
         """Returns the family with the tensor names for this configuration."""
-        inner, heads = config.layers_per_group, config.num_attention_heads if self.interleaved else 1
-        is_same = (inner, heads) == (self.layers_per_group, self.num_heads)
-        return self if is_same else replace(self, layers_per_group=inner, num_heads=heads)
+        heads = config.num_attention_heads
+        sizes = {
+            "layers_per_group": config.layers_per_group,
+            "query_groups": heads // (config.num_key_value_heads or heads),
+            "num_heads": heads if self.interleaved else 1,
+        }
+        return self if all(getattr(self, name) == size for name, size in sizes.items()) else replace(self, **sizes)
 
     # -- tensors ---------------------------------------------------------------------------------------------
 
@@ -150,7 +157,15 @@ class Family:
         theirs = self.stored_names(ours, head)
         whole = tensor.T if self.is_transposed(ours) else tensor.view(self.stored_shape(ours, tuple(tensor.shape)))
         whole = self.by_head(ours, whole)
-        return {key: part.contiguous().clone() for key, part in zip(theirs, whole.chunk(len(theirs)), strict=True)}
+        parts = whole.split(self.part_sizes(ours, len(whole), len(theirs)))
+        return {key: part.contiguous().clone() for key, part in zip(theirs, parts, strict=True)}
+
+    def part_sizes(self, ours: str, rows: int, count: int) -> list[int]:
+        """Returns the rows of each of the `count` stored tensors that make up our parameter of `rows` rows."""
+        if count == 3 and self.query_groups > 1 and ".attention.qkv." in ours:
+            keys = rows // (self.query_groups + 2)
+            return [rows - 2 * keys, keys, keys]
+        return [rows // count] * count
 
     def from_stored(self, ours: str, tensor: Any, shape: tuple[int, ...]) -> Any:
         """Returns our parameter `ours` of this shape, from the concatenation of its stored tensors."""
@@ -172,13 +187,25 @@ class Family:
     def canonical(self, stored: str) -> str:
         """Returns a stored name without prefix and in current spelling (gamma and beta become weight and bias)."""
         name = stored.removeprefix(self.prefix)
-        for old, new in self.renamed.items():
-            if name.startswith(old):
-                name = new + name.removeprefix(old)
         for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
             if name.endswith(old):
                 return name.removesuffix(old) + new
+        for pattern, replacement in self.renamed.items():
+            name = re.sub(pattern, replacement, name)
         return self.words if name == self.decoder_embeddings else name
+
+    def parts(self, stored: str) -> list[str]:
+        """Returns the names of the tables, without prefix, of which a stored tensor is the concatenation."""
+        name = self.canonical(stored)
+        for pattern, theirs in self._joined:
+            found = pattern.fullmatch(name)
+            if found:
+                return [one.format(**found.groupdict()) for one in theirs]
+        return [name]
+
+    @cached_property
+    def _joined(self) -> list[tuple[re.Pattern[str], Sequence[str]]]:
+        return [(_pattern(name), theirs) for name, theirs in self.joined.items()]
 
     @property
     def words(self) -> str:
@@ -232,7 +259,7 @@ class Family:
         for name, head in self.classes.items():
             rows = self.heads.get(head, {}) if head else {}
             wanted = [their.format(p="weight") for row in rows.values() for their in row if "{p}" in their]
-            wanted = wanted or [their for ours, row in rows.items() if ours != "decoder" for their in row]
+            wanted = wanted or [their for row in rows.values() for their in row if their in found]
             if len(wanted) > most and found.issuperset(wanted):
                 best, most = name, len(wanted)
         return best

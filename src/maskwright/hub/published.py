@@ -1,4 +1,4 @@
-"""Names of models: the built-in ones with their manifests, and published ones."""
+"""Names of models: the built-in ones with their manifests, and published ones; what they recommend."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from ..core.errors import CorruptFileError
-from ..core.storage import read_facts, sha256, verify_folder
+from ..core.storage import FACTS, read_facts, sha256, verify_folder
 
 # -- The models in the package, each with the SHA-256 of its manifest; `tools/built_in.py` writes the entries --------
 #
@@ -131,3 +132,38 @@ def check_weights(name: str, folder: Path) -> None:
             f"{folder / WEIGHTS} is not the checkpoint that '{name}' means: its SHA-256 differs. Remove the file to "
             f"download it again, or use the model ID {PUBLISHED[name].hub_id} for the current version."
         )
+
+
+# -- Settings that a model recommends for its fine-tuning ------------------------------------------------------------
+#
+# The learning rate that suits a model depends on its size and pre-training, so the folder can declare it in
+# maskwright.json; the built-in `english` does. Options that the user gives always win.
+
+
+RECOMMENDED = "finetuning"  # entry of maskwright.json
+
+
+def recommended_lr(model: str | Path | None) -> float | None:
+    """The peak learning rate that a model recommends for full fine-tuning, None if it recommends none.
+
+    Only the package and existing folders are asked, so that a Hub model is not downloaded for it. Raises
+    CorruptFileError for a value that is not a positive number.
+    """
+    if model is None:
+        return None
+    folder = built_in_folder(str(model)) if is_built_in(model) else Path(model)
+    if "\0" in str(folder) or not folder.is_dir():
+        return None
+    found = read_facts(folder).get(RECOMMENDED)
+    if found is None:
+        return None
+    lr = found.get("lr") if isinstance(found, dict) else found
+    if isinstance(lr, bool) or not isinstance(lr, int | float) or not 0 < lr < 1:
+        raise CorruptFileError(f"{folder / FACTS}: '{RECOMMENDED}' needs a learning rate 'lr' between 0 and 1.")
+    return float(lr)
+
+
+def inherited_settings(model: str | None) -> dict[str, Any]:
+    """What maskwright.json of a model says that was pre-trained further from `model`: its recommendation."""
+    lr = recommended_lr(model)
+    return {} if lr is None else {RECOMMENDED: {"lr": lr}}

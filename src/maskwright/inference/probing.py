@@ -37,8 +37,7 @@ from ..tasks.tagging.examples import TaggedExamples, window_sentences
 from ..text.readers.tables import Row
 from ..text.readers.tagged import Sentence, is_tagged, read_tagged
 from ..text.words import split_words
-from .embed import TextEncoder
-from .layers import LayerChoice, check_pooling
+from .embed import LayerChoice, TextEncoder, check_pooling
 from .ready import room_of
 
 BLOCK_WORDS = 4096

@@ -1,6 +1,6 @@
 """Hidden states of every layer: norms, changes, nearest neighbors and a two-dimensional projection.
 
-Layer 0 is the embeddings, layers 1 to n are those of the model (`inference.layers`).
+Layer 0 is the embeddings, layers 1 to n are those of the model (`inference.embed`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import numpy as np
 import torch
 
 from ..core.errors import InputError
-from ..inference.embed import TextEncoder, TokenVectors
-from ..inference.layers import choose_layers
+from ..inference.embed import TextEncoder, TokenVectors, choose_layers
 from ..models.model import Model
 from ..text.readers.inputs import Text
 from ..text.words import find_word

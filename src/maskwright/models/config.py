@@ -54,6 +54,9 @@ class ModelConfig:
     num_hidden_groups: int | None = _size(None, 512)
     layers_per_group: int = _size(1, 512)  # different layers in a group, run in sequence; num_hidden_layers counts all
     num_attention_heads: int = _size(12, 1_024)
+    # Heads of keys and values, each shared by a group of query heads; None for num_attention_heads.
+    num_key_value_heads: int | None = _size(None, 1_024)
+    attention_head_size: int | None = _size(None, 65_536)  # None for hidden_size / num_attention_heads
     intermediate_size: int = _size(3_072, 524_288)
     hidden_act: str = "gelu"
     hidden_dropout: float = _rate(0.1)
@@ -83,6 +86,8 @@ class ModelConfig:
     )
     rotary_theta: float = 10_000.0  # base of the angles
     rotary_local_theta: float | None = None  # of layers without full attention; None for rotary_theta
+    # For longer texts than in training, as transformers' rope_parameters without rope_theta: see SCALINGS.
+    rotary_scaling: dict[str, Any] | None = field(default=None, hash=False)
     rotary_pairs: str = _one_of("halves", "neighbors")  # dimensions that are rotated together (nn/positions.py)
     rotary_float16: bool = False  # frequencies rounded to float16, in which ESM-2 was trained
     rotary_values: bool = False  # rotate values, too (RoFormer)
@@ -106,6 +111,7 @@ class ModelConfig:
     attention_seed: int = 0
     contact_head: bool = False  # weights of a regression of contacts on attention maps, not used otherwise (ESM)
     norm: str = _one_of("post", "pre")  # after each addition, or before each sublayer and once at the end
+    norm_kind: str = _one_of("layer", "rms")  # of the encoder and decoder; "rms": without mean and bias
     first_norm: bool = True  # whether a pre-norm network has a norm before the first attention
     # Scale initial weights of residual projections by 1 / sqrt(residual additions) (Radford et al. 2019, section 2.3).
     shrink_residuals: bool = False
@@ -113,6 +119,7 @@ class ModelConfig:
     linear_bias: bool = True
     key_bias: bool = True  # whether, with qkv_bias, keys have one (DeBERTa 1: no)
     qkv_bias: bool = True  # whether, with linear_bias, the q, k, v projections have a bias (optional in BigBird)
+    ffn_up_bias: bool = True  # whether, with linear_bias, the first projection of the feed-forward network has one
     scale_attention: bool = True  # divide scores by sqrt(head_dim)
     scale_attention_by_layer: bool = False  # also by the layer number, from 1
     upcast_attention: bool = False  # compute attention in float32 for half precision (GPT-2)
@@ -130,11 +137,13 @@ class ModelConfig:
     idle_pooler: bool = False  # keep it with heads that do not use it (except spans)
     tie_word_embeddings: bool = True  # the masked-LM head shares the embedding table
     mlm_act: str | None = None  # of the masked-LM head; None for hidden_act
+    mlm_dense: bool = True  # it has a dense layer and a norm; without, a bias only with linear_bias (EuroBERT)
     head_dense: bool = False  # token and sequence heads begin with dense, classifier_act and norm (ModernBERT)
     head_bias: bool = True  # of those dense layers and of the masked-LM head's
     # LM heads are only the decoder; sequence heads one linear layer without bias; no pooler (GPT-2).
     bare_heads: bool = False
-    pooling: str = _one_of("first", "mean")  # of sequence heads without a pooler
+    # Of sequence heads without a pooler; "late": the mean of the tokens after the dense layer.
+    pooling: str = _one_of("first", "mean", "late")
     pair_objective: str = _one_of("nsp", "sop")  # second pre-training head: next sentence or sentence order
     # None to classify the pooled vector; else the activation of a dense layer on the first token, with dropout before
     # it if classifier_input_dropout. choice_act: the same for multiple choice.
@@ -223,6 +232,11 @@ class ModelConfig:
             f"relative_buckets is {self.relative_buckets}; distances use {NUM_BUCKETS} buckets: "
             "set 0 for none, or at least that many.",
         )
+        heads, keys = self.num_attention_heads, self.num_key_value_heads
+        check(
+            keys is None or heads % keys == 0,
+            f"num_key_value_heads is {keys}; {heads} num_attention_heads must be a multiple of it.",
+        )
         check(
             self.token_dropout_id is None or self.attention != "causal",
             "token_dropout_id counts tokens of whole texts, which does not work with causal attention: set it to null.",
@@ -280,6 +294,7 @@ class ModelConfig:
             self.positions != "rotary" or self.head_dim % 2 == 0,
             f"Rotary positions need an even head dimension, not {self.head_dim}: change num_attention_heads.",
         )
+        check_scaling(self.rotary_scaling)
         check(
             not self.positions.startswith("sinusoidal")
             or self.max_position_embeddings * self.table_size <= LARGEST_FIXED_TABLE,
@@ -311,6 +326,11 @@ class ModelConfig:
             f"position_buckets is {buckets}; it must be 0, or from 2 to less than twice relative_distance "
             f"{self.relative_distance}.",
         )
+        is_grouped = self.num_key_value_heads is not None or self.attention_head_size is not None
+        check(
+            not is_grouped or (self.position_attention == "none" and self.key_bias),
+            "position_attention and key_bias false exclude num_key_value_heads and attention_head_size: remove either.",
+        )
         check(not self.project_first or self.embedding_size is not None, "project_first needs embedding_size.")
         width, groups = self.conv_width, self.conv_groups
         check(
@@ -340,6 +360,8 @@ class ModelConfig:
             ("scale_attention_by_layer", self.scale_attention_by_layer),
             ("scale_attention false", not self.scale_attention),
             ("qkv_bias false", not self.qkv_bias),
+            ("num_key_value_heads", self.num_key_value_heads is not None),
+            ("attention_head_size", self.attention_head_size is not None),
         ):
             check(not is_there, f"An encoder-decoder (num_decoder_layers) does not support {name}.")
 
@@ -376,7 +398,12 @@ class ModelConfig:
     @property
     def head_dim(self) -> int:
         """Size of one attention head."""
-        return self.hidden_size // self.num_attention_heads
+        return self.attention_head_size or self.hidden_size // self.num_attention_heads
+
+    @property
+    def attention_size(self) -> int:
+        """Size of all attention heads together."""
+        return self.num_attention_heads * self.head_dim
 
     @property
     def table_size(self) -> int:
@@ -424,6 +451,39 @@ CHOICES: dict[str, tuple[str, ...]] = {
 RANGES: dict[str, tuple[int, int]] = {
     one.name: one.metadata["range"] for one in fields(ModelConfig) if "range" in one.metadata
 }
+
+
+# Kinds of rotary scaling, with the settings that each needs and those that it may have.
+SCALINGS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "linear": (("factor",), ()),
+    "dynamic": (("factor",), ()),
+    "yarn": (
+        ("factor", "original_max_position_embeddings"),
+        ("attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate"),
+    ),
+    "llama3": (("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"), ()),
+}
+
+
+def check_scaling(scaling: Any) -> None:
+    """Validates `rotary_scaling`. Raises ConfigError."""
+    if scaling is None:
+        return
+    check(isinstance(scaling, dict), f"rotary_scaling is {scaling!r}; it must be a table with a rope_type.")
+    kind = scaling.get("rope_type")
+    is_known = isinstance(kind, str) and kind in SCALINGS
+    check(is_known, f"rope_type {kind!r} is not supported. Known: default, {', '.join(SCALINGS)}.")
+    needed, optional = SCALINGS[kind]
+    for name in needed:
+        check(name in scaling, f"rope_type {kind} needs {name}.")
+    for name, value in scaling.items():
+        if name != "rope_type":
+            check(name in (*needed, *optional), f"rope_type {kind} has no setting {name}.")
+            is_right = isinstance(value, bool) if name == "truncate" else _is_number(value) and 0 < value < 1e9
+            check(is_right, f"{name} of rope_type {kind} is {value!r}; it must be a number above 0.")
+    if kind == "llama3":
+        low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
+        check(low < high, f"low_freq_factor {low} must be below high_freq_factor {high}.")
 
 
 def check_recurrent(config: Any) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 from ..data.batch import Batch
 from ..nn.attention import Executor, Run
 from ..nn.cross import CrossAttention, CrossAttentionCache, CrossAttentionExecutor, cross_attend, plan_pairs
-from ..nn.layers import LayerNorm, dropout
+from ..nn.layers import NORMS, dropout
 from .config import ModelConfig
 from .transformer import Layer, Transformer, executors
 
@@ -61,7 +61,7 @@ class DecoderLayer(Layer):
         super().__init__(config, index)
         size = config.hidden_size
         self.cross = CrossAttention(size, config.num_attention_heads, config.attention_dropout, config.linear_bias)
-        self.cross_norm = LayerNorm(size, config.layer_norm_eps, config.norm_bias)
+        self.cross_norm = NORMS[config.norm_kind](size, config.layer_norm_eps, config.norm_bias)
         if config.shrink_residuals:
             for product in (self.attention.out, self.cross.out, self.ffn.down):
                 product.spread = (3 * config.num_hidden_layers) ** -0.5

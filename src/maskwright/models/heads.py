@@ -250,7 +250,8 @@ class FirstTokenHead(nn.Module):
     ) -> None:
         super().__init__()
         self.needs_pooler = act is None and not config.bare_heads
-        self.takes_mean = not self.needs_pooler and config.pooling == "mean"
+        self.takes_mean = not self.needs_pooler and config.pooling != "first"
+        self.pools_late = act is not None and config.pooling == "late"
         self.dropout = config.hidden_dropout if rate is None else rate
         self.input_dropout = self.dropout if input_dropout else 0.0
         if config.pooler_dropout is not None:
@@ -263,12 +264,15 @@ class FirstTokenHead(nn.Module):
 
     def forward(self, vectors: Tensor) -> Tensor:
         """vectors: float [sequences, hidden]. Returns logits [sequences, num_outputs]."""
-        if self.dense is not None and self.act is not None:
-            vectors = self.act(self.dense(dropout(vectors, self.input_dropout, self.training)))
-        if self.norm is not None:
-            vectors = self.norm(vectors)
+        vectors = vectors if self.pools_late else self.transform(vectors)
         logits: Tensor = self.classifier(dropout(vectors, self.dropout, self.training))
         return logits
+
+    def transform(self, vectors: Tensor) -> Tensor:
+        """The layers before the last: on the pooled vectors, or on the tokens if `pools_late`. float [..., hidden]."""
+        if self.dense is not None and self.act is not None:
+            vectors = self.act(self.dense(dropout(vectors, self.input_dropout, self.training)))
+        return vectors if self.norm is None else self.norm(vectors)
 
 
 class SequenceClassificationHead(FirstTokenHead):
@@ -360,6 +364,11 @@ class SpanHead(nn.Module):
             hidden = self.ffn_norm(hidden + dropout(inner, self.ffn_dropout, self.training))
         logits: Tensor = self.classifier(dropout(hidden, self.dropout, self.training))
         return logits
+
+
+def pooled_late(head: Any, hidden: Tensor) -> Tensor:
+    """What a head on the mean of the tokens takes the mean of: float [..., hidden], like the hidden states."""
+    return head.transform(hidden) if getattr(head, "pools_late", False) else hidden
 
 
 VectorHead = FirstTokenHead | AutoencoderHead  # heads on one vector per sequence

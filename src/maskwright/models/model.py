@@ -36,6 +36,7 @@ from .heads import (
     forbid,
     make_head,
     make_layer_mix_head,
+    pooled_late,
     require,
     with_segments,
 )
@@ -324,7 +325,7 @@ class Model(nn.Module):
         _check_no_empty(batch)
         hidden = hidden.to(self.word_embeddings.dtype)
         if getattr(self.head, "takes_mean", False):
-            return mean_of(hidden, batch)
+            return mean_of(pooled_late(self.head, hidden), batch)
         return hidden[self._pooled_tokens(batch)]
 
     def _pooled_tokens(self, batch: Batch) -> Tensor:

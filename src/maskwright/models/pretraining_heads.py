@@ -238,15 +238,16 @@ class MaskedLanguageModelHead(nn.Module):
             "A network with character-level word embeddings cannot predict characters: its input contains them.",
         )
         size, width = config.table_size, config.hidden_size if width is None else width
-        bare = config.bare_heads
+        bare = config.bare_heads or not config.mlm_dense
         check(
             not bare or size == width,
-            "bare_heads multiply hidden states with the embedding table, which must have their size: remove "
-            "embedding_size.",
+            "bare_heads and mlm_dense false multiply hidden states with the embedding table, which must have their "
+            "size: remove embedding_size.",
         )
         self.dense = None if bare else Linear(width, size, config.head_bias)
         self.norm = None if bare else LayerNorm(size, config.layer_norm_eps, config.norm_bias)
-        self.bias = None if bare else nn.Parameter(torch.empty(config.vocab_size))
+        has_bias = not config.bare_heads and (config.mlm_dense or config.linear_bias)
+        self.bias = nn.Parameter(torch.empty(config.vocab_size)) if has_bias else None
         self.decoder = None if config.tie_word_embeddings else nn.Parameter(torch.empty(config.vocab_size, size))
         self.act = ACTIVATIONS[config.mlm_act or config.hidden_act]
 

@@ -47,6 +47,8 @@ def layer_entries(hidden: int, intermediate: int, *, gated: bool = False, cross:
 def linear_flops(config: ModelConfig) -> int:
     """Forward FLOPs per token of all layers and the embedding projection. Shared layers count at every use."""
     layer = layer_entries(config.hidden_size, config.intermediate_size, gated=config.gated)
+    heads = 2 * config.num_attention_heads + 2 * (config.num_key_value_heads or config.num_attention_heads)
+    layer += config.hidden_size * (heads * config.head_dim - 4 * config.hidden_size)  # other sizes of attention
     projection = config.table_size * config.hidden_size if config.table_size != config.hidden_size else 0
     return 2 * (config.num_hidden_layers * layer + projection)
 
@@ -73,7 +75,8 @@ def attention_flops(config: ModelConfig, length: int) -> float:
     positions = 2 * min(length, config.position_buckets or config.relative_distance)  # whose vectors are multiplied
     terms = 2 * config.hidden_size * len(config.position_terms) * positions
     return sum(
-        terms + 4 * config.hidden_size * keys_seen(config, length, depth) for depth in range(config.num_hidden_layers)
+        terms + 4 * config.attention_size * keys_seen(config, length, depth)
+        for depth in range(config.num_hidden_layers)
     )
 
 
@@ -97,7 +100,8 @@ def keys_seen(config: ModelConfig, length: int, depth: int = 0) -> float:
 
 def word_head_flops(config: ModelConfig) -> int:
     """Forward FLOPs of the vocabulary logits at one position, of the target if there is a decoder."""
-    dense = 0 if config.bare_heads or config.num_decoder_layers else config.hidden_size * config.table_size
+    has_dense = config.mlm_dense and not config.bare_heads and not config.num_decoder_layers
+    dense = config.hidden_size * config.table_size if has_dense else 0
     return 2 * (dense + config.table_size * config.target_vocab_size)
 
 
@@ -214,9 +218,13 @@ def activation_bytes(
     """
     size, hidden, inner = ITEM_BYTES[precision], config.hidden_size, config.intermediate_size
     mask = (2 if on_cpu else 1) * (config.hidden_dropout > 0)  # bytes per element of a dropout mask
-    # Inputs of the four products and the two norms share tensors: 5 x hidden; queries, keys, values: 3 x hidden.
+    # Inputs of the four products and the two norms share tensors: 5 x hidden; queries, keys, values: 3 x attention.
     # The feed-forward network stores the input and output of its activation; ReLU needs its output only.
-    kept = 8 * hidden + (4 if config.gated else 1 if config.hidden_act == "relu" else 2) * inner
+    kept = (
+        4 * hidden
+        + 4 * config.attention_size
+        + (4 if config.gated else 1 if config.hidden_act == "relu" else 2) * inner
+    )
     layer = kept * size + 2 * hidden * mask
     embeddings = hidden * (4 * config.embedding_norm + mask)  # the sum before the norm, if any, is float32
     weights = [_weight_bytes(config, length, depth, size, on_cpu) for depth in range(config.num_hidden_layers)]

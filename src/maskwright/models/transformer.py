@@ -23,7 +23,7 @@ from ..nn.attention import Executor, Run, SelfAttention, SequenceOffsets, attend
 from ..nn.cache import KeyValueCache, Where
 from ..nn.disentangled import Convolution, PositionProjections, PositionVectors
 from ..nn.embeddings import Embeddings, packed_token_dropout
-from ..nn.layers import FeedForward, LayerNorm, Linear, dropout
+from ..nn.layers import NORMS, FeedForward, Linear, dropout
 from ..nn.positions import (
     Angles,
     RelativeBias,
@@ -111,7 +111,9 @@ def angles_of(config: ModelConfig, position_ids: Tensor, dtype: torch.dtype) -> 
     thetas = [theta_of(config, depth) for depth in range(config.num_hidden_layers)]
     made = {
         theta: Angles(
-            *rotary_angles(position_ids, config.head_dim, theta, dtype, config.rotary_float16),
+            *rotary_angles(
+                position_ids, config.head_dim, theta, dtype, config.rotary_float16, scaling=config.rotary_scaling
+            ),
             config.rotary_pairs == "neighbors",
             config.rotary_values,
         )
@@ -256,6 +258,7 @@ def make_embeddings(config: ModelConfig, **changes: Any) -> Embeddings:
         "positions": _TABLES.get(config.positions, "none"),
         "norm_bias": config.norm_bias,
         "norm": config.embedding_norm,
+        "norm_kind": config.norm_kind,
         "dropout_first": config.embedding_dropout == "before",
         "scale": config.scale_embeddings,
         "project_first": config.project_first,
@@ -290,6 +293,7 @@ class Layer(nn.Module):
     def __init__(self, config: ModelConfig, index: int = 0) -> None:
         super().__init__()
         size, eps, bias = config.hidden_size, config.layer_norm_eps, config.norm_bias
+        norm = NORMS[config.norm_kind]
         self.is_pre = config.norm == "pre"
         self.compiles = False
         self.attention = SelfAttention(
@@ -297,22 +301,25 @@ class Layer(nn.Module):
             config.num_attention_heads,
             config.attention_dropout,
             config.linear_bias,
+            key_heads=config.num_key_value_heads,
+            head_dim=config.head_dim,
             qkv_bias=config.qkv_bias,
             key_bias=config.key_bias,
             query_scale=_query_scale(config, index),
             upcast=config.upcast_attention,
         )
         has_norm = config.first_norm or not (index == 0 and self.is_pre)
-        self.attention_norm = LayerNorm(size, eps, bias) if has_norm else None
+        self.attention_norm = norm(size, eps, bias) if has_norm else None
         self.ffn = FeedForward(
             size,
             config.intermediate_size,
             config.hidden_act,
             gated=config.gated,
             bias=config.linear_bias,
+            up_bias=config.ffn_up_bias,
             inner_dropout=config.ffn_dropout,
         )
-        self.ffn_norm = LayerNorm(size, eps, bias)
+        self.ffn_norm = norm(size, eps, bias)
         if config.shrink_residuals:
             self.attention.out.spread = self.ffn.down.spread = (2 * config.num_hidden_layers) ** -0.5
         kind = config.positions.removeprefix("relative_") if config.positions.startswith("relative_") else None
@@ -392,7 +399,8 @@ def _compiled_add() -> Callable[..., Tensor]:
 def _shared_positions(config: ModelConfig) -> RelativeBias | PositionVectors | None:
     """The relative positions that layers share."""
     if config.position_terms:
-        norm = LayerNorm(config.hidden_size, config.layer_norm_eps, config.norm_bias) if config.position_norm else None
+        kind, size = NORMS[config.norm_kind], config.hidden_size
+        norm = kind(size, config.layer_norm_eps, config.norm_bias) if config.position_norm else None
         reach = config.max_position_embeddings
         return PositionVectors(config.hidden_size, config.relative_distance, config.position_buckets, reach, norm)
     rows = config.relative_buckets
@@ -423,11 +431,11 @@ class Transformer(nn.Module):
         is_pre, size = config.norm == "pre", config.hidden_size
         self.convolution = None
         if config.conv_width:
-            norm = LayerNorm(size, config.layer_norm_eps, config.norm_bias)
+            norm = NORMS[config.norm_kind](size, config.layer_norm_eps, config.norm_bias)
             self.convolution = Convolution(
                 norm, config.conv_width, config.conv_groups, config.conv_act, config.hidden_dropout
             )
-        self.final_norm = LayerNorm(size, config.layer_norm_eps, config.norm_bias) if is_pre else None
+        self.final_norm = NORMS[config.norm_kind](size, config.layer_norm_eps, config.norm_bias) if is_pre else None
         self.pooler = Linear(config.hidden_size, config.hidden_size) if with_pooler else None
         maps = config.num_hidden_layers * config.num_attention_heads
         self.contacts = Linear(maps, 1) if config.contact_head else None

@@ -382,6 +382,9 @@ class SelfAttention(nn.Module):
     The head contexts are concatenated, [tokens, heads * head_dim], and multiplied by W_O (section 3.2.2).
 
     Args:
+        key_heads: Heads of keys and values, each used by num_heads / key_heads queries (Ainslie et al. 2023, section
+            2.2); None for num_heads.
+        head_dim: Size of a head; None for hidden_size / num_heads.
         qkv_bias: Whether the q, k, v projection has a bias (if `bias`); key_bias: whether its keys have one.
         query_scale: Factor applied to the queries, and so to all scores.
         upcast: Compute attention in float32 for half-precision inputs.
@@ -394,15 +397,19 @@ class SelfAttention(nn.Module):
         attention_dropout: float,
         bias: bool = True,
         *,
+        key_heads: int | None = None,
+        head_dim: int | None = None,
         qkv_bias: bool = True,
         key_bias: bool = True,
         query_scale: float = 1.0,
         upcast: bool = False,
     ) -> None:
         super().__init__()
-        self.qkv = Linear(hidden_size, 3 * hidden_size, bias and qkv_bias, key_bias=key_bias)
-        self.out = Linear(hidden_size, hidden_size, bias)
-        self.num_heads = num_heads
+        size = head_dim or hidden_size // num_heads
+        self.num_heads, self.key_heads = num_heads, key_heads or num_heads
+        rows = (num_heads + 2 * self.key_heads) * size
+        self.qkv = Linear(hidden_size, rows, bias and qkv_bias, key_bias=key_bias)
+        self.out = Linear(num_heads * size, hidden_size, bias)
         self.attention_dropout = attention_dropout
         self.query_scale, self.upcast = query_scale, upcast
 
@@ -411,7 +418,14 @@ class SelfAttention(nn.Module):
         return self.scaled(self.qkv(hidden))
 
     def scaled(self, qkv: Tensor) -> Tensor:
-        """Multiplies the queries in the output of `qkv` by `query_scale`. qkv: float [tokens, 3 * hidden]."""
+        """Multiplies the queries in the output of `qkv` by `query_scale`, and repeats shared keys and values.
+
+        qkv: float [tokens, size of `qkv`]. Returns float [tokens, 3 * hidden], all heads of queries, keys and values.
+        """
+        if self.key_heads != self.num_heads:
+            parts = qkv.unflatten(-1, (self.num_heads + 2 * self.key_heads, -1))  # [tokens, all heads, head_dim]
+            query, both = parts.split((self.num_heads, 2 * self.key_heads), dim=-2)
+            qkv = torch.cat([query, both.repeat_interleave(self.num_heads // self.key_heads, dim=-2)], -2).flatten(-2)
         if self.query_scale == 1.0:
             return qkv
         width = qkv.shape[-1] // 3

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .layers import LayerNorm, Linear, dropout
+from .layers import NORMS, Linear, dropout
 from .positions import sinusoidal_positions
 
 # -- Character-level word embeddings: convolution filters with max pooling per word (Kim et al. 2016, section 2.2)
@@ -136,7 +136,7 @@ class Embeddings(nn.Module):
             3.1); None for hidden_size without a projection.
         positions: "learned", "fixed" (sinusoids; "halves" has all sines first), or "none".
         project_first: Project the sum before the norm instead, without a bias.
-        norm: Whether to normalize the sum.
+        norm: Whether to normalize the sum, by a norm of NORMS.
         dropout_first: Apply dropout before the norm.
         scale: Multiply token embeddings by the square root of their size.
         type_vocab_size: Number of segments; 0 for no segment embeddings.
@@ -160,6 +160,7 @@ class Embeddings(nn.Module):
         positions: str = "learned",
         norm_bias: bool = True,
         norm: bool = True,
+        norm_kind: str = "layer",
         dropout_first: bool = False,
         scale: bool = False,
         project_first: bool = False,
@@ -176,7 +177,9 @@ class Embeddings(nn.Module):
         self.register_buffer("fixed_positions", fixed, persistent=False)
         self.token_type = Table(type_vocab_size, size) if type_vocab_size else None
         self.task_type = Table(task_type_vocab_size, size) if task_type_vocab_size else None
-        self.norm = LayerNorm(hidden_size if project_first else size, layer_norm_eps, norm_bias) if norm else None
+        self.norm = (
+            NORMS[norm_kind](hidden_size if project_first else size, layer_norm_eps, norm_bias) if norm else None
+        )
         self.project = Linear(size, hidden_size, not project_first) if embedding_size else None
         self.project_first = project_first
         self.position_offset = position_offset

@@ -85,6 +85,19 @@ class LayerNorm(nn.Module):
         return f"{self.weight.shape[0]}, eps={self.eps}"
 
 
+class RMSNorm(LayerNorm):
+    """z = x / sqrt(mean(x^2) + eps) * weight over each vector (Zhang and Sennrich 2019, equation 4)."""
+
+    def __init__(self, size: int, eps: float, bias: bool = False) -> None:
+        super().__init__(size, eps, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: float [..., size]. Returns the same shape and dtype; half precision is normalized in float32."""
+        return F.rms_norm(x, self.weight.shape, self.weight.to(x.dtype), self.eps)
+
+
+NORMS: dict[str, type[LayerNorm]] = {"layer": LayerNorm, "rms": RMSNorm}
+
 # -- Dropout from torch's default generator, optimized for CPUs --------------------------------------------------------
 #
 # torch's own CPU kernel draws one random number per element. Here 64 random bits serve four elements, and dropping an
@@ -205,7 +218,7 @@ class FeedForward(nn.Module):
     """down(act(up(x))): hidden -> intermediate -> hidden. `act` is a name from ACTIVATIONS.
 
     gated: `up` is twice as wide; the activation of its first half is multiplied by its second (GLU variants, Shazeer
-    2020, equation 5). inner_dropout: dropout before `down`.
+    2020, equation 5). up_bias: whether, with `bias`, `up` has one. inner_dropout: dropout before `down`.
     """
 
     def __init__(
@@ -216,10 +229,11 @@ class FeedForward(nn.Module):
         *,
         gated: bool = False,
         bias: bool = True,
+        up_bias: bool = True,
         inner_dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.up = Linear(hidden_size, intermediate_size * (2 if gated else 1), bias)
+        self.up = Linear(hidden_size, intermediate_size * (2 if gated else 1), bias and up_bias)
         self.down = Linear(intermediate_size, hidden_size, bias)
         self.act = ACTIVATIONS[act]
         self.gated = gated

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -81,19 +81,59 @@ def rotary_angles(
     theta: float = 10_000.0,
     dtype: torch.dtype = torch.float32,
     in_float16: bool = False,
+    scaling: Mapping[str, Any] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Cosine and sine of each token's angles: [tokens, head_dim / 2] each, shared by layers of the same theta.
 
-    position_ids: int64 [tokens]; dtype: of the hidden states; in_float16: see `rotary_frequencies`. Angles are float64
-    for float64 and float32 for all other dtypes, as in published models; half precision is too coarse after a few
-    hundred positions. Raises ConfigError for an odd head_dim or a theta that is not positive.
+    position_ids: int64 [tokens]; dtype: of the hidden states; in_float16: see `rotary_frequencies`; scaling: see
+    `scaled_frequencies`. Angles are float64 for float64 and float32 for all other dtypes, as in published models; half
+    precision is too coarse after a few hundred positions. Raises ConfigError for an odd head_dim
+    or a theta that is not positive.
     """
     check(head_dim % 2 == 0, f"head_dim is {head_dim}; rotary positions need an even number of dimensions.")
     check(theta > 0, f"The base of rotary positions is {theta}; it must be above 0.")
     exact = torch.promote_types(dtype, torch.float32)
     frequencies = rotary_frequencies(head_dim, theta, exact, in_float16).to(position_ids.device)  # [head_dim / 2]
+    frequencies, factor = scaled_frequencies(frequencies, theta, scaling) if scaling else (frequencies, 1.0)
     angles = position_ids.to(exact)[:, None] * frequencies  # [tokens, head_dim / 2]
-    return angles.cos(), angles.sin()
+    return angles.cos() * factor, angles.sin() * factor
+
+
+def scaled_frequencies(frequencies: Tensor, theta: float, scaling: Mapping[str, Any]) -> tuple[Tensor, float]:
+    """Rotary frequencies [head_dim / 2] for longer texts than in training, and a factor on cosine and sine.
+
+    scaling: transformers' rope_parameters. "linear": positions divided by `factor` (Chen et al. 2023); "llama3" and
+    "yarn" (Peng et al. 2023, section 3.2 and equation 22): only those that turn slowly, with a gradual transition;
+    "dynamic": only for texts above max_position_embeddings, which no model accepts here.
+    """
+    kind, factor, share = scaling["rope_type"], scaling["factor"], torch.zeros_like(frequencies)
+    if kind == "dynamic":
+        return frequencies, 1.0
+    if kind == "linear":
+        return frequencies / factor, 1.0
+    length = scaling["original_max_position_embeddings"]
+    if kind == "llama3":
+        low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
+        turns = length * frequencies / (2 * math.pi)  # over a text of the original length
+        share = ((turns - low) / (high - low)).clamp(0, 1)  # of the original frequency
+        return frequencies * (share + (1 - share) / factor), 1.0
+    size, turns = 2 * len(frequencies), (scaling.get("beta_fast") or 32, scaling.get("beta_slow") or 1)
+    ends = [size * math.log(length / (turn * 2 * math.pi)) / (2 * math.log(theta)) for turn in turns]
+    if scaling.get("truncate", True):
+        ends = [math.floor(ends[0]), math.ceil(ends[1])]
+    first, last = max(ends[0], 0), min(ends[1], size - 1)
+    pairs = torch.arange(len(frequencies), dtype=frequencies.dtype, device=frequencies.device)
+    share = 1 - ((pairs - first) / (last - first if last != first else 0.001)).clamp(0, 1)
+    return frequencies * (share + (1 - share) / factor), _yarn_factor(scaling)
+
+
+def _yarn_factor(scaling: Mapping[str, Any]) -> float:
+    """YaRN's factor on cosine and sine, whose square is that on the scores."""
+    given, scale, of_all = (scaling.get(name) for name in ("attention_factor", "mscale", "mscale_all_dim"))
+    if given is not None:
+        return float(given)
+    growth = 0.1 * math.log(max(scaling["factor"], 1.0))
+    return (growth * scale + 1.0) / (growth * of_all + 1.0) if scale and of_all else growth + 1.0
 
 
 def rotary_frequencies(

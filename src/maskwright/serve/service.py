@@ -166,11 +166,6 @@ class Service:
         """Returns the measured speed of a model by name."""
         return self._speeds[id(self.models.by_name[name].model)]
 
-    @property
-    def num_text_threads(self) -> int:
-        """Threads that tokenize."""
-        return TEXT_THREADS
-
     def _queued(self) -> tuple[int, float]:
         batcher = self.worker.batcher
         by_key = list(batcher.tokens_by_key.items())

@@ -46,8 +46,9 @@ _HEADS: dict[str, Rows] = {
 }
 # The head of `legacy` false computes the same where embeddings are not projected.
 _RENAMED = {
-    f"lm_predictions.lm_head.{part}": f"cls.predictions.transform.{part}" for part in ("dense", "LayerNorm")
-} | {"lm_predictions.lm_head.bias": "cls.predictions.bias"}
+    r"lm_predictions\.lm_head\.(dense|LayerNorm)\.(weight|bias)": r"cls.predictions.transform.\1.\2",
+    r"lm_predictions\.lm_head\.bias": "cls.predictions.bias",
+}
 
 
 def _to_ours(ours: Values) -> Values:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ...models.adapters import SharedWeights
 from ...models.model import Model
-from ...nn.layers import FeedForward, LayerNorm, Linear, LoraLinear, gelu, gelu_new, linear
+from ...nn.layers import FeedForward, LayerNorm, Linear, LoraLinear, RMSNorm, gelu, gelu_new, linear
 from . import operators
 
 Activation = Callable[[Tensor], Tensor]
@@ -194,21 +194,24 @@ class FloatKernels:
 
 @dataclass(frozen=True)
 class Norm:
-    """Layer norm with cast weights. weight, bias: [size]; bias may be None."""
+    """Layer norm with cast weights, or RMS norm. weight, bias: [size]; bias may be None."""
 
     weight: Tensor
     bias: Tensor | None
     eps: float
+    is_rms: bool
 
     @classmethod
     def of(cls, module: LayerNorm, dtype: torch.dtype) -> Norm:
         """Build the norm from a module. On a CPU the weights keep their dtype, which its kernel mixes with bfloat16."""
         keep = module.weight.dtype if module.weight.device.type == "cpu" else dtype
         bias = None if module.bias is None else module.bias.detach().to(keep)
-        return cls(module.weight.detach().to(keep), bias, module.eps)
+        return cls(module.weight.detach().to(keep), bias, module.eps, isinstance(module, RMSNorm))
 
     def __call__(self, x: Tensor) -> Tensor:
         """Normalize x: float [tokens, size]; returns the same shape and dtype."""
+        if self.is_rms:
+            return F.rms_norm(x, self.weight.shape, self.weight.to(x.dtype), self.eps)
         return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
 
 

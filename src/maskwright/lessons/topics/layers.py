@@ -28,7 +28,7 @@ GREEN = ("the green leaf of the tree", "a green young player of the team", "the 
 def _choices(record: LessonRecorder) -> None:
     import torch
 
-    from ...inference.layers import NAMED_LAYERS, choose_layers
+    from ...inference.embed import NAMED_LAYERS, choose_layers
 
     states = [torch.full((2, 3), float(layer)) for layer in range(13)]  # layer n contains the number n
     table = published_table("conll2003-layers", "paper")
@@ -219,8 +219,8 @@ LESSONS = (
         "Every layer outputs a vector for each token. You can use one, add several, or concatenate four; the paper "
         "compared them with a tagger on CoNLL-2003.",
         (
-            "inference.layers:choose_layers",
-            "inference.layers:LayerChoice.apply",
+            "inference.embed:choose_layers",
+            "inference.embed:LayerChoice.apply",
             "tasks.evaluation.published:published_table",
         ),
         "Is the last layer the best?",

@@ -247,7 +247,7 @@ def _two_models(record: LessonRecorder, text: str) -> None:
 
 def _side_by_side(record: LessonRecorder, text: str) -> None:
     """Trains a masked and a causal model on the same sentences, and predicts every word of the text with both."""
-    from ...inference.side_by_side import predict_side_by_side
+    from ...inference.fill_mask import predict_side_by_side
     from ...train.pretraining.job import pretrain_small
 
     tokenizer = Tokenizer.train_from_iterator(SENTENCES, "word", 100)
@@ -373,7 +373,7 @@ LESSONS = (
         "One text through a bidirectional and a causal language model",
         "Two networks of the same size learn from the same sentences for a few seconds: one predicts masked words "
         "from both sides, one predicts each next word from the left. Then both predict every word of one text.",
-        ("inference.side_by_side:predict_side_by_side", "train.pretraining.job:pretrain_small"),
+        ("inference.fill_mask:predict_side_by_side", "train.pretraining.job:pretrain_small"),
         "Which of the two models has the lower loss on a text, and why?",
         _two_models,
         (text("text", "Sentence of the words that were learned", QUESTION),),

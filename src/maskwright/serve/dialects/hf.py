@@ -13,7 +13,6 @@ from functools import partial
 from itertools import count
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from fastapi import APIRouter
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from starlette.responses import Response
@@ -33,19 +32,7 @@ from ...tasks.examples import rows_of
 from ...tasks.tagging.schemes import OUTSIDE
 from ..request_context import too_large, wrong_value
 from .routing import Body, Call, Text, Texts, Unsupported, add, as_list, continuations, event_stream, json_response
-from .tei import (
-    Dimensions,
-    Direction,
-    PromptName,
-    RerankBody,
-    SimilarityBody,
-    Truncate,
-    predictions,
-    rerank,
-    similarity,
-    vectors_of,
-    zero_shot,
-)
+from .tei import EmbedBody, RerankBody, SimilarityBody, embed, predictions, rerank, similarity, zero_shot
 
 # -- Request bodies of Hugging Face's InferenceClient: each of its parameters works or is refused with the reason
 #
@@ -268,15 +255,13 @@ class ZeroShotBody(PipelineBody):
     parameters: ZeroShotParameters
 
 
-class VectorsBody(PipelineBody):
+class VectorsBody(EmbedBody):
     """Parameters of feature_extraction, which the client sends beside the inputs: a text or a list."""
 
-    inputs: Texts
-    normalize: bool | None = Field(default=None, description="To length 1; as the folder declares.")
-    prompt_name: PromptName = None
-    truncate: Truncate = True
-    truncation_direction: Direction = "right"
-    dimensions: Dimensions = None
+    options: Options | None = None
+    normalize: bool | None = Field(  # type: ignore[assignment]  # wider than that of /embed
+        default=None, description="To length 1; as the folder declares."
+    )
     encoding_format: Annotated[
         Any,
         Unsupported("the client reads numbers only; /v1/embeddings writes base64", "float"),
@@ -501,9 +486,9 @@ def _route_of(model: LoadedModel, given: dict[str, Any]) -> tuple[type[Body], Ca
         return SimilarityBody, similarity
     names = set(VectorsBody.model_fields) - set(PipelineBody.model_fields) - {"inputs"}
     if names & set(given):
-        return VectorsBody, _vectors
+        return VectorsBody, embed
     if model.kind.can("fill-mask") and "parameters" not in given and not _has_mask(model, inputs):
-        return VectorsBody, _vectors  # feature_extraction sends no parameters, and fill_mask does
+        return VectorsBody, embed  # feature_extraction sends no parameters, and fill_mask does
     routes: dict[str, tuple[type[Body], Callable[[Call], Any]]] = {
         "classify": (ClassifyBody, _classified),
         "tag": (TagBody, tag),
@@ -512,7 +497,7 @@ def _route_of(model: LoadedModel, given: dict[str, Any]) -> tuple[type[Body], Ca
         "generate": (GenerateBody, generate),
         "translate": (TranslateBody, translate),
     }
-    return next((route for ability, route in routes.items() if model.kind.can(ability)), (VectorsBody, _vectors))
+    return next((route for ability, route in routes.items() if model.kind.can(ability)), (VectorsBody, embed))
 
 
 def _has_mask(model: LoadedModel, inputs: Any) -> bool:
@@ -537,21 +522,6 @@ async def _zero_shot(call: Call) -> Response:
     labels, template = given.candidate_labels, given.hypothesis_template
     _, found = await zero_shot(call, list(texts), labels, template, True, bool(given.multi_label))
     return json_response(found[0] if isinstance(body.inputs, str) else found)
-
-
-async def _vectors(call: Call) -> Response:
-    body: VectorsBody = call.body
-    model = call.find("embed")
-    found = await vectors_of(
-        call,
-        model,
-        as_list(body.inputs),
-        body.normalize,
-        truncate=body.truncate,
-        dimensions=body.dimensions,
-        prompt_name=body.prompt_name,
-    )
-    return json_response(np.ascontiguousarray(found))
 
 
 def _one_of(name: str, value: int | None, other: str, same: int | None) -> int | None:

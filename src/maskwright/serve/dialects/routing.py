@@ -12,10 +12,11 @@ from typing import Annotated, Any, TypeVar
 import numpy as np
 import orjson
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, StringConstraints, ValidationError
+from pydantic import GetCoreSchemaHandler, StringConstraints, ValidationError
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from starlette.responses import Response, StreamingResponse
 
+from ...http.bodies import RequestModel as Body
 from ...http.bodies import TooLarge, TooLate, field_of, is_no_json, read_body, validation_sentence
 from ...http.model_registry import LoadedModel
 from ...inference.generate import ROWS, Continuation, Generation
@@ -29,12 +30,6 @@ Texts = Text | list[Text]
 NAMED = "/models/{name:path}"  # prefix of the routes of one model
 PART_VALUES = 50_000  # numbers written at once: about a millisecond
 FEW = 2048  # items of a list whose sizes are added up
-
-
-class Body(BaseModel):
-    """Base of request bodies: strict types, declared fields only."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class Unsupported:
@@ -347,11 +342,6 @@ async def health(call: Call) -> Response:
     return json_response({"status": "ok"})
 
 
-async def ping(call: Call) -> Response:
-    """As /health."""
-    return await health(call)
-
-
 async def ready(call: Call) -> Response:
     """200 once the models are loaded and warm, until draining."""
     call.service.check_ready()
@@ -364,7 +354,7 @@ async def metrics(call: Call) -> Response:
 
 
 add(router, "GET", "/health", health, summary="Liveness")
-add(router, "GET", "/ping", ping, summary="Liveness")
+add(router, "GET", "/ping", health, summary="Liveness")
 add(router, "GET", "/ready", ready, summary="Readiness")
 add(router, "GET", "/metrics", metrics, summary="Prometheus metrics")
 

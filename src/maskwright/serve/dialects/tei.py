@@ -20,6 +20,7 @@ from ...tasks.classification import Classification
 from ...tasks.examples import rows_of
 from ...text.readers.inputs import Text as TextOrPair
 from ..request_context import Refused, too_large, wrong_value
+from ..service import TEXT_THREADS
 from .routing import Body, Call, Text, Texts, Unsupported, add, as_list, json_response
 
 # -- Request bodies of Text Embeddings Inference ---------------------------------------------------------------------
@@ -42,17 +43,6 @@ RawScores = Annotated[bool, Field(description="Logits instead of probabilities; 
 Id = Annotated[int, Field(ge=0, lt=2**31)]
 
 
-class EmbedBody(Body):
-    """inputs: a text or a list."""
-
-    inputs: Texts
-    normalize: bool = Field(default=True, description="To length 1.")
-    truncate: Truncate = True
-    truncation_direction: Direction = "right"
-    dimensions: Dimensions = None
-    prompt_name: PromptName = None
-
-
 class EmbedAllBody(Body):
     """inputs: a text or a list."""
 
@@ -60,6 +50,13 @@ class EmbedAllBody(Body):
     truncate: Truncate = True
     truncation_direction: Direction = "right"
     prompt_name: PromptName = None
+
+
+class EmbedBody(EmbedAllBody):
+    """inputs: a text or a list."""
+
+    normalize: bool = Field(default=True, description="To length 1.")
+    dimensions: Dimensions = None
 
 
 class PredictBody(Body):
@@ -168,18 +165,9 @@ async def vectors_of(
 async def embed(call: Call) -> Response:
     """Embeddings of texts."""
     body: EmbedBody = call.body
-    texts = as_list(body.inputs)
-    model = call.find("embed")
-    vectors = await vectors_of(
-        call,
-        model,
-        texts,
-        body.normalize,
-        truncate=body.truncate,
-        dimensions=body.dimensions,
-        prompt_name=body.prompt_name,
-    )
-    return json_response(vectors)
+    texts, model = as_list(body.inputs), call.find("embed")
+    options = body.model_dump(include={"truncate", "dimensions", "prompt_name"})
+    return json_response(await vectors_of(call, model, texts, body.normalize, **options))
 
 
 async def embed_all(call: Call) -> Response:
@@ -415,7 +403,7 @@ async def info(call: Call) -> Response:
         "max_body_bytes": settings.max_body_bytes,
         "max_queue_seconds": settings.max_queue_seconds,
         "auto_truncate": True,
-        "tokenization_workers": service.num_text_threads,
+        "tokenization_workers": TEXT_THREADS,
         "version": __version__,
     }
     return json_response({**first, **limits, "models": models})

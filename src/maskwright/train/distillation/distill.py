@@ -20,8 +20,7 @@ from ...hub.download import find_folder
 from ...hub.folders import load_model, merged, read_facts, save_model
 from ...hub.sentence import MODULES
 from ...inference.engine.engine import Engine
-from ...inference.kinds import require
-from ...inference.ready import compute_in
+from ...inference.ready import compute_in, require
 from ...models.config import ModelConfig
 from ...models.device import resolve_device, resolve_precision
 from ...models.model import Model, tokenizer_of

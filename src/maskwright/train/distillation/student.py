@@ -357,10 +357,12 @@ def prune_heads(model: Model, heads: dict[int, list[int]]) -> Model:
     """A smaller, faster copy of `model` without these heads (by layer).
 
     Its layers differ in width, which config.json cannot express, so it cannot be saved. Raises InputError for a network
-    with learned relative positions, and when a layer would have no head left.
+    with learned relative positions or shared keys and values, and when a layer would have no head left.
     """
     if model.config.has_relative_positions:
         raise InputError("Heads of a network with learned relative positions cannot be pruned separately.")
+    if model.config.num_key_value_heads not in (None, model.config.num_attention_heads):
+        raise InputError("Heads that share keys and values (num_key_value_heads) cannot be pruned separately.")
     pruned = copy.deepcopy(model)
     for number, removed in heads.items():
         layer = pruned.encoder.layers[number]
@@ -374,7 +376,7 @@ def prune_heads(model: Model, heads: dict[int, list[int]]) -> Model:
         rows = torch.cat([part * count * size + columns for part in range(3)])  # of queries, keys and values
         attention.qkv = _part_of(attention.qkv, rows=rows)
         attention.out = _part_of(attention.out, columns=columns)
-        attention.num_heads = len(left)
+        attention.num_heads = attention.key_heads = len(left)
     return pruned
 
 

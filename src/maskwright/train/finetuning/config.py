@@ -30,8 +30,7 @@ from ...core.config import (
 )
 from ...core.errors import ConfigError
 from ...core.util import plural
-from ...hub.published import ENGLISH, absolute_name
-from ...hub.recommended import recommended_lr
+from ...hub.published import ENGLISH, absolute_name, recommended_lr
 from ...models.lora_config import LoraConfig
 from ...tasks.specs import TaskSettings, spec_of, with_other_packages
 from .. import settings

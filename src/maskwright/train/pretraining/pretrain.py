@@ -24,7 +24,7 @@ from ...data.shards import TokenShards
 from ...data.streamed import StreamedShards
 from ...hub.adapters import attach_adapter
 from ...hub.folders import load_model, merged, save_model
-from ...hub.recommended import inherited_settings
+from ...hub.published import inherited_settings
 from ...models.config import ModelConfig
 from ...models.device import DTYPES, resolve_device, resolve_precision
 from ...models.model import Model

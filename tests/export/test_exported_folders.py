@@ -1,4 +1,6 @@
-"""Exported folders give the numbers of the library through its own commands, functions and estimators."""
+"""Exported folders give the numbers of the library through its commands, functions, estimators and server, and changed
+ones are not opened.
+"""
 
 from __future__ import annotations
 
@@ -12,123 +14,16 @@ import pytest
 import torch
 
 import maskwright as mw
-from export.small_models import ENCODERS, HEADS, small, specification_of
 from inference.samples import TEXTS
 from maskwright.api import open_embedder, open_predictor, search, similarity
-from maskwright.core.errors import (
-    ConfigError,
-    CorruptFileError,
-    InputError,
-    MissingExtraError,
-    ModelFolderError,
-)
-from maskwright.data.batch import Batch
-from maskwright.export.agreement import TorchRuntime
-from maskwright.export.cached import networks_of
-from maskwright.export.graph_model import GraphModel
-from maskwright.export.network import most_tokens
+from maskwright.core.errors import ConfigError, CorruptFileError, InputError, MissingExtraError, ModelFolderError
+from maskwright.core.storage import accept
+from maskwright.export.onnx_file import check_onnx
 from maskwright.http.model_registry import LoadedModel
-from maskwright.inference.fill_mask import MaskFiller, NextSentence
-from maskwright.inference.kinds import kind_of
 from maskwright.serve.worker import measure
 
 FP32 = ("--precision", "fp32", "--quiet")
-MASKED = ["the [MASK] sat on [MASK] mat ."]
 PAIRS = [("the cat sat", "on the mat ."), ("a", "dogs chase cats in the garden"), ("rain fell", "a")]
-
-
-class CountingRuntime(TorchRuntime):
-    """A graph that torch runs. rows: of each batch that it ran."""
-
-    def __init__(self, network) -> None:
-        super().__init__(network)
-        self.rows: list[int] = []
-
-    def run(self, inputs):
-        self.rows.append(len(inputs["input_ids"]))
-        return super().run(inputs)
-
-
-def graph_of(model, **changes) -> GraphModel:
-    """The graph of a model."""
-    (network,) = networks_of(model)
-    spec = specification_of(model, [network], most_tokens(model.config)) | changes
-    labels = model.labels or None
-    graph = GraphModel(model.config, model.head_name, labels, model.problem_type, spec, CountingRuntime(network))
-    graph.tokenizer = model.tokenizer
-    return graph.train(False)
-
-
-def pack(model, texts=TEXTS) -> Batch:
-    """Texts in their own order, longest and shortest side by side."""
-    ids, types = model.tokenizer.encode_ids(texts, 24)
-    return Batch.from_sequences(ids, types)
-
-
-@pytest.mark.parametrize("name", ENCODERS)
-@pytest.mark.parametrize("head", HEADS)
-def test_every_head_of_every_family_gives_the_numbers_of_the_packed_path(name, head):
-    try:
-        model = small(name, head)
-    except ConfigError:
-        pytest.skip(f"{name} has no head {head}")
-    graph, batch = graph_of(model), pack(model)
-    with torch.inference_mode():
-        if head is None:
-            expected, found = model.encode(batch).hidden, graph.encode(batch).hidden
-        elif head == "mlm":
-            where = batch.last_tokens
-            expected, found = model.token_logits(batch, where), graph.token_logits(batch, where)
-        elif head in ("nsp", "pretraining"):
-            expected, found = model.pair_logits(batch), graph.pair_logits(batch)
-        else:
-            expected, found = model.logits(batch), graph.logits(batch)
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
-
-
-@pytest.mark.parametrize("head", [None, "classification", "tagging", "qa", "mlm", "pretraining"])
-def test_the_padded_call_has_the_fields_of_the_model(head):
-    model = small("bert-tiny", head)
-    ids = torch.randint(5, 100, (3, 7), generator=torch.Generator().manual_seed(0))
-    mask = torch.tensor([[1] * 7, [1] * 4 + [0] * 3, [1] * 5 + [0] * 2])
-    graph = graph_of(model)
-    with torch.inference_mode():
-        expected, found = model(ids, attention_mask=mask), graph(ids, attention_mask=mask)
-    for name in set(found.keys()) - (set() if head is None else {"last_hidden_state"}):
-        keep = mask.bool() if found[name].shape[:2] == mask.shape else slice(None)
-        torch.testing.assert_close(found[name][keep], expected[name][keep], atol=1e-5, rtol=1e-4)
-    with pytest.raises(InputError, match="padding at the right only"):
-        graph(ids, attention_mask=mask.flip(1))
-
-
-def test_choices_keep_their_questions():
-    model = small("bert-tiny", "choice")
-    ids = torch.randint(5, 100, (2, 3, 6), generator=torch.Generator().manual_seed(0))
-    with torch.inference_mode():
-        torch.testing.assert_close(graph_of(model)(ids).logits, model(ids).logits, atol=1e-5, rtol=1e-4)
-
-
-def test_batches_have_little_padding_and_a_dynamic_graph_has_none():
-    model = small("bert-tiny")
-    graph, batch = graph_of(model), pack(model)
-    graph.run(batch)
-    assert 1 < len(graph.runtime.rows) < len(TEXTS)
-    dynamic = graph_of(model, quantization={"activations": "dynamic"})
-    dynamic.run(batch)
-    assert dynamic.runtime.rows == [1] * len(TEXTS)
-
-
-def test_masks_and_pairs_are_predicted_as_by_the_library():
-    model = small("bert-tiny", "pretraining")
-    graph = graph_of(model)
-    for one, two in zip(MaskFiller(graph).fill(MASKED), MaskFiller(model).fill(MASKED), strict=True):
-        assert one.filled == two.filled and len(one.masks) == 2
-        assert one.masks[0].candidates[0].score == pytest.approx(two.masks[0].candidates[0].score, abs=1e-5)
-    found, expected = NextSentence(graph).probabilities(PAIRS), NextSentence(model).probabilities(PAIRS)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
-# -- real graphs -------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +112,6 @@ def test_what_needs_weights_is_refused_in_a_sentence(exported_encoder, exported_
     ):
         with pytest.raises(error, match=said):
             refused()
-    assert kind_of(graph_of(small("gpt2", "clm"))).abilities == {"generate"}
 
 
 def test_exporting_and_describing_an_exported_folder(maskwright, exported_encoder, tmp_path):
@@ -227,9 +121,13 @@ def test_exporting_and_describing_an_exported_folder(maskwright, exported_encode
     assert code == 0 and json.loads(out)["head"] is None
 
 
-def test_a_changed_graph_is_not_opened(exported_encoder, tmp_path):
-    folder = tmp_path / "changed"
-    shutil.copytree(exported_encoder, folder)
+@pytest.fixture
+def folder(exported_encoder, tmp_path):
+    """A copy of an exported folder, to change."""
+    return shutil.copytree(exported_encoder, tmp_path / "changed")
+
+
+def test_a_changed_graph_is_not_opened(folder):
     graph = folder / "onnx" / "model.onnx"
     data = bytearray(graph.read_bytes())
     data[-100] ^= 1
@@ -244,15 +142,69 @@ def test_a_changed_graph_is_not_opened(exported_encoder, tmp_path):
         mw.load(folder)
 
 
+def external(location):
+    """A change of a graph: weights of a file."""
+
+    def change(graph) -> None:
+        tensor = next(one for one in graph.graph.initializer if len(one.raw_data) > 64)
+        tensor.ClearField("raw_data")
+        tensor.data_location = 1
+        tensor.external_data.add(key="location", value=location)
+
+    return change
+
+
+def custom(graph) -> None:
+    """An operator of another domain."""
+    graph.graph.node[0].domain = "com.example"
+
+
+def old(graph) -> None:
+    """An old version of the operators."""
+    graph.opset_import[0].version = 9
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (custom, "custom operator, com.example"),
+        (old, "opset 9, which is too old"),
+        (external("../../secret.bin"), "outside of its folder"),
+        (external("/etc/passwd"), "outside of its folder"),
+        (external("model.onnx_data"), "missing"),
+    ],
+)
+def test_a_graph_that_is_not_ours(maskwright, folder, change, said):
+    onnx = pytest.importorskip("onnx")
+    path = folder / "onnx" / "model.onnx"
+    graph = onnx.load(path)
+    change(graph)
+    path.write_bytes(graph.SerializeToString())
+    with pytest.raises(ModelFolderError, match=said):
+        check_onnx(path)
+    if change is custom:
+        for expected in (r"model.onnx", said):  # its hash, and what it contains when that is accepted
+            code, out, err = maskwright("embed", folder, "a text", "--quiet")
+            assert code == 2 and out == "" and expected in err and err.count("\n") == 1
+            accept(folder)
+
+
+def test_a_file_that_is_no_graph_or_is_missing(maskwright, folder):
+    path = folder / "onnx" / "model.onnx"
+    path.write_bytes(b"\xff\xfe not a graph")
+    with pytest.raises(ModelFolderError, match="is not an ONNX graph"):
+        check_onnx(path)
+    path.unlink()
+    accept(folder)
+    with pytest.raises(ModelFolderError, match=r"model\.onnx is missing"):
+        mw.load(folder)
+
+
 @pytest.mark.parametrize(
     "entry",
     [{"format": "onnx"}, [], {"format": "onnx", "precision": "fp32", "graphs": {"model": {"file": "../model.onnx"}}}],
 )
-def test_a_damaged_description_is_a_sentence(exported_encoder, tmp_path, entry):
-    from maskwright.core.storage import accept
-
-    folder = tmp_path / "damaged"
-    shutil.copytree(exported_encoder, folder)
+def test_a_damaged_description_is_a_sentence(folder, entry):
     facts = json.loads((folder / "maskwright.json").read_text(encoding="utf-8"))
     (folder / "maskwright.json").write_text(json.dumps(facts | {"export": entry}), encoding="utf-8")
     accept(folder)
@@ -264,3 +216,8 @@ def test_a_missing_runtime_names_the_extra(exported_encoder, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'maskwright\[export\]'"):
         mw.load(exported_encoder)
+
+
+def test_a_text_beyond_the_length_of_the_graph(exported_encoder):
+    with pytest.raises(InputError, match="supports 3 to 40"):
+        open_embedder(exported_encoder, max_length=41)
