@@ -115,7 +115,7 @@ class Family:
     def sized(self, config: ModelConfig) -> Family:
         """Returns the family with the tensor names for this configuration."""
         heads = config.num_attention_heads
-        sizes = {
+        sizes: Values = {
             "layers_per_group": config.layers_per_group,
             "query_groups": heads // (config.num_key_value_heads or heads),
             "num_heads": heads if self.interleaved else 1,
