@@ -44,14 +44,14 @@ def main() -> None:
     run(
         "finetune", "translation", "--preset", chosen.preset, "--tokenizer", str(data / "tokenizer"),
         "--set", "hidden_dropout=0.2", "--set", "attention_dropout=0.1", "--set", "max_position_embeddings=256",
-        "--train", str(data / f"train.{source}.txt"), "--train-target", str(data / "train.en.txt"),
-        "--dev", str(data / f"held.{source}.txt"), "--dev-target", str(data / "held.en.txt"),
-        "--epochs", str(epochs), "--batch-tokens", str(chosen.batch_tokens), "--max-length", "96", "--lr", "2e-3",
-        "--warmup", "1000" if epochs >= 10 else "0.3", "--average-checkpoints", str(min(5, max(epochs // 2, 1))),
+        "--train", str(data / f"train.{source}.txt"), str(data / "train.en.txt"),
+        "--dev", str(data / f"held.{source}.txt"), str(data / "held.en.txt"),
+        "--epochs", str(epochs), "--set", f"batch_tokens={chosen.batch_tokens}", "--max-length", "96", "--lr", "2e-3",
+        "--warmup", "1000" if epochs >= 10 else "0.3", "--set", f"average_checkpoints={min(5, max(epochs // 2, 1))}",
         "--seed", str(chosen.seed), "-o", str(chosen.output / "run"),
     )  # fmt: skip
     dev, target = data / f"dev.{source}.txt", data / "dev.en.txt"
-    found = run("evaluate", str(chosen.output / "run" / "model"), str(dev), "--target", str(target))
+    found = run("evaluate", str(chosen.output / "run" / "model"), str(dev), str(target))
     print(f"{source}-en, official dev split of Multi30k: {found['metrics']}")
 
 

@@ -438,7 +438,8 @@ def http_page() -> str:
 
 TEI_BODIES: dict[str, type[Body]] = {
     "/embed": tei_bodies.EmbedBody,
-    "/embed_all": tei_bodies.EmbedAllBody,
+    "/embed_sparse": tei_bodies.TextsBody,
+    "/embed_all": tei_bodies.TextsBody,
     "/predict": tei_bodies.PredictBody,
     "/rerank": tei_bodies.RerankBody,
     "/similarity": tei_bodies.SimilarityParameters,

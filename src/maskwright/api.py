@@ -23,6 +23,7 @@ from .inference.prepared import as_texts, single_texts
 from .inference.ready import keep_private, kind_of, place, require
 from .inference.search import Hit, Searcher
 from .inference.similarity import Similarities, text_similarities, word_similarities
+from .inference.sparse import SparseEncoder, sparse_encoder_of
 from .inference.translate import TextTranslator
 from .inference.zero_shot import TEMPLATE, EmbeddingZeroShot, EntailmentZeroShot, ZeroShot
 from .models.build import build
@@ -83,7 +84,8 @@ def pipeline(
     Args:
         name: Short name, model folder, Hugging Face Hub model ID, or a Model with a tokenizer, which is copied.
         task: "predict" (classes, numbers, tags, choices), "answer", "fill-mask", "next-sentence", "generate",
-            "translate", "embed" or "zero-shot", or what transformers calls these; None for what the model is for.
+            "translate", "embed", "embed-sparse" or "zero-shot", or what transformers calls these; None for what the
+            model is for.
         device: "auto", "cpu", "cuda" or "mps".
         precision: "auto", "fp32", "bf16", "fp16" or "int8"; auto is bf16 where the hardware has it.
         calibrate_on: Typical texts, which int8 needs.
@@ -110,6 +112,8 @@ def pipeline(
     if task == "embed":
         LongTexts.of(settings.get("long") or "windows", settings.get("stride"))  # reject it before loading
     model = open_model(name, abilities, device, precision, untrained=untrained or task == "embed")  # needs no head
+    if task is None and model.sentence is not None and model.sentence.sparse is not None:
+        task = "embed-sparse"
     if task is None:
         task = next((one for one, (needed, _) in _OPENERS.items() if kind_of(model).can(*needed)), "embed")
     opened = _OPENERS[task][1](model, name, **settings)
@@ -153,6 +157,7 @@ _OPENERS: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
     "fill-mask": (("fill-mask",), lambda model, name: MaskFiller(model)),
     "next-sentence": (("next-sentence",), lambda model, name: NextSentence(model)),
     "embed": ((), embedder_of),
+    "embed-sparse": (("fill-mask",), sparse_encoder_of),
     "zero-shot": ((), _zero_shot),
     "write": (("generate", "fill-mask"), _writer),
 }
@@ -172,6 +177,7 @@ open_answerer: Callable[..., Answerer] = partial(pipeline, task="answer")
 open_mask_filler: Callable[..., MaskFiller] = partial(pipeline, task="fill-mask")
 open_next_sentence: Callable[..., NextSentence] = partial(pipeline, task="next-sentence")
 open_embedder: Callable[..., TextEncoder] = partial(pipeline, task="embed")
+open_sparse_encoder: Callable[..., SparseEncoder] = partial(pipeline, task="embed-sparse")
 open_generator: Callable[..., TextGenerator] = partial(pipeline, task="generate")
 open_translator: Callable[..., TextTranslator] = partial(pipeline, task="translate")
 open_writer: Callable[..., TextGenerator | MaskedLMGenerator] = partial(pipeline, task="write")

@@ -79,6 +79,11 @@ def test_the_machine_says_what_auto_picks_and_what_is_missing(maskwright):
     assert code == 0 and "--precision auto" in out
 
 
+def test_a_pretrained_model_has_no_problem(maskwright):
+    code, out, _ = maskwright("doctor", "english", "--json")
+    assert code == 0 and lines_of(out)[0]["head"] == "mlm" and lines_of(out)[0]["problems"] == []
+
+
 def test_a_model_folder_is_described_with_its_problems(maskwright, tmp_path):
     task = Classification(["no", "yes"])
     tiny("classification", labels=task.labels).save(tmp_path / "m", facts=task.to_json())

@@ -28,6 +28,7 @@ def test_an_earlier_name_runs_the_command_and_names_the_new_one_once(old, maskwr
         ("next-sentence m a b c --json", "predict m a a --pair=b --pair=c --json"),
         ("next-sentence m --input pairs.tsv", "predict m --input pairs.tsv"),
         ("bench complexity --lengths 8,16 --width 4 --json", "lessons complexity --set width=4 --set length=16 --json"),
+        ("complexity", "lessons complexity"),
         ("presets --models --json", "pretrain --model list --json"),
         ("embed m a", "embed m a"),
     ],

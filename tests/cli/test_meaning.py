@@ -27,6 +27,27 @@ def texts(tmp_path):
     return tmp_path / "texts"
 
 
+# -- sparse embeddings ---------------------------------------------------------------------------------------------
+
+
+def test_sparse_embeddings_as_json_lines_and_as_a_matrix(maskwright, tmp_path):
+    from scipy.sparse import load_npz
+
+    tiny("mlm").save(tmp_path / "mlm")
+    code, out, _ = maskwright("embed", tmp_path / "mlm", "--sparse", "the cat sat", "rain fell", "--json")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert code == 0 and [row["text"] for row in rows] == ["the cat sat", "rain fell"]
+    lines = tmp_path / "in.txt"
+    lines.write_text("the cat sat\nrain fell\n", encoding="utf-8")
+    assert maskwright("embed", tmp_path / "mlm", "--sparse", "--input", lines, "-o", tmp_path / "w.npz")[0] == 0
+    matrix = load_npz(tmp_path / "w.npz")
+    for row, wanted in zip(matrix, rows, strict=True):
+        assert row.indices.tolist() == wanted["indices"] and row.data.tolist() == pytest.approx(wanted["values"])
+    for words, message in ((("--pooling", "mean"), "--sparse excludes"), (("-o", tmp_path / "w.npy"), ".npz")):
+        code, _, error = maskwright("embed", tmp_path / "mlm", "--sparse", "the cat", *words)
+        assert code == 2 and message in error
+
+
 # -- similarity ----------------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 
@@ -84,6 +85,16 @@ def test_commands_and_options_of_pages_exist():
             check_words(page.name, words, flags)
 
 
+def test_options_of_the_commands_of_recipes_exist():
+    """A recipe computes for hours before its last command."""
+    flags = current_flags()
+    for path in sorted((REPOSITORY / "recipes").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "run" and node.args:
+                words = [getattr(one, "value", None) for one in node.args]
+                check_words(path.name, ["maskwright", *(word for word in words if isinstance(word, str))], flags)
+
+
 def test_every_command_shows_examples():
     flags = current_flags()
     for command in flags:
@@ -92,5 +103,6 @@ def test_every_command_shows_examples():
             found = found.commands[part]  # type: ignore[attr-defined]
         examples = re.findall(r"^\s*maskwright .*$", found.help or "", flags=re.MULTILINE)
         assert len(examples) >= 2, f"{command} shows {len(examples)} examples"
+        assert not re.search(r"^ *maskwright .*\n *maskwright ", found.help or "", flags=re.MULTILINE), command
         for example in examples:
             check_words(f"{command} --help", shlex.split(example), flags)

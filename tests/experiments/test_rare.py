@@ -182,7 +182,10 @@ def test_every_method_has_its_scores_with_intervals(done):
     assert {name: len(own) for name, own in result.facts["errors"].items()} == {"ham": 18, "news": 16, "spam": 3}
     assert result.facts["errors_by_length"]["correlation"] is None  # all texts are equally long
     page = result.report.read_text(encoding="utf-8")
-    assert all(words in page for words in ("Minus plain fine-tuning", "Precision over recall", "TF-IDF"))
+    assert all(
+        words in page
+        for words in ("Minus plain fine-tuning", "Precision over recall", "TF-IDF", "Reconstruction errors: spam")
+    )
 
 
 def test_an_error_that_follows_the_length_is_reported():

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from maskwright.api import open_embedder
 from maskwright.core.errors import InputError, ModelFolderError
@@ -287,15 +288,15 @@ def test_a_prompt_is_before_a_text_and_not_in_its_tokens(long, tmp_path):
         ({OWN: {"prompts": {"query": ""}, "default_prompt_name": "web"}}, ["Pooling"], "'web'"),
         ({OWN: {"model_type": "MultiVectorEncoder"}}, [TOKENS], "MultiVectorEncoder"),
         ({}, ["Pooling", {"module_input_name": "scores"}], "normalizes 'scores'"),
-        ({}, ["Pooling", "Dense"], "'Dense'"),
+        ({}, ["Pooling", "CNN"], "'CNN'"),
     ],
 )
 def test_a_declaration_that_is_not_supported_is_refused(files, modules, sentence, tmp_path):
     folder = cased_folder(tmp_path)
-    declare(folder, files, [one if isinstance(one, dict) or one != "Dense" else {} for one in modules], V6)
-    if "Dense" in modules:
+    declare(folder, files, [{} if one == "CNN" else one for one in modules], V6)
+    if "CNN" in modules:
         listed = (folder / "modules.json").read_text()
-        (folder / "modules.json").write_text(listed.replace("any.Normalize", "any.Dense"))
+        (folder / "modules.json").write_text(listed.replace("any.Normalize", "any.CNN"))
     with pytest.raises(ModelFolderError, match=sentence):
         load_model(folder)
 
@@ -305,4 +306,102 @@ def test_a_prompt_that_is_not_pooled_is_refused(tmp_path):
     declare(folder, *DECLARATIONS["prompt"][:2], V6)
     (folder / "1_Pooling/config.json").write_text(json.dumps({"pooling_mode": "mean", "include_prompt": False}))
     with pytest.raises(ModelFolderError, match="include_prompt"):
+        load_model(folder)
+
+
+POOLED = {
+    "cls": lambda rows: rows[0],
+    "max": lambda rows: rows.amax(0),
+    "mean": lambda rows: rows.mean(0),
+    "mean_sqrt_len_tokens": lambda rows: rows.sum(0) / len(rows) ** 0.5,
+    "weightedmean": lambda rows: (rows * torch.arange(1, len(rows) + 1)[:, None]).sum(0) / sum(range(len(rows) + 1)),
+    "lasttoken": lambda rows: rows[-1],
+}
+GELU, SAME = "torch.nn.modules.activation.GELU", "torch.nn.modules.linear.Identity"
+CHAINS = {  # poolings in order, then modules: sizes and further settings of a Dense, "norm" or "unit"
+    **{name: ([name], []) for name in POOLED},
+    "two poolings": (["cls", "mean"], ["unit"]),
+    "in another order": (["mean", "lasttoken", "cls"], []),
+    "dense": (["cls"], [(16, 8, {}), "unit"]),
+    "without bias": (["mean"], [(16, 24, {"bias": False, "activation_function": SAME})]),
+    "residual": (["mean"], [(16, 8, {"activation_function": GELU, "use_residual": True}), "unit"]),
+    "residual of equal size": (["mean"], [(16, 16, {"use_residual": True})]),
+    "all": (["mean", "max"], ["unit", (32, 20, {}), "norm", (20, 4, {}), "unit"]),
+}
+
+
+@pytest.mark.compatibility(
+    "sentence-transformers 6.2.0",
+    theirs="Poolings of six kinds are concatenated; Dense (also with a residual), LayerNorm and Normalize may follow, "
+    "in any order.",
+    ours="The same vectors to 1e-5, also of the folder that is written again, in both packages.",
+)
+@pytest.mark.parametrize("name", CHAINS)
+def test_modules_after_the_network_give_the_vectors_of_their_formulas(name, tmp_path):
+    poolings, chain = CHAINS[name]
+    folder = cased_folder(tmp_path)
+    plain = open_embedder(folder, device="cpu", precision="fp32", max_length=64)
+    vectors = [
+        torch.cat([POOLED[one](torch.from_numpy(tokens.vectors)) for one in poolings])
+        for tokens in plain.token_vectors(LONG_TEXTS)
+    ]
+    wanted = torch.stack(vectors)
+    declare(folder, {}, ["Pooling", *({} for _ in chain)], V6)
+    modules = json.loads((folder / "modules.json").read_text())
+    (folder / "1_Pooling/config.json").write_text(json.dumps({"pooling_mode": poolings, "embedding_dimension": 16}))
+    torch.manual_seed(3)
+    for module, step in zip(modules[2:], chain, strict=True):
+        if step == "unit":
+            wanted = torch.nn.functional.normalize(wanted, dim=-1)
+            continue
+        size = wanted.shape[1]
+        module["type"] = V6.format("LayerNorm" if step == "norm" else "Dense")
+        if step == "norm":
+            config, tensors = {"dimension": size}, {"norm.weight": torch.rand(size), "norm.bias": torch.rand(size)}
+            wanted = torch.nn.functional.layer_norm(wanted, (size,), *tensors.values())
+        else:
+            inputs, outputs, more = step
+            config = {"in_features": inputs, "out_features": outputs, **more}
+            tensors = {"linear.weight": torch.randn(outputs, inputs), "linear.bias": torch.randn(outputs)}
+            if more.get("bias") is False:
+                del tensors["linear.bias"]
+            act = {GELU: torch.nn.functional.gelu, SAME: lambda x: x}.get(more.get("activation_function"), torch.tanh)
+            before, wanted = wanted, act(torch.nn.functional.linear(wanted, *tensors.values()))
+            if more.get("use_residual"):
+                if inputs != outputs:
+                    tensors["residual.weight"] = torch.randn(outputs, inputs)
+                wanted = wanted + before @ tensors.get("residual.weight", torch.eye(inputs)).T
+        (folder / module["path"] / "config.json").write_text(json.dumps(config))
+        save_file(tensors, folder / module["path"] / "model.safetensors")
+    (folder / "modules.json").write_text(json.dumps(modules))
+    encoder = open_embedder(folder, device="cpu", precision="fp32", max_length=64)
+    found = encoder.vectors(LONG_TEXTS)
+    assert found.shape == wanted.shape == (4, encoder.size)
+    assert np.abs(found - wanted.numpy()).max() < 1e-5
+    load_model(folder)[0].save(tmp_path / "saved")
+    again = open_embedder(tmp_path / "saved", device="cpu", precision="fp32", max_length=64).vectors(LONG_TEXTS)
+    assert np.array_equal(found, again)
+
+
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        ({"in_features": 16}, "out_features is None"),
+        (
+            {"in_features": 16, "out_features": 8, "activation_function": "mine.Act"},
+            "activation_function is 'mine.Act'",
+        ),
+        ({"in_features": 16, "out_features": 8, "module_input_name": "token_embeddings"}, "token_embeddings"),
+        ({"in_features": 16, "out_features": 9}, "weights"),
+    ],
+)
+def test_a_dense_layer_that_is_not_supported_is_refused(config, sentence, tmp_path):
+    folder = cased_folder(tmp_path)
+    declare(folder, {}, ["Pooling", config], V6)
+    listed = (folder / "modules.json").read_text()
+    (folder / "modules.json").write_text(listed.replace("any.Normalize", "any.Dense"))
+    save_file(
+        {"linear.weight": torch.rand(8, 16), "linear.bias": torch.rand(8)}, folder / "2_Normalize/model.safetensors"
+    )
+    with pytest.raises(ModelFolderError, match=sentence):
         load_model(folder)

@@ -218,5 +218,5 @@ def test_a_network_that_attends_to_nothing_says_so(name: str):
     model = recurrent(name, None, vocab_size=300, **({"num_hidden_layers": 0} if name == "bag-small" else {}))
     model.tokenizer = network("BERT").tokenizer
     assert not attends(model)
-    with pytest.raises(InputError, match="no attention weights.*inspect probe"):
+    with pytest.raises(InputError, match="no attention weights.*probe"):
         attention(model, TEXT)

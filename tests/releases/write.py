@@ -52,7 +52,7 @@ def answers() -> dict[str, Any]:
 
 
 def main() -> None:
-    folder, target = Path("/tmp/release"), Path(__file__).parent / mw.__version__
+    folder, target = Path("/var/tmp/maskwright"), Path(__file__).parent / mw.__version__
     shutil.rmtree(folder, ignore_errors=True)  # a fixed place: it is recorded in some files
     folder.mkdir()
     os.chdir(folder)

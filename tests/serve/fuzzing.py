@@ -23,6 +23,7 @@ SKIPPED = ("/docs", "/openapi.json", "/metrics")  # no input
 SEEDS: list[tuple[str, Any]] = [
     ("/embed", GOOD),
     ("/embed_all", {"inputs": "the cat"}),
+    ("/embed_sparse", {"inputs": "the cat"}),
     ("/predict", {"inputs": [["a"], ["a", "b"]], "raw_scores": True}),
     ("/rerank", {"query": "cat", "texts": ["a cat", "rain"], "return_text": True}),
     ("/similarity", {"inputs": {"source_sentence": "a", "sentences": ["b", "c"]}}),

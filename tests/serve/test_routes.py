@@ -65,6 +65,16 @@ def test_embed_all(served, models):
         assert np.abs(np.array(one) - other.vectors).max() < CLOSE
 
 
+def test_embed_sparse(served, models):
+    found = served.post("/embed_sparse", {"inputs": TEXTS}).json()
+    expected = api.open_sparse_encoder(models["sparse"], **HERE).vectors(TEXTS)
+    assert [len(row) for row in found] == np.diff(expected.indptr).tolist()
+    for row, wanted in zip(found, expected.toarray(), strict=True):
+        assert all(abs(wanted[one["index"]] - one["value"]) < CLOSE for one in row)
+    assert served.post("/models/sparse/embed", {"inputs": TEXTS}).status == 424  # its vectors are not dense
+    assert served.post("/models/vectors/embed_sparse", {"inputs": TEXTS}).status == 424
+
+
 def test_openai_embeddings_in_both_encodings(served, models):
     asked = {"model": "vectors", "input": TEXTS}
     floats = served.post("/v1/embeddings", asked).json()

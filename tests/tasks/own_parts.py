@@ -1,64 +1,40 @@
-"""A metric and a reader of another package: balanced accuracy, and text with fastText labels."""
+"""A metric and a reader of another package: balanced accuracy, and lines of a label, two colons and a text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import islice
 from pathlib import Path
 
 from numpy.typing import ArrayLike
 
-from maskwright.core.errors import InputError, RowError, RowErrors
+from maskwright.core.errors import RowError
 from maskwright.tasks.evaluation.metrics import of_classes
-from maskwright.text.formats.files import file_format, read_lines
-from maskwright.text.readers.tables import Reader, Row, Table
-
-MARK = "__label__"
-_LINES_SEEN = 5  # to recognize a file
+from maskwright.text.formats.files import read_lines
+from maskwright.text.readers.tables import Reader, Row, Table, check_rows, scan_of
 
 
-def is_fasttext(path: Path) -> bool:
-    """Whether the first lines of a .txt file begin with a label."""
-    if file_format(path, default="other") != "txt" or not path.is_file():
-        return False
-    first = [line.text for line in islice(read_lines(path), _LINES_SEEN) if line.fault is None and line.text.strip()]
-    return bool(first) and all(text.startswith(MARK) for text in first)
-
-
-def read_fasttext(path: Path | str, *, skip_bad_rows: bool = False) -> Table:
-    """Reads all rows; several labels are joined with |. Raises RowErrors listing every bad line."""
-    faults: list[RowError] = []
-    rows = list(scan_fasttext(Path(path), {}, faults))
-    if faults and not skip_bad_rows:
-        raise RowErrors(faults, len(rows))
-    if not rows:
-        raise InputError(f"{path} contains no valid text.")
+def read(path: Path, skip_bad_rows: bool = False) -> Table:
+    """Reads all rows. Raises RowErrors listing every line without two colons."""
+    rows, faults = [], []
+    for line in read_lines(path):
+        label, mark, text = line.text.partition("::")
+        if mark:
+            rows.append(Row(text.strip(), None, label.strip(), line.number, str(path)))
+        else:
+            faults.append(RowError(str(path), line.number, None, "has no ::"))
+    check_rows(path, rows, faults, skip_bad_rows)
     return Table(rows, {"text": "text", "label": "label"}, faults)
 
 
-def scan_fasttext(path: Path, columns: Mapping[str, str], faults: list[RowError]) -> Iterator[Row]:
-    """Yields the valid rows, and adds the errors of the others."""
-    for line in read_lines(path):
-        words = line.text.split()
-        count = next((at for at, word in enumerate(words) if not word.startswith(MARK)), len(words))
-        if line.fault or not count or count == len(words):
-            reason = line.fault or ("has no text" if count else f"does not begin with {MARK}")
-            faults.append(RowError(str(path), line.number, None, reason))
-            continue
-        labels = "|".join(word.removeprefix(MARK) for word in words[:count])
-        yield Row(" ".join(words[count:]), None, labels, line.number, str(path))
-
-
 READER = Reader(
-    "fasttext",
-    "texts with fastText labels",
-    "one text per line after its labels, as in __label__spam: .txt",
-    "test.txt",
-    recognizes=lambda path, columns: is_fasttext(path),
-    read=lambda path, columns, skip_bad_rows: read_fasttext(path, skip_bad_rows=skip_bad_rows),
-    scan=scan_fasttext,
+    "colons",
+    "labels and texts with colons between them",
+    "one text per line after its label, as in spam:: text",
+    "test.colons",
+    recognizes=lambda path, columns: path.suffix == ".colons",
+    read=lambda path, columns, skip_bad_rows: read(path, skip_bad_rows),
+    scan=scan_of(lambda path, columns: read(path, True)),
     is_text=True,
-    read_classes=lambda path, columns, labels, skip_bad_rows: read_fasttext(path, skip_bad_rows=skip_bad_rows),
+    read_classes=lambda path, columns, labels, skip_bad_rows: read(path, skip_bad_rows),
 )
 
 

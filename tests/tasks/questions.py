@@ -20,21 +20,8 @@ from text.tokenizer_samples import KINDS as OWN_KINDS
 EVERY_KIND = (*OWN_KINDS, "roberta", "unigram")
 
 WORDS = [
-    "the",
-    "old",
-    "man",
-    "told",
-    "an",
-    "older",
-    "story",
-    "walked",
-    "lowest",
-    "road",
-    "crème",
-    "東京",
-    "Ωμέγα",
-    "it's",
-    "3.5",
+    *("the", "old", "man", "told", "an", "older", "story", "walked", "lowest", "road"),
+    *("crème", "東京", "Ωμέγα", "it's", "3.5"),
 ]
 
 

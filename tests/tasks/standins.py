@@ -16,10 +16,9 @@ def row(text, label=None, text_pair=None, line=1, file="rows.tsv"):
 class Words:
     """One token for each character: 1 + its code modulo 50; 0 opens and separates."""
 
-    def encode_ids(self, texts, max_length=None, *, counts=None):
+    def encode_ids(self, texts, max_length=None, *, pairs, counts):
         all_ids, all_types = [], []
-        for text in texts:
-            first, second = text if isinstance(text, tuple) else (text, None)
+        for first, second in zip(texts, pairs, strict=True):
             ids = [0] + [1 + ord(c) % 50 for c in first]
             types = [0] * len(ids)
             if second is not None:

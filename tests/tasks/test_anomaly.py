@@ -121,7 +121,8 @@ def test_rows_that_chose_the_threshold_are_scored_with_others():
 # -- together ------------------------------------------------------------------------------------------------------
 
 
-def trained(folder: Path):
+@pytest.fixture(scope="module")
+def trained():
     rows = [row(text, "n") for text in TEXTS if text] * 3
     task = Anomaly.from_rows(rows)
     model = tiny("anomaly")
@@ -133,16 +134,16 @@ def trained(folder: Path):
     return task, model, examples
 
 
-def test_the_encoder_stays_and_known_vectors_give_the_same_errors(tmp_path: Path):
-    task, model, examples = trained(tmp_path)
+def test_the_encoder_stays_and_known_vectors_give_the_same_errors(trained):
+    task, model, examples = trained
     assert examples.features is not None
     plain = task.examples(examples.rows, tokenizer(), 24)
     assert torch.allclose(task.logits(model, examples), task.logits(model, plain), atol=1e-5)
     assert float(task.logits(model, examples).mean()) < 0.5
 
 
-def test_a_folder_brings_errors_and_threshold_back(tmp_path: Path):
-    task, model, examples = trained(tmp_path)
+def test_a_folder_brings_errors_and_threshold_back(trained, tmp_path: Path):
+    task, model, examples = trained
     task.tune_threshold(task.logits(model, examples), examples)
     model.save(tmp_path / "model", facts=task.to_json())
     loaded, report = load_model(tmp_path / "model")

@@ -17,24 +17,18 @@ import pytest
 from train.runs import TINY, corpus
 
 PACKAGE = Path(__file__).parent / "foreign" / "counting"
-# Runs commands; with STOP_AT a signal arrives at that step of training.
+# Runs commands, and prints the exit code after the output of each.
 DRIVER = """
-import os, signal, sys
+import sys
 from maskwright.cli import main
-from maskwright.train.finetuning.job import FinetuneJob
-make = FinetuneJob.micro_batches
-def micro_batches(self, step):
-    if str(step) == os.environ.get("STOP_AT"):
-        signal.raise_signal(signal.SIGINT)
-    return make(self, step)
-FinetuneJob.micro_batches = micro_batches
 for command in sys.argv[1:]:
-    sys.argv = ["maskwright", *command.split()]
+    sys.argv, code = ["maskwright", *command.split()], 0
     try:
         main()
     except SystemExit as end:
-        if end.code:
-            raise
+        code = end.code or 0
+    for stream in (sys.stdout, sys.stderr):
+        print(f"@{code}@", file=stream, flush=True)
 """
 
 
@@ -53,7 +47,7 @@ def rows(path: Path, count: int, seed: int) -> Path:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
-    """A training that is interrupted and resumed, and what the commands say of its model."""
+    """What the commands say of a training and its model: code, stdout and stderr of each."""
     from maskwright.text.tokenizers.tokenizer import Tokenizer
 
     folder = tmp_path_factory.mktemp("foreign")
@@ -64,80 +58,77 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: counting\nVersion: 1.0\n", encoding="utf-8")
     (about / "entry_points.txt").write_text("[maskwright.task]\ncount = counting.task:Counting\n", encoding="utf-8")
     Tokenizer.train([corpus(folder)], kind="wordpiece", vocab_size=80).save(folder / "tok")
-    train, dev = rows(folder / "train.tsv", 160, 1), rows(folder / "dev.tsv", 40, 2)
-
-    def call(*commands: str, **extra: str) -> subprocess.CompletedProcess[str]:
-        path = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH", "")]))
-        return subprocess.run(
-            [sys.executable, "-c", DRIVER, *commands],
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": path, **extra},
-        )
+    rows(folder / "train.tsv", 160, 1)
+    rows(folder / "dev.tsv", 40, 2)
 
     network = " ".join(f"--set {name}={value}" for name, value in TINY.items())
     command = (
         f"finetune count --preset bert-tiny {network} --tokenizer tok --train train.tsv --dev dev.tsv --tolerance 1 "
         "--batch-size 16 --max-length 16 --precision fp32 --device cpu -o run"
     )
-    stopped = call(command, STOP_AT="13")
-    rest = call(
-        f"{command} --json",
-        "evaluate run/model dev.tsv --json",
-        "predict run/model --input dev.tsv --json",
-        "finetune --help",
-        "finetune count --help",
+    (folder / "q.jsonl").write_text('{"context": "a", "choices": ["b", "c"], "label": 0}\n', encoding="utf-8")
+    commands = {
+        "trained": f"{command} --json",
+        "evaluated": "evaluate run/model dev.tsv --json",
+        "answers": "predict run/model --input dev.tsv --json",
+        "help": "finetune --help",
+        "own_help": "finetune count --help",
+        "shown": "predict run/model cat",
+        "other_model": "fill-mask run/model a",
+        "wrong_value": command.replace("--tolerance 1", "--tolerance -1"),
+        "other_task": command.replace("finetune count", "finetune regression"),
+        "other_file": command.replace("train.tsv", "q.jsonl").replace("-o run", "-o other"),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", DRIVER, *commands.values()],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH", "")]))},
     )
-    return SimpleNamespace(folder=folder, train=train, dev=dev, stopped=stopped, rest=rest, call=call, command=command)
+    out, err = (re.split(r"@(\d+)@\n", text) for text in (done.stdout, done.stderr))
+    found = {
+        name: SimpleNamespace(code=int(code), out=one, err=other)
+        for name, one, code, other in zip(commands, out[::2], out[1::2], err[::2], strict=False)
+    }
+    return SimpleNamespace(folder=folder, **found)
 
 
-def test_it_trains_is_interrupted_and_resumes(run: SimpleNamespace):
-    assert run.stopped.returncode == 130, run.stopped.stderr
-    assert run.rest.returncode == 0, run.rest.stderr
-    assert "Resuming from step" in run.rest.stderr
-    result = json.loads(run.rest.stdout.splitlines()[0])
-    assert result["baseline"]["predictor"] == "always the median count"
-    assert set(result["metrics"]) == {"loss", "within_tolerance"}
+def test_it_trains_evaluates_and_predicts(run: SimpleNamespace):
+    assert run.trained.code == 0, run.trained.err
+    trained, evaluated = json.loads(run.trained.out), json.loads(run.evaluated.out)
+    assert trained["baseline"]["predictor"] == "always the median count"
+    assert set(trained["metrics"]) == {"loss", "within_tolerance"}
     recipe = (run.folder / "run" / "config.toml").read_text(encoding="utf-8")
     assert "tolerance = 1" in recipe and "epochs = 4" in recipe
-
-
-def test_it_evaluates_and_predicts(run: SimpleNamespace):
-    trained, evaluated, *answers = (json.loads(line) for line in run.rest.stdout.splitlines() if line.startswith("{"))
     assert (evaluated["task"], evaluated["examples"]) == ("count", 40)
     assert evaluated["metrics"] == pytest.approx({"within_tolerance": trained["final"]["within_tolerance"]})
+    answers = [json.loads(line) for line in run.answers.out.splitlines()]
     assert len(answers) == 40 and all(isinstance(one["score"], int) for one in answers)
 
 
-def test_its_predictions_and_its_models_are_described_in_its_words(run: SimpleNamespace):
-    shown = run.call("predict run/model cat")
-    assert shown.returncode == 0 and re.search(r"cat +\d+ cats", shown.stdout), shown.stdout + shown.stderr
-    wrong = run.call("fill-mask run/model a")
-    assert wrong.returncode == 2
-    assert "run/model contains a counting model" in wrong.stderr and "maskwright predict or evaluate" in wrong.stderr
-
-
-def test_its_report_has_its_blocks(run: SimpleNamespace):
+def test_its_predictions_its_models_and_its_report_are_in_its_words(run: SimpleNamespace):
+    assert run.shown.code == 0 and re.search(r"cat +\d+ cats", run.shown.out), run.shown.out + run.shown.err
+    assert run.other_model.code == 2 and "run/model contains a counting model" in run.other_model.err
     page = (run.folder / "run" / "report.html").read_text(encoding="utf-8")
-    assert "Counts in the training rows" in page and "always the median count" in page
-    assert "--tolerance 1" in page and "maskwright finetune count" in page
+    for words in (
+        "Counts in the training rows",
+        "always the median count",
+        "--tolerance 1",
+        "maskwright finetune count",
+    ):
+        assert words in page
 
 
-def test_its_settings_are_in_the_help(run: SimpleNamespace):
-    everything, own = run.rest.stdout.split("Usage:")[1:]
-    assert "--tolerance" in everything and "--crf" in everything
-    assert "--tolerance" in own and "--crf" not in own and "default: 4" in own
-
-
-def test_its_settings_are_checked(run: SimpleNamespace):
-    wrong = run.call(run.command.replace("--tolerance 1", "--tolerance -1"))
-    assert wrong.returncode == 2 and "--tolerance is -1; it must be 0 or more." in wrong.stderr
-    other = run.call(run.command.replace("finetune count", "finetune regression"))
-    assert other.returncode == 2 and "--tolerance is for count, not regression." in other.stderr
-    file = run.folder / "q.jsonl"
-    file.write_text('{"context": "a", "choices": ["b", "c"], "label": 0}\n', encoding="utf-8")
-    choices = run.call(run.command.replace("train.tsv", "q.jsonl").replace("-o run", "-o other"))
-    assert choices.returncode == 2 and "contains multiple-choice rows, which count does not read" in choices.stderr
+def test_its_settings_are_in_the_help_and_checked(run: SimpleNamespace):
+    assert "--tolerance" in run.help.out and "--crf" in run.help.out
+    assert "--tolerance" in run.own_help.out and "--crf" not in run.own_help.out and "default: 4" in run.own_help.out
+    for name, words in {
+        "wrong_value": "--tolerance is -1; it must be 0 or more.",
+        "other_task": "--tolerance is for count, not regression.",
+        "other_file": "contains multiple-choice rows, which count does not read",
+    }.items():
+        found = getattr(run, name)
+        assert found.code == 2 and words in found.err

@@ -85,6 +85,7 @@ def test_a_long_source_gives_way_and_a_target_that_is_cut_does_not_end_there():
     assert len(task.unlabeled([long], tok, 12, counts=counts).input_ids[0]) <= 12 and counts.cut_tokens > 30
 
 
+@pytest.mark.slow
 def test_a_small_translation_model_is_trained_saved_and_used(tmp_path):
     folder = tmp_path / "start"
     start = build(preset("gpt2", vocab_size=40, max_position_embeddings=32, **SMALL), "clm", seed=1)

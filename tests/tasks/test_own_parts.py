@@ -11,15 +11,13 @@ from maskwright.core import registry
 from maskwright.core.errors import ConfigError, RowErrors
 from maskwright.tasks.classification import Classification
 
-LINES = "__label__spam win a prize\n__label__ham see you at noon\n__label__spam a free gift\n"
-
 
 @pytest.fixture
 def file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A file of the layout, whose reader is registered."""
-    monkeypatch.setitem(registry.TABLE["reader"], "fasttext", "tasks.own_parts:READER")
-    path = tmp_path / "train.txt"
-    path.write_text(LINES, encoding="utf-8")
+    monkeypatch.setitem(registry.TABLE["reader"], "colons", "tasks.own_parts:READER")
+    path = tmp_path / "train.colons"
+    path.write_text("spam:: win a prize\nham:: see you at noon\nspam:: a free gift\n", encoding="utf-8")
     return path
 
 
@@ -28,11 +26,8 @@ def test_a_registered_layout_is_read_for_classification(file: Path):
     assert [(row.text, row.label) for row in rows[:2]] == [("win a prize", "spam"), ("see you at noon", "ham")]
     task = Classification.from_rows(rows)
     assert task.labels == ["ham", "spam"] and task.read_known(file).rows == rows
-
-
-def test_its_bad_rows_are_listed(file: Path):
-    file.write_text(LINES + "__label__ham\n", encoding="utf-8")
-    with pytest.raises(RowErrors, match="train.txt:4: has no text"):
+    file.write_text(file.read_text(encoding="utf-8") + "ham\n", encoding="utf-8")
+    with pytest.raises(RowErrors, match="train.colons:4: has no ::"):
         Classification.read(file)
     assert len(Classification.read(file, skip_bad_rows=True)) == 3
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, f1_score
 
@@ -115,6 +115,7 @@ def test_without_a_row_of_the_class_nothing_is_shown():
 # -- decided by a threshold ----------------------------------------------------------------------------------------
 
 
+@settings(max_examples=30)
 @given(RANKED)
 def test_no_threshold_has_a_better_f1(rows):
     gold, values, keys = arrays(rows)

@@ -35,10 +35,12 @@ def annotated(*results, by=1, **more):
     return {"id": 7, "completed_by": by, "was_cancelled": False, "result": list(results), **more}
 
 
+BOX = {"type": "rectanglelabels", "value": {"x": 1}}
 REGIONS = [region(start, end, label, TEXT[start:end]) for start, end, label in SPANS]
 MIN_REGIONS = [{"start": start, "end": end, "text": TEXT[start:end], "labels": [label]} for start, end, label in SPANS]
 MIN = {"annotation_id": 3, "annotator": 1, "lead_time": 2.5, "created_at": "2024-05-01T10:00:00Z"}
 PRODIGY = [{"start": start, "end": end, "label": label} for start, end, label in SPANS]
+DOCCANO = [{"id": 4, "label": label, "start_offset": start, "end_offset": end} for start, end, label in SPANS]
 PRODIGY_TOKENS = [
     {"text": TEXT[start:end], "start": start, "end": end, "id": number}
     for number, (start, end) in enumerate([(0, 3), (4, 9), (10, 13), (14, 17), (18, 20), (21, 25), (25, 26)])
@@ -72,27 +74,8 @@ ENTITIES = {
     "min.json": [{"id": 1, "text": TEXT, "label": MIN_REGIONS, **MIN}],
     "doccano.jsonl": [{"id": 1, "text": TEXT, "label": [list(span) for span in SPANS], "Comments": []}],
     "doccano-labels.jsonl": [{"id": 1, "text": TEXT, "labels": [list(span) for span in SPANS]}],
-    "doccano-relations.jsonl": [
-        {
-            "id": 1,
-            "text": TEXT,
-            "Comments": [],
-            "entities": [{"id": 4, "label": at[2], "start_offset": at[0], "end_offset": at[1]} for at in SPANS],
-            "relations": [{"id": 1, "from_id": 4, "to_id": 4, "type": "meets"}],
-        }
-    ],
-    "doccano-old.jsonl": [
-        {
-            "id": 1,
-            "text": TEXT,
-            "meta": {},
-            "annotation_approver": None,
-            "annotations": [
-                {"label": at[2], "start_offset": at[0], "end_offset": at[1], "user": 1, "created_at": ""}
-                for at in SPANS
-            ],
-        }
-    ],
+    "doccano-relations.jsonl": [{"id": 1, "text": TEXT, "Comments": [], "entities": DOCCANO, "relations": [{"id": 1}]}],
+    "doccano-old.jsonl": [{"id": 1, "text": TEXT, "annotations": [one | {"user": 1} for one in DOCCANO]}],
     "prodigy.jsonl": [{"text": TEXT, "spans": PRODIGY, "tokens": PRODIGY_TOKENS, "answer": "accept", "_task_hash": 3}],
     "prodigy-plain.jsonl": [{"text": TEXT, "spans": PRODIGY}],
     "spacy-v2.json": [{"id": 0, "paragraphs": [{"raw": TEXT, "sentences": [{"tokens": V2_TOKENS, "brackets": []}]}]}],
@@ -108,48 +91,35 @@ ENTITIES = {
 }
 CLASSES = {
     "label-studio.json": [task(annotated(choice("travel"))), task(annotated(choice("work")), text="Second.", id=2)],
-    "min.json": [
-        {"id": 1, "text": TEXT, "topic": "travel", **MIN},
-        {"id": 2, "text": "Second.", "topic": "work", **MIN},
-    ],
-    "min-choices.json": [
-        {"id": 1, "text": TEXT, "topic": {"choices": ["travel"]}, **MIN},
-        {"id": 2, "text": "Second.", "topic": "work", **MIN},
-    ],
+    **{
+        f"min-{number}.json": [{"text": TEXT, "topic": first, **MIN}, {"text": "Second.", "topic": "work", **MIN}]
+        for number, first in enumerate(("travel", {"choices": ["travel"]}))
+    },
     "table.csv": (
         '"annotation_id","annotator","created_at","id","lead_time","text","topic","updated_at"\n'
         f'3,1,"x",1,2.5,"{TEXT}","travel","x"\n4,1,"x",2,2.5,"Second.","{{""choices"": [""work""]}}","x"\n'
     ),
-    "doccano.jsonl": [
-        {"id": 1, "text": TEXT, "label": ["travel"], "Comments": []},
-        {"id": 2, "text": "Second.", "label": ["work"], "Comments": []},
-    ],
-    "doccano-data.jsonl": [
-        {"id": 1, "data": TEXT, "label": ["travel"]},
-        {"id": 2, "data": "Second.", "label": ["work"]},
-    ],
+    **{
+        f"doccano-{key}.jsonl": [{"id": 1, key: TEXT, "label": ["travel"]}, {"id": 2, key: "Second.", "label": "work"}]
+        for key in ("text", "data")
+    },
     "prodigy-choice.jsonl": [
-        {"text": TEXT, "options": [{"id": "travel", "text": "Travel"}], "accept": ["travel"], "answer": "accept"},
-        {"text": "Second.", "options": [{"id": "work", "text": "Work"}], "accept": ["work"], "answer": "accept"},
+        {"text": text, "options": [{"id": name, "text": name}], "accept": [name], "answer": "accept"}
+        for text, name in ((TEXT, "travel"), ("Second.", "work"))
     ],
     "prodigy-binary.jsonl": [
-        {"text": TEXT, "label": "travel", "answer": "accept", "_view_id": "classification"},
-        {"text": TEXT, "label": "work", "answer": "reject", "_view_id": "classification"},
-        {"text": "Second.", "label": "work", "answer": "accept", "_view_id": "classification"},
-        {"text": "Third.", "label": "work", "answer": "reject", "_view_id": "classification"},
-        {"text": "Fourth.", "label": "work", "answer": "ignore", "_view_id": "classification"},
+        {"text": text, "label": name, "answer": answer, "_view_id": "classification"}
+        for text, name, answer in (
+            *((TEXT, "travel", "accept"), (TEXT, "work", "reject"), ("Second.", "work", "accept")),
+            *(("Third.", "work", "reject"), ("Fourth.", "work", "ignore")),
+        )
     ],
     "spacy-v2.json": [
         {
-            "id": 0,
             "paragraphs": [
-                {
-                    "raw": text,
-                    "sentences": [],
-                    "cats": [{"label": "travel", "value": one}, {"label": "work", "value": 1 - one}],
-                }
+                {"raw": text, "cats": [{"label": "travel", "value": one}, {"label": "work", "value": 1 - one}]}
                 for text, one in ((TEXT, 1.0), ("Second.", 0.0))
-            ],
+            ]
         }
     ],
     "spacy-pairs.json": [
@@ -197,6 +167,10 @@ def test_spans_of_every_format_become_the_same_tags(file, name):
     assert [row.text[start:end] for start, end in row.spans] == WORDS
     assert find_reader(path).name == reader_for("tagging", path).name == "tagged"
     check_content(path, "tagging")
+    if name != "pretty.json":
+        for refuse in (lambda: check_content(path, "classification"), lambda: Classification.read(path)):
+            with pytest.raises(InputError, match="finetune tagging"):
+                refuse()
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -204,24 +178,10 @@ def test_classes_of_every_format_become_the_same_rows(file, name):
     path = file(name, CLASSES[name])
     assert [(row.text, row.label) for row in Classification.read(path).rows] == [(TEXT, "travel"), ("Second.", "work")]
     check_content(path, "classification")
-
-
-@pytest.mark.parametrize("name", [name for name in ENTITIES if name != "pretty.json"])
-def test_a_file_of_spans_is_refused_for_classification_with_the_right_command(file, name):
-    path = file(name, ENTITIES[name])
-    with pytest.raises(InputError, match="finetune tagging"):
-        check_content(path, "classification")
-    with pytest.raises(InputError, match="finetune tagging"):
-        Classification.read(path)
-
-
-@pytest.mark.parametrize("name", [name for name in CLASSES if name != "records.json"])
-def test_a_file_of_classes_is_refused_for_tagging_with_the_right_command(file, name):
-    path = file(name, CLASSES[name])
-    with pytest.raises(InputError, match="finetune classification"):
-        check_content(path, "tagging")
-    with pytest.raises(InputError, match="finetune classification"):
-        Tagging.read(path)
+    if name != "records.json":
+        for refuse in (lambda: check_content(path, "tagging"), lambda: Tagging.read(path)):
+            with pytest.raises(InputError, match="finetune classification"):
+                refuse()
 
 
 def test_one_file_with_spans_and_classes_serves_both_tasks(file):
@@ -370,27 +330,18 @@ def test_the_unit_of_offsets_is_found_by_the_recorded_texts(file, capsys, name, 
         ("place in HTML", [task(annotated(region("/div[1]/text()[1]", "/div[1]/text()[1]", "LOC")))]),
         ("has no label", [[TEXT, {"entities": [[0, 3, ""]]}]]),
         ("the text is empty", [task(annotated(), text=" ")]),
-    ],
-)
-def test_wrong_spans_are_reported_with_their_record(file, words, content):
-    path = file("a.json", content)
-    with pytest.raises(RowErrors, match=words) as caught:
-        Tagging.read(path)
-    assert caught.value.rows[0].file == str(path) and caught.value.rows[0].line >= 1
-
-
-@pytest.mark.parametrize(
-    ("words", "content"),
-    [
+        ("'Eve' is not at 0-3", [{"text": TEXT, "tokens": [PRODIGY_TOKENS[0] | {"text": "Eve"}], "spans": PRODIGY}]),
         ("after the text", "T1\tPER 14 99\tAnn\n"),
         ("is 'met' in the text", "T1\tPER 10 13\tAnn\n"),
         ("a text-bound annotation", "T1 PER 10 13 Ann\n"),
         ("no line of a brat file", "Ada\tB-PER\n"),
     ],
 )
-def test_wrong_lines_of_brat_are_reported(file, words, content):
-    with pytest.raises(RowErrors, match=words):
-        Tagging.read(file("a.ann", content))
+def test_wrong_spans_are_reported_with_their_record(file, words, content):
+    path = file("a.ann" if isinstance(content, str) else "a.json", content)
+    with pytest.raises(RowErrors, match=words) as caught:
+        Tagging.read(path)
+    assert caught.value.rows[0].file == str(path) and caught.value.rows[0].line >= 1
 
 
 @pytest.mark.parametrize(
@@ -406,12 +357,6 @@ def test_wrong_lines_of_brat_are_reported(file, words, content):
 def test_wrong_lines_of_webanno_are_reported(file, old, new, words):
     with pytest.raises(InputError, match=words):
         Tagging.read(file("a.tsv", WEBANNO.replace(old, new)))
-
-
-def test_tokens_of_prodigy_that_are_not_in_the_text_are_reported(file):
-    tokens = [PRODIGY_TOKENS[0] | {"text": "Eve"}]
-    with pytest.raises(RowErrors, match="the token 'Eve' is not at 0-3"):
-        Tagging.read(file("a.jsonl", [{"text": TEXT, "tokens": tokens, "spans": PRODIGY, "answer": "accept"}]))
 
 
 def test_bad_records_are_skipped_on_request_and_spans_do_not_matter_for_classes(file):
@@ -457,16 +402,8 @@ def test_of_a_discontinuous_span_the_longest_part_is_kept_and_said(file, capsys)
     ours="the span splits the word, and is counted",
 )
 def test_a_span_inside_a_word_splits_it(file, capsys):
-    path = file(
-        "a.jsonl",
-        [
-            {
-                "text": "pre-Graz, Grazer",
-                "spans": [{"start": 4, "end": 8, "label": "LOC"}, {"start": 10, "end": 14, "label": "LOC"}],
-                "answer": "accept",
-            }
-        ],
-    )
+    spans = [{"start": start, "end": end, "label": "LOC"} for start, end in ((4, 8), (10, 14))]
+    path = file("a.jsonl", [{"text": "pre-Graz, Grazer", "spans": spans, "answer": "accept"}])
     assert entities(path) == ["pre-/O Graz/B-LOC ,/O Graz/B-LOC er/O"]
     assert "words that a span cuts" in capsys.readouterr().err
 
@@ -507,10 +444,8 @@ def test_a_file_that_nobody_annotated_says_so(file):
         Tagging.read(file("a.json", [task()]))
     with pytest.raises(InputError, match="no text with a class"):
         Classification.read(file("b.json", [task()]))
-    assert [
-        row.tags
-        for row in reader_for("tagging", file("c.json", [task()])).read(file("c.json", [task()]), {}, False).rows
-    ] == [None]
+    path = file("c.json", [task()])
+    assert [row.tags for row in reader_for("tagging", path).read(path, {}, False).rows] == [None]
 
 
 def test_binary_answers_about_one_label_make_two_classes(file):
@@ -535,15 +470,10 @@ def test_a_label_both_accepted_and_rejected_is_reported(file):
     ours="JSON is read with its annotators: equal annotations count once, others ask for --annotator",
 )
 def test_annotators_who_agree_count_once_and_who_disagree_are_kept_apart(file):
+    one, other = ({"id": number, "email": f"{name}@x.org"} for number, name in ((1, "a"), (2, "b")))
     content = [
-        task(
-            annotated(*REGIONS, by={"id": 1, "email": "a@x.org"}), annotated(*REGIONS, by={"id": 2, "email": "b@x.org"})
-        ),
-        task(
-            annotated(by={"id": 1, "email": "a@x.org"}),
-            annotated(region(0, 3, "PER"), by={"id": 2, "email": "b@x.org"}),
-            text="Ann.",
-        ),
+        task(annotated(*REGIONS, by=one), annotated(*REGIONS, by=other)),
+        task(annotated(by=one), annotated(region(0, 3, "PER"), by=other), text="Ann."),
     ]
     path = file("a.json", content)
     with pytest.raises(RowErrors, match=r"a@x.org and b@x.org disagree: choose one with --annotator NAME"):
@@ -579,14 +509,7 @@ def test_rows_about_one_text_are_compared(file, name):
         content = f"annotation_id,annotator,id,text,topic\n{rows}"
     else:
         content = [
-            {
-                "text": text,
-                "accept": [label],
-                "options": [],
-                "answer": "accept",
-                "_input_hash": id,
-                "_annotator_id": str(who),
-            }
+            {"text": text, "accept": [label], "answer": "accept", "_input_hash": id, "_annotator_id": str(who)}
             for text, id, who, label in given
         ]
     path = file(name, content)
@@ -623,16 +546,7 @@ def test_several_questions_are_told_apart_by_name(file):
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        (
-            "image.json",
-            [
-                {
-                    "id": 1,
-                    "data": {"image": "a.png"},
-                    "annotations": [annotated({"type": "rectanglelabels", "value": {"x": 1}})],
-                }
-            ],
-        ),
+        ("image.json", [{"data": {"image": "a.png"}, "annotations": [annotated(BOX)]}]),
         ("audio.json", [{"id": 1, "data": {"audio": "a.wav"}, "annotations": [annotated(region(0.5, 1.5, "speech"))]}]),
         ("min.json", [{"id": 1, "image": "a.png", "label": [{"x": 1, "y": 2, "width": 3, "height": 4}], **MIN}]),
         ("doccano.jsonl", [{"id": 1, "filename": "a.png", "bbox": [{"x": 1}]}]),

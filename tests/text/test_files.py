@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError, MissingFileError
@@ -61,6 +61,7 @@ def test_a_packed_file_cut_off_anywhere_is_refused(tmp_path, ending):
             list(read_lines(path))
 
 
+@settings(max_examples=40)
 @given(
     texts=st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0\r\n"), max_size=20), min_size=1),
     crlf=st.booleans(),
@@ -117,14 +118,14 @@ def test_a_line_of_fifty_megabytes_is_refused_by_number_in_little_memory(tmp_pat
 
 def test_a_packed_bomb_stays_small_in_memory(tmp_path):
     path = tmp_path / "a.txt.zst"
-    path.write_bytes(zstandard.ZstdCompressor(level=19).compress(b" " * 400_000_000))
+    path.write_bytes(zstandard.ZstdCompressor().compress(b" " * 200_000_000))
     assert path.stat().st_size < 100_000
     tracemalloc.start()
     lines = list(read_lines(path))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert len(lines) == 1 and "400,000,000 bytes" in lines[0].fault
-    assert peak < 300 << 20
+    assert len(lines) == 1 and "200,000,000 bytes" in lines[0].fault
+    assert peak < 150 << 20
 
 
 @pytest.mark.parametrize(

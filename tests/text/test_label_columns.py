@@ -221,6 +221,3 @@ def test_json_columns_of_parquet_files_are_decoded(tmp_path):
     write_features(path, {"text": ["a", "b"], "label": ['"x"', "[y"]}, {"label": {"_type": "Json"}})
     with pytest.raises(RowErrors, match="a.parquet:2: .*not the JSON that the file declares"):
         read_table(path)
-
-
-# -- other tables --------------------------------------------------------------------------------------------

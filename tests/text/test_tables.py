@@ -167,11 +167,9 @@ def test_a_pair_on_which_the_annotators_did_not_agree_has_no_label(tmp_path):
     assert [row.label for row in read_table(path, skip_bad_rows=True).rows] == ["neutral"]
 
 
-def test_without_a_header_two_and_three_columns_go_by_position(tmp_path):
-    two = read_table(write(tmp_path, "a.tsv", "good film\tpos\nbad film\tneg\n"))
-    assert [(row.text, row.label, row.line) for row in two.rows] == [("good film", "pos", 1), ("bad film", "neg", 2)]
-    three = read_table(write(tmp_path, "b.csv", "a man,a person,yes\na cat,a dog,no\n"))
-    assert [(row.text, row.text_pair, row.label) for row in three.rows][1] == ("a cat", "a dog", "no")
+def test_without_a_header_three_columns_go_by_position(tmp_path):
+    table = read_table(write(tmp_path, "b.csv", "a man,a person,yes\na cat,a dog,no\n"))
+    assert [(row.text, row.text_pair, row.label) for row in table.rows][1] == ("a cat", "a dog", "no")
 
 
 def test_other_names_are_given_by_a_mapping(tmp_path):
@@ -247,17 +245,6 @@ def test_labels_that_are_not_needed_may_be_missing(tmp_path):
     assert [row.label for row in read_table(path, need_label=False).rows] == ["x", None, None]
     unlabeled = read_table(write(tmp_path, "b.csv", "text,other\na,1\n"), need_label=False)
     assert not unlabeled.has_label and unlabeled.rows[0].label is None
-
-
-def test_several_labels_are_joined_by_a_bar_and_may_be_none(tmp_path):
-    path = write(tmp_path, "a.csv", "text,label\na,x | y\nb,\nc,z\n")
-    assert [row.label for row in read_table(path, multi_label=True).rows] == ["x|y", "", "z"]
-    path = write(tmp_path, "a.jsonl", '{"text": "a", "label": ["x", "y"]}\n{"text": "b", "label": []}\n')
-    assert [row.label for row in read_table(path, multi_label=True).rows] == ["x|y", ""]
-    with pytest.raises(RowErrors, match="unknown label 'y'"):
-        read_table(path, multi_label=True, labels=["x"])
-    with pytest.raises(RowErrors, match="a list of labels: pass --multi-label"):
-        read_table(path)
 
 
 def test_a_broken_parquet_file_is_refused_in_words(tmp_path):

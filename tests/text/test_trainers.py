@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.text.tokenizers import trainers
 from maskwright.text.tokenizers.tokenizer import Tokenizer
-from maskwright.text.tokenizers.trainers import Segmentation, apply_merges
 from text.tokenizer_samples import CORPUS, any_text, lecture_corpus, trained
 
 few_letters = st.text(st.sampled_from("abc"), min_size=1, max_size=9)
@@ -67,23 +66,6 @@ def test_bpe_learns_the_merges_of_the_plain_loop_under_every_tie_rule(counted, t
     assert learned == plain_bpe(counted, 25, tie_break)
 
 
-@given(counted=counted_words)
-def test_bpe_counts_stay_those_of_a_fresh_count(counted):
-    state = Segmentation((trainers.split_word(word), count) for word, count in counted.items())
-    for _ in islice(trainers.MergeLearner(state), 12):
-        pairs: Counter[tuple[int, int]] = Counter()
-        symbols: Counter[int] = Counter()
-        for row, count in zip(state.words, counted.values(), strict=True):
-            pairs.update({pair: number * count for pair, number in Counter(pairwise(row)).items()})
-            symbols.update({symbol: number * count for symbol, number in Counter(row).items()})
-        assert state.pair_counts == dict(pairs)
-        assert {symbol: count for symbol, count in enumerate(state.symbol_counts) if count} == dict(symbols)
-        assert all(
-            state.pair_words[pair] == {i for i, row in enumerate(state.words) if pair in pairwise(row)}
-            for pair in pairs
-        )
-
-
 def lecture_tokenizer(**options) -> Tokenizer:
     return Tokenizer.train_from_iterator(lecture_corpus(), "bpe", options.pop("vocab_size", 100), **options)
 
@@ -124,17 +106,6 @@ def test_the_saved_tokenizer_encodes_as_the_plain_loop_and_decodes_to_the_same_t
     encoding = tokenizer(" ".join(text))
     assert encoding.tokens[1:-1] == expected
     assert tokenizer.decode(encoding.ids) == " ".join(text)
-
-
-@given(word=st.text(st.sampled_from("abc"), max_size=14), counted=counted_words)
-def test_the_words_of_the_corpus_end_as_they_are_encoded(word, counted):
-    state = Segmentation((trainers.split_word(word), count) for word, count in counted.items())
-    learner = trainers.MergeLearner(state)
-    merges = [(merge.left, merge.right) for merge in islice(learner, 15)]
-    for known, row in zip(counted, state.words, strict=True):
-        assert [state.names[symbol] for symbol in row] == plain_encode(known, merges)
-    fresh = [state.number(symbol) for symbol in trainers.split_word(word)]
-    assert [state.names[symbol] for symbol in apply_merges(fresh, learner.ranks)] == plain_encode(word, merges)
 
 
 def test_text_that_spells_the_end_of_a_word_is_no_end_of_a_word():

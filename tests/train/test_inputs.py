@@ -21,7 +21,6 @@ from maskwright.experiments.layers import layer_lab
 from maskwright.train.distillation.config import DistillConfig
 from maskwright.train.distillation.distill import distill
 from maskwright.train.finetuning import finetune as finetune_module
-from maskwright.train.finetuning import run_data
 from maskwright.train.finetuning.config import FinetuneConfig, MultiTaskConfig
 from maskwright.train.finetuning.finetune import finetune
 from maskwright.train.finetuning.multi_task import finetune_tasks
@@ -206,7 +205,7 @@ def test_a_checkpoint_of_other_rows_of_the_same_files_is_not_resumed(tmp_path: P
     assert not finetune(config).already_finished
     for name in ("result.json", "seed-0/result.json"):
         (config.output / name).unlink()
-    monkeypatch.setattr(run_data, "DEV_SHARE", 0.3)  # as a later version might
+    monkeypatch.setattr(finetune_module, "DEV_SHARE", 0.3)  # as a later version might
     with pytest.raises(RunError, match=r"other training data \(.*reads or splits them differently"):
         finetune(config)
 

@@ -22,7 +22,7 @@ from maskwright.lessons.small import small_network
 from maskwright.nn.embeddings import Table
 from maskwright.train.checkpoint import write_tensors
 from maskwright.train.distillation.student import factorize_words, share_layers
-from maskwright.train.finetuning.run_data import MAX_TEXT, held_out_examples
+from maskwright.train.finetuning.finetune import MAX_TEXT, held_out_examples
 from maskwright.train.optimizer import RowGradients, adamw
 from maskwright.train.pretraining.health import Baseline, judge
 from maskwright.train.pretraining.job import PretrainJob

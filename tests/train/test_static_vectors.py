@@ -16,9 +16,10 @@ from maskwright.core import storage
 from maskwright.core.errors import ConfigError, InputError, MissingExtraError, RunError
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
+from maskwright.hub.static_vectors import bag_of_vectors
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.train.pretraining.config import StaticConfig
-from maskwright.train.pretraining.static_embeddings import bag_of_vectors, train_static_vectors
+from maskwright.train.pretraining.static_embeddings import train_static_vectors
 
 
 def tokenizer() -> Tokenizer:
@@ -28,7 +29,7 @@ def tokenizer() -> Tokenizer:
 def bag() -> mw.Model:
     words = tokenizer()
     table = np.random.default_rng(0).normal(size=(words.vocab_size, 6)).astype(np.float32)
-    return bag_of_vectors(table, words)
+    return bag_of_vectors(torch.from_numpy(table), words)
 
 
 def test_a_word_has_one_vector_whatever_stands_around_it():

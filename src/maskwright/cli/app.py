@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Collection
 from functools import cache
 from importlib import import_module
+from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
@@ -96,7 +97,7 @@ def _next_sentence(words: list[str]) -> list[str]:
 def _complexity(words: list[str]) -> list[str]:
     """`bench complexity --lengths N,N --width D` is the lesson of that name with these numbers."""
     _, options = _parts(words)
-    values = dict(zip(options, [*options[1:], ""], strict=True))
+    values = dict(pairwise([*options, ""]))
     given = {"width": values.get("--width"), "length": values.get("--lengths", "").split(",")[-1]}
     kept = [word for flag in ("-o", "--output") if flag in values for word in (flag, values[flag])]
     numbers = [word for name, value in given.items() if value for word in ("--set", f"{name}={value}")]
@@ -146,7 +147,7 @@ def renamed(words: list[str]) -> list[str]:
         if old in RETIRED and len(words) >= length:
             new, rest = RETIRED[old], words[length:]
             words = [*new.split(), *rest] if isinstance(new, str) else new(rest)
-            shown = new if isinstance(new, str) else words[0]
+            shown = new if isinstance(new, str) else "lessons complexity" if new is _complexity else words[0]
             progress.warn(f"'maskwright {old}' is deprecated. Use 'maskwright {shown}'.")
             break
     return words

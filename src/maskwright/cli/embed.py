@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from ..text.readers.inputs import Text
     from ..text.readers.tables import RowStream
 
+SPARSE_ALONE = "--sparse excludes --matrix, --clusters, --layers, --pooling, --normalize, --long and --words."
 SHOWN = 6  # dimensions shown on a terminal
 TABLE_PLACES = 12  # more make a table that no terminal shows
 
@@ -61,7 +62,8 @@ class EmbedSettings(ExecutorHardware, Rows):
     input: Path | None = option(None, INPUT)
     output: Path | None = option(
         None,
-        "Output file: .npy (one matrix) or .jsonl; .svg, .png or .html of --matrix; the folder of --clusters.",
+        "Output file: .npy (one matrix; .npz with --sparse) or .jsonl; .svg, .png or .html of --matrix; the folder of "
+        "--clusters.",
         short="-o",
     )
     matrix: bool = option(False, "Compare the texts with each other by cosine similarity.")
@@ -76,6 +78,9 @@ class EmbedSettings(ExecutorHardware, Rows):
         None,
         "Pooling: cls, mean, max, state (recurrent models), or none for token embeddings.",
         default_help="as the model folder says, else mean",
+    )
+    sparse: bool = option(
+        False, "Sparse embeddings, a weight for each token of the vocabulary, by a masked language model (SPLADE)."
     )
     words: bool = option(False, "With --pooling none: one embedding per word instead of per token.")
     subwords: Literal["mean", "first"] | None = option(
@@ -105,8 +110,11 @@ class EmbedSettings(ExecutorHardware, Rows):
         check(self.clusters is None or self.input is not None, "--clusters reads a file: pass --input FILE.")
         check_one_source(self.texts, self.input)
         is_vectors = not self.matrix and self.clusters is None
-        if is_vectors and self.output is not None and self.output.suffix.lower() not in (".npy", ".jsonl"):
-            raise ConfigError(f"{self.output} has an unknown ending: vectors are written as .npy or .jsonl.")
+        endings = (".npz", ".jsonl") if self.sparse else (".npy", ".jsonl")
+        if is_vectors and self.output is not None and self.output.suffix.lower() not in endings:
+            raise ConfigError(f"{self.output} has an unknown ending: vectors are written as {' or '.join(endings)}.")
+        given = (not is_vectors, self.layers != "last", self.pooling, self.normalize, self.long, self.words)
+        check(not (self.sparse and any(one not in (None, False) for one in given)), SPARSE_ALONE)
         check(self.word is None or self.matrix, "--word goes with --matrix.")
         number = self.clusters or "auto"
         is_number = number == "auto" or (number.isdecimal() and int(number) >= 2)
@@ -136,8 +144,12 @@ def embed(settings: EmbedSettings) -> Iterator[Result]:
         maskwright embed runs/a/model --matrix --word bank "He sat on the river bank." "She paid cash in at the bank."
 
         maskwright embed runs/s/model --clusters 8 --input texts.txt -o runs/clusters
+
+        maskwright embed splade/ --sparse --input passages.txt --output weights.npz
     """
     refuse_same_file(settings.input, settings.output)
+    if settings.sparse:
+        return _sparse(settings)
     if settings.matrix:
         return _matrix(settings)
     return _vectors(settings) if settings.clusters is None else _clusters(settings)
@@ -165,6 +177,48 @@ def _vectors(settings: EmbedSettings) -> Iterator[Result]:
     if rows is not None:
         warn_of_skipped(rows)
     warn_of_cuts(encoder.counts)
+
+
+def _sparse(settings: EmbedSettings) -> Iterator[Result]:
+    from ..api import open_sparse_encoder
+
+    input, output = settings.input, settings.output
+    rows = None if input is None else stream_rows(input, settings.columns, settings.skip_bad_rows)
+    model, precision = model_of(settings, settings.model, "none")
+    own = {"max_length": settings.max_length, "device": settings.device, "precision": precision}
+    encoder = open_sparse_encoder(model, calibrate_on=calibration_texts(settings, rows), **own)
+    tell_int8_loss(encoder.model)
+    texts = _Texts(settings.texts, rows)
+    if output is not None and output.suffix.lower() == ".npz":
+        from ..inference.output_files import write_npz
+
+        with track("embedding", texts.count, "texts") as progress:
+            found = (weights for _, weights in encoder.stream_with_texts(texts, settings.batch_tokens))
+            count = write_npz(output, _watched(found, lambda block: block.shape[0], progress), encoder.size)
+        note(f"{plural(count, 'vector')} of {encoder.size} in {output}")
+    else:
+        entries = (
+            {"text": text, "indices": row.indices.tolist(), "values": row.data.tolist()}
+            | {"tokens": [encoder.tokenizer.id_to_token(index) for index in row.indices.tolist()]}
+            for block, weights in encoder.stream_with_texts(texts, settings.batch_tokens)
+            for text, row in zip(block, weights, strict=True)
+        )
+        if output is not None:
+            from ..inference.output_files import write_answers
+
+            note(f"{plural(write_answers(output, entries), 'text')} in {output}")
+        else:
+            for entry in entries:
+                yield entry, [_weights(entry)]
+    if rows is not None:
+        warn_of_skipped(rows)
+    warn_of_cuts(encoder.counts)
+
+
+def _weights(entry: dict[str, Any]) -> str:
+    order = sorted(range(len(entry["values"])), key=lambda one: -entry["values"][one])
+    shown = "  ".join(f"{entry['tokens'][one]} {entry['values'][one]:.3f}" for one in order[:SHOWN])
+    return f"{entry['text']}  [{shown}{' ...' if len(order) > SHOWN else ''}] {len(order)} weights"
 
 
 def _open(settings: EmbedSettings, **options: Any) -> TextEncoder:

@@ -117,6 +117,7 @@ def predict(settings: PredictSettings, json: JsonFlag = False) -> None:
         maskwright predict runs/m/model "Tom was hungry. He" --choice "ate." --choice "slept."
 
         maskwright predict "My router is broken." --labels hardware,software,billing
+
         maskwright predict runs/nsp/model "The man went to the store." --pair "He bought a gallon of milk."
 
         maskwright predict runs/b/model --ensemble runs/c/model --input texts.txt --output answers.jsonl

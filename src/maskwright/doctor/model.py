@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..core import storage
+from ..core import registry, storage
 from ..core.errors import InputError, MaskwrightError
 from ..core.storage import accept, changes, read_facts, verify_sealed
 from ..hub.adapters import is_adapter, read_adapter_config
@@ -115,8 +115,9 @@ def _loaded(name: str | Path, problems: list[Problem]) -> dict[str, Any]:
         problems.append(
             {"part": "tokenizer", "problem": "The folder has no tokenizer, so the model cannot process text."}
         )
-    if read_facts(find_folder(name)[0]).get("task"):
-        _try(problems, "maskwright.json", lambda: task_of_model(model, read_facts(find_folder(name)[0])))
+    facts = read_facts(find_folder(name)[0])
+    if facts.get("task") in registry.names("task"):
+        _try(problems, "maskwright.json", lambda: task_of_model(model, facts))
     return {
         "head": model.head_name,
         "labels": list(model.labels),

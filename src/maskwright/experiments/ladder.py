@@ -35,8 +35,7 @@ from ..tasks.classification import Classification
 from ..text.readers.tables import Row
 from ..text.tokenizers.tokenizer import Tokenizer
 from ..train.finetuning.config import FinetuneConfig
-from ..train.finetuning.finetune import finetune, make_task
-from ..train.finetuning.run_data import read_data
+from ..train.finetuning.finetune import finetune, make_task, read_data
 from ..train.pretraining.config import PretrainConfig, StaticConfig
 from ..train.pretraining.pretrain import pretrain
 from ..train.pretraining.static_embeddings import train_static_vectors

@@ -25,6 +25,7 @@ from ..tasks.anomaly import Anomaly
 from ..tasks.classification import Classification, balanced_weights
 from ..tasks.evaluation.rare import PRECISION, RareClass, choose_threshold, row_key
 from ..tasks.examples import Examples
+from ..tasks.report import error_histograms
 from ..tasks.sequence import SequenceTask
 from ..text.readers.tables import Row, read_table
 from ..train.finetuning.config import FinetuneConfig
@@ -467,7 +468,8 @@ class RareLab(Experiment):
         about = f"train with what had the best F1 here: {use['title']}"
         values = {"model": recipe["model"], "train": "train.tsv", "output": "runs/rare-model", **options}
         title = f"'{recipe['rare_class']}' at {percent(recipe['rate'])} of {recipe['data']}"
-        blocks = [Curves([chart], title="Precision over recall"), Facts(sizes, title="The splits")]
+        histograms = error_histograms({name: np.array(values) for name, values in facts["errors"].items()})
+        blocks = [*histograms, Curves([chart], title="Precision over recall"), Facts(sizes, title="The splits")]
         return Shown(title, said, tables, blocks, [Command.suggest(about, "finetune", **values)])
 
 

@@ -284,6 +284,8 @@ def library_outputs(network: Network, inputs: Mapping[str, np.ndarray]) -> dict[
         vectors = pool(
             found[STATES][torch.from_numpy(keep)].float(), batch, declared.pooling, declared.normalize_tokens
         )
+        after = network.model.projection
+        vectors = vectors if after is None else after(vectors)
         vectors = F.normalize(vectors, dim=-1) if declared.normalize else vectors
         found[EMBEDDING] = vectors[:, : declared.dimensions]
     return found

@@ -21,7 +21,7 @@ from ..data.batch import Batch, order_by_length
 from ..hub.assemble import LoadReport
 from ..hub.config_file import read_config
 from ..hub.folders import target_tokenizer
-from ..hub.sentence import MODULES, declared_by
+from ..hub.sentence import MODULES, declared_by, projection_of
 from ..models.config import ModelConfig
 from ..models.decoding.translation import check_max_new_tokens, start_token
 from ..models.encoder_decoder import EncoderDecoder
@@ -384,6 +384,6 @@ def load_exported(folder: Path, root: Path) -> tuple[Model, LoadReport]:
     if any((folder / name).is_file() for name in MAIN_FILES):
         model.tokenizer = Tokenizer.load(folder)
     if spec["head"] is None and (folder / MODULES).is_file():
-        model.sentence = declared_by(folder)
+        model.sentence, model.projection = declared_by(folder), projection_of(folder, root)
     model.task_name = facts.get("task")
     return model.train(False), LoadReport([], [], [])

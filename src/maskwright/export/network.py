@@ -19,6 +19,7 @@ from ..core.errors import ModelFolderError
 from ..models.config import ModelConfig
 from ..models.heads import ChoiceHead, TokenCrfHead, in_question, is_per_token, pooled_late
 from ..models.model import Model, SentenceSettings
+from ..models.pooling import Projection
 from ..models.pretraining_heads import BidirectionalLanguageModelHead
 from ..models.transformer import angles_of, rule_of
 from ..nn.attention import Executor, Run
@@ -264,7 +265,7 @@ class PaddedNetwork(nn.Module):
         """hidden: float [batch, seq, hidden]."""
         model = self.model
         if model.head is None:
-            found = {STATES: hidden, EMBEDDING: rows.pooled(hidden, self.declared)}
+            found = {STATES: hidden, EMBEDDING: rows.pooled(hidden, self.declared, model.projection)}
             return found | ({POOLED: self._pooler(hidden, rows)} if model.has_pooler else {})
         asked = None
         if model.question_sep is not None:
@@ -314,19 +315,29 @@ class Rows:
         last = (self.keep * columns).argmax(dim=1)  # [batch]
         return hidden.gather(1, last[:, None, None].expand(-1, 1, hidden.shape[-1])).squeeze(1)
 
-    def pooled(self, hidden: Tensor, declared: SentenceSettings) -> Tensor:
+    def pooled(self, hidden: Tensor, declared: SentenceSettings, projection: Projection | None = None) -> Tensor:
         """Sentence embeddings: float32 [batch, dimensions]. hidden: float [batch, seq, hidden]."""
         rows, keep = hidden.float(), self.keep[..., None]  # [batch, seq, 1]
         rows = F.normalize(rows, dim=-1) if declared.normalize_tokens else rows
-        if declared.pooling == "cls":
-            vectors = rows[:, 0]
-        elif declared.pooling == "max":
-            vectors = rows.masked_fill(~keep, torch.finfo(rows.dtype).min).amax(dim=1)
-        else:
-            # Divided before the sum, which would be beyond the largest float16 in a long text.
-            vectors = (rows * (keep / keep.sum(dim=1, keepdim=True).clamp(min=1))).sum(dim=1)
+        vectors = torch.cat([self._pool(rows, keep, name) for name in declared.pooling.split("+")], dim=-1)
+        vectors = vectors if projection is None else projection(vectors)
         vectors = F.normalize(vectors, dim=-1) if declared.normalize else vectors
         return vectors if declared.dimensions is None else vectors[:, : declared.dimensions]
+
+    def _pool(self, rows: Tensor, keep: Tensor, pooling: str) -> Tensor:
+        """float32 [batch, hidden]. rows: float32 [batch, seq, hidden]; keep: bool [batch, seq, 1]."""
+        if pooling == "cls":
+            return rows[:, 0]
+        if pooling == "max":
+            return rows.masked_fill(~keep, torch.finfo(rows.dtype).min).amax(dim=1)
+        count = keep.sum(dim=1, keepdim=True).clamp(min=1)  # [batch, 1, 1]
+        places = torch.arange(1, rows.shape[1] + 1, device=rows.device)[:, None]  # [seq, 1]
+        if pooling == "lasttoken":
+            return (rows * (places == count)).sum(dim=1)
+        weights = keep * places if pooling == "weightedmean" else keep  # padding is at the right
+        # Divided before the sum, which would be beyond the largest float16 in a long text.
+        mean = (rows * (weights / weights.sum(dim=1, keepdim=True).clamp(min=1))).sum(dim=1)
+        return mean * count[:, 0] ** 0.5 if pooling == "mean_sqrt_len_tokens" else mean
 
 
 def check_exportable(model: Model) -> None:

@@ -21,6 +21,7 @@ from ..inference.fill_mask import MaskFiller
 from ..inference.generate import TextGenerator
 from ..inference.predict import Predictor
 from ..inference.ready import kind_of, usual_length
+from ..inference.sparse import SparseEncoder, sparse_encoder_of
 from ..inference.translate import TextTranslator
 from ..inference.zero_shot import EmbeddingZeroShot, EntailmentZeroShot, ZeroShot
 from ..models.model import Model, tokenizer_of
@@ -81,6 +82,16 @@ class LoadedModel:
         """Translates texts."""
         return TextTranslator(self.model, self.wanted_length)
 
+    @cached_property
+    def sparse_encoder(self) -> SparseEncoder:
+        """Encodes texts as sparse embeddings."""
+        return sparse_encoder_of(self.model, self.source, self.wanted_length)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether its folder declares sparse embeddings."""
+        return self.model.sentence is not None and self.model.sentence.sparse is not None
+
     def encoder(
         self, layers: str | int = "last", pooling: str | None = None, normalize: bool | None = None
     ) -> TextEncoder:
@@ -107,6 +118,8 @@ class LoadedModel:
     @property
     def max_length(self) -> int:
         """Maximum tokens of a text."""
+        if self.is_sparse:
+            return self.sparse_encoder.max_length
         if self.kind.can("embed") and not self.kind.can("generate"):
             return self.encoder().max_length
         return usual_length(self.model, self.wanted_length)

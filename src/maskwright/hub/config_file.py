@@ -102,10 +102,6 @@ def _settled(types: set[str], values: Mapping[str, Any]) -> str | None:
 FILE, GENERATION = "config.json", "generation_config.json"
 MOST_LABELS = 100_000
 _FORCED_END = "forced_eos_token_id"
-STATIC = (  # what a folder of model2vec, or of sentence-transformers' StaticEmbedding, is
-    "is a table of static token vectors without a network (model2vec, StaticEmbedding), which is not supported: embed "
-    "with the encoder that it was distilled from, or with the package that wrote it."
-)
 
 
 @dataclass(frozen=True)
@@ -202,8 +198,6 @@ def _family(path: Path, values: dict[str, Any], names: Callable[[], Iterable[str
         family = infer_family(path, values, names)
     elif isinstance(model_type, str) and model_type in families():
         family = family_named(model_type)
-    elif model_type == "model2vec":
-        raise ModelFolderError(f"{path.parent} {STATIC}")
     else:
         near = nearest(str(model_type), families())
         hint = f" (did you mean '{near}'?)" if near else ""

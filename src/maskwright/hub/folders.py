@@ -36,7 +36,8 @@ from .config_file import GENERATION, read_config, write_config
 from .download import find_folder
 from .family import Family, family_for
 from .published import is_short_name
-from .sentence import MODULES, declaration_files, declared_by, network_folder
+from .sentence import MODULES, declaration_files, declared_by, network_folder, projection_of
+from .static_vectors import load_static, static_folder
 from .weights import Weights, stored_names, to_rows
 
 # Heads whose encoder may also make sentence embeddings; fine-tuning for a task changes it.
@@ -90,7 +91,9 @@ def load_model(
         return _load_whole(name, head, labels=labels, problem_type=problem_type, seed=seed, top=top)
     model, report = load_adapter(folder, root, _load_whole)
     if (folder / MODULES).is_file():
-        model.sentence = declared_by(folder) if model.head_name in SENTENCE_HEADS else None
+        is_encoder = model.head_name in SENTENCE_HEADS
+        model.sentence = declared_by(folder) if is_encoder else None
+        model.projection = projection_of(folder, root) if is_encoder else None
     facts = read_facts(folder)
     model.task_name, model.trained_length = facts.get("task"), _trained_length(facts)
     if head == STORED and not top:
@@ -122,7 +125,13 @@ def _load_whole(
     folder, root = find_folder(name)
     is_verified = is_short_name(name) or verify_sealed(folder, root=root)
     facts = read_facts(folder)
+    if (table := static_folder(folder)) is not None:
+        check(head in (STORED, None) and not top, f"{folder} is a table of token vectors, which takes no head.")
+        model = load_static(folder, table, root)
+        model.projection = projection_of(folder, root)
+        return model, LoadReport([], [], [], is_verified=is_verified)
     declared = declared_by(folder) if (folder / MODULES).is_file() else None
+    projection = projection_of(folder, root)
     folder = network_folder(folder)
     stored = read_config(folder, partial(stored_names, folder, root))
     if top:
@@ -140,7 +149,10 @@ def _load_whole(
         model.tokenizer = _tokenizer(folder, stored.config.vocab_size)
     if isinstance(model, EncoderDecoder):
         model.target_tokenizer = target_tokenizer(folder, stored.config.target_vocab_size)
-    model.sentence = declared if model.head_name in SENTENCE_HEADS else None
+    if model.head_name in SENTENCE_HEADS:
+        if declared is not None and model.head_name is None:
+            declared = replace_fields(declared, sparse=None)  # which are made of the head's logits
+        model.sentence, model.projection = declared, projection
     model.task_name, model.trained_length = facts.get("task"), _trained_length(facts)
     return model.train(False), report
 
@@ -230,8 +242,7 @@ def _save_adapter(
         storage.write_bytes(new / ADAPTER_WEIGHTS, to_safetensors(tensors, metadata={"format": "pt"}))
         for name, data in tokenizer.items():
             storage.write_bytes(storage.inside(new, name), data)
-        for name, content in _declaration(model).items():
-            storage.write_json(new / name, content)
+        write_files(new, _declaration(model))
         storage.write_json(new / FACTS, all_facts)
         storage.write_text(
             new / "README.md", adapter_card(model, all_facts, str(found.config["base_model_name_or_path"]))
@@ -250,6 +261,8 @@ def _their_tensors(model: Model, family: Family) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {}
     head = model.head_name
     for name, parameter in model.named_parameters():
+        if name.startswith("projection."):
+            continue  # in the folders of its modules
         tensors |= family.to_stored(name, parameter.detach().cpu(), head)
     names = family.decoder(head)
     weight, own, other = names if names is not None else ("", None, None)
@@ -301,7 +314,8 @@ def _declaration(model: Model) -> dict[str, Any]:
     """Returns the sentence-transformers files of an encoder with such settings."""
     if model.sentence is None or model.head_name not in SENTENCE_HEADS:
         return {}
-    return declaration_files(model.sentence, model.config.hidden_size, model.config.max_position_embeddings)
+    config = model.config
+    return declaration_files(model.sentence, config.hidden_size, config.max_position_embeddings, model.projection)
 
 
 def _problem_type(model: Model, facts: Mapping[str, Any]) -> str | None:

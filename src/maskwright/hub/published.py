@@ -18,12 +18,12 @@ from ..core.storage import FACTS, read_facts, sha256, verify_folder
 
 
 MANIFESTS = {
-    "english": "5cbe475217e54265c94e2298600d3f084bb91e4857c94ff5ebbec9555a61e026",
-    "english-spam": "cf98650fceff4430fe9e8f7f45cd6047ddb53bbdc585cd9f1dcb8ea8ec297b02",
-    "english-entailment": "1946a6b91552b5d9cabe11ba876020938be3eba077a553ed1f8eddc23f7dd452",
-    "english-pos": "979125112cb9337ef4246cd04b526a16a01cd8393469e034f8c3f6d060d9f196",
-    "english-names": "aa26f5a6d0c7f8609b1fa7e5d83fd2f3f40750ae79afd79a1ca29298dcb2c889",
-    "english-intents": "c8ca43e06ea694aa993742d23fa8a0a34f6c8941c6bd5232e7d4dd5148bcd8fb",
+    "english": "d380d67c234937475c5b02e28d1a8718473575d64d44c6df2cfb3a5068645f3f",
+    "english-spam": "0958b3397359ba99c281e85535916fd906d2d9b431b8ab23310ab430dc15b8d9",
+    "english-entailment": "0be1dd8e4b4d2ba8da8713c0c4442f9116b2622f024e85fc8c4815cd8e825df5",
+    "english-pos": "e85cfaa152b024e31d2dbcf027248fb3024558e056b6e525c81c68f8518c3ab7",
+    "english-names": "ed4f9d056e601bd458abd8d77f43ead1dd04aca1ab24bfd187120979b1eaf2be",
+    "english-intents": "cb3c0a463aff2753fbd574e264ec8fff1e7680e360d85e9a210273015a5e5571",
 }
 
 

@@ -1,7 +1,8 @@
 """Reads and writes the embedding settings of sentence-transformers folders, of its versions 2 to 6.
 
-`modules.json` lists the modules: the transformer (in the folder itself or a subfolder), a pooling, and optionally
-normalization to length 1, of the tokens before pooling or of the result. Where several places say the same thing, the
+`modules.json` lists the modules: the transformer (in the folder itself or a subfolder), a pooling, and optionally dense
+layers and layer norms of the pooled vector, and normalization to length 1, of the tokens before pooling or of the
+result. Where several places say the same thing, the
 first one holds, as in sentence-transformers 6.2:
 
 - maximum sequence length: in `sentence_bert_config.json` (or an older name, such as `sentence_roberta_config.json`)
@@ -21,24 +22,37 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+from safetensors.torch import save as to_safetensors
+from torch import nn
+
 from ..core.errors import ModelFolderError
 from ..core.storage import MODEL_CONFIG, inside, read_json
 from ..models.model import SentenceSettings
+from ..models.pooling import ACTIVATIONS, POOLINGS, Dense, Projection, UnitLength, VectorNorm
 from ..text.tokenizers.tokenizer_files import CONFIG as TOKENIZER_CONFIG
 from ..text.tokenizers.tokenizer_files import SENTENCE_CONFIGS, sentence_config
-from .config_file import STATIC
+from .weights import FILE as WEIGHTS
+from .weights import Weights
 
 MODULES, LENGTH, PROMPTS = "modules.json", SENTENCE_CONFIGS[0], "config_sentence_transformers.json"
 SIGMOID, IDENTITY = "Sigmoid", "Identity"  # activations of a cross-encoder's one output
 _LIMIT_BYTES = 1 << 20
-_POOLING_FLAGS = {
+_POOLING_FLAGS = {  # in the order of their results
     "pooling_mode_cls_token": "cls",
-    "pooling_mode_mean_tokens": "mean",
     "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
 }
 _TOKENS, _RESULT = "token_embeddings", "sentence_embedding"  # what a Normalize module may change
-_DENSE_TYPES = (None, "SentenceTransformer", "CrossEncoder")  # model_type of folders with one dense vector per text
-_NO_EFFECT = ("Transformer", "Dropout")  # modules without a setting for inference
+_TYPES = (None, "SentenceTransformer", "CrossEncoder", "SparseEncoder")  # model_type of folders with a vector per text
+_NETWORKS = ("Transformer", "MLMTransformer")
+_NO_EFFECT = (*_NETWORKS, "Dropout")  # modules without a setting for inference
+_SPLADE_LOGS = {"relu": 1, "log1p_relu": 2}
+_POOLED = ("Pooling", "StaticEmbedding")  # modules that make one vector of a text; the mean in the second one
+_PROJECTIONS = ("Dense", "LayerNorm")  # modules of the pooled vector, with weights
 MOST_TOKENS = 1 << 31  # transformers writes 10**30 for "no limit"
 
 
@@ -51,26 +65,30 @@ def declared_by(folder: Path | str) -> SentenceSettings:
     if not (folder / MODULES).is_file():
         return SentenceSettings()
     own, network = _object(folder / PROMPTS), network_folder(folder)
-    if own.get("model_type") not in _DENSE_TYPES:
+    if own.get("model_type") not in _TYPES:
         raise ModelFolderError(
-            f"{folder / PROMPTS}: model_type is {own['model_type']!r}; only models with one dense vector per text are "
-            "supported (SentenceTransformer)."
+            f"{folder / PROMPTS}: model_type is {own['model_type']!r}; only models with one vector per text are "
+            f"supported ({', '.join(filter(None, _TYPES))})."
         )
     prompts, default = _prompts(folder / PROMPTS, own)
-    modules = _modules(folder)
-    pooled_by = max((index for index, (kind, _) in enumerate(modules) if kind == "Pooling"), default=-1)
-    pooling, normalize, normalize_tokens = "mean", False, False
+    modules = modules_of(folder)
+    kinds = [kind for kind, _ in modules]
+    pooled_by = max((index for index, kind in enumerate(kinds) if kind in _POOLED), default=-1)
+    projected_by = max((index for index, kind in enumerate(kinds) if kind in _PROJECTIONS), default=-1)
+    pooling, normalize, normalize_tokens, sparse, logs = "mean", False, False, None, 1
     for index, (kind, module) in enumerate(modules):
         path = inside(folder, str(module.get("path") or "")) / "config.json"
-        if index == pooled_by:
+        if index == pooled_by and kind == "Pooling":
             pooling = _pooling(path, has_prompt=bool(default and prompts[default]))
         elif kind == "Normalize":  # before the pooling there is no result; after it, the tokens do not matter
             of_tokens = _normalized(path) == _TOKENS
             normalize_tokens |= of_tokens and (index < pooled_by or pooled_by < 0)
-            normalize |= not of_tokens and index > pooled_by
-        elif kind == "StaticEmbedding":
-            raise ModelFolderError(f"{folder} {STATIC}")
-        elif kind not in _NO_EFFECT and kind != "Pooling":
+            normalize |= not of_tokens and index > max(pooled_by, projected_by)
+        elif kind == "SpladePooling":
+            sparse, logs = _splade(path)
+        elif kind in _PROJECTIONS and not 0 <= pooled_by < index:
+            raise ModelFolderError(f"{folder / MODULES}: the module '{kind}' before the pooling is not supported.")
+        elif kind not in (*_NO_EFFECT, *_PROJECTIONS, *_POOLED):
             raise ModelFolderError(f"{folder / MODULES} lists the module '{kind}', which is not supported.")
     return SentenceSettings(
         pooling,
@@ -81,7 +99,71 @@ def declared_by(folder: Path | str) -> SentenceSettings:
         prompts,
         default,
         sentence_config(network).get("do_lower_case") is True,
+        sparse,
+        logs,
     )
+
+
+def projection_of(folder: Path, root: Path | None = None) -> Projection | None:
+    """Returns the modules after the pooling with their weights; None without any but a last normalization.
+
+    root: as in `Weights`. Raises ModelFolderError for an unsupported module or activation, and for other weights than
+    its config.json describes.
+    """
+    modules = modules_of(folder) if (folder / MODULES).is_file() else []
+    kinds = [kind for kind, _ in modules]
+    if not set(kinds) & set(_PROJECTIONS):
+        return None
+    begin = 1 + max(index for index, kind in enumerate(kinds) if kind in _POOLED)
+    end = 1 + max(index for index, kind in enumerate(kinds) if kind in _PROJECTIONS)
+    layers: list[nn.Module] = []
+    for kind, module in modules[begin:end]:
+        own = inside(folder, str(module.get("path") or ""))
+        if kind == "Normalize" and _normalized(own / "config.json") == _RESULT:
+            layers.append(UnitLength())
+        elif kind in _PROJECTIONS:
+            layers.append(_filled(_layer(kind, own / "config.json"), own, root))
+    return Projection(*layers)
+
+
+def _layer(kind: str, path: Path) -> nn.Module:
+    """Returns an untrained module of a configuration."""
+    config = _object(path)
+    if kind == "LayerNorm":
+        return VectorNorm(_needed(path, config, "dimension"))
+    source, target = (config.get(f"module_{side}_name") for side in ("input", "output"))
+    if source not in (None, _RESULT) or target not in (None, _RESULT):
+        raise ModelFolderError(f"{path} changes {source!r} to {target!r}; only {_RESULT}, in place, is supported.")
+    package, _, activation = str(config.get("activation_function", "torch.nn.Tanh")).rpartition(".")
+    if not package.startswith("torch.nn") or activation not in ACTIVATIONS:
+        raise ModelFolderError(
+            f"{path}: activation_function is {config['activation_function']!r}; supported are {', '.join(ACTIVATIONS)} "
+            "of torch.nn."
+        )
+    sizes = [_needed(path, config, f"{side}_features") for side in ("in", "out")]
+    return Dense(*sizes, config.get("bias", True) is not False, activation, config.get("use_residual") is True)
+
+
+def _needed(path: Path, config: Mapping[str, Any], name: str) -> int:
+    """A size of at most 65,536 in a configuration."""
+    value = _whole_number(path, config, name)
+    if value is None or value > 1 << 16:
+        raise ModelFolderError(f"{path}: {name} is {value}; it must be a number from 1 to 65,536.")
+    return value
+
+
+def _filled(layer: nn.Module, folder: Path, root: Path | None) -> nn.Module:
+    """The layer with the weights of its folder."""
+    wanted = dict(layer.named_parameters())
+    with Weights(folder, root) as stored:
+        if stored.shapes != {name: tuple(one.shape) for name, one in wanted.items()}:
+            raise ModelFolderError(
+                f"{folder}: its weights ({', '.join(sorted(stored.shapes)[:5])}) are not those of its config.json."
+            )
+        with torch.no_grad():
+            for name, parameter in wanted.items():
+                parameter.copy_(stored.read(name))
+    return layer
 
 
 def prompts_of(folder: Path) -> dict[str, str]:
@@ -91,7 +173,7 @@ def prompts_of(folder: Path) -> dict[str, str]:
     """
     prompts = _object(folder / PROMPTS).get("prompts")
     named = {str(name): text for name, text in prompts.items() if isinstance(text, str)} if prompts else {}
-    for kind, module in _modules(folder) if named and (folder / MODULES).is_file() else ():
+    for kind, module in modules_of(folder) if named and (folder / MODULES).is_file() else ():
         if kind == "Pooling":
             _pooling(inside(folder, str(module.get("path") or "")) / "config.json", has_prompt=any(named.values()))
     return named
@@ -128,7 +210,7 @@ def network_folder(folder: Path) -> Path:
     """
     if not (folder / MODULES).is_file():
         return folder
-    paths = [str(module.get("path") or "") for kind, module in _modules(folder) if kind == "Transformer"]
+    paths = [str(module.get("path") or "") for kind, module in modules_of(folder) if kind in _NETWORKS]
     return inside(folder, paths[0]) if paths and paths[0] else folder
 
 
@@ -139,16 +221,23 @@ def module_folders(folder: Path) -> list[Path]:
     """
     if not (folder / MODULES).is_file():
         return []
-    paths = [str(module.get("path") or "") for _, module in _modules(folder)]
+    paths = [str(module.get("path") or "") for _, module in modules_of(folder)]
     return [inside(folder, path) for path in paths if path]
 
 
-def declaration_files(declared: SentenceSettings, hidden_size: int, max_length: int) -> dict[str, Any]:
-    """Returns the files, as relative path -> JSON content, that `declared_by` reads.
+def declaration_files(
+    declared: SentenceSettings, hidden_size: int, max_length: int, projection: Projection | None = None
+) -> dict[str, Any]:
+    """Returns the files, as relative path -> JSON content or bytes, that `declared_by` and `projection_of` read.
 
     hidden_size: of the model; max_length: maximum sequence length in tokens.
     """
-    kinds = ["Transformer", "Pooling", *(["Normalize"] if declared.normalize else [])]
+    if declared.sparse is not None:
+        return _sparse_files(declared, max_length)
+    layers = list(projection or ())
+    names = {Dense: "Dense", VectorNorm: "LayerNorm", UnitLength: "Normalize"}
+    kinds = ["Transformer", "Pooling", *(names[type(layer)] for layer in layers)]
+    kinds += ["Normalize"] if declared.normalize else []
     if declared.normalize_tokens:
         kinds.insert(1, "Normalize")
     paths = ["" if index == 0 else f"{index}_{kind}" for index, kind in enumerate(kinds)]
@@ -156,12 +245,20 @@ def declaration_files(declared: SentenceSettings, hidden_size: int, max_length: 
         {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.models.{kind}"}
         for index, (kind, path) in enumerate(zip(kinds, paths, strict=True))
     ]
-    flags = {flag: name == declared.pooling for flag, name in _POOLING_FLAGS.items()}
+    poolings = declared.pooling.split("+")
+    flags: dict[str, Any] = {flag: name in poolings for flag, name in _POOLING_FLAGS.items()}
+    if poolings != [name for name in _POOLING_FLAGS.values() if name in poolings]:
+        flags = {"pooling_mode": poolings}  # in another order, which only version 6 knows
+    pooled_by = kinds.index("Pooling")
     files: dict[str, Any] = {
         MODULES: modules,
-        f"{paths[kinds.index('Pooling')]}/config.json": {"word_embedding_dimension": hidden_size, **flags},
+        f"{paths[pooled_by]}/config.json": {"word_embedding_dimension": hidden_size, **flags},
         LENGTH: {"max_seq_length": declared.max_length or max_length, "do_lower_case": declared.lower_case},
     }
+    for path, layer in zip(paths[pooled_by + 1 :], layers, strict=False):
+        if tensors := {name: one.detach().float().cpu().contiguous() for name, one in layer.named_parameters()}:
+            files[f"{path}/config.json"] = _configuration(layer)
+            files[f"{path}/{WEIGHTS}"] = to_safetensors(tensors, metadata={"format": "pt"})
     if declared.normalize_tokens:
         files[f"{paths[1]}/config.json"] = {"module_input_name": _TOKENS, "module_output_name": _TOKENS}
     own = {
@@ -172,7 +269,45 @@ def declaration_files(declared: SentenceSettings, hidden_size: int, max_length: 
     return files | ({PROMPTS: own} if any(own.values()) else {})
 
 
-def _modules(folder: Path) -> list[tuple[str, dict[str, Any]]]:
+def _sparse_files(declared: SentenceSettings, max_length: int) -> dict[str, Any]:
+    """The files of a sparse encoder."""
+    activation = next(name for name, logs in _SPLADE_LOGS.items() if logs == declared.logs)
+    kinds = {"": "base.modules.transformer.Transformer", "1_SpladePooling": "sparse_encoder.modules.SpladePooling"}
+    return {
+        MODULES: [
+            {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.{kind}"}
+            for index, (path, kind) in enumerate(kinds.items())
+        ],
+        "1_SpladePooling/config.json": {"pooling_strategy": declared.sparse, "activation_function": activation},
+        LENGTH: {
+            "max_seq_length": declared.max_length or max_length,
+            "do_lower_case": declared.lower_case,
+            "transformer_task": "fill-mask",
+            "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
+            "module_output_name": _TOKENS,
+        },
+        PROMPTS: {
+            "model_type": "SparseEncoder",
+            "prompts": dict(declared.prompts),
+            "default_prompt_name": declared.default_prompt,
+        },
+    }
+
+
+def _configuration(layer: nn.Module) -> dict[str, Any]:
+    """The config.json of a module with weights."""
+    if not isinstance(layer, Dense):
+        return {"dimension": layer.size}
+    linear, activation = layer.linear, type(getattr(nn, layer.activation)())
+    return {
+        "in_features": linear.in_features,
+        "out_features": linear.out_features,
+        "bias": linear.bias is not None,
+        "activation_function": f"{activation.__module__}.{activation.__name__}",
+    } | ({"use_residual": True} if layer.residual is not None else {})
+
+
+def modules_of(folder: Path) -> list[tuple[str, dict[str, Any]]]:
     """Returns the modules with the last component of their class, in order."""
     modules = read_json(folder / MODULES, _LIMIT_BYTES)
     if not isinstance(modules, list):
@@ -192,18 +327,32 @@ def _object(path: Path) -> dict[str, Any]:
 def _pooling(path: Path, has_prompt: bool) -> str:
     config = _object(path)
     chosen = [name for flag, name in _POOLING_FLAGS.items() if config.get(flag)]
-    others = [key for key, value in config.items() if key.startswith("pooling_mode_") and value is True]
     if "pooling_mode" in config:  # since version 6; the flags of older versions do not matter beside it
-        named, others = config["pooling_mode"], []
+        named = config["pooling_mode"]
         chosen = list(named) if isinstance(named, list) else [named]
-    if len(chosen) != 1 or chosen[0] not in _POOLING_FLAGS.values() or set(others) - set(_POOLING_FLAGS):
-        raise ModelFolderError(f"{path} requires a pooling other than cls, mean or max, which is not supported.")
+    unknown = [key for key, value in config.items() if key.startswith("pooling_mode_") and value is True]
+    unknown = [key for key in unknown if key not in _POOLING_FLAGS and "pooling_mode" not in config]
+    chosen = chosen or ["mean"]
+    if unknown or not all(name in _POOLING_FLAGS.values() for name in chosen):
+        raise ModelFolderError(f"{path} requires a pooling that is not supported; known: {', '.join(POOLINGS)}.")
     if has_prompt and config.get("include_prompt") is False:
         raise ModelFolderError(
             f"{path}: include_prompt is false, so the tokens of a prompt are not pooled, which is not supported: embed "
             f"texts without one (no default_prompt_name in {PROMPTS}, no prompt_name)."
         )
-    return str(chosen[0])
+    return "+".join(chosen)
+
+
+def _splade(path: Path) -> tuple[str, int]:
+    """How a SpladePooling combines the weights of the tokens, and the number of its logarithms."""
+    config = _object(path)
+    strategy, activation = config.get("pooling_strategy", "max"), config.get("activation_function", "relu")
+    if strategy not in ("max", "sum") or activation not in _SPLADE_LOGS:
+        raise ModelFolderError(
+            f"{path}: pooling_strategy is {strategy!r} and activation_function {activation!r}; supported are "
+            f"max and sum, and {' and '.join(_SPLADE_LOGS)}."
+        )
+    return strategy, _SPLADE_LOGS[activation]
 
 
 def _normalized(path: Path) -> str:

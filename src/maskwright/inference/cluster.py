@@ -134,7 +134,7 @@ class Clustering:
     tried: dict[int, float]
 
     def to_json(self, texts: Sequence[str]) -> dict[str, Any]:
-        """Return the output of `cluster --json`."""
+        """Return the output of `embed --clusters --json`."""
         return {
             "clusters": [
                 {

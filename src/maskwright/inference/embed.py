@@ -11,15 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..core.errors import ConfigError
+from ..core.errors import ConfigError, ModelFolderError
 from ..core.registry import unknown_name
 from ..data.batch import Batch
 from ..hub.download import find_folder
 from ..hub.folders import read_facts
 from ..hub.sentence import declared_by
 from ..models.model import Model, SentenceSettings, tokenizer_of
-from ..models.pooling import join_windows, pool, state_of, unit_length
-from ..tasks.examples import Examples, Forward, rows_of, stacked, tokenize_texts
+from ..models.pooling import Projection, join_windows, pool, state_of, unit_length
+from ..tasks.examples import Examples, Forward, rows_of, stacked, tokenize_rows
 from ..tasks.windows import LongExamples, LongTexts, window_rows
 from ..text.readers.inputs import Text
 from ..text.tokenizers.encoding import Encoding, TextCounts
@@ -158,15 +158,16 @@ class TextEncoder:
 
     Args:
         layers: see `choose_layers`.
-        pooling: "cls", "mean", "max", "state" (final hidden states of a recurrent network, `models.pooling.state_of`)
-            or "none" (`token_vectors` only); None as declared.
+        pooling: "cls", "mean", "max", "lasttoken", "weightedmean", "mean_sqrt_len_tokens", or several of them joined by
+            "+" (`models.pooling.pool`), "state" (final hidden states of a recurrent network) or "none"
+            (`token_vectors` only); None as declared.
         normalize: scale embeddings to unit length; None as declared.
         max_length: maximum sequence length in tokens; None as declared, at most that of the model.
         long: how longer texts are split into windows; None truncates them. Window embeddings are averaged, weighted by
             token count, or combined by maximum if pooling is "max".
         declared: settings of the model's folder. Its prompt is put before every text, not before the texts of token and
-            word embeddings. Its dimensions apply to the last layer with the declared pooling: the first numbers of the
-            embedding, scaled to unit length again only if `normalize` is True.
+            word embeddings. Its projection and dimensions apply to the last layer with the declared pooling: the first
+            numbers of the embedding, scaled to unit length again only if `normalize` is True.
 
     Attributes:
         size: dimensions of an embedding.
@@ -189,7 +190,7 @@ class TextEncoder:
         self.tokenizer = tokenizer_of(model)
         self.layers = choose_layers(layers, model.config.num_hidden_layers)
         self.pooling = check_pooling(pooling)
-        if pooling == "cls" and model.config.pools_last_token:
+        if "cls" in pooling.split("+") and model.config.pools_last_token:
             raise ConfigError(
                 "The first token of a causal language model attends only to itself: use pooling 'mean' or 'max'."
             )
@@ -206,7 +207,9 @@ class TextEncoder:
         self.max_length = room_of(model, max_length)
         is_declared = layers == "last" and pooling == declared.pooling
         self.dimensions = declared.dimensions if is_declared else None
-        whole = self.layers.size(model.config.hidden_size)
+        self.projection = model.projection if is_declared else None
+        whole = self.layers.size(model.config.hidden_size) * len(pooling.split("+"))
+        whole = whole if self.projection is None else self.projection.size
         self.size = min(whole, self.dimensions or whole)
         self.counts = TextCounts()
 
@@ -245,8 +248,15 @@ class TextEncoder:
         if prompt := self.declared.prompt if prompt is None else prompt:
             texts = [prompt + text if isinstance(text, str) else (prompt + text[0], *text[1:]) for text in texts]
         examples = self._examples(texts, counts)
-        normalize = self.normalize and not isinstance(examples, LongExamples)  # else after the windows are combined
-        forward = PooledStates(self.model, self.layers, self.pooling, normalize, self.declared.normalize_tokens)
+        is_long = isinstance(examples, LongExamples)  # the windows are combined before projection and normalization
+        forward = PooledStates(
+            self.model,
+            self.layers,
+            self.pooling,
+            self.normalize and not is_long,
+            self.declared.normalize_tokens,
+            None if is_long else self.projection,
+        )
 
         def finish(outputs: Sequence[Tensor]) -> np.ndarray:
             vectors = stacked(outputs)  # [sequences, hidden]
@@ -311,9 +321,10 @@ class TextEncoder:
         return prepared.run(batch_tokens)
 
     def _examples(self, texts: Sequence[Text], counts: TextCounts) -> Examples:
+        rows = rows_of(texts)
         if self.long is None:
-            return tokenize_texts(texts, self.tokenizer, self.max_length, counts)
-        return window_rows(rows_of(texts), self.tokenizer, self.max_length, self.long, counts=counts)
+            return tokenize_rows(rows, self.tokenizer, self.max_length, counts=counts)
+        return window_rows(rows, self.tokenizer, self.max_length, self.long, counts=counts)
 
     def _check_state(self) -> None:
         if self.model.config.recurrent is None:
@@ -329,6 +340,9 @@ class TextEncoder:
         """Combine window embeddings, float32 [windows, size], to text embeddings, float32 [texts, size]."""
         lengths = torch.from_numpy(examples.sequences.lengths)
         joined = join_windows(vectors, lengths, examples.num_windows.tolist(), self.pooling)  # [texts, size]
+        if self.projection is not None:
+            with torch.inference_mode():
+                joined = self.projection(joined.to(self.model.word_embeddings.device)).cpu()
         return unit_length(joined) if self.normalize else joined
 
 
@@ -348,13 +362,17 @@ class TokenStates(Forward):
 
 @dataclass(frozen=True)
 class PooledStates(Forward):
-    """Pooled embeddings. pooling: "cls", "mean", "max" or "state"; normalize: scale them to unit length;
-    normalize_tokens: scale the token embeddings before pooling."""
+    """Pooled embeddings.
+
+    pooling: as in `pool`, or "state"; normalize: scale them to unit length; normalize_tokens: scale the token
+    embeddings before pooling; projection: applied to the pooled vector.
+    """
 
     layers: LayerChoice
     pooling: str
     normalize: bool
     normalize_tokens: bool = False
+    projection: Projection | None = None
 
     def __call__(self, batch: Batch) -> Sequence[Tensor]:
         """float32 [size] for each sequence."""
@@ -363,6 +381,7 @@ class PooledStates(Forward):
             pooled = state_of(states, batch, both_ends=not self.model.config.pools_last_token)
         else:
             pooled = pool(states, batch, self.pooling, self.normalize_tokens)
+        pooled = pooled if self.projection is None else self.projection(pooled)
         return (unit_length(pooled) if self.normalize else pooled).float().cpu().unbind()
 
 
@@ -411,4 +430,9 @@ def embedder_of(
     folder = None if isinstance(name, Model) else find_folder(name)[0]
     windows = LongTexts.for_embeddings({} if folder is None else read_facts(folder), long, stride, pooling)
     declared = None if folder is None else model.sentence or declared_by(folder)
+    if declared is not None and declared.sparse is not None and pooling is None:
+        raise ModelFolderError(
+            f"{name} makes sparse embeddings: use maskwright embed --sparse, pipeline(name, 'embed-sparse') or "
+            "/embed_sparse of the server; or pass a pooling."
+        )
     return TextEncoder(model, layers, pooling, normalize, max_length, windows, declared)

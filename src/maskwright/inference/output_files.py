@@ -93,6 +93,17 @@ def write_npy(path: Path | str, blocks: Iterable[np.ndarray], size: int) -> int:
     return rows
 
 
+def write_npz(path: Path | str, blocks: Iterable[Any], size: int) -> int:
+    """Write blocks of sparse embeddings, csr [rows, size], for `scipy.sparse.load_npz`; returns the number of rows."""
+    from scipy.sparse import csr_matrix, save_npz, vstack
+
+    whole = vstack([csr_matrix((0, size), dtype=np.float32), *blocks], format="csr")
+    buffer = io.BytesIO()
+    save_npz(buffer, whole)
+    storage.write_bytes(path, buffer.getvalue())
+    return int(whole.shape[0])
+
+
 def write_token_vectors(path: Path | str, names: Path | str, found: Iterable[TokenVectors], size: int) -> int:
     """Write the token embeddings as one matrix, and a JSON line per row to `names`.
 

@@ -1,7 +1,7 @@
 """Probing: what the hidden states of each layer of a frozen encoder tell about labels.
 
 Hidden states by layer (`make_features`, `embed_labeled`) -> a probe (`fit_and_score`) -> scores (`probe`). Used by
-`inspect probe`, `experiment layers`, and the probes of a pre-training run.
+`probe`, `experiment layers`, and the probes of a pre-training run.
 
 In the control task of `probe` every word type has a random label, so its accuracy measures memorization. Selectivity is
 accuracy minus control accuracy (Hewitt and Liang 2019, section 2.3).

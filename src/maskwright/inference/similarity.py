@@ -79,7 +79,7 @@ class Similarities:
         return axes * signs * np.sqrt(strengths), (float(shares[0]), float(shares[1]))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the output of `similarity --json`."""
+        """Return the output of `embed --matrix --json`."""
         places = [
             {
                 "name": place.name,

@@ -143,7 +143,7 @@ def attention_of(reading: TokenizedText) -> Attention:
         parts.append(("cross", target, source, decoded.cross_attentions))
     maps = tuple(_map(kind, queries, keys, weights) for kind, queries, keys, weights in parts if weights)
     if not maps:
-        raise InputError("This model has no attention weights to show. To inspect its layers, use inspect probe.")
+        raise InputError("This model has no attention weights to show. To inspect its layers, use probe.")
     return Attention(maps, reading.is_given)
 
 

@@ -171,7 +171,7 @@ def read_cells(model: Model, read: ReadText, most: int = MOST_TOKENS) -> UnitAct
     most: maximum number of tokens. Raises InputError for another model, and for a text of fewer than 4 tokens.
     """
     if model.config.recurrent is None or not model.config.pools_last_token:
-        raise InputError("inspect cells requires a unidirectional recurrent network, such as lstm-small.")
+        raise InputError("The view of cells requires a unidirectional recurrent network, such as lstm-small.")
     check(most >= 4, f"most is {most}; it must be at least 4.")
     is_cut, read = len(read.ids) > most, read.first(most)
     is_text = read.ends >= 0

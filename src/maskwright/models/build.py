@@ -165,7 +165,7 @@ def with_tokenizer(model: Model, tokenizer: Tokenizer) -> Model:
         draws = torch.Generator().manual_seed(derive_seed(0, f"new rows of {name}"))
         moved = torch.randn(mean.shape, generator=draws).to(part.device) * (0.1 * config.initializer_range)
         parameter.copy_(torch.cat([part, mean + (moved if part.ndim > 1 else 0.0)]))
-    grown.tokenizer, grown.sentence = tokenizer, model.sentence
+    grown.tokenizer, grown.sentence, grown.projection = tokenizer, model.sentence, model.projection
     if isinstance(model, EncoderDecoder) and isinstance(grown, EncoderDecoder):
         grown.target_tokenizer = model.target_tokenizer
     grown.compute_dtype = model.compute_dtype

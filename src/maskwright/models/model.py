@@ -41,7 +41,7 @@ from .heads import (
     with_segments,
 )
 from .padded import ModelOutput, Targets, padded_call
-from .pooling import mean_of
+from .pooling import Projection, mean_of
 from .pretraining_heads import MaskedLanguageModelHead, NextSentenceHead, PretrainingHead, ReplacedTokenHead
 from .recurrent import RecurrentEncoder
 from .transformer import Encoded, Transformer
@@ -83,10 +83,12 @@ class Engine(Protocol):
 class SentenceSettings:
     """How a model makes sentence embeddings; read from a folder by `hub.sentence`.
 
-    pooling: "cls", "mean" or "max"; normalize: whether embeddings have length 1; max_length: tokens, or None;
+    pooling: as in `models.pooling.pool`; normalize: whether embeddings have length 1; max_length: tokens, or None;
     normalize_tokens: whether token embeddings have length 1 before pooling; dimensions: number of first dimensions that
     are kept of an embedding, after normalization, or None; prompts: texts by name; default_prompt: name of the prompt
-    before every text, or None; lower_case: whether the tokenizer lower-cases because the folder says so.
+    before every text, or None; lower_case: whether the tokenizer lower-cases because the folder says so; sparse: for
+    sparse embeddings, how those of the tokens are combined ("max" or "sum"), else None; logs: how often log(1 + x) is
+    applied to their logits.
     """
 
     pooling: str = "mean"
@@ -97,6 +99,8 @@ class SentenceSettings:
     prompts: Mapping[str, str] = field(default_factory=dict)
     default_prompt: str | None = None
     lower_case: bool = False
+    sparse: str | None = None
+    logs: int = 1
 
     @property
     def prompt(self) -> str:
@@ -112,6 +116,7 @@ class Model(nn.Module):
         head_name, head: One of HEAD_NAMES, or None and None for a bare encoder with its pooler (if its family has one).
         tokenizer: Its tokenizer, or None.
         sentence: Sentence embedding settings of its folder, or None.
+        projection: What follows the pooling of its sentence embeddings, before normalization; None for nothing.
         task_name: Task that it was fine-tuned for, as recorded in its folder, or None.
         trained_length: Maximum sequence length in training, or None.
         adapter: What it knows of its adapter; None for a whole model.
@@ -150,6 +155,7 @@ class Model(nn.Module):
         self.head: Head | None = head
         self.tokenizer: Tokenizer | None = None
         self.sentence: SentenceSettings | None = None
+        self.projection: Projection | None = None
         self.task_name: str | None = None
         self.trained_length: int | None = None
         self.adapter: Adapter | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..data.batch import Batch
 
@@ -20,21 +20,45 @@ def mean_of(hidden: Tensor, batch: Batch) -> Tensor:
     return sums / lengths[:, None]
 
 
-def pool(vectors: Tensor, batch: Batch, pooling: str, normalize_tokens: bool = False) -> Tensor:
-    """Pools each sequence of a pack to one vector.
+POOLINGS = ("cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 
-    vectors: float [tokens, size]; pooling: "cls" (the first token), "mean" or "max" over all tokens, including special
-    tokens, as in sentence-transformers; normalize_tokens: scale the tokens to length 1 first. Returns float
-    [sequences, size].
+
+def pool(vectors: Tensor, batch: Batch, pooling: str, normalize_tokens: bool = False) -> Tensor:
+    """Pools each sequence of a pack to one vector, as sentence-transformers does; special tokens count.
+
+    vectors: float [tokens, size]; pooling: one of POOLINGS, or several joined by "+", whose results are concatenated:
+    "cls" and "lasttoken" are the first and the last token, "mean_sqrt_len_tokens" the sum divided by the square root of
+    the length, "weightedmean" the mean with weights 1, 2, 3, ...; a sequence without tokens
+    becomes zeros; normalize_tokens: scale the tokens to length 1 first.
+    Returns float [sequences, size], for several poolings [sequences, their number * size].
     """
     vectors = unit_length(vectors) if normalize_tokens else vectors
+    found = [_pool(vectors, batch, name) for name in pooling.split("+")]
+    return found[0] if len(found) == 1 else torch.cat(found, dim=-1)
+
+
+def _pool(vectors: Tensor, batch: Batch, pooling: str) -> Tensor:
     if pooling == "cls":
         return vectors[batch.first_tokens]
+    if pooling == "lasttoken":
+        return vectors[batch.last_tokens]
     parts = []
     for start, count, length in batch.runs:  # neighbors of equal length are a view
         block = vectors[start : start + count * length].view(count, length, -1)  # [count, length, size]
-        parts.append(block.mean(dim=1) if pooling == "mean" else block.amax(dim=1))
-    return parts[0] if len(parts) == 1 else torch.cat(parts)  # [sequences, size]
+        if pooling == "max":
+            parts.append(block.amax(dim=1))
+        elif pooling == "weightedmean":
+            weights = torch.arange(1, length + 1, device=block.device, dtype=block.dtype)
+            parts.append(torch.einsum("cls,l->cs", block, weights / weights.sum()))
+        else:
+            mean = block.mean(dim=1)
+            parts.append(mean if pooling == "mean" else mean * length**0.5)
+    pooled = parts[0] if len(parts) == 1 else torch.cat([vectors[:0], *parts])  # [sequences with tokens, size]
+    if len(pooled) == len(batch.lengths):
+        return pooled
+    result = pooled.new_zeros(len(batch.lengths), pooled.shape[1])  # zeros for sequences without tokens
+    result[torch.tensor(batch.lengths, device=result.device) > 0] = pooled
+    return result
 
 
 def unit_length(vectors: Tensor) -> Tensor:
@@ -62,14 +86,77 @@ def state_of(vectors: Tensor, batch: Batch, both_ends: bool) -> Tensor:
 def join_windows(vectors: Tensor, lengths: Tensor, counts: Sequence[int], pooling: str) -> Tensor:
     """Combines window embeddings of each text: their mean, weighted by tokens, or for "max" the maximum.
 
+    Several poolings, as in `pool`, are combined each in its own way.
+
     vectors: float [windows, size], text by text; lengths: int64 [windows], tokens of each; counts: windows of each
     text, at least 1; pooling: how the window vectors were pooled. Returns float [texts, size]; with one window, the
     embedding is unchanged, bit for bit.
     """
     if len(vectors) == len(counts):
         return vectors
+    names = pooling.split("+")
+    if len(names) > 1:
+        parts = zip(vectors.chunk(len(names), dim=-1), names, strict=True)
+        return torch.cat([join_windows(part, lengths, counts, name) for part, name in parts], dim=-1)
     found = [
         own.amax(dim=0) if pooling == "max" else (own * (sizes / sizes.sum())[:, None].to(own.dtype)).sum(dim=0)
         for own, sizes in zip(vectors.split(list(counts)), lengths.to(vectors.device).split(list(counts)), strict=True)
     ]
     return torch.stack(found)  # [texts, size]
+
+
+# -- What a sentence encoder may do with a pooled vector -------------------------------------------------------------
+
+
+class Dense(nn.Module):
+    """activation(W x + b), with `residual` plus x, or plus V x where the sizes differ.
+
+    inputs, size: of its vectors; activation: name of a class of torch.nn, one of ACTIVATIONS.
+    """
+
+    def __init__(self, inputs: int, size: int, bias: bool, activation: str, residual: bool) -> None:
+        super().__init__()
+        self.size, self.activation = size, activation
+        self.linear = nn.Linear(inputs, size, bias)
+        self.residual: nn.Module | None = None
+        if residual:
+            self.residual = nn.Identity() if inputs == size else nn.Linear(inputs, size, bias=False)
+        self._act: nn.Module = getattr(nn, activation)()
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """vectors: float [..., inputs]. Returns float [..., size]."""
+        result: Tensor = self._act(self.linear(vectors))
+        return result if self.residual is None else result + self.residual(vectors)
+
+
+ACTIVATIONS = ("Tanh", "Identity", "ReLU", "GELU", "SiLU", "Sigmoid", "LeakyReLU", "ELU", "Mish", "Softplus")
+
+
+class VectorNorm(nn.Module):
+    """Layer norm of a vector."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size, self.norm = size, nn.LayerNorm(size)
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """vectors: float [..., size], as the result."""
+        result: Tensor = self.norm(vectors)
+        return result
+
+
+class UnitLength(nn.Module):
+    """Scales vectors to length 1."""
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """vectors: float [..., size], as the result."""
+        return unit_length(vectors)
+
+
+class Projection(nn.Sequential):
+    """Dense layers, norms and scalings of the pooled vector, float [..., inputs], in order: float [..., size]."""
+
+    @property
+    def size(self) -> int:
+        """Dimensions of the result."""
+        return next(int(layer.size) for layer in reversed(self) if isinstance(layer, Dense | VectorNorm))

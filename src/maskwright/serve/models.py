@@ -28,7 +28,11 @@ def _can(ability: str) -> Can:
 
 # What a model can do, by route; the first rule is for models that are chosen without a name where any has it.
 ABILITIES: dict[str, tuple[Can, ...]] = {
-    "embed": (_can("embed"), lambda one: not one.model.has_decoder),
+    "embed": (
+        lambda one: one.kind.can("embed") and not one.is_sparse,
+        lambda one: not one.model.has_decoder and not one.is_sparse,
+    ),
+    "embed-sparse": (lambda one: one.is_sparse,),
     "predict": (_can("classify"),),
     "zero-shot": (lambda one: one.has_entailment, _can("embed")),
     "rerank": (
@@ -47,6 +51,7 @@ ABILITIES: dict[str, tuple[Can, ...]] = {
 }
 ROUTES = {  # ability -> route that sentences name
     "embed": "/embed",
+    "embed-sparse": "/embed_sparse",
     "predict": "/predict",
     "tag": "/tag",
     "answer": "/answer",

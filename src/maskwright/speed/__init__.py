@@ -1,1 +1,1 @@
-"""Training cost estimates (`bench plan`) and inference benchmarks (`bench speed`)."""
+"""Training cost estimates (`plan`) and inference benchmarks (`bench`)."""

@@ -225,9 +225,7 @@ class Anomaly(SequenceTask):
             raise InputError(f"The models learned different normal classes ({named}) and cannot form an ensemble.")
         known = [task.threshold for task in (self, *others) if task.threshold is not None]
         joined = copy(self)
-        if known:
-            mean = sum(threshold.value for threshold in known) / len(known)
-            joined.threshold = Threshold(mean, frozenset().union(*(threshold.seen for threshold in known)))
+        joined.threshold = Threshold.mean(known) if known else None
         return joined
 
     def on_equal_terms(self, other: Anomaly) -> tuple[Task, Task]:

@@ -275,9 +275,31 @@ class Task(ABC):
         """The target of a row. Raises ValueError with the reason for an unknown, invalid or missing label."""
         raise NotImplementedError
 
-    def read_labels(self, rows: Rows, file: str | None = None, skip_bad_rows: bool = False) -> tuple[list[Any], Any]:
-        """Returns the rows with a valid label, and their targets, as `tokenize` takes them; see `examples`."""
-        return valid_rows(rows, self.row_target, file, skip_bad_rows)
+    def read_labels(
+        self,
+        rows: Rows,
+        file: str | None = None,
+        skip_bad_rows: bool = False,
+        target: Callable[[Any], Any] | None = None,
+    ) -> tuple[list[Any], Any]:
+        """Returns the rows with a valid label, and their targets, as `tokenize` takes them.
+
+        target: row -> its target (default: `row_target`). Raises RowErrors for the other rows unless `skip_bad_rows`,
+        and InputError if none is left.
+        """
+        good, values, bad = [], [], []
+        for row in rows:
+            try:
+                values.append((target or self.row_target)(row))
+            except ValueError as error:
+                bad.append(RowError(file or row.file, row.line, "label", str(error)))
+            else:
+                good.append(row)
+        if bad and not skip_bad_rows:
+            raise RowErrors(bad)
+        if not good:
+            raise InputError(f"{file or 'The data'} has no usable row: pass at least one with a label.")
+        return good, values
 
     def examples(
         self,
@@ -556,29 +578,6 @@ def require_rows(rows: Rows, file: str | None, what: str) -> None:
 
 
 STORED: Mapping[str, Any] = {"long": LongTexts, "temperature": Temperature, "threshold": Threshold, "rare": RareClass}
-
-
-def valid_rows(
-    rows: Sequence[Any], target: Callable[[Any], Any], file: str | None = None, skip_bad_rows: bool = False
-) -> tuple[list[Any], list[Any]]:
-    """Returns the rows with a valid label and their targets.
-
-    target: row -> its target; raises ValueError with the reason. Raises RowErrors for the other rows unless
-    `skip_bad_rows`, and InputError if none is left.
-    """
-    good, values, bad = [], [], []
-    for row in rows:
-        try:
-            values.append(target(row))
-        except ValueError as error:
-            bad.append(RowError(file or row.file, row.line, "label", str(error)))
-        else:
-            good.append(row)
-    if bad and not skip_bad_rows:
-        raise RowErrors(bad)
-    if not good:
-        raise InputError(f"{file or 'The data'} has no usable row: pass at least one with a label.")
-    return good, values
 
 
 # -- Predictions as rows of a table, which `maskwright predict` prints ----------------------------------------------

@@ -30,7 +30,7 @@ from .base import window_rows as top_rows
 from .evaluation import metrics as scores
 from .evaluation.compare import ScoredPredictions, mean
 from .evaluation.metrics import mean_probabilities
-from .examples import TOKENIZE_ROWS, Examples, as_logits, stacked
+from .examples import Examples, RowCounts, as_logits, stacked, tokenize_rows
 from .sequence import labeled
 from .windows import FIRST, LongExamples, LongTexts, portions_by_tokens, window_rows
 
@@ -123,19 +123,6 @@ class ChoiceExamples(Examples):
         return replace(self, input_ids=fewer.input_ids, token_types=fewer.token_types, windows=fewer)
 
 
-@dataclass
-class _RowCounts(TextCounts):
-    """Counts that also record whether each text was truncated, and forward everything to `total`."""
-
-    total: TextCounts = field(default_factory=TextCounts)
-    was_cut: list[bool] = field(default_factory=list)
-
-    def add(self, tokens: int, cut_tokens: int = 0, unknown_tokens: int = 0, special_tokens: int = 0) -> None:
-        """Counts one text."""
-        self.was_cut.append(cut_tokens > 0)
-        self.total.add(tokens, cut_tokens, unknown_tokens, special_tokens)
-
-
 def tokenize_choices(
     rows: Sequence[ChoiceRow],
     tokenizer: Tokenizer,
@@ -154,28 +141,21 @@ def tokenize_choices(
     if len(sizes) > 1:
         raise InputError(f"Rows have {' or '.join(map(str, sorted(sizes)))} choices: all must have the same number.")
     counts = TextCounts() if counts is None else counts
-    own = _RowCounts(total=counts)
+    own = RowCounts(total=counts)
     num_choices = sizes.pop() if sizes else 2
-    if long is not None:
-        pairs = [Row(*pair, None, row.line, row.file) for row in rows for pair in row.pairs()]
-        windows = window_rows(pairs, tokenizer, max_length, long, counts=own, side=FIRST)
-        ids, types = windows.input_ids, windows.token_types
-        cut = _cut_rows(own, num_choices)
-        return ChoiceExamples(ids, types, targets, rows, counts, num_choices=num_choices, cut_rows=cut, windows=windows)
-    input_ids: list[np.ndarray] = []
-    token_types: list[np.ndarray] = []
-    for start in range(0, len(rows), TOKENIZE_ROWS):
-        texts = [pair for row in rows[start : start + TOKENIZE_ROWS] for pair in row.pairs()]
-        new_ids, new_types = tokenizer.encode_ids(texts, max_length, counts=own)
-        input_ids += [np.asarray(row, dtype=np.int32) for row in new_ids]
-        token_types += [np.asarray(row, dtype=np.int8) for row in new_types]
-    cut = _cut_rows(own, num_choices)
-    return ChoiceExamples(input_ids, token_types, targets, rows, counts, num_choices=num_choices, cut_rows=cut)
-
-
-def _cut_rows(counts: _RowCounts, num_choices: int) -> int:
-    """Number of rows with a truncated choice."""
-    return int(np.asarray(counts.was_cut, dtype=bool).reshape(-1, num_choices).any(axis=1).sum())
+    pairs = [Row(*pair, None, row.line, row.file) for row in rows for pair in row.pairs()]
+    windows = None if long is None else window_rows(pairs, tokenizer, max_length, long, counts=own, side=FIRST)
+    found = tokenize_rows(pairs, tokenizer, max_length, counts=own) if windows is None else windows
+    return ChoiceExamples(
+        found.input_ids,
+        found.token_types,
+        targets,
+        rows,
+        counts,
+        num_choices=num_choices,
+        cut_rows=int(np.asarray(own.was_cut, dtype=bool).reshape(-1, num_choices).any(axis=1).sum()),
+        windows=windows,
+    )
 
 
 @dataclass(eq=False)

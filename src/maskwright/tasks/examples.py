@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -33,20 +33,7 @@ TOKENIZE_ROWS = 4096  # rows per block, to limit the memory of the tokenizer lib
 TOKENIZE_CHARACTERS = 1 << 20  # characters per block, where offsets are kept too
 
 
-class HasText(Protocol):
-    """A row: its text, and a second one or None."""
-
-    @property
-    def text(self) -> str: ...
-
-    @property
-    def text_pair(self) -> str | None: ...
-
-
-AnyText = TypeVar("AnyText", bound=HasText)
-
-
-def content_of(row: HasText) -> Text:
+def content_of(row: Any) -> Text:
     """The text of a row, or both texts of a pair, as tokenizer input."""
     return row.text if row.text_pair is None else (row.text, row.text_pair)
 
@@ -134,6 +121,19 @@ class Examples:
         return [np.asarray(indices, dtype=np.int64)]
 
 
+@dataclass
+class RowCounts(TextCounts):
+    """Counts that also record whether each text was truncated, and forward everything to `total`."""
+
+    total: TextCounts = field(default_factory=TextCounts)
+    was_cut: list[bool] = field(default_factory=list)
+
+    def add(self, tokens: int, cut_tokens: int = 0, unknown_tokens: int = 0, special_tokens: int = 0) -> None:
+        """Counts one text."""
+        self.was_cut.append(cut_tokens > 0)
+        self.total.add(tokens, cut_tokens, unknown_tokens, special_tokens)
+
+
 def tokenize_rows(
     rows: Sequence[Row],
     tokenizer: Tokenizer,
@@ -146,20 +146,16 @@ def tokenize_rows(
     counts: accumulates truncated and unknown tokens; default: new counts.
     """
     counts = TextCounts() if counts is None else counts
-    found = tokenize_texts([content_of(row) for row in rows], tokenizer, max_length, counts)
-    return replace(found, targets=targets, rows=rows)
-
-
-def tokenize_texts(texts: Sequence[Text], tokenizer: Tokenizer, max_length: int | None, counts: TextCounts) -> Examples:
-    """Tokenizes texts or pairs as `tokenize_rows` does, to examples without rows."""
-    has_pairs = any(not isinstance(text, str) for text in texts)
+    has_pairs = any(row.text_pair is not None for row in rows)
     input_ids, token_types = [], []
-    for start in range(0, len(texts), TOKENIZE_ROWS):
-        ids, types = tokenizer.encode_ids(texts[start : start + TOKENIZE_ROWS], max_length, counts=counts)
+    for start in range(0, len(rows), TOKENIZE_ROWS):
+        block = rows[start : start + TOKENIZE_ROWS]
+        pairs = [row.text_pair for row in block]
+        ids, types = tokenizer.encode_ids([row.text for row in block], max_length, pairs=pairs, counts=counts)
         input_ids += [np.asarray(row, dtype=np.int32) for row in ids]
         if has_pairs:
             token_types += [np.asarray(row, dtype=np.int8) for row in types]
-    return Examples(input_ids, token_types if has_pairs else None, counts=counts)
+    return Examples(input_ids, token_types if has_pairs else None, targets, rows, counts)
 
 
 def rows_of(texts: Iterable[Text], labels: Sequence[str] | None = None) -> list[Row]:
@@ -175,9 +171,9 @@ def rows_of(texts: Iterable[Text], labels: Sequence[str] | None = None) -> list[
     ]
 
 
-def blocks(rows: Iterable[AnyText], num_rows: int, num_characters: int) -> Iterator[list[AnyText]]:
+def blocks(rows: Iterable[Any], num_rows: int, num_characters: int) -> Iterator[list[Any]]:
     """Splits a stream into lists of at most `num_rows` rows; a list also ends when it reaches `num_characters`."""
-    block: list[AnyText] = []
+    block: list[Any] = []
     characters = 0
     for row in rows:
         block.append(row)

@@ -240,14 +240,7 @@ class RegressionReport(TaskReport[Regression]):
     """The dev examples with the largest errors."""
 
     def mistakes(self, evaluation: Evaluation) -> list[Block]:
-        targets, predicted = labeled(self.data.dev), evaluation.logits.squeeze(-1)
-        squares = (predicted - targets) ** 2
-        order = squares.argsort(descending=True)[:WORST].tolist()
-        return [
-            WorstErrors(
-                self.of_rows(order, lambda i: f"{targets[i]:.2f}", lambda i: f"{predicted[i]:.2f}", loss=squares)
-            )
-        ]
+        return [self.worst(evaluation, lambda own: f"{own['score']:.2f}", lambda own: f"{float(own['gold']):.2f}")]
 
 
 class AnomalyReport(TaskReport[Anomaly]):
@@ -302,16 +295,12 @@ class SimilarityReport(TaskReport[Similarity]):
         return super().windows(examples.texts if isinstance(examples, PairExamples) else examples)
 
     def mistakes(self, evaluation: Evaluation) -> list[Block]:
-        dev = self.data.dev
-        if dev.targets is None:
-            return []
-        losses, cosines = self.task.losses(evaluation.logits, dev), self.task.cosines(evaluation.logits)
-        order = losses.argsort(descending=True)[:WORST].tolist()
+        title = "Pairs with the largest error"
         note = "Predicted is the cosine similarity; it is compared with the gold score scaled to 0 to 1."
-        errors = self.of_rows(
-            order, lambda i: str(dev.rows[i].label or "together"), lambda i: f"{cosines[i]:.3f}", loss=losses
-        )
-        return [WorstErrors(errors, title="Pairs with the largest error", note=note)]
+        if self.data.dev.targets is None:
+            return []
+        gold, predicted = (lambda own: str(own["gold"] or "together")), (lambda own: f"{own['score']:.3f}")
+        return [self.worst(evaluation, predicted, gold, title=title, note=note)]
 
     def next_steps(self, model: Path, test: str) -> list[Command]:
         search, embed = "semantic search in a folder of texts", "save sentence embeddings"

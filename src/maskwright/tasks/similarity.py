@@ -6,7 +6,7 @@ The kind of rows determines the loss; see `objectives.losses`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..core.errors import InputError, RowError, RowErrors
+from ..core.errors import ConfigError, InputError, RowError, RowErrors
 from ..core.util import plural
 from ..data.batch import Batch, order_by_length
 from ..models.model import Model
@@ -38,7 +38,6 @@ from .base import (
     TaskData,
     Unscored,
     truncation_notes,
-    valid_rows,
 )
 from .evaluation import metrics as scores
 from .evaluation.compare import ScoredPredictions
@@ -69,13 +68,18 @@ def unit(model: Model, batch: Batch) -> Tensor:
         order = batch.labels["order"]
         counts = batch.labels["windows"].tolist()
         vectors = join_windows(vectors[order], lengths[order.cpu()], counts, pooling_of(model))
-    return F.normalize(vectors, dim=-1)
+    return F.normalize(projected(model, vectors), dim=-1)
 
 
 def pooled(model: Model, batch: Batch) -> Tensor:
     """Pooled last hidden states of the sequences: float32 [sequences, size]."""
     normalize_tokens = model.sentence is not None and model.sentence.normalize_tokens
     return pool(model.encode(batch).hidden.float(), batch, pooling_of(model), normalize_tokens)
+
+
+def projected(model: Model, vectors: Tensor) -> Tensor:
+    """What follows the pooling of a sentence encoder: float32 [..., size]. vectors: float32 [..., pooled size]."""
+    return vectors if model.projection is None else model.projection(vectors.to(model.word_embeddings.device))
 
 
 def pooling_of(model: Model) -> str:
@@ -299,6 +303,8 @@ class Similarity(Task):
         scale: scores mapped to cosine 0 and 1: the lowest and highest of training (default: of the scored rows).
         long: window settings for long texts; None to truncate them.
         score_range: smallest and largest valid score, which then is the scale (default: any).
+        matryoshka: sizes of beginnings of an embedding that are trained, and scored, as embeddings too (Kusupati et al.
+            2022, equation 1); the loss is the mean of theirs and that of the whole.
     """
 
     name: ClassVar[str] = "similarity"
@@ -314,6 +320,7 @@ class Similarity(Task):
     scale: tuple[float, float] | None = None
     long: LongTexts | None = None
     score_range: tuple[float, float] | None = None
+    matryoshka: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.trained_on not in KINDS or self.main_metric not in ("spearman", "accuracy"):
@@ -321,6 +328,9 @@ class Similarity(Task):
         if self.scale is not None and len(self.scale) != 2:
             raise InputError(f"The scale {self.scale} is not two numbers.")
         self.score_range = as_range(self.score_range)
+        self.matryoshka = tuple(self.matryoshka)
+        if any(size < 1 for size in self.matryoshka):
+            raise ConfigError(f"matryoshka is {self.matryoshka}; it takes numbers of dimensions, as in 64,128.")
 
     # -- rows and examples -----------------------------------------------------------------------------------
 
@@ -360,6 +370,7 @@ class Similarity(Task):
         *,
         train_file: str | None = None,
         score_range: tuple[float, float] | None = None,
+        matryoshka: Sequence[int] = (),
         **long: Any,
     ) -> Similarity:
         """Builds the task from training data. Raises InputError for rows that cannot be learned from or scored.
@@ -367,7 +378,7 @@ class Similarity(Task):
         long, stride, pool, max_windows: see `LongTexts.of`.
         """
         kind = kind_of(train_rows)
-        task = cls(kind, long=LongTexts.of(**long), score_range=score_range)
+        task = cls(kind, long=LongTexts.of(**long), score_range=score_range, matryoshka=tuple(matryoshka))
         if kind != "scores" and task.score_range is not None:
             raise InputError(f"--score-range needs scores, and {train_file or 'the training data'} has none.")
         if len(train_rows) < 2:
@@ -375,7 +386,7 @@ class Similarity(Task):
             raise InputError(
                 f"{train_file or 'The training data'} has {rows}; contrastive training needs at least two."
             )
-        golds = set(valid_rows(train_rows, task.row_reader(kind), train_file)[1])
+        golds = set(task.read_labels(train_rows, train_file)[1])
         task.scale = task.score_range or ((min(golds), max(golds)) if kind == "scores" else None)
         if kind == "scores" and len(golds) == 1:
             raise InputError(
@@ -390,13 +401,16 @@ class Similarity(Task):
                     f"{dev_rows[0].file} contains single texts, on which embeddings cannot be scored: pass "
                     "--dev with pairs (text, text_pair and a score)."
                 )
-            dev_golds = set(valid_rows(dev_rows, task.row_reader(dev_kind))[1])
+            dev_golds = set(task.read_labels(dev_rows)[1])
             task.main_metric = "accuracy" if dev_kind == "pairs" and len(dev_golds) == 1 else "spearman"
         return task
 
-    def read_labels(self, rows: Rows, file: str | None = None, skip_bad_rows: bool = False) -> tuple[list[Any], Any]:
+    def read_labels(
+        self, rows: Rows, file: str | None = None, skip_bad_rows: bool = False, target: Any = None
+    ) -> tuple[list[Any], Any]:
         """Returns the rows with a valid score or label, and their targets; see `target_of`."""
-        return valid_rows(rows, self.row_reader(kind_of(rows)), file, skip_bad_rows)
+        kind = kind_of(rows)
+        return super().read_labels(rows, file, skip_bad_rows, lambda row: target_of(row, kind, self.score_range))
 
     def tokenize(
         self, rows: Rows, tokenizer: Tokenizer, max_length: int | None, targets: Targets, counts: TextCounts
@@ -406,10 +420,6 @@ class Similarity(Task):
         return tokenize_pairs(
             rows, tokenizer, max_length, targets=targets, is_scored=is_scored, counts=counts, long=self.long
         )
-
-    def row_reader(self, kind: str) -> Callable[[Row], float]:
-        """Returns the function from a row of a kind to its target; see `target_of`."""
-        return lambda row: target_of(row, kind, self.score_range)
 
     def unlabeled(
         self, rows: Sequence[Row], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
@@ -438,16 +448,26 @@ class Similarity(Task):
         """Summed loss of a batch. Without scores it uses in-batch negatives, and counts texts that rank their pair
         first as correct.
         """
-        gold = batch.labels["sequence"]
-        first, second = self.vectors(model, batch).unbind(1)
-        if self.trained_on == "scores":
-            loss = cosine_loss((first * second).sum(-1), self._scaled(gold))
-            return LossSums({self.name: loss * len(gold)}, self.counts(batch))
-        logits = in_batch_logits(first, second, batch.labels["twins"])
-        loss = in_batch_loss(logits, gold > 0)
-        return LossSums(
-            {self.name: loss}, self.counts(batch), {self.name: finds_its_pair(logits.detach(), gold > 0).sum()}
-        )
+        gold, vectors, losses = batch.labels["sequence"], self.vectors(model, batch), []
+        logits = None
+        for first, second in (one.unbind(1) for one in self._beginnings(vectors)):
+            if self.trained_on == "scores":
+                losses.append(cosine_loss((first * second).sum(-1), self._scaled(gold)) * len(gold))
+                continue
+            found = in_batch_logits(first, second, batch.labels["twins"])
+            losses.append(in_batch_loss(found, gold > 0))
+            logits = found if logits is None else logits
+        loss = losses[0] if len(losses) == 1 else torch.stack(losses).mean()
+        right = {} if logits is None else {self.name: finds_its_pair(logits.detach(), gold > 0).sum()}
+        return LossSums({self.name: loss}, self.counts(batch), right)
+
+    def _beginnings(self, vectors: Tensor) -> Iterator[Tensor]:
+        """The unit embeddings, float32 [rows, 2, size], and those of each size of `matryoshka`."""
+        yield vectors
+        for size in self.matryoshka:
+            if size >= vectors.shape[-1]:
+                raise ConfigError(f"matryoshka has {size}, but the embedding has only {vectors.shape[-1]} dimensions.")
+            yield F.normalize(vectors[..., :size], dim=-1)
 
     def vectors(self, model: Model, batch: Batch) -> Tensor:
         """Unit embeddings of the two texts of each row: float32 [rows, 2, size].
@@ -477,6 +497,8 @@ class Similarity(Task):
         if examples.has_windows:
             lengths = torch.from_numpy(texts.sequences.lengths)
             vectors = join_windows(vectors, lengths, texts.num_windows.tolist(), pooling_of(model))
+        with torch.inference_mode():
+            vectors = projected(model, vectors).cpu()
         sides = F.normalize(vectors, dim=-1).view(examples.num_sides, len(examples), -1)  # [1 or 2, rows, size]
         return sides[[0, -1]].transpose(0, 1)  # [rows, 2, size]
 
@@ -503,6 +525,12 @@ class Similarity(Task):
         """
         if isinstance(examples, PairExamples) and not examples.has_pairs:
             raise InputError("Single texts cannot be scored: pass pairs of texts with a score.")
+        found: dict[str, float] = {}
+        for size, part in zip(("", *self.matryoshka), self._beginnings(logits), strict=True):
+            found |= {f"{name}_{size}".rstrip("_"): value for name, value in self._scores(part, examples).items()}
+        return Evaluation(found, logits, self._dev_loss(logits, examples))
+
+    def _scores(self, logits: Tensor, examples: Examples) -> dict[str, float]:
         gold, cosines = labeled(examples), self.cosines(logits).numpy()
         found: dict[str, float] = {}
         if len(gold.unique()) > 1:
@@ -510,9 +538,7 @@ class Similarity(Task):
             found = {"spearman": scores.spearman(gold, order), "pearson": scores.pearson(gold, cosines)}
         if not _is_scored(examples):
             found["accuracy"] = retrieval_accuracy(logits, gold > 0, _duplicate_groups(examples))
-        elif not found:
-            found = {"spearman": 0.0, "pearson": 0.0}  # all rows have the same score
-        return Evaluation(found, logits, self._dev_loss(logits, examples))
+        return found or {"spearman": 0.0, "pearson": 0.0}  # all rows have the same score
 
     def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
         if not isinstance(examples, PairExamples) or not examples.is_scored:

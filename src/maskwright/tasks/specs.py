@@ -71,7 +71,7 @@ class TaskSpec:
         has_head: whether the model has a head.
         follows: pre-training objectives whose models are usually fine-tuned for this task.
         kinds: kinds of models that it makes.
-        contrastive: task that `--contrastive` trains instead, "" if there is none.
+        contrastive: task that `contrastive=true` trains instead, "" if there is none.
     """
 
     title: str = ""
@@ -249,6 +249,14 @@ class TaskSettings:
         default_help="any number",
         panel=TASK,
         tasks=("regression", "similarity"),
+    )
+    matryoshka: tuple[int, ...] = option(
+        (),
+        "Also train the first N numbers of an embedding as an embedding of their own, as in 64,128.",
+        default_help="none: all of it",
+        panel=TASK,
+        recipe_only=True,
+        tasks=("similarity",),
     )
     crf: bool = option(
         False,

@@ -34,7 +34,7 @@ from ..text.tokenizers.encoding import TextCounts
 from ..text.tokenizers.tokenizer import Tokenizer
 from ..text.word_boundaries import has_no_spaces
 from .base import ColumnNames, Evaluation, Rows, Targets, require_rows, truncation_notes
-from .examples import TOKENIZE_ROWS, Examples
+from .examples import TOKENIZE_ROWS, Examples, RowCounts
 from .generation import TargetTask
 
 # -- Corpus BLEU and chrF by sacrebleu, with its signatures (Post 2018) ---------------------------------------------
@@ -159,17 +159,12 @@ def source_ids(
     return found
 
 
-def target_ids(
-    texts: Sequence[str], tokenizer: Tokenizer, start: int, max_length: int | None, counts: TextCounts
-) -> list[np.ndarray]:
+def target_ids(texts: Sequence[str], tokenizer: Tokenizer, start: int, max_length: int | None) -> list[np.ndarray]:
     """Tokenizes targets, beginning with the start token: for each text int32 [tokens + 1]."""
-    whole = source_ids(texts, tokenizer, None, TextCounts())
     found = []
-    for ids in whole:
+    for ids in source_ids(texts, tokenizer, None, TextCounts()):
         own = ids[1:] if len(ids) > 1 and ids[0] == start else ids
-        kept = own if max_length is None else own[:max_length]
-        counts.cut_tokens += len(own) - len(kept)
-        found.append(np.concatenate([[start], kept]).astype(np.int32))
+        found.append(np.concatenate([[start], own[:max_length]]).astype(np.int32))
     return found
 
 
@@ -279,24 +274,19 @@ class Translation(TargetTask):
         if targets is None:
             return TranslationExamples(source_ids(texts, tokenizer, max_length, counts), rows=rows, counts=counts)
         own, start = self.target_tokenizer or tokenizer, self._start(tokenizer)
-        sources = source_ids(texts, tokenizer, None, TextCounts())
-        written = target_ids(targets, own, start, None, TextCounts())
-        sides = [(len(source), len(target) - 1) for source, target in zip(sources, written, strict=True)]
-        is_too_long = [max_length is not None and max(both) > max_length for both in sides]
-        if any(is_too_long):
-            sources = source_ids(texts, tokenizer, max_length, counts)
-            written = target_ids(targets, own, start, max_length, counts)
-        else:
-            for source in sources:
-                unknown = 0 if tokenizer.unk_id is None else int((source == tokenizer.unk_id).sum())
-                counts.add(len(source), 0, unknown, 1)
+        of_sources = RowCounts(total=counts)
+        sources = source_ids(texts, tokenizer, max_length, of_sources)
+        whole = target_ids(targets, own, start, None)
+        written = [ids if max_length is None else ids[: max_length + 1] for ids in whole]
+        num_cut = np.array([len(ids) - len(kept) for ids, kept in zip(whole, written, strict=True)])
+        counts.cut_tokens += int(num_cut.sum())
         return TranslationExamples(
             sources,
             targets=torch.tensor([len(target) - 1 for target in written]),
             rows=rows,
             counts=counts,
             target_ids=written,
-            is_too_long=torch.tensor(is_too_long).numpy(),
+            is_too_long=np.array(of_sources.was_cut, dtype=bool) | (num_cut > 0),
         )
 
     def for_training(self, examples: Examples) -> Examples:
@@ -454,7 +444,7 @@ def alignments(
     found = []
     for source, target in pairs:
         (ids,) = source_ids([source], model.tokenizer, max_length, TextCounts())
-        (targets,) = target_ids([target], own, start, max_length, TextCounts())
+        (targets,) = target_ids([target], own, start, max_length)
         weights = _weights(model, ids, targets[:-1])  # [target tokens, source tokens]
         across, down = words_of(source, model.tokenizer, ids), words_of(target, own, targets[1:])
         summed = np.stack([weights[:, places].sum(axis=1) for _, places in across], axis=1)

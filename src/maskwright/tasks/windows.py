@@ -23,7 +23,7 @@ from ..core.util import plural
 from ..data.batch import Batch, chunks_by_tokens, order_by_length
 from ..text.readers.tables import Row
 from ..text.tokenizers.encoding import Encoding, TextCounts, Truncation, all_windows
-from .examples import TOKENIZE_CHARACTERS, TOKENIZE_ROWS, Examples, blocks, content_of
+from .examples import TOKENIZE_CHARACTERS, TOKENIZE_ROWS, Examples, blocks, content_of, tokenize_rows
 from .qa.windows import default_stride
 
 if TYPE_CHECKING:
@@ -309,30 +309,16 @@ def rows_both_ways(
 ) -> LongExamples:
     """Tokenizes pairs as (A, B) and (B, A), two sequences per row, truncated to `max_length`; a single text as one."""
     counts = TextCounts() if counts is None else counts
-    again = TextCounts()  # the second order has the same text: not counted again
-    input_ids: list[np.ndarray] = []
-    token_types: list[np.ndarray] = []
-    starts = [0]
-    for start in range(0, len(rows), TOKENIZE_ROWS):
-        block = rows[start : start + TOKENIZE_ROWS]
-        texts = [row.text if row.text_pair is None else (row.text, row.text_pair) for row in block]
-        swapped = [row.text if row.text_pair is None else (row.text_pair, row.text) for row in block]
-        there = zip(*tokenizer.encode_ids(texts, max_length, counts=counts), strict=True)
-        back = zip(*tokenizer.encode_ids(swapped, max_length, counts=again), strict=True)
-        for row, *orders in zip(block, there, back, strict=True):
-            for ids, types in orders if row.text_pair is not None else orders[:1]:
-                input_ids.append(np.asarray(ids, dtype=np.int32))
-                token_types.append(np.asarray(types, dtype=np.int8))
-            starts.append(len(input_ids))
-    return LongExamples(
-        input_ids,
-        token_types,
-        targets,
-        rows,
-        counts,
-        starts=np.asarray(starts, dtype=np.int64),
-        spans=np.zeros((len(input_ids), 2), dtype=np.int64),
-    )
+    swapped = [replace(row, text=row.text_pair, text_pair=row.text) for row in rows if row.text_pair is not None]
+    there = tokenize_rows(rows, tokenizer, max_length, counts=counts)
+    back = tokenize_rows(swapped, tokenizer, max_length)  # the same texts: not counted again
+    types = None if there.token_types is None else [*there.token_types, *(back.token_types or ())]
+    is_pair = np.array([row.text_pair is not None for row in rows], dtype=bool)
+    starts = np.concatenate([[0], np.cumsum(1 + is_pair)])
+    order = np.argsort(np.concatenate([starts[:-1], starts[:-1][is_pair] + 1]))
+    found = Examples([*there.input_ids, *back.input_ids], types).subset(order)
+    spans = np.zeros((len(order), 2), dtype=np.int64)
+    return LongExamples(found.input_ids, found.token_types, targets, rows, counts, starts=starts, spans=spans)
 
 
 def text_windows(whole: Encoding, max_length: int | None, long: LongTexts, side: int = LAST) -> list[Encoding]:

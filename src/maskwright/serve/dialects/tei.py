@@ -43,7 +43,7 @@ RawScores = Annotated[bool, Field(description="Logits instead of probabilities; 
 Id = Annotated[int, Field(ge=0, lt=2**31)]
 
 
-class EmbedAllBody(Body):
+class TextsBody(Body):
     """inputs: a text or a list."""
 
     inputs: Texts
@@ -52,7 +52,7 @@ class EmbedAllBody(Body):
     prompt_name: PromptName = None
 
 
-class EmbedBody(EmbedAllBody):
+class EmbedBody(TextsBody):
     """inputs: a text or a list."""
 
     normalize: bool = Field(default=True, description="To length 1.")
@@ -170,9 +170,22 @@ async def embed(call: Call) -> Response:
     return json_response(await vectors_of(call, model, texts, body.normalize, **options))
 
 
+async def embed_sparse(call: Call) -> Response:
+    """Sparse embeddings of texts: the weights that are not zero, by token id."""
+    body: TextsBody = call.body
+    texts = as_list(body.inputs)
+    model = call.find("embed-sparse")
+    texts, prompt = prompted(model, texts, body.prompt_name), None if body.prompt_name is None else ""
+    found = await call.compute(
+        model, texts, lambda: model.sparse_encoder.prepare(texts, prompt), truncate=body.truncate
+    )
+    rows = [zip(row.indices.tolist(), row.data.tolist(), strict=True) for row in found]
+    return json_response([[{"index": index, "value": value} for index, value in row] for row in rows])
+
+
 async def embed_all(call: Call) -> Response:
     """Embeddings of all tokens of texts."""
-    body: EmbedAllBody = call.body
+    body: TextsBody = call.body
     model = call.find("embed")
     texts = prompted(model, as_list(body.inputs), body.prompt_name)
     found = await call.compute(model, texts, lambda: model.encoder().prepare_tokens(texts), truncate=body.truncate)
@@ -416,7 +429,7 @@ def about(model: LoadedModel) -> dict[str, Any]:
     if model.kind.can("text-logits"):
         kind: dict[str, Any] = {"classifier": {"id2label": {str(index): one for index, one in enumerate(labels)}}}
     else:
-        pooling = model.encoder().pooling if not model.model.has_decoder else "none"
+        pooling = "splade" if model.is_sparse else "none" if model.model.has_decoder else model.encoder().pooling
         kind = {"embedding": {"pooling": pooling}}
     return {
         "model_id": model.name,
@@ -429,7 +442,8 @@ def about(model: LoadedModel) -> dict[str, Any]:
 
 
 add(router, "POST", "/embed", embed, EmbedBody, summary="Embeddings of texts", named=True)
-add(router, "POST", "/embed_all", embed_all, EmbedAllBody, summary="Embeddings of all tokens", named=True)
+add(router, "POST", "/embed_sparse", embed_sparse, TextsBody, summary="Sparse embeddings of texts", named=True)
+add(router, "POST", "/embed_all", embed_all, TextsBody, summary="Embeddings of all tokens", named=True)
 add(router, "POST", "/predict", predict, PredictBody, summary="Class scores of texts or pairs", named=True)
 add(router, "POST", "/rerank", rerank, RerankBody, summary="Texts by relevance to a query", named=True)
 add(router, "POST", "/similarity", similarity, SimilarityBody, summary="Cosine similarities of texts", named=True)

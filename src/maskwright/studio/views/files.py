@@ -153,7 +153,7 @@ def map_of(studio: Here, asked: Annotated[MapRequest, body(MapRequest)]) -> Json
 
 @router.post("/api/projector/clusters")
 def clusters(studio: Here, asked: Annotated[ClustersRequest, body(ClustersRequest)]) -> Json:
-    """Returns the cluster of each text, and each cluster as `cluster --json` gives it."""
+    """Returns the cluster of each text, and each cluster as `embed --clusters --json` gives it."""
     opened = _opened(studio, asked)
     found = opened.clusters(asked.clusters)
     return Json({"groups": found.groups.tolist(), **found.to_json([text[:SHOWN_LETTERS] for text in opened.texts])})

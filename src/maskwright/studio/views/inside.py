@@ -123,7 +123,7 @@ class SimilarityRequest(RequestModel):
 
 @router.post("/api/meaning")
 def meaning(studio: Here, asked: Annotated[SimilarityRequest, body(SimilarityRequest)]) -> Json:
-    """Returns the output of `similarity --json` plus a 2-D map of the vectors.
+    """Returns the output of `embed --matrix --json` plus a 2-D map of the vectors.
 
     Whole texts are compared without a word, and with a word that is not in all of them.
     """

@@ -57,6 +57,11 @@ class Threshold(Fitted):
 
     value: float = 0.0
 
+    @classmethod
+    def mean(cls, of: Sequence[Threshold]) -> Threshold:
+        """The mean of the thresholds of several models, tuned on all of their rows."""
+        return cls(sum(one.value for one in of) / len(of), frozenset().union(*(one.seen for one in of)))
+
 
 def row_key(first: str, second: str | None = None) -> str:
     """Hash of a text or pair, 16 hexadecimal digits; row ids would not be unique across files."""
@@ -198,9 +203,9 @@ def joined_rare(
     labels = {None if one is None else one.label for one in classes}
     is_same_scale = is_binary or all(value == 1.0 for value in temperatures)
     if first is not None and len(labels) == 1 and len(known) == len(classes) and is_same_scale:
-        values = [at_temperature(one.value, value) for one, value in zip(known, temperatures, strict=True)]
-        mean = sum(values) / len(values)
-        return replace(first, threshold=Threshold(mean, frozenset().union(*(one.seen for one in known))))
+        pairs = zip(known, temperatures, strict=True)
+        scaled = [replace(one, value=at_temperature(one.value, temperature)) for one, temperature in pairs]
+        return replace(first, threshold=Threshold.mean(scaled))
     warn("The models have no comparable thresholds for the same class: the ensemble predicts the most probable class.")
     return None if first is None else RareClass(first.label)
 

@@ -353,10 +353,7 @@ class QuestionAnswering(Task):
         known = [task.threshold for task in (self, *others) if task.threshold is not None]
         each = [task.may_refuse for task in (self, *others)]
         may_refuse = None if all(one is None for one in each) else any(each)
-        if not known:
-            return QuestionAnswering(may_refuse)
-        value = sum(threshold.value for threshold in known) / len(known)
-        return QuestionAnswering(may_refuse, Threshold(value, frozenset().union(*(one.seen for one in known))))
+        return QuestionAnswering(may_refuse, Threshold.mean(known) if known else None)
 
     def _limit(self) -> float | None:
         """The margin above which no answer is predicted; None for never."""

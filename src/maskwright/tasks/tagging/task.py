@@ -176,7 +176,7 @@ class Tagging(Task):
         return len(self.labels)
 
     def read_labels(
-        self, rows: Rows, file: str | None = None, skip_bad_rows: bool = False
+        self, rows: Rows, file: str | None = None, skip_bad_rows: bool = False, target: Any = None
     ) -> tuple[list[Sentence], GoldTags]:
         """Reads the tags of sentences, in whichever scheme and spelling they are.
 

@@ -300,7 +300,10 @@ def _texts(name: str, kind: str, text_field: str, meter: Meter) -> Iterator[tupl
         if first and header.count(text_field) != 1:
             problem = "no column" if text_field not in header else "more than one column"
             shown = ", ".join(f"'{cell[:40]}'" for cell in header[:20])
-            raise InputError(f"{name} has {problem} '{text_field}': the columns are {shown}. Specify the text column.")
+            raise InputError(
+                f"{name} has {problem} '{text_field}': the columns are {shown}. Rename the text column to "
+                f"'{text_field}', or name it where the command has --columns."
+            )
         records = name_cells(records, header)
     for record in records:
         yield record.line, record.named.get(text_field), list(record.faults)

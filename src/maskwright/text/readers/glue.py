@@ -11,14 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
-from typing import NamedTuple
 
 from ...core.errors import ConfigError, InputError, MissingFileError, RowError
 from ...core.registry import unknown_name
-from ..formats.cells import Rules, read_label, read_text
+from ..formats.cells import ROLES, Columns, Rules
 from ..formats.files import PACKINGS
 from ..formats.records import Record, header_of, name_cells, read_literal
-from .tables import FoundRows, Row, check_rows
+from .tables import FoundRows, Row, check_rows, read_row
 
 _ENTAILMENT = ("entailment", "not_entailment")
 _BINARY = ("0", "1")
@@ -144,47 +143,39 @@ def read_glue(path: Path | str, name: str, *, with_labels: bool = True, skip_bad
         MissingFileError: no such file.
     """
     task = glue_task(name)
-    names, records = _open(path, task, with_labels)
+    found, ids, records = _open(path, task, with_labels)
     rules = Rules(with_labels, not task.labels, frozenset(task.labels) or None, span=task.span)
     rows: dict[str, Row] = {}
     faults: list[RowError] = []
     num_without_gold = 0
     for number, record in enumerate(records):
-        if names.label == "gold_label" and record.named.get("gold_label", "").strip() == NO_GOLD:
+        if found.names.get("label") == "gold_label" and record.named.get("gold_label", "").strip() == NO_GOLD:
             num_without_gold += 1
             continue
-        row, bad = _read_row(record, names, rules)
+        row, bad = read_row(record, found, rules)
         faults += bad
         if row is None:
             continue
-        given = record.named[names.ids].strip() if names.ids is not None else ""
+        given = record.named[ids].strip() if ids is not None else ""
         key = str(number) if with_labels or not given else given
         if key in rows:  # would be ambiguous in a submission
-            faults.append(record.fault(names.ids, f"duplicate '{key[:30]}', first in line {rows[key].line}"))
+            faults.append(record.fault(ids, f"duplicate '{key[:30]}', first in line {rows[key].line}"))
         else:
             rows[key] = row
     check_rows(path, list(rows), faults, skip_bad_rows, f"rows of {task.name}")
     return GlueFile(task.name, list(rows.values()), list(rows), faults, num_without_gold)
 
 
-class _Names(NamedTuple):
-    """The columns of a file."""
-
-    texts: tuple[str, ...]
-    label: str | None
-    ids: str | None
-
-
-def _open(path: Path | str, task: GlueTask, with_labels: bool) -> tuple[_Names, Iterator[Record]]:
-    """Returns the columns of a file, and its rows by name."""
+def _open(path: Path | str, task: GlueTask, with_labels: bool) -> tuple[Columns, str | None, Iterator[Record]]:
+    """Returns the columns of a file, the column of its index, and its rows by name."""
     records = read_literal(path)  # MRPC's .txt is also tab-separated
     first = list(islice(records, 1))
     header = header_of(path, chain(first, records))
     texts = next((names for names in task.texts if all(name in header for name in names)), None)
     if texts is None and task.positions is not None and len(header) == task.width:
         header = ["source", "label", "mark", "sentence"]
-        names = _Names(("sentence",), "label" if with_labels else None, None)
-        return names, name_cells(chain(first, records), header)
+        roles = {"text": "sentence"} | ({"label": "label"} if with_labels else {})
+        return Columns(roles), None, name_cells(chain(first, records), header)
     if texts is None:
         listed = ", ".join(f"'{cell[:30]}'" for cell in header[:8]) + (", ..." if len(header) > 8 else "")
         raise InputError(
@@ -195,25 +186,9 @@ def _open(path: Path | str, task: GlueTask, with_labels: bool) -> tuple[_Names, 
     if with_labels and label is None:
         raise InputError(f"{path} has no labels (column {task.label[0]}): without labels, rows can only be predicted.")
     ids = next((name for name in task.ids if name in header), None)
-    return _Names(texts, label if with_labels else None, ids), name_cells(records, header)
+    roles = dict(zip(ROLES, texts, strict=False)) | ({"label": label} if with_labels and label is not None else {})
+    return Columns(roles), ids, name_cells(records, header)
 
 
 def _plain(name: str) -> str:
     return "".join(letter for letter in name.casefold() if letter.isalnum())
-
-
-def _read_row(record: Record, names: _Names, rules: Rules) -> tuple[Row | None, list[RowError]]:
-    """Returns the row, or None and its errors."""
-    faults, texts, label = list(record.faults), [], None
-    for name in () if faults else names.texts:
-        text, reason = read_text(record.named[name])
-        texts.append(text or "")
-        if reason is not None:
-            faults.append(record.fault(name, reason))
-    if names.label is not None and not record.faults:
-        label, reason = read_label(record.named[names.label], rules)
-        if reason is not None:
-            faults.append(record.fault(names.label, reason))
-    if faults:
-        return None, faults
-    return Row(texts[0], texts[1] if len(texts) > 1 else None, label, record.line, record.file), []

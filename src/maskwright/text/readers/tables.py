@@ -21,20 +21,18 @@ from ..formats.cells import (
     KNOWN_NAMES,
     LABEL_NAMES,
     TEXT_NAMES,
+    Columns,
+    Flags,
     LabelColumn,
     LabelForm,
     Rules,
-    read_label,
-    read_text,
-)
-from ..formats.columns import (
-    Columns,
-    Flags,
     as_bit,
     is_header,
     is_label_first,
     numbered,
     position_names,
+    read_label,
+    read_text,
     with_names,
     without_header,
 )
@@ -371,7 +369,9 @@ def _good_rows(
 ) -> Iterator[Row]:
     read: dict[str, str] = {}  # cell -> label
     for record in records:
-        row, bad = _read_row(record, found, where, rules, read)
+        if not record.faults and any(str(record.named.get(name)) != value for name, value in where.items()):
+            continue
+        row, bad = read_row(record, found, rules, read)
         faults += bad
         if row is not None:
             if found.group is not None and groups is not None:
@@ -396,7 +396,7 @@ def _open_table(
     """Returns the data rows of a file and its columns: those with a role, and `others`.
 
     is_held: read JSON lines once and keep them, instead of twice; all names are only known at the end. multi_label,
-    labels: see `columns.Flags`; may_flip: without a header, the label may be in the first column. The remarks of the
+    labels: see `cells.Flags`; may_flip: without a header, the label may be in the first column. The remarks of the
     columns are complete when all rows are read.
     """
     annotated = find_annotations(path, mapping)
@@ -456,19 +456,17 @@ def _flag_columns(records: Iterable[Record]) -> list[str]:
     return [name for name, found in values.items() if None not in found and True in found]
 
 
-def _read_row(
-    record: Record, found: Columns, where: Mapping[str, str], rules: Rules, read: dict[str, str]
+def read_row(
+    record: Record, found: Columns, rules: Rules, read: dict[str, str] | None = None
 ) -> tuple[Row | None, list[RowError]]:
-    """Returns the row, or None and its errors (no errors if excluded by `where`). read: labels of cells read before."""
+    """Returns the row, or None and its errors. read: labels of cells read before, which are not read again."""
     if record.faults:
         return None, list(record.faults)
-    if where and any(str(record.named.get(name)) != value for name, value in where.items()):
-        return None, []
     faults: list[RowError] = []
     values: dict[str, str | None] = {"text_pair": None, "label": None}
     for role, name in found.names.items():
         if role == "label":
-            values[role], reason = _read_label(record, found, rules, read)
+            values[role], reason = _read_label(record, found, rules, {} if read is None else read)
         else:
             values[role], reason = read_text(record.named.get(name))
         if reason is not None:
@@ -480,9 +478,9 @@ def _read_row(
 
 def _read_label(record: Record, found: Columns, rules: Rules, read: dict[str, str]) -> tuple[str | None, str | None]:
     try:
-        cell = found.label(record)
+        cell = found.flagged(record.named) if found.flags else record.named.get(found.names["label"])
     except ValueError as error:
-        return None, f"the column {error}"
+        return None, str(error)
     if isinstance(cell, str) and (known := read.get(cell)) is not None:
         return known, None
     label, reason = read_label(cell, rules)

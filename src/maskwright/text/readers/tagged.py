@@ -18,8 +18,7 @@ from typing import Any
 from ...core.errors import InputError, RowError
 from ...core.util import plural
 from ..annotations.reader import SPANS, find_annotations, has_annotations, known_formats
-from ..formats.cells import read_text
-from ..formats.columns import classes_in
+from ..formats.cells import classes_in, read_text
 from ..formats.files import Line, file_format, read_lines
 from ..formats.records import Record, first_names, json_kind, named_value, read_records
 from ..words import Span, split_words

@@ -32,7 +32,6 @@ from .trainers import (
 )
 
 MARK = "##"
-NOTATIONS = ("right", "left")
 
 
 def subwords_by_word(tokenizer: Tokenizer, ids: Sequence[int]) -> list[list[str]]:

@@ -168,7 +168,7 @@ def _albert(pieces: Pieces, tokens: dict[str, str], config: dict[str, Any]) -> B
     backend = _unigram(pieces, pieces.vocab, 1, config, [pre_tokenizers.WhitespaceSplit()])
     backend.normalizer = normalizers.Sequence(steps)
     _add_tokens(backend, pieces, tokens, config)
-    _set_template(backend, tokens, "{cls}:0 $A:0 {sep}:0", "{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1")
+    set_template(backend, tokens, "{cls}:0 $A:0 {sep}:0", "{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1")
     return backend
 
 
@@ -180,7 +180,7 @@ def _big_bird(pieces: Pieces, tokens: dict[str, str], config: dict[str, Any]) ->
     backend = _unigram(pieces, pieces.vocab, unk_id, config, [])
     backend.normalizer = normalizers.Sequence([normalizers.Replace(Regex(" {2,}"), "▁")])
     _add_tokens(backend, pieces, tokens, config, mask_takes_space=True)
-    _set_template(backend, tokens, "{cls}:0 $A:0 {sep}:0", "{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1")
+    set_template(backend, tokens, "{cls}:0 $A:0 {sep}:0", "{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1")
     return backend
 
 
@@ -211,7 +211,7 @@ def _fairseq(
     if pieces.charsmap:
         backend.normalizer = normalizers.Precompiled(pieces.charsmap)
     _add_tokens(backend, pieces, tokens, config, mask_takes_space=takes_space)
-    _set_template(backend, tokens, "{bos}:0 $A:0 {eos}:0", "{bos}:0 $A:0 {eos}:0 {eos}:0 $B:0 {eos}:0")
+    set_template(backend, tokens, "{bos}:0 $A:0 {eos}:0", "{bos}:0 $A:0 {eos}:0 {eos}:0 $B:0 {eos}:0")
     return backend
 
 
@@ -271,7 +271,8 @@ def _by_content(entries: Iterable[Any]) -> dict[str, dict[str, Any]]:
     return {str(entry.get("content")): entry for entry in entries if isinstance(entry, dict)}
 
 
-def _set_template(backend: Backend, tokens: dict[str, str], single: str, pair: str) -> None:
+def set_template(backend: Backend, tokens: Mapping[str, str], single: str, pair: str) -> None:
+    """Sets the special tokens of a text and of a pair. tokens: name -> token; single, pair: as in "{cls}:0 $A:0"."""
     from tokenizers import processors
 
     found = [(token, backend.token_to_id(token)) for token in dict.fromkeys(tokens.values())]

@@ -30,7 +30,7 @@ from .encoding import (
     kept_lengths,
     read_template,
 )
-from .sentencepiece import MarianBackend
+from .sentencepiece import MarianBackend, set_template
 from .tokenizer_files import END_OF_WORD, PAIRS, TEXT_END, files_of, read_tokenizer, special_token_roles, with_record
 
 if TYPE_CHECKING:
@@ -191,7 +191,8 @@ class Tokenizer:
             InputError: an item is not text, contains a lone surrogate, or max_length leaves no tokens for text.
         """
         check_choice("padding_side", padding_side, ("right", "left"))
-        found = self._encodings(texts, max_length, truncation, stride, truncation_side, add_special_tokens)
+        firsts, seconds = split_pairs(texts)
+        found = self._encodings(firsts, seconds, max_length, truncation, stride, truncation_side, add_special_tokens)
         return self._pad(found, padding, max_length, padding_side)
 
     def encode_plain(self, texts: Sequence[str]) -> list[list[int]]:
@@ -203,14 +204,18 @@ class Tokenizer:
         texts: Iterable[Text],
         max_length: int | None = None,
         *,
+        pairs: Sequence[str | None] | None = None,
         truncation: str | bool | None = "longest_first",
         counts: TextCounts | None = None,
     ) -> tuple[list[list[int]], list[list[int]]]:
         """Returns IDs and type IDs of texts or pairs with special tokens (fast path).
 
-        The IDs equal those of `encode_batch`; `counts`, if given, accumulates truncated and unknown tokens.
+        The IDs equal those of `encode_batch`. pairs: second texts, if `texts` is the list of the first ones; counts:
+        accumulates truncated and unknown tokens.
         """
-        found = self._encodings(texts, max_length, truncation, fast=True)
+        firsts: Sequence[Any]
+        firsts, pairs = split_pairs(texts) if pairs is None else (list(texts), pairs)
+        found = self._encodings(firsts, pairs, max_length, truncation, fast=True)
         if counts is not None:
             for one in found:
                 counts.add(len(one.ids), one.num_truncated, one.num_unknown, one.template.num_special)
@@ -244,16 +249,11 @@ class Tokenizer:
 
     def with_template(self, start: str, delimiter: str, end: str) -> Tokenizer:
         """Returns a copy with the template start A end, or start A delimiter B end."""
-        from tokenizers import processors
-
         copy = self.with_tokens([start, delimiter, end])
         if isinstance(copy.backend, MarianBackend):
             raise InputError("A Marian tokenizer has a fixed special-token template.")
-        copy.backend.post_processor = processors.TemplateProcessing(
-            single=f"{start}:0 $A:0 {end}:0",
-            pair=f"{start}:0 $A:0 {delimiter}:0 $B:1 {end}:1",
-            special_tokens=[(token, copy.backend.token_to_id(token)) for token in (start, delimiter, end)],
-        )
+        tokens = {"start": start, "delimiter": delimiter, "end": end}
+        set_template(copy.backend, tokens, "{start}:0 $A:0 {end}:0", "{start}:0 $A:0 {delimiter}:0 $B:1 {end}:1")
         return copy
 
     @property
@@ -413,7 +413,8 @@ class Tokenizer:
 
     def _encodings(
         self,
-        texts: Iterable[Text],
+        firsts: Sequence[Any],
+        seconds: Sequence[str | None],
         max_length: int | None,
         truncation: str | bool | None,
         stride: int = 0,
@@ -421,7 +422,6 @@ class Tokenizer:
         add_special_tokens: bool = True,
         fast: bool = False,
     ) -> list[Encoding]:
-        firsts, seconds = split_pairs(texts)
         strategy = _strategy(truncation)
         side = truncation_side or ("left" if self.config.get("truncation_side") == "left" else "right")
         check_choice("truncation_side", side, ("right", "left"))

@@ -19,7 +19,7 @@ from ...core.errors import CorruptFileError, MaskwrightError, MissingFileError, 
 from ...core.storage import MODEL_CONFIG, RECORD, fix_for, verify_sealed
 from .check import check_tokenizer, is_panic
 from .sentencepiece import NAMES as SENTENCEPIECE
-from .sentencepiece import MarianBackend, sentencepiece_backend
+from .sentencepiece import MarianBackend, sentencepiece_backend, set_template
 
 if TYPE_CHECKING:
     from tokenizers import AddedToken
@@ -155,7 +155,7 @@ def set_special_tokens(backend: Backend, tokens: dict[str, str], *, mask_takes_s
 
     mask_takes_space: the mask token absorbs the preceding space, for vocabularies whose words begin with a space.
     """
-    from tokenizers import AddedToken, processors
+    from tokenizers import AddedToken
 
     backend.add_special_tokens(
         [
@@ -163,12 +163,8 @@ def set_special_tokens(backend: Backend, tokens: dict[str, str], *, mask_takes_s
             for role in ROLES
         ]
     )
-    cls, sep = tokens["cls"], tokens["sep"]
-    backend.post_processor = processors.TemplateProcessing(
-        single=f"{cls}:0 $A:0 {sep}:0",
-        pair=f"{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1",
-        special_tokens=[(token, backend.token_to_id(token)) for token in (cls, sep)],
-    )
+    ends = {role: tokens[role] for role in ("cls", "sep")}
+    set_template(backend, ends, "{cls}:0 $A:0 {sep}:0", "{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1")
 
 
 def files_of(backend: Backend | MarianBackend, config: dict[str, Any], roles: dict[str, str]) -> dict[str, bytes]:

@@ -50,8 +50,8 @@ from ...text.tokenizers.tokenizer import Tokenizer
 from ..against_baseline import Compared
 from ..callbacks import Callback
 from ..distributed import check_processes, joined
+from ..finetuning.finetune import read_data
 from ..finetuning.job import DiskBestModelSaver
-from ..finetuning.run_data import read_data
 from ..finetuning.seeds import epoch_settings
 from ..loop import LoopSettings, Window, train
 from ..pretraining.job import HeldOut

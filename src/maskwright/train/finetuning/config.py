@@ -42,7 +42,8 @@ TOP = ("mix_layers", "top_layers", "top_embedding_size")
 # (512 * 4000) ** -0.5 (Vaswani et al. 2017, equation 3).
 DEFAULT_EPOCHS, DEFAULT_LR = 3, 5e-5
 MIN_STEPS, MOST_EPOCHS = 100, 10  # of a training without a number of epochs; see `epochs_for`
-DEFAULT_TASK = registry.names("task")[0]
+TASKS = registry.names("task")
+DEFAULT_TASK = TASKS[0]
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class FinetuneConfig(TaskSettings):
         reads="rows",
     )
     output: Path = option(help=settings.OUTPUT)
-    task: str = option(DEFAULT_TASK, "Task to fine-tune for.", is_argument=True)
+    task: str = option(DEFAULT_TASK, f"Task to fine-tune for: {', '.join(TASKS)}.", is_argument=True)
     model: str | None = option(None, settings.MODEL, default_help=f"{ENGLISH}; none with --preset")
     preset: str | None = option(None, "Model configuration to train from scratch.")
     tokenizer: Path | None = option(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,8 +23,12 @@ from ...models.device import DTYPES, resolve_device, resolve_precision
 from ...models.encoder_decoder import EncoderDecoder
 from ...models.model import Model, SentenceSettings, tokenizer_of
 from ...models.presets import preset, special_token_settings
-from ...tasks.base import Evaluation, Task
+from ...tasks.base import AnyTable, Evaluation, Task
 from ...tasks.examples import Examples
+from ...tasks.specs import check_content, spec_of
+from ...tasks.split import hold_out
+from ...text.readers.tables import Table
+from ...text.readers.tagged import Sentence
 from ...text.tokenizers.encoding import TextCounts
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..against_baseline import Compared
@@ -35,9 +40,74 @@ from ..run import RunFolder, RunResult, is_recorded_without, open_run_of
 from ..schedules import Schedule
 from .config import DEFAULT_EPOCHS, DEFAULT_LR, FinetuneConfig, epochs_for
 from .job import DiskBestModelSaver, FinetuneJob, MemoryBestModelSaver, WeightAverager
-from .report import write_finetune_report
-from .run_data import LabeledData, RunData, held_out_examples, read_data
+from .report import RunData, write_finetune_report
 from .seeds import SeedResult, SeedRunner, best_weights, statistics
+
+# -- The labeled rows: read, and held out for dev ---------------------------------------------------------------------
+
+DEV_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class LabeledData:
+    """The rows of a run. from_train: whether dev was held out from train; skipped: number of skipped bad rows."""
+
+    train: list[Any]
+    dev: list[Any]
+    from_train: bool
+    skipped: int
+
+
+def read_data(config: FinetuneConfig) -> LabeledData:
+    """Read train and dev; without dev, hold out a tenth of train (`tasks.split`)."""
+    cls: type[Task] = registry.resolve("task", config.task_name)
+    train_table = _table(config, cls, config.train, config.train_target)
+    if config.dev is not None:
+        dev_table = _table(config, cls, config.dev, config.dev_target, like=train_table)
+        return LabeledData(train_table.rows, dev_table.rows, False, train_table.num_skipped + dev_table.num_skipped)
+    rows = train_table.rows
+    if len(rows) < 10:
+        noun = "sentence" if isinstance(rows[0], Sentence) else "row"
+        raise InputError(
+            f"{config.train} has {plural(len(rows), noun)}; 10 are needed to hold out a dev split. Pass --dev FILE."
+        )
+    lines = getattr(train_table, "groups", None)
+    groups = [lines[row.line] for row in rows] if lines else None
+    try:
+        dev = hold_out(cls.strata(rows), cls.texts_apart(rows), DEV_SHARE, config.seed, groups)
+    except InputError as error:
+        raise InputError(f"{config.train}: {error} Pass --dev FILE.") from None
+    are = "is" if len(dev) == 1 else "are"
+    note(f"No --dev: {len(dev):,} of {len(rows):,} training rows {are} held out.")
+    return LabeledData(
+        [row for number, row in enumerate(rows) if number not in dev],
+        [row for number, row in enumerate(rows) if number in dev],
+        True,
+        train_table.num_skipped,
+    )
+
+
+def _table(
+    config: FinetuneConfig, cls: type[Task], path: Path, target: Path | None = None, like: AnyTable | None = None
+) -> AnyTable:
+    """like: the training rows, if their form is that of the dev rows as well."""
+    spec = spec_of(config.task_name)
+    own = {name: getattr(config, name) for name in spec.read_settings}
+    if target is None and not config.columns:
+        reader = check_content(path, config.task_name)
+        own |= {"reader": reader} if len(spec.reads) > 1 else {}
+    if isinstance(like, Table) and "multi_label" in own:
+        own["like"] = like
+    table = cls.read(
+        path if target is None else (path, target),  # type: ignore[arg-type]  # of translation alone
+        columns=config.roles or None,
+        skip_bad_rows=config.skip_bad_rows,
+        **own,
+    )
+    if table.num_skipped:
+        warn(f"{path}: {plural(table.num_skipped, 'bad row is', 'bad rows are')} skipped.")
+    return table
+
 
 # -- The model configuration of a task trained from scratch: a preset with the vocabularies of its tokenizers --------
 
@@ -72,6 +142,9 @@ def _space_of(tokenizer: Tokenizer, name: str) -> int:
             "maskwright tokenizer train --kind char."
         )
     return space
+
+
+# -- Fine-tuning ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -392,3 +465,28 @@ def _result(run: RunFolder, result: dict[str, Any], already_finished: bool = Fal
         result.get("signatures", {}),
         Compared.from_json(result["baseline"]) if "baseline" in result else None,
     )
+
+
+# -- A few held-out rows that a model folder carries, so that the studio opens on texts of the model's task ----------
+
+MAX_EXAMPLES = 3
+MAX_TEXT, MAX_PAIR = 200, 1_000  # characters
+
+
+def held_out_examples(rows: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return up to three short rows, one of each label first: {"text", "text_pair", "label"}, without empty entries.
+
+    rows: `AnyRow`s that the model was not trained on.
+    """
+    short = [row for row in rows if 0 < len(row.text) <= MAX_TEXT and len(row.text_pair or "") <= MAX_PAIR]
+    firsts: dict[str, Any] = {}
+    for row in short:
+        firsts.setdefault(str(row.label), row)
+    others = [row for row in short if firsts[str(row.label)] is not row]
+    return [_shown(row) for row in [*firsts.values(), *others][:MAX_EXAMPLES]]
+
+
+def _shown(row: Any) -> dict[str, Any]:
+    label = row.label if isinstance(row.label, (str, int, float)) else None
+    facts = {"text": row.text, "text_pair": row.text_pair, "label": label}
+    return {name: value for name, value in facts.items() if value is not None}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...core.config import command_line
+from ...hub.folders import LoadReport
 from ...report import (
     Bar,
     Bars,
@@ -33,15 +35,28 @@ from ...report import (
     write_report,
 )
 from ...report.numbers import fraction, percent, plus_minus
-from ...tasks.base import Evaluation
+from ...tasks.base import Evaluation, TaskData
 from ...tasks.evaluation.report import trust_blocks
 from ...tasks.report import report_of
 from ...tasks.specs import readers_of
 from ..against_baseline import Compared, worst_level
 from ..run import RunFolder
 from .config import FinetuneConfig, MultiTaskConfig
-from .run_data import RunData
 from .seeds import MEAN, SeedResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunData(TaskData):
+    """Task, rows and settings of a run, for its report.
+
+    is_split: whether dev was held out from train; num_skipped: number of skipped bad rows; loaded: the loaded and new
+    weights of the model.
+    """
+
+    config: FinetuneConfig
+    is_split: bool
+    num_skipped: int
+    loaded: LoadReport
 
 
 def write_finetune_report(

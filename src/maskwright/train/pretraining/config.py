@@ -133,7 +133,7 @@ class PretrainConfig:
     )
     checkpoint_every: int = option(0, settings.CHECKPOINT_EVERY, default_help="a twentieth of --steps")
     evaluate_every: int = option(
-        0, "Steps between evaluations.", default_help="as --checkpoint-every", panel=RUN, recipe_only=True
+        0, "Steps between evaluations.", default_help="as checkpoint_every", panel=RUN, recipe_only=True
     )
     log_every: int = option(10, settings.LOG_EVERY)
     keep: int = option(2, settings.KEEP)

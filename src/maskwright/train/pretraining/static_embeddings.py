@@ -1,13 +1,13 @@
 """Static word embeddings from raw text: one vector per word, independent of context (Mikolov et al. 2013).
 
-Gensim trains them. They are saved as the embedding table of a network without layers, so `similarity`, `embed`,
-`search`, `cluster` and `finetune` accept them like any encoder.
+Gensim trains them. They are saved as the embedding table of a network without layers, so `embed`,
+`search` and `finetune` accept them like any encoder.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,7 @@ from ...core import storage
 from ...core.errors import InputError, MissingExtraError
 from ...core.progress import track
 from ...hub.folders import save_model
-from ...models.build import build
-from ...models.model import Model, SentenceSettings
-from ...models.presets import preset
+from ...hub.static_vectors import bag_of_vectors
 from ...text.readers.corpus import read_documents
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..against_baseline import Compared
@@ -61,7 +59,6 @@ def static_score(trained: Any, sentences: Iterable[list[str]], seed: int) -> Com
     return Compared(METRIC, correct / max(total, 1), 0.5, BASELINE)
 
 
-PRESET = "bag-small"
 BLOCK = 1_000  # sentences per tokenizer call
 NEGATIVE = 5  # negative samples per word
 
@@ -120,7 +117,7 @@ def train_static_vectors(config: StaticConfig, *, replace_folder: bool = False) 
     table = np.zeros((tokenizer.vocab_size, config.size), dtype=np.float32)
     for word, row in trained.wv.key_to_index.items():
         table[int(word)] = trained.wv.vectors[row]
-    model = bag_of_vectors(table, tokenizer)
+    model = bag_of_vectors(torch.from_numpy(table), tokenizer)
     unknown = sentences.unknown / max(sentences.tokens, 1)
     verdict = static_score(trained, sentences, config.seed)
     result = StaticResult(config.output, len(trained.wv), sentences.tokens, unknown, verdict)
@@ -132,17 +129,6 @@ def train_static_vectors(config: StaticConfig, *, replace_folder: bool = False) 
     }
     save_model(model, config.output, facts=facts, replace=replace_folder)
     return result
-
-
-def bag_of_vectors(table: np.ndarray, tokenizer: Tokenizer) -> Model:
-    """A network without layers that mean-pools the word embeddings `table`, float [vocab, size]."""
-    vocab, size = table.shape
-    network = replace(preset(PRESET, hidden_size=size, vocab_size=vocab), pad_token_id=tokenizer.pad_id)
-    model = build(network)
-    with torch.no_grad():
-        model.word_embeddings.copy_(torch.from_numpy(table))
-    model.tokenizer, model.sentence = tokenizer, SentenceSettings("mean")
-    return model.eval()
 
 
 class _Sentences:

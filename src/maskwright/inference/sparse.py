@@ -1,0 +1,152 @@
+"""Sparse text embeddings by a masked language model: one weight for each token of the vocabulary.
+
+SPLADE (Formal et al. 2021, equation 1; v2, equation 6): w = max over the tokens of the text (or their sum) of
+log(1 + relu(logit)). Their dot product scores a passage for a query, and most weights are zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..core.errors import ModelFolderError
+from ..data.batch import Batch
+from ..models.model import Model, SentenceSettings, tokenizer_of
+from ..tasks.examples import Forward, rows_of, tokenize_rows
+from ..text.readers.inputs import Text
+from ..text.tokenizers.encoding import TextCounts
+from .embed import BLOCK_CHARACTERS, BLOCK_TEXTS
+from .prepared import Prepared, ahead, text_blocks
+from .ready import room_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scipy.sparse import csr_matrix
+
+MOST_LOGITS = 1 << 24  # at a time: 64 MB
+
+
+class SparseEncoder:
+    """Encodes texts as sparse embeddings.
+
+    Args:
+        model: with a masked-language-model head.
+        declared: settings of its folder; without `sparse`, the maximum of log(1 + relu(logit)).
+        max_length: maximum sequence length in tokens, beyond which texts are cut; None as declared.
+
+    Attributes:
+        size: dimensions, the vocabulary.
+        counts: truncated and unknown tokens in all calls so far.
+
+    Raises:
+        ModelFolderError: The model has no masked-language-model head.
+    """
+
+    def __init__(self, model: Model, declared: SentenceSettings | None = None, max_length: int | None = None) -> None:
+        if model.head_name not in ("mlm", "pretraining"):
+            raise ModelFolderError(
+                "Sparse embeddings need a model that predicts masked tokens, such as a SPLADE model: this one has no "
+                "such head."
+            )
+        declared = declared or SentenceSettings()
+        self.model, self.tokenizer, self.declared = model.eval(), tokenizer_of(model), declared
+        if max_length is None and declared.max_length is not None:
+            max_length = min(declared.max_length, room_of(model))
+        self.max_length = room_of(model, max_length)
+        self.size = model.config.vocab_size
+        self.counts = TextCounts()
+
+    def vectors(self, texts: Sequence[Text], batch_tokens: int | None = None) -> csr_matrix:
+        """Encode each text or pair, in order: float32 [texts, vocab]."""
+        from scipy.sparse import csr_matrix, vstack
+
+        blocks = [found for _, found in self.stream_with_texts(texts, batch_tokens)]
+        return vstack(blocks, format="csr") if blocks else csr_matrix((0, self.size), dtype=np.float32)
+
+    def stream_with_texts(
+        self, texts: Iterable[Text], batch_tokens: int | None = None
+    ) -> Iterator[tuple[list[Text], csr_matrix]]:
+        """Yield blocks of texts with their embeddings, float32 [block, vocab]; at most two blocks are in memory."""
+        read = text_blocks(texts, BLOCK_TEXTS, BLOCK_CHARACTERS)
+        for block, prepared in ahead((block, self.prepare(block)) for block in read):
+            self.counts.include(prepared.counts)
+            yield block, prepared.run(batch_tokens)
+
+    def prepare(self, texts: Sequence[Text], prompt: str | None = None) -> Prepared[csr_matrix]:
+        """Tokenize at least one text or pair; the result is float32 [texts, vocab], as of `vectors`.
+
+        prompt: put before every text; None for the one that is declared.
+        """
+        counts = TextCounts()
+        if prompt := self.declared.prompt if prompt is None else prompt:
+            texts = [prompt + text if isinstance(text, str) else (prompt + text[0], *text[1:]) for text in texts]
+        examples = tokenize_rows(rows_of(texts), self.tokenizer, self.max_length, counts=counts)
+
+        def finish(outputs: Sequence[tuple[Tensor, Tensor]]) -> csr_matrix:
+            from scipy.sparse import csr_matrix
+
+            ends = np.cumsum([0, *(len(ids) for ids, _ in outputs)])
+            ids, weights = (np.concatenate([part.numpy() for part in side]) for side in zip(*outputs, strict=True))
+            return csr_matrix((weights, ids, ends), shape=(len(outputs), self.size))
+
+        forward = SparseStates(self.model, self.declared.sparse or "max", self.declared.logs)
+        return Prepared(forward, examples, counts, finish)
+
+    predict = vectors
+
+    def tokens(self, row: csr_matrix, most: int | None = None) -> list[tuple[str, float]]:
+        """The tokens of an embedding, [1, vocab], with their weights, the largest first."""
+        order = np.argsort(-row.data, kind="stable")[:most]
+        return [(str(self.tokenizer.id_to_token(int(row.indices[one]))), float(row.data[one])) for one in order]
+
+
+@dataclass(frozen=True)
+class SparseStates(Forward):
+    """Sparse embeddings. sparse: "max" or "sum" over the tokens; logs: how often log(1 + x) is applied."""
+
+    sparse: str
+    logs: int
+
+    def __call__(self, batch: Batch) -> Sequence[tuple[Tensor, Tensor]]:  # type: ignore[override]
+        """Indices, int32 [n], and weights, float32 [n], of each sequence."""
+        hidden = self.model.encode(batch).hidden
+        found: list[tuple[Tensor, Tensor]] = []
+        for start, count, length in batch.runs:
+            step = max(1, MOST_LOGITS // (length * self.model.config.vocab_size))
+            for first in range(0, count, step):
+                rows = min(step, count - first)
+                begin = start + first * length
+                found += self._pooled(hidden[begin : begin + rows * length], rows)
+        return found
+
+    def _pooled(self, hidden: Tensor, rows: int) -> list[tuple[Tensor, Tensor]]:
+        """hidden: float [rows * length, hidden]."""
+        logits = self.model.mlm_logits(hidden).view(rows, -1, self.model.config.vocab_size)
+        if self.sparse == "sum":
+            weights = self._logs(logits.float()).sum(dim=1)
+        else:  # the largest weight is that of the largest logit
+            weights = self._logs(logits.amax(dim=1).float())
+        pairs = []
+        for row in weights.cpu():
+            (indices,) = row.nonzero(as_tuple=True)
+            pairs.append((indices.to(torch.int32), row[indices]))
+        return pairs
+
+    def _logs(self, logits: Tensor) -> Tensor:
+        weights = logits.relu()
+        for _ in range(self.logs):
+            weights = weights.log1p()
+        return weights
+
+
+def sparse_encoder_of(model: Model, name: str | Path | Model, max_length: int | None = None) -> SparseEncoder:
+    """The sparse encoder of a model that was loaded from `name`, with the settings of its folder."""
+    declared = None if isinstance(name, Model) else model.sentence
+    return SparseEncoder(model, declared, max_length)
