@@ -13,14 +13,13 @@ from .core.registry import unknown_name
 from .hub.download import find_folder
 from .hub.folders import STORED, load_model, read_facts
 from .inference.answer import Answerer
-from .inference.calibration import calibrate, is_int8
 from .inference.cluster import Clustering, cluster_vectors
 from .inference.embed import TextEncoder, embedder_of
 from .inference.fill_mask import MaskFiller, NextSentence
 from .inference.generate import MaskedLMGenerator, TextGenerator
 from .inference.predict import Ensemble, Member, Predictor
 from .inference.prepared import as_texts, single_texts
-from .inference.ready import keep_private, kind_of, place, require
+from .inference.ready import calibrate, is_int8, keep_private, kind_of, place, require
 from .inference.search import Hit, Searcher
 from .inference.similarity import Similarities, text_similarities, word_similarities
 from .inference.sparse import SparseEncoder, sparse_encoder_of

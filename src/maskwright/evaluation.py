@@ -14,10 +14,9 @@ from .core.progress import note, warn
 from .core.util import plural
 from .hub.download import find_folder
 from .hub.folders import load_model, read_facts
-from .inference.calibration import in_float32, loss_of
 from .inference.held_out_text import TextScore, score_text, text_perplexity
 from .inference.predict import Predictor
-from .inference.ready import kind_of, room_of
+from .inference.ready import in_float32, kind_of, loss_of, room_of
 from .models.model import Model
 from .tasks.base import Evaluation
 from .tasks.evaluation.compare import compare

@@ -23,9 +23,8 @@ from maskwright.hub import adapters
 from maskwright.hub.adapters import attach_adapter
 from maskwright.hub.convert import convert, store_as
 from maskwright.hub.folders import load_model, merged, save_model
-from maskwright.inference.calibration import calibrate
 from maskwright.inference.engine import operators
-from maskwright.inference.ready import place
+from maskwright.inference.ready import calibrate, place
 from maskwright.models.config import ModelConfig
 from maskwright.models.lora_config import LoraConfig
 from maskwright.models.model import Model

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 from contextlib import contextmanager
 
 import pytest
@@ -213,7 +212,6 @@ def test_a_name_of_the_hub_fetches_its_bin_too(tmp_path, monkeypatch):
 
 def test_transformers_reads_the_same_from_the_bin_and_from_the_new_folder(confined, tmp_path):
     """The whole way with a checkpoint that another program made."""
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
     transformers = pytest.importorskip("transformers")
     sizes = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
     config = transformers.AlbertConfig(embedding_size=8, intermediate_size=20, num_hidden_groups=2, **sizes)

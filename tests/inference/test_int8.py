@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from inference.samples import TEXTS, tiny
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.data.batch import Batch
-from maskwright.inference.calibration import MIN_TEXTS, calibrate
 from maskwright.inference.engine import operators
 from maskwright.inference.engine.engine import Engine
 from maskwright.inference.engine.int8 import ActivationRange, Int8Product
-from maskwright.inference.ready import place
+from maskwright.inference.ready import MIN_TEXTS, calibrate, place
 from maskwright.models.build import build
 from maskwright.models.presets import PRESETS, preset
 

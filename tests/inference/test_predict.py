@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.core.errors import InputError
-from maskwright.inference.predict import Predictor
+from maskwright.inference.predict import Predictor, trace
 from maskwright.inference.ready import place
-from maskwright.inference.trace import trace
 from maskwright.tasks.classification import Classification
 from maskwright.tasks.examples import rows_of
 from maskwright.tasks.regression import Regression

@@ -15,7 +15,7 @@ import torch
 
 from maskwright.core.errors import ModelFolderError
 from maskwright.hub.folders import load_model, save_model
-from parity.checkpoints import checkpoint, their_class
+from parity.checkpoints import RELATIVE, VERSION_3, checkpoint, their_class
 
 SIDES = {
     "d_model": 24,
@@ -47,6 +47,10 @@ FAMILIES: list[tuple[str, str, dict[str, Any]]] = [
     ("big_bird", "mlm", {}),
     ("modernbert", "mlm", {}),
     ("modernbert", "classification", {}),
+    ("deberta", "mlm", RELATIVE),
+    ("deberta", "classification", RELATIVE),
+    ("deberta-v2", "mlm", VERSION_3),
+    ("deberta-v2", "choice", VERSION_3 | {"conv_kernel_size": 3}),
     ("nomic_bert", "mlm", {}),
     ("gte", "mlm", {}),
     ("jina_embeddings_v3", "mlm", {}),
@@ -110,6 +114,15 @@ REFUSED: dict[tuple[str, str], set[str]] = {
     ("big_bird", "mlm"): {"is_decoder"},
     ("modernbert", "mlm"): {"decoder_bias", "rope_scaling"},
     ("modernbert", "classification"): {"rope_scaling"},
+    **{
+        case: {"relative_attention"}  # true alone, or false beside pos_att_type
+        for case in (
+            ("deberta", "mlm"),
+            ("deberta", "classification"),
+            ("deberta-v2", "mlm"),
+            ("deberta-v2", "choice"),
+        )
+    },
     ("nomic_bert", "mlm"): {"partial_rotary_factor"},
     ("gte", "mlm"): {"partial_rotary_factor"},
     ("jina_embeddings_v3", "mlm"): {"partial_rotary_factor"},
@@ -138,6 +151,28 @@ def other_value(name: str, value: Any) -> Any:
         "block_sparse": "original_full",
     }
     return others.get(value) if isinstance(value, str) else None
+
+
+@pytest.mark.compatibility(
+    "transformers 5.23.0",
+    theirs="`partial_rotary_factor` of Nomic BERT, GTE, Jina Embeddings v3 and EuroBERT is saved, but does not change "
+    "a number; with a `rope_type` other than the default the first call fails.",
+    ours="A folder with a factor other than 1 is rejected, and the setting named.",
+)
+@pytest.mark.parametrize("name", ["nomic_bert", "gte", "jina_embeddings_v3", "eurobert"])
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_rotation_of_a_part_of_each_head_is_rejected(name, is_nested, tmp_path):
+    rows = {"input_ids": torch.arange(6, 15)[None]}
+    theirs = checkpoint(name, "mlm")
+    theirs.save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    values, part = json.loads(path.read_text()), {"partial_rotary_factor": 0.5}
+    values |= {"rope_parameters": values["rope_parameters"] | part} if is_nested else part
+    path.write_text(json.dumps(values))
+    other = their_class(name, "mlm").from_pretrained(tmp_path, attn_implementation="eager").eval()
+    assert torch.equal(logits_of(other, rows), logits_of(theirs, rows))
+    with pytest.raises(ModelFolderError, match="partial_rotary_factor"):
+        load_model(tmp_path)
 
 
 def logits_of(model, rows) -> torch.Tensor:

@@ -86,7 +86,7 @@ def test_the_page_is_what_is_measured():
 @pytest.mark.parametrize("layers", ["01", "*"])
 @pytest.mark.parametrize("rounded", [True, False])
 def test_stored_frequencies_of_esm_count(layers, rounded, tmp_path):
-    settings = {"position_embedding_type": "rotary", "max_position_embeddings": 300, "rope_theta": 1000.0}
+    settings = {"position_embedding_type": "rotary", "max_position_embeddings": 300, "rope_theta": 2.0}
     theirs = checkpoint("esm", "mlm", **settings)
     theirs.save_pretrained(tmp_path / "m")
     place = "esm.encoder.layer.{}.attention.self.rotary_embeddings.inv_freq"

@@ -23,7 +23,8 @@ from serve.in_thread import serving
 from studio.models import write, write_answerer
 
 hub = pytest.importorskip("huggingface_hub", reason="the test extra installs huggingface_hub")
-from huggingface_hub.errors import HfHubHTTPError, TextGenerationError  # noqa: E402
+from huggingface_hub import constants  # noqa: E402
+from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled, TextGenerationError  # noqa: E402
 
 HERE = {"device": "cpu", "precision": "fp32"}
 TEXT = "the river rose after the rain ."
@@ -283,6 +284,14 @@ def checks() -> list[tuple[str, str, Any]]:
     return found
 
 
+@pytest.fixture(scope="module", autouse=True)
+def online():
+    """The client may connect, whatever tests before this one have set."""
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setattr(constants, "HF_HUB_OFFLINE", False)
+        yield
+
+
 @pytest.fixture(scope="module")
 def ask(models, tmp_path_factory):
     """Calls a method with the client of a model."""
@@ -473,6 +482,19 @@ def test_the_client_never_retries(status):
             client.feature_extraction("a")
         server.shutdown()
     assert Busy.asked == [f"/{status}"]
+
+
+@pytest.mark.compatibility(
+    "huggingface_hub 2.4.0",
+    theirs="With HF_HUB_OFFLINE, InferenceClient refuses every address, also that of a server on this machine",
+    ours="the server reads the variable, its clients need not: the page on clients says to set it for the server only",
+)
+def test_offline_mode_is_for_the_server_only(ask, monkeypatch):
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(OfflineModeIsEnabled):
+        ask("feature_extraction")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    assert len(ask("feature_extraction")) == 1
 
 
 @pytest.mark.compatibility(

@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -194,6 +195,25 @@ def test_a_hung_worker_is_unhealthy_until_it_goes_on(models, monkeypatch):
         while server.get("/health").status != 200 and time.monotonic() - start < 20:
             time.sleep(0.02)
         assert server.post("/embed", {"inputs": "a"}).status == 200
+
+
+def test_a_request_at_fault_fails_alone(models, monkeypatch):
+    """Of 32 requests, 8 at a time in packs that they share, those with a text of 5 tokens fail."""
+    run_pack = worker.run_pack
+
+    def faulty(forward, items):
+        if any(ticket.lengths[index] == 5 for ticket, index in items):
+            raise ValueError("planted")
+        return run_pack(forward, items)
+
+    monkeypatch.setattr(worker, "run_pack", faulty)
+    texts = ["a a a", "a", "a a a a", "the cat sat on the mat"] * 8
+    with (
+        serving(model=(f"vectors={models['vectors']}",), access_log=False) as server,
+        ThreadPoolExecutor(8) as pool,
+    ):
+        statuses = list(pool.map(lambda text: server.post("/embed", {"inputs": text}).status, texts))
+    assert statuses == [500 if text == "a a a" else 200 for text in texts]
 
 
 def test_requests_whose_client_left_the_queue_are_not_computed(models, monkeypatch):

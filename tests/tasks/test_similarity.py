@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
 from inference.samples import TEXTS, tiny, tokenizer
-from maskwright.core.errors import InputError, ModelFolderError, RowErrors
+from maskwright.core.errors import ConfigError, InputError, ModelFolderError, RowErrors
 from maskwright.inference.embed import TextEncoder
 from maskwright.models.model import SentenceSettings
 from maskwright.tasks import windows as long_examples
@@ -244,3 +247,28 @@ def test_scores_outside_a_range_are_bad_rows_and_the_range_is_the_scale(tmp_path
         task.examples(scored("6", "2"), tokenizer())
     with pytest.raises(InputError, match="needs scores"):
         Similarity.from_rows(scored("1", "0"), score_range=(0, 5))
+
+
+@pytest.mark.parametrize("kind", ["scores", "pairs"])
+def test_beginnings_of_an_embedding_are_trained_and_scored_as_embeddings(kind):
+    rows = [replace(one, label=str(n if kind == "scores" else 1)) for n, one in enumerate(PAIRS)]
+    model, sizes = tiny(), (8, 16)
+    whole, task = (Similarity.from_rows(rows, rows, matryoshka=chosen) for chosen in ((), sizes))
+    examples = task.examples(rows, tokenizer())
+    batch = examples.batch(list(range(len(rows))))
+    losses = [whole.outcome(model, batch).losses["similarity"]]
+    for size in sizes:
+        short = Similarity.from_rows(rows, rows)
+        short.vectors = lambda model, batch, size=size: F.normalize(whole.vectors(model, batch)[..., :size], dim=-1)
+        losses.append(short.outcome(model, batch).losses["similarity"])
+    assert torch.allclose(task.outcome(model, batch).losses["similarity"], torch.stack(losses).mean())
+    logits = task.logits(model, examples)
+    found = task.score(logits, examples).metrics
+    metric = "spearman" if kind == "scores" else "accuracy"
+    assert found[metric] == whole.score(logits, examples).metrics[metric]
+    for size in sizes:
+        cut = F.normalize(logits[..., :size], dim=-1)
+        assert found[f"{metric}_{size}"] == whole.score(cut, examples).metrics[metric]
+    assert task_from_json(json.loads(json.dumps(task.to_json()))).matryoshka == sizes
+    with pytest.raises(ConfigError, match="only 32 dimensions"):
+        Similarity.from_rows(rows, matryoshka=(32,)).outcome(model, batch)

@@ -147,7 +147,7 @@ def renamed(words: list[str]) -> list[str]:
         if old in RETIRED and len(words) >= length:
             new, rest = RETIRED[old], words[length:]
             words = [*new.split(), *rest] if isinstance(new, str) else new(rest)
-            shown = new if isinstance(new, str) else words[0]
+            shown = new if isinstance(new, str) else "lessons complexity" if new is _complexity else words[0]
             progress.warn(f"'maskwright {old}' is deprecated. Use 'maskwright {shown}'.")
             break
     return words

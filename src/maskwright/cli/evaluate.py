@@ -203,7 +203,7 @@ def _calibrate(settings: EvaluateSettings) -> Result:
     model, output, skip = settings.model, settings.output, settings.skip_bad_rows
     if output is None and not Path(model).is_dir():
         raise InputError(
-            f"{model} is a Hugging Face Hub model ID, which is read-only: pass -o FOLDER for the calibrated model."
+            f"{model} is built in or on the Hugging Face Hub, so read-only: pass -o FOLDER for the calibrated model."
         )
     opened = open_model(model, "predict", settings.device, settings.precision)
     predictor = predictor_of(opened, model, settings.max_length)

@@ -30,7 +30,7 @@ class LessonSettings:
     COMMAND: ClassVar[str] = "lessons"
 
     name: tuple[str, ...] = option(
-        (), "Lesson names, or all; without them the lessons are listed.", is_argument=True, metavar="[NAME… | all]"
+        (), "Lesson names, or all; without them the lessons are listed.", is_argument=True, metavar="NAME | all"
     )
     output: Path | None = option(None, "Write an HTML page with pictures, code and answers.", short="-o")
     values: tuple[str, ...] = option(

@@ -240,7 +240,7 @@ def _lines(answer: dict[str, Any], rows: list[TableRow]) -> Iterator[tuple[str, 
 
 
 def _traces(predictor: Predictor, rows: Iterable[AnyRow]) -> Iterator[Result]:
-    from ..inference.trace import trace
+    from ..inference.predict import trace
     from ..tasks.examples import content_of
 
     for row in rows:

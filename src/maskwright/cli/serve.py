@@ -68,7 +68,7 @@ class StudioSettings(Hardware):
     COMMAND: ClassVar[str] = "studio"
 
     models: tuple[str, ...] = option(
-        (), "Model folders, or Hugging Face Hub model IDs.", is_argument=True, metavar="[MODEL]..."
+        (), "Model folders, or Hugging Face Hub model IDs.", is_argument=True, metavar="MODEL"
     )
     port: int = option(8765, "Local port; 0 picks a free one.", minimum=0, maximum=65535)
     runs: Path = option(Path("runs"), "Folder that contains the runs.")

@@ -173,7 +173,7 @@ def calibration_texts(
         return None
     from itertools import islice
 
-    from ..inference.calibration import CALIBRATION_TEXTS
+    from ..inference.ready import CALIBRATION_TEXTS
     from ..tasks.examples import content_of
 
     source = rows if settings.calibrate_on is None else read_any_rows(settings.calibrate_on)
@@ -185,7 +185,7 @@ def calibration_texts(
 
 def tell_int8_loss(model: Model) -> None:
     """Report the accuracy loss of int8."""
-    from ..inference.calibration import loss_of
+    from ..inference.ready import loss_of
 
     loss = loss_of(model)
     if loss is not None:

@@ -79,7 +79,8 @@ def _first_names(family: Family) -> list[str]:
     if not (family.defaults | family.fixed).get("embedding_norm", True):
         table.pop("embeddings.norm.{p}", None)
     kept = ("embeddings.word.weight", "embeddings.norm.{p}")
-    rows = [theirs for ours, theirs in table.items() if ours in kept or ours.startswith("layers.")]
+    names = [ours for ours in table if ours in kept or (ours.startswith("layers.") and ".relative." not in ours)]
+    rows = [table[ours] for ours in names]
     return [name.format(i=0, k=0, p="weight") for row in rows for name in row]
 
 
@@ -101,6 +102,13 @@ def _settled(types: set[str], values: Mapping[str, Any]) -> str | None:
 FILE, GENERATION = "config.json", "generation_config.json"
 MOST_LABELS = 100_000
 _FORCED_END = "forced_eos_token_id"
+# Settings of networks with code outside transformers -> the family of transformers that computes them, and the stems
+# of the class names in both.
+_JINA = {"model_type": "xlm-roberta", "position_embedding_type": "rotary"}
+AS_PUBLISHED = (
+    ({"model_type": "new"}, "gte", "New", "Gte"),
+    (_JINA, "jina_embeddings_v3", "XLMRoberta", "JinaEmbeddingsV3"),
+)
 
 
 @dataclass(frozen=True)
@@ -152,6 +160,7 @@ def read_config(folder: Path, names: Callable[[], Iterable[str]] | None = None) 
     values = storage.read_json(path)
     if not isinstance(values, dict):
         raise ModelFolderError(f"{path} is not a JSON object, so this is not a model folder.")
+    values = _as_published(values)
     family = _family(path, values, names or partial(stored_names, folder))
     if _FORCED_END in family.names and (folder / GENERATION).is_file():  # which then counts, as in transformers
         generation = storage.read_json(folder / GENERATION)
@@ -187,6 +196,16 @@ def write_config(
         values["id2label"] = {str(index): label for index, label in enumerate(labels)}
         values["label2id"] = {label: index for index, label in enumerate(labels)}
         values["problem_type"] = problem_type
+    return values
+
+
+def _as_published(values: dict[str, Any]) -> dict[str, Any]:
+    """Returns a config.json with the model type and class of the family that computes it."""
+    for settings, model_type, own, theirs in AS_PUBLISHED:
+        if all(values.get(name) == value for name, value in settings.items()):
+            classes = values.get("architectures")
+            named = [str(one).replace(own, theirs, 1) for one in classes] if isinstance(classes, list) else classes
+            return values | {"model_type": model_type, "architectures": named}
     return values
 
 

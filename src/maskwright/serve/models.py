@@ -8,8 +8,7 @@ from ..api import make_int8, open_model
 from ..core.errors import InputError
 from ..core.util import OWN
 from ..http.model_registry import LoadedModel
-from ..inference.calibration import is_int8
-from ..inference.ready import keep_private
+from ..inference.ready import is_int8, keep_private
 from ..inspect.attention import attends
 from ..tasks.examples import content_of
 from ..text.readers.tables import read_texts

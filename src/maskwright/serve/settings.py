@@ -46,7 +46,7 @@ class ServeSettings:
         (),
         "Model folders, or Hugging Face Hub model IDs.",
         is_argument=True,
-        metavar="[MODEL]...",
+        metavar="MODEL",
         default_help=f"{ENGLISH}, which is built in",
     )
     model: tuple[str, ...] = option((), "Model under its own name, NAME=FOLDER. Repeatable.", metavar="NAME=FOLDER")

@@ -231,54 +231,33 @@ class Worker:
         forward = pack.key
         assert isinstance(forward, Forward)
         start = time.monotonic()
-        tickets = {id(ticket): ticket for ticket, _ in pack.items}
-        calls = [ticket for ticket in tickets.values() if isinstance(ticket, Computation)]
-        for call in calls:
+        calls = {id(ticket): ticket for ticket, _ in pack.items if isinstance(ticket, Computation)}
+        for call in calls.values():
             if not call.queue_seconds:
                 call.queue_seconds = start - call.since
         failed: dict[int, Exception] = {}
-        outputs: Sequence[Tensor | None]
         try:
-            outputs = run_pack(forward, pack.items)
+            _keep_outputs(pack.items, run_pack(forward, pack.items))
         except Exception as error:
-            outputs = self._apart(forward, pack, failed, error)
+            for number in calls:  # each request by itself, so that the one at fault fails alone
+                own = [one for one in pack.items if id(one[0]) == number]
+                try:
+                    if len(calls) == 1:
+                        raise error
+                    _keep_outputs(own, run_pack(forward, own))
+                except Exception as again:
+                    failed[number] = again
         seconds = time.monotonic() - start
         finished: list[tuple[Computation, Sequence[Tensor] | Exception]] = []
-        for (ticket, index), output in zip(pack.items, outputs, strict=True):
-            assert isinstance(ticket, Computation)
-            ticket.outputs[index] = output
-            ticket.num_missing -= 1
-        for call in calls:
+        for number, call in calls.items():
             call.inference_seconds += seconds
-            if id(call) in failed:
-                finished.append((call, failed[id(call)]))
+            if number in failed:
+                finished.append((call, failed[number]))
             elif not call.num_missing:
                 finished.append((call, [output for output in call.outputs if output is not None]))
         self.on_pack(Done(forward, pack.num_tokens, len(pack.items), seconds))
         for loop in {call.loop for call, _ in finished}:
             _in_loop(loop, _deliver, [one for one in finished if one[0].loop is loop])
-
-    def _apart(
-        self, forward: Forward, pack: Pack, failed: dict[int, Exception], error: Exception
-    ) -> list[Tensor | None]:
-        """Computes each request by itself, so that the one at fault fails alone."""
-        found: list[Tensor | None] = []
-        by_ticket: dict[int, list[tuple[Ticket, int]]] = {}
-        for ticket, index in pack.items:
-            by_ticket.setdefault(id(ticket), []).append((ticket, index))
-        results: dict[tuple[int, int], Tensor] = {}
-        for own in by_ticket.values():
-            if len(by_ticket) == 1:
-                failed[id(own[0][0])] = error
-                continue
-            try:
-                for (ticket, index), output in zip(own, run_pack(forward, own), strict=True):
-                    results[id(ticket), index] = output
-            except Exception as again:
-                failed[id(own[0][0])] = again
-        for ticket, index in pack.items:
-            found.append(results.get((id(ticket), index)))
-        return found
 
     def _step(self) -> None:
         """Runs steps of the streams in turn, until the time slice is over, or each had a turn and a pack waits.
@@ -301,6 +280,13 @@ class Worker:
                     if self.batcher.num_tokens:
                         return
                 left = len(self._streams)
+
+
+def _keep_outputs(items: Sequence[tuple[Ticket, int]], outputs: Sequence[Tensor]) -> None:
+    for (ticket, index), output in zip(items, outputs, strict=True):
+        assert isinstance(ticket, Computation)
+        ticket.outputs[index] = output
+        ticket.num_missing -= 1
 
 
 def run_pack(forward: Forward, items: Sequence[tuple[Ticket, int]]) -> list[Tensor]:

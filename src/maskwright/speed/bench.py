@@ -29,8 +29,8 @@ from ..core.progress import track, warn
 from ..core.randomness import generator
 from ..doctor.machine import machine_facts
 from ..hub.download import find_folder
-from ..inference.calibration import CALIBRATION_TEXTS
 from ..inference.engine.choice import choose
+from ..inference.ready import CALIBRATION_TEXTS
 from ..models.device import DTYPES, resolve_device, resolve_precision
 from ..text.formats.files import read_lines
 from ..text.tokenizers.tokenizer import Tokenizer

@@ -6,7 +6,7 @@ The kind of rows determines the loss; see `objectives.losses`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..core.errors import InputError, RowError, RowErrors
+from ..core.errors import ConfigError, InputError, RowError, RowErrors
 from ..core.util import plural
 from ..data.batch import Batch, order_by_length
 from ..models.model import Model
@@ -303,6 +303,8 @@ class Similarity(Task):
         scale: scores mapped to cosine 0 and 1: the lowest and highest of training (default: of the scored rows).
         long: window settings for long texts; None to truncate them.
         score_range: smallest and largest valid score, which then is the scale (default: any).
+        matryoshka: sizes of beginnings of an embedding that are trained, and scored, as embeddings too (Kusupati et al.
+            2022, equation 1); the loss is the mean of theirs and that of the whole.
     """
 
     name: ClassVar[str] = "similarity"
@@ -318,6 +320,7 @@ class Similarity(Task):
     scale: tuple[float, float] | None = None
     long: LongTexts | None = None
     score_range: tuple[float, float] | None = None
+    matryoshka: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.trained_on not in KINDS or self.main_metric not in ("spearman", "accuracy"):
@@ -325,6 +328,9 @@ class Similarity(Task):
         if self.scale is not None and len(self.scale) != 2:
             raise InputError(f"The scale {self.scale} is not two numbers.")
         self.score_range = as_range(self.score_range)
+        self.matryoshka = tuple(self.matryoshka)
+        if any(size < 1 for size in self.matryoshka):
+            raise ConfigError(f"matryoshka is {self.matryoshka}; it takes numbers of dimensions, as in 64,128.")
 
     # -- rows and examples -----------------------------------------------------------------------------------
 
@@ -364,6 +370,7 @@ class Similarity(Task):
         *,
         train_file: str | None = None,
         score_range: tuple[float, float] | None = None,
+        matryoshka: Sequence[int] = (),
         **long: Any,
     ) -> Similarity:
         """Builds the task from training data. Raises InputError for rows that cannot be learned from or scored.
@@ -371,7 +378,7 @@ class Similarity(Task):
         long, stride, pool, max_windows: see `LongTexts.of`.
         """
         kind = kind_of(train_rows)
-        task = cls(kind, long=LongTexts.of(**long), score_range=score_range)
+        task = cls(kind, long=LongTexts.of(**long), score_range=score_range, matryoshka=tuple(matryoshka))
         if kind != "scores" and task.score_range is not None:
             raise InputError(f"--score-range needs scores, and {train_file or 'the training data'} has none.")
         if len(train_rows) < 2:
@@ -441,16 +448,26 @@ class Similarity(Task):
         """Summed loss of a batch. Without scores it uses in-batch negatives, and counts texts that rank their pair
         first as correct.
         """
-        gold = batch.labels["sequence"]
-        first, second = self.vectors(model, batch).unbind(1)
-        if self.trained_on == "scores":
-            loss = cosine_loss((first * second).sum(-1), self._scaled(gold))
-            return LossSums({self.name: loss * len(gold)}, self.counts(batch))
-        logits = in_batch_logits(first, second, batch.labels["twins"])
-        loss = in_batch_loss(logits, gold > 0)
-        return LossSums(
-            {self.name: loss}, self.counts(batch), {self.name: finds_its_pair(logits.detach(), gold > 0).sum()}
-        )
+        gold, vectors, losses = batch.labels["sequence"], self.vectors(model, batch), []
+        logits = None
+        for first, second in (one.unbind(1) for one in self._beginnings(vectors)):
+            if self.trained_on == "scores":
+                losses.append(cosine_loss((first * second).sum(-1), self._scaled(gold)) * len(gold))
+                continue
+            found = in_batch_logits(first, second, batch.labels["twins"])
+            losses.append(in_batch_loss(found, gold > 0))
+            logits = found if logits is None else logits
+        loss = losses[0] if len(losses) == 1 else torch.stack(losses).mean()
+        right = {} if logits is None else {self.name: finds_its_pair(logits.detach(), gold > 0).sum()}
+        return LossSums({self.name: loss}, self.counts(batch), right)
+
+    def _beginnings(self, vectors: Tensor) -> Iterator[Tensor]:
+        """The unit embeddings, float32 [rows, 2, size], and those of each size of `matryoshka`."""
+        yield vectors
+        for size in self.matryoshka:
+            if size >= vectors.shape[-1]:
+                raise ConfigError(f"matryoshka has {size}, but the embedding has only {vectors.shape[-1]} dimensions.")
+            yield F.normalize(vectors[..., :size], dim=-1)
 
     def vectors(self, model: Model, batch: Batch) -> Tensor:
         """Unit embeddings of the two texts of each row: float32 [rows, 2, size].
@@ -508,6 +525,12 @@ class Similarity(Task):
         """
         if isinstance(examples, PairExamples) and not examples.has_pairs:
             raise InputError("Single texts cannot be scored: pass pairs of texts with a score.")
+        found: dict[str, float] = {}
+        for size, part in zip(("", *self.matryoshka), self._beginnings(logits), strict=True):
+            found |= {f"{name}_{size}".rstrip("_"): value for name, value in self._scores(part, examples).items()}
+        return Evaluation(found, logits, self._dev_loss(logits, examples))
+
+    def _scores(self, logits: Tensor, examples: Examples) -> dict[str, float]:
         gold, cosines = labeled(examples), self.cosines(logits).numpy()
         found: dict[str, float] = {}
         if len(gold.unique()) > 1:
@@ -515,9 +538,7 @@ class Similarity(Task):
             found = {"spearman": scores.spearman(gold, order), "pearson": scores.pearson(gold, cosines)}
         if not _is_scored(examples):
             found["accuracy"] = retrieval_accuracy(logits, gold > 0, _duplicate_groups(examples))
-        elif not found:
-            found = {"spearman": 0.0, "pearson": 0.0}  # all rows have the same score
-        return Evaluation(found, logits, self._dev_loss(logits, examples))
+        return found or {"spearman": 0.0, "pearson": 0.0}  # all rows have the same score
 
     def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
         if not isinstance(examples, PairExamples) or not examples.is_scored:

@@ -250,6 +250,14 @@ class TaskSettings:
         panel=TASK,
         tasks=("regression", "similarity"),
     )
+    matryoshka: tuple[int, ...] = option(
+        (),
+        "Also train the first N numbers of an embedding as an embedding of their own, as in 64,128.",
+        default_help="none: all of it",
+        panel=TASK,
+        recipe_only=True,
+        tasks=("similarity",),
+    )
     crf: bool = option(
         False,
         "Add a conditional random field (CRF) on top, which scores whole tag sequences.",

@@ -151,9 +151,19 @@ def nomic() -> Family:
 
 
 def gte() -> Family:
-    """Returns GTE: the gated projection alone has no bias, and dropout also applies inside the network."""
+    """Returns GTE: the gated projection alone has no bias, and dropout also applies inside the network.
+
+    The authors' scaling "ntk" is another base, and a linear scaling.
+    """
 
     def to_ours(ours: Values) -> Values:
+        scaling, width, heads = ours.get("_scaling"), ours["hidden_size"], ours["num_attention_heads"]
+        if isinstance(scaling, dict) and scaling.get("type") == "ntk" and scaling.get("mixed_b") is None:
+            numbers = scaling.get("factor"), ours["rotary_theta"], width, heads
+            is_right = all(isinstance(one, (int, float)) and one > 0 for one in numbers)
+            check(is_right, f"rope_scaling is {scaling!r}; its factor must be a number above 0.")
+            ours["_scaling"] = {"type": "linear", "factor": scaling["factor"] ** (2 * heads / width)}
+            ours["rotary_theta"] *= scaling["factor"]
         return _to_ours(ours | {"ffn_dropout": ours.get("hidden_dropout", 0.1)})
 
     return Family(
@@ -165,6 +175,8 @@ def gte() -> Family:
         hints=_HINTS,
         defaults={
             "vocab_size": 250_048,
+            "hidden_size": 768,
+            "num_attention_heads": 12,
             "attention_dropout": 0.0,
             "max_position_embeddings": 8_192,
             "rotary_theta": 160_000.0,
@@ -200,7 +212,10 @@ def gte() -> Family:
 
 
 def jina() -> Family:
-    """Returns Jina Embeddings v3: XLM-R with rotary positions, and task adapters in folders of their own (PEFT)."""
+    """Returns Jina Embeddings v3: XLM-R with rotary positions, and task adapters in folders of their own (PEFT).
+
+    Of the authors' own files, which contain the adapters, the base is read.
+    """
     return Family(
         model_type="jina_embeddings_v3",
         title="Jina Embeddings v3",
@@ -222,10 +237,11 @@ def jina() -> Family:
         },
         fixed={"positions": "rotary", "mlm_act": "gelu", "classifier_act": "tanh"},
         nullable=("pad_token_id", "classifier_dropout"),
+        aliases={"rotary_theta": "rotary_emb_base"},
         understood=_UNDERSTOOD | {"head_dim": (None,)},
         adapt_in=_to_ours,
         adapt_out=_to_theirs,
-        renamed=_RENAMED,
+        renamed=_RENAMED | {r"\.parametrizations\.weight\.original$": ".weight"},
         joined={"layers.{i}.mixer.Wqkv.{p}": _QKV},
         encoder=_ENCODER
         | {

@@ -25,8 +25,7 @@ LABELS = ("Billing", "Hardware", "Software")
 
 
 def _shapes(record: LessonRecorder, text: str) -> None:
-    from ...inference.predict import Predictor
-    from ...inference.trace import trace
+    from ...inference.predict import Predictor, trace
     from ...tasks.classification import Classification
 
     tokenizer = word_tokenizer(text)
@@ -339,7 +338,7 @@ LESSONS = (
         "From 16 words to 3 numbers",
         "A classifier processes a support ticket. The lesson shows the shape of every tensor: words, vectors, one "
         "vector, three scores. The ticket is our own sentence of exactly as many words as the slide's: 15.",
-        ("inference.trace:trace",),
+        ("inference.predict:trace",),
         "Where is the decision made?",
         _shapes,
         (text("text", "Text to classify", ROUTER, 1, 40),),

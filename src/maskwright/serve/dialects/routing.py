@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import aclosing
+from functools import partial
 from html import escape
 from typing import Annotated, Any, TypeVar
 
@@ -28,6 +29,7 @@ from ..service import Service
 Text = Annotated[str, StringConstraints(max_length=2_000_000)]
 Texts = Text | list[Text]
 NAMED = "/models/{name:path}"  # prefix of the routes of one model
+NAME = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "title": "Name"}}
 PART_VALUES = 50_000  # numbers written at once: about a millisecond
 FEW = 2048  # items of a list whose sizes are added up
 
@@ -63,27 +65,19 @@ Answer = Callable[["Call"], Awaitable[Response]]
 class Call:
     """One request to a route: the service, what is known of the request, and its parsed body."""
 
-    def __init__(self, request: Request, name: str | None) -> None:
-        self.request, self.name = request, name
+    def __init__(self, request: Request) -> None:
+        self.request, self.name = request, request.path_params.get("name")
         self.service: Service = request.app.state.service
         self.exchange: Exchange = exchange_of(request)
         self.body: Any = None
+        # See Service.
+        self.compute = partial(self.service.compute, request, self.exchange)
+        self.run = partial(self.service.run, request, self.exchange)
+        self.in_text_thread = partial(self.service.in_text_thread, self.exchange)
 
     def find(self, ability: str, name: str | None = None) -> LoadedModel:
         """The named model, that of the address, or the first that can do it; see `Service.find`."""
         return self.service.find(self.exchange, ability, self.name if name is None else name)
-
-    async def compute(self, model: LoadedModel, texts: Sequence[str], prepare: Any, **options: Any) -> Any:
-        """See `Service.compute`."""
-        return await self.service.compute(self.request, self.exchange, model, texts, prepare, **options)
-
-    async def run(self, texts: Sequence[str], steps: Any, num_rows: int = 1) -> Any:
-        """See `Service.run`."""
-        return await self.service.run(self.request, self.exchange, texts, steps, num_rows)
-
-    async def in_text_thread(self, model: LoadedModel, texts: Sequence[str], function: Callable[[], Any]) -> Any:
-        """See `Service.in_text_thread`."""
-        return await self.service.in_text_thread(self.exchange, model, texts, function)
 
     async def read(self, kind: type[AnyBody]) -> AnyBody:
         """Reads and checks the body. Raises Refused: 400, 408, 413, 415 or 422."""
@@ -116,29 +110,24 @@ def add(
 ) -> None:
     """Adds a route, with `named` also below /models/NAME. kind: its request body; summary: for OpenAPI."""
 
-    async def plain(request: Request) -> Response:
-        return await _answered(request, None)
-
-    async def of_model(request: Request, name: str) -> Response:
-        return await _answered(request, name)
-
-    async def _answered(request: Request, name: str | None) -> Response:
-        call = Call(request, name)
+    async def endpoint(request: Request) -> Response:
+        call = Call(request)
         if kind is not None:
             call.body = await call.read(kind)
         return await answer(call)
 
-    extra = {} if kind is None else {"requestBody": _described(kind)}
-    options: Mapping[str, Any] = {
-        "methods": [method],
-        "summary": summary,
-        "openapi_extra": extra,
-        "response_class": Response,
-        "responses": RESPONSES,
-    }
-    if named:
-        router.add_api_route(NAMED + path, of_model, operation_id=f"{_identifier(path)}_of_model", **options)
-    router.add_api_route(path, of_model if "{name" in path else plain, operation_id=_identifier(path), **options)
+    for where, suffix in ((NAMED + path, "_of_model"), (path, "")) if named else ((path, ""),):
+        has_name = {"parameters": [NAME]} if "{name" in where else {}
+        router.add_api_route(
+            where,
+            endpoint,
+            methods=[method],
+            summary=summary,
+            operation_id=_identifier(path) + suffix,
+            openapi_extra=has_name | ({} if kind is None else {"requestBody": _described(kind)}),
+            response_class=Response,
+            responses=RESPONSES,
+        )
 
 
 def json_response(value: Any) -> Response:

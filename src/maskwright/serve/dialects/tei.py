@@ -13,8 +13,8 @@ from torch import Tensor
 from ... import __version__
 from ...core.errors import InputError, ModelFolderError
 from ...http.model_registry import LoadedModel
-from ...inference.calibration import is_int8
 from ...inference.cluster import unit_vectors
+from ...inference.ready import is_int8
 from ...inference.zero_shot import TEMPLATE
 from ...tasks.classification import Classification
 from ...tasks.examples import rows_of
