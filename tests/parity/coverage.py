@@ -165,7 +165,7 @@ def _of_tags(post: Callable[..., Any], folder: str) -> float:
     found = post("/tag", {"inputs": TEXTS}).json()
     pairs = zip(found, expected, strict=True)
     both = [pair for one, other in pairs for pair in zip(one, other["entities"], strict=True)]
-    return max(abs(row["score"] - entity["score"]) for row, entity in both)
+    return max((abs(row["score"] - entity["score"]) for row, entity in both), default=0.0)
 
 
 def _of_answers(post: Callable[..., Any], folder: str) -> float:
