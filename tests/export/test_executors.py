@@ -51,7 +51,7 @@ def test_embed_and_predict_compute_by_a_graph_that_is_exported_once(
         given = ("--executor", executor, *FP32)
         path = tmp_path / f"{number}.npy"
         assert maskwright("embed", encoder_folder, "a text", "another", "--output", path, *given)[0] == 0
-        code, out, _ = maskwright("predict", classifier_folder, "the cat sat", "--json", *given)
+        _, out, _ = maskwright("predict", classifier_folder, "the cat sat", "--json", *given)
         labels.add(json.loads(out)["label"])
     np.testing.assert_allclose(np.load(tmp_path / "1.npy"), np.load(tmp_path / "0.npy"), atol=1e-5)
     assert len(labels) == 1
