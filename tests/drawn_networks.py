@@ -25,12 +25,19 @@ def possible(**switches):
     """Return the configuration, without unsupported combinations."""
     if switches["positions"].startswith("relative"):
         switches["relative_buckets"] = 0
+    if switches["position_attention"] != "none":
+        switches["relative_buckets"] = 0
+        if switches["positions"].startswith("relative"):
+            switches["positions"] = "none"
+    if switches["position_attention"] != "none" or not switches["key_bias"]:
+        switches["num_key_value_heads"] = None
     if switches["attention"] == "causal":
-        switches["full_attention_every"] = 0
+        switches["full_attention_every"] = switches["conv_width"] = 0
     if switches["bare_heads"]:
         switches |= {"pooler": False, "idle_pooler": False, "classifier_act": None, "choice_act": None}
     if switches["bare_heads"] or not switches["mlm_dense"]:
         switches["embedding_size"] = None
+    switches["project_first"] &= switches["embedding_size"] is not None
     if switches["num_hidden_groups"] is None:
         switches["layers_per_group"] = 1
     else:
@@ -48,6 +55,13 @@ configs = st.builds(
     layers_per_group=st.integers(1, 2),
     type_vocab_size=st.integers(0, 3),
     relative_buckets=st.sampled_from([0, 32, 36]),
+    position_buckets=st.sampled_from([0, 2]),
+    position_norm=st.booleans(),
+    share_position_keys=st.booleans(),
+    key_bias=st.booleans(),
+    conv_width=st.sampled_from([0, 3, 5]),
+    conv_groups=st.sampled_from([1, 3]),
+    project_first=st.booleans(),
     pad_token_id=st.integers(0, 5),
     pooler=st.booleans(),
     tie_word_embeddings=st.booleans(),

@@ -22,6 +22,9 @@ ENCODERS = (
     "mpnet-base",
     "bigbird-base",
     "modernbert-base",
+    "deberta-base",
+    "deberta-v2-xlarge",
+    "deberta-v3-base",
     "gpt2",
     "bag-small",
 )

@@ -35,6 +35,8 @@ ENCODERS = [name for name in FAMILIES if name not in WRITERS]
 def small(family, **changes):
     """A small configuration of a family."""
     narrow = {"embedding_size": 8} if family in ("albert", "electra", "roformer") else {}
+    if family.startswith("deberta"):
+        narrow = {"position_attention": "both", "relative_distance": 20}
     return family_config(family, **(SMALL | narrow | changes))
 
 

@@ -214,3 +214,27 @@ def test_mpnets_vocabulary_alone_frames_texts_as_mpnet_does(tmp_path):
     for text in TEXTS:
         check_equal(ours, theirs, text)
         check_equal(ours, theirs, text, "and more")
+
+
+@pytest.mark.compatibility(
+    "transformers 5.23.0",
+    theirs="DebertaTokenizer puts two separators between the texts of a pair, all of type 0, also where tokenizer.json "
+    "has one and two types.",
+    ours="Pairs are framed as published, [CLS] A [SEP] B [SEP] with types 0 and 1, and as tokenizer.json says; saved "
+    "folders name the class that follows it.",
+)
+def test_deberta_separates_a_pair_once(tmp_path):
+    folder = merges_folder(tmp_path / "tok")
+    names = dict(zip(ROBERTA_SPECIALS, ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"], strict=True))
+    vocab = json.loads((folder / "vocab.json").read_text())
+    (folder / "vocab.json").write_text(json.dumps({names.get(token, token): index for token, index in vocab.items()}))
+    (folder / "config.json").write_text(json.dumps({"model_type": "deberta"}))
+    ours, theirs = Tokenizer.load(folder), transformers.AutoTokenizer.from_pretrained(folder)
+    for text in (one.replace(" [MASK]", "") for one in TEXTS):  # its space is a token of its own there
+        assert ours(text).ids == theirs(text)["input_ids"]
+    assert theirs("a", "b").tokens() == ["[CLS]", "a", "[SEP]", "[SEP]", "b", "[SEP]"]
+    ours.save(tmp_path / "saved")
+    again, there = Tokenizer.load(tmp_path / "saved"), transformers.AutoTokenizer.from_pretrained(tmp_path / "saved")
+    for found in (ours("a", "b"), again("a", "b")):
+        assert found.tokens == ["[CLS]", "a", "[SEP]", "b", "[SEP]"] and found.type_ids == [0, 0, 0, 1, 1]
+    assert there("a", "b")["input_ids"] == ours("a", "b").ids

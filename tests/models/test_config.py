@@ -29,6 +29,12 @@ def by_hand(config: ModelConfig) -> int:
     layer = attention + norm * h + (h * up + up_bias) + (i * h + bias * h) + norm * h
     sets = config.num_hidden_groups * config.layers_per_group if config.num_hidden_groups else config.num_hidden_layers
     distances = config.relative_buckets * config.num_attention_heads
+    terms = len(config.position_terms)
+    if terms:  # a table of two directions; projections of keys, perhaps without bias, and of queries
+        distances = 2 * (config.position_buckets or config.relative_distance) * h + norm * h * config.position_norm
+        own = 0 if config.share_position_keys else terms * h * h + h + (h if config.key_bias else 0)
+        layer += own - (0 if config.key_bias else h)
+    distances += config.conv_width * h * h + h + norm * h if config.conv_width else 0
     at_ends = (norm * h if config.first_norm else 0) if config.norm == "pre" else 0  # final norm less the first
     return tables + project + distances + sets * layer + at_ends + (h * h + h if config.pooler else 0)
 
@@ -49,6 +55,7 @@ PUBLISHED = {
     "mpnet-base": 109_486_464,
     "bigbird-base": 127_468_800,
     "modernbert-base": 149_014_272,
+    "deberta-v3-base": 183_831_552,
     "gpt2": 124_439_808,
     "gpt2-medium": 354_823_168,
     "gpt2-large": 774_030_080,

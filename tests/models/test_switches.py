@@ -25,7 +25,7 @@ heads = st.sampled_from([None, *(name for name in HEAD_NAMES if name not in ("se
 def drawn(config, head, seed):
     """Build the model; the head `clm` gets a causal network."""
     if head == "clm":
-        config = replace(config, attention="causal", full_attention_every=0)
+        config = replace(config, attention="causal", full_attention_every=0, conv_width=0)
     return build(config, head, seed=seed)
 
 

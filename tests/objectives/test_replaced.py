@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -106,6 +107,13 @@ def test_every_share_gives_a_network(heads: int, width: int, share: float):
     made = generator_config(preset("bert-tiny", hidden_size=heads * width, num_attention_heads=heads), share)
     assert made.table_size == heads * width
     assert made.hidden_size <= heads * width + made.num_attention_heads
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5, 1.0])
+def test_shared_keys_and_a_bare_word_head_have_a_generator(share: float):
+    config = replace(CONFIG, num_key_value_heads=1, mlm_dense=False)
+    made = objective_of("rtd", generator_share=share).network(config, seed=4).generator.config
+    assert made.num_key_value_heads == 1 and made.mlm_dense
 
 
 def test_a_single_discriminator_is_scored_with_an_untrained_generator():

@@ -30,6 +30,8 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "eurobert": {"pad_token_id": 3, "bos_token_id": 1, "eos_token_id": 2, "mask_token_id": 4},
     "modernbert": {"pad_token_id": 3, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2},
 }
+RELATIVE = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
+VERSION_3 = RELATIVE | {"position_buckets": 8, "norm_rel_ebd": "layer_norm", "share_att_key": True}
 _LINEAR = {"rope_type": "linear", "rope_theta": 100.0, "factor": 2.5}
 _DYNAMIC = {"rope_type": "dynamic", "rope_theta": 100.0, "factor": 2.0}
 _YARN = {"rope_type": "yarn", "rope_theta": 100.0, "factor": 3.0, "original_max_position_embeddings": 12}
@@ -124,6 +126,20 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
             "tie_word_embeddings": False,
             "num_hidden_layers": 4,
         },
+    ],
+    "deberta": [
+        RELATIVE | {"position_biased_input": False, "pad_token_id": 3, "layer_norm_eps": 1e-5, "hidden_act": "relu"},
+        RELATIVE | {"pos_att_type": ["c2p"], "max_relative_positions": 7, "type_vocab_size": 2, "embedding_size": 10},
+        RELATIVE | {"pos_att_type": ["p2c"], "tie_word_embeddings": False, "cls_dropout": 0.3},
+        {"pooler_hidden_act": "tanh", "num_hidden_layers": 3},
+    ],
+    "deberta-v2": [
+        VERSION_3 | {"position_biased_input": False, "pad_token_id": 3, "hidden_act": "relu"},
+        VERSION_3 | {"conv_kernel_size": 3, "conv_act": "gelu", "type_vocab_size": 2, "embedding_size": 10},
+        RELATIVE | {"share_att_key": False, "conv_kernel_size": 5, "conv_groups": 4, "max_relative_positions": 7},
+        RELATIVE | {"pos_att_type": ["c2p"], "tie_word_embeddings": False, "norm_rel_ebd": "layer_norm"},
+        RELATIVE | {"pos_att_type": ["p2c"], "position_buckets": 5, "cls_dropout": 0.3},
+        {"pooler_hidden_act": "tanh", "num_hidden_layers": 3},
     ],
     "nomic_bert": [
         {"hidden_act": "gelu", "layer_norm_eps": 1e-5, "type_vocab_size": 3, "pad_token_id": 7, "head_dim": 10},

@@ -84,8 +84,7 @@ def compare_gradients(ours, theirs, name, head) -> dict[str, float]:
         if any(one is None for one in gradients):  # a fixed position table
             assert value.grad is None or all("position_embeddings" in one for one in names), names  # or an idle pooler
         else:
-            whole = torch.cat(gradients)
-            gradient = whole.T if family.is_transposed(parameter) else whole
+            gradient = family.from_stored(parameter, torch.cat(gradients), tuple(value.shape))
             found[f"gradient of {parameter}"] = largest(value.grad, gradient) / max(1.0, float(gradient.abs().max()))
         seen |= {id(stored[one]) for one in names}
     unseen = {one for one, value in stored.items() if id(value) not in seen and value.grad is not None}

@@ -3,6 +3,7 @@
 ESM and RoFormer turn queries and keys in float32.
 
 A token that sees nothing becomes nan there, for the lowest float64 is no float32. Causal models take their loss in
+float32. DeBERTa takes the root of its scale and the loss of classes in float32, and its first version normalizes in
 float32. Here those steps keep the dtype.
 """
 
@@ -22,6 +23,8 @@ from transformers import (
     MegatronBertForCausalLM,
     modeling_rope_utils,
 )
+from transformers.models.deberta import modeling_deberta
+from transformers.models.deberta_v2 import modeling_deberta_v2
 from transformers.models.esm import modeling_esm as esm
 from transformers.models.eurobert import modeling_eurobert
 from transformers.models.gte import modeling_gte
@@ -95,6 +98,11 @@ def loss_of_next_words(logits, labels, vocab_size, **_):
     return nn.functional.cross_entropy(logits[:, :-1].reshape(-1, vocab_size), labels[:, 1:].reshape(-1))
 
 
+def scale_of(query, factor):
+    """Square root of head_dim times the number of terms, [], in float64."""
+    return torch.tensor(query.shape[-1] * factor, dtype=torch.float64).sqrt()
+
+
 @contextmanager
 def exact(name: str) -> Iterator[None]:
     """While it lasts, transformers computes `name` in one dtype throughout."""
@@ -106,6 +114,11 @@ def exact(name: str) -> Iterator[None]:
     }
     if name in decoders:
         with patch.object(decoders[name], "loss_function", staticmethod(loss_of_next_words)):
+            yield
+        return
+    if name.startswith("deberta"):
+        module = modeling_deberta if name == "deberta" else modeling_deberta_v2
+        with patch.object(module, "scaled_size_sqrt", scale_of), patch.object(torch.Tensor, "float", lambda x: x):
             yield
         return
     if name in ROTARY:

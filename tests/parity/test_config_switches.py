@@ -15,7 +15,7 @@ import torch
 
 from maskwright.core.errors import ModelFolderError
 from maskwright.hub.folders import load_model, save_model
-from parity.checkpoints import checkpoint, their_class
+from parity.checkpoints import RELATIVE, VERSION_3, checkpoint, their_class
 
 SIDES = {
     "d_model": 24,
@@ -46,6 +46,10 @@ FAMILIES: list[tuple[str, str, dict[str, Any]]] = [
     ("big_bird", "mlm", {}),
     ("modernbert", "mlm", {}),
     ("modernbert", "classification", {}),
+    ("deberta", "mlm", RELATIVE),
+    ("deberta", "classification", RELATIVE),
+    ("deberta-v2", "mlm", VERSION_3),
+    ("deberta-v2", "choice", VERSION_3 | {"conv_kernel_size": 3}),
     ("nomic_bert", "mlm", {}),
     ("gte", "mlm", {}),
     ("jina_embeddings_v3", "mlm", {}),
@@ -108,6 +112,15 @@ REFUSED: dict[tuple[str, str], set[str]] = {
     ("big_bird", "mlm"): {"is_decoder"},
     ("modernbert", "mlm"): {"decoder_bias", "rope_scaling"},
     ("modernbert", "classification"): {"rope_scaling"},
+    **{
+        case: {"relative_attention"}  # true alone, or false beside pos_att_type
+        for case in (
+            ("deberta", "mlm"),
+            ("deberta", "classification"),
+            ("deberta-v2", "mlm"),
+            ("deberta-v2", "choice"),
+        )
+    },
     ("nomic_bert", "mlm"): {"partial_rotary_factor"},
     ("gte", "mlm"): {"partial_rotary_factor"},
     ("jina_embeddings_v3", "mlm"): {"partial_rotary_factor"},

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from maskwright.hub.folders import load_model, save_model
-from parity.checkpoints import HEADS, SETTINGS, checkpoint, labels_for, padded_rows, their_class
+from parity.checkpoints import HEADS, RELATIVE, SETTINGS, VERSION_3, checkpoint, labels_for, padded_rows, their_class
 from parity.comparing import VIEWS, compare, compare_outputs, largest, their_outputs
 from parity.exact import exact
 
@@ -102,9 +102,18 @@ def test_given_positions_are_used(name, tmp_path):
         assert largest(found, expected, rows["attention_mask"]) < FLOAT32
 
 
-def test_far_apart_tokens_share_buckets(tmp_path):
-    """MPNet's buckets at every distance up to beyond the last edge."""
-    theirs = checkpoint("mpnet", None, max_position_embeddings=200)
+@pytest.mark.parametrize(
+    "name, settings",
+    [
+        ("mpnet", {}),
+        ("deberta", RELATIVE | {"max_relative_positions": 150}),
+        ("deberta-v2", RELATIVE | {"position_buckets": 32, "max_relative_positions": 150}),
+        ("deberta-v2", VERSION_3 | {"position_buckets": 6, "max_relative_positions": 20}),
+    ],
+)
+def test_far_apart_tokens_share_buckets(name, settings, tmp_path):
+    """Buckets at every distance up to beyond the last edge."""
+    theirs = checkpoint(name, None, max_position_embeddings=200, **settings)
     theirs.save_pretrained(tmp_path)
     ours, _ = load_model(tmp_path)
     rows = padded_rows(theirs.config, seq=190)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 import transformers
@@ -74,8 +76,47 @@ def test_losses_of_every_problem_type(name, problem_type, tmp_path):
     assert ours.problem_type == problem_type
     rows = padded_rows(theirs.config)
     several = torch.randint(0, 2, (6, 3), generator=torch.Generator().manual_seed(0)).float()
-    labels = torch.tensor([0, 2, 1, -100, 2, 0]) if problem_type == "single_label_classification" else several
+    is_single = problem_type == "single_label_classification" or (problem_type is None and name.startswith("deberta"))
+    labels = torch.tensor([0, 2, 1, -100, 2, 0]) if is_single else several
     assert largest(ours(**rows, labels=labels).loss, theirs(**rows, labels=labels).loss) < TOLERANCE
+
+
+@pytest.mark.compatibility(
+    "transformers 5.23.0",
+    theirs="DeBERTa's classifiers with labels [texts, classes] and without problem_type take the cross-entropy of a "
+    "softmax, as for one class per text; the other families take it for several classes per text, each by itself.",
+    ours="Labels of several classes per text mean the same loss for every family: one binary cross-entropy per class.",
+)
+@pytest.mark.parametrize("name", ["deberta", "deberta-v2"])
+def test_several_labels_of_a_text_do_not_compete(name, tmp_path):
+    theirs = checkpoint(name, "classification")
+    theirs.save_pretrained(tmp_path)
+    ours, _ = load_model(tmp_path)
+    rows = padded_rows(theirs.config)
+    labels = torch.ones(6, 3)
+    found, expected = ours(**rows, labels=labels), theirs(**rows, labels=labels)
+    each = torch.nn.functional.binary_cross_entropy_with_logits(expected.logits, labels)
+    assert largest(found.loss, each) < TOLERANCE < largest(expected.loss, each)
+    theirs.config.problem_type = "multi_label_classification"
+    assert largest(theirs(**rows, labels=labels).loss, each) < TOLERANCE
+
+
+@pytest.mark.parametrize("says_so", [True, False])
+@pytest.mark.parametrize("name", ["deberta", "deberta-v2"])
+def test_both_word_heads_of_deberta_are_read(name, says_so, tmp_path):
+    """The published files have the newer one, and their config.json, without `legacy`, means the older one."""
+    theirs = checkpoint(name, "mlm", legacy=False, pad_token_id=0)
+    theirs.save_pretrained(tmp_path / "theirs")
+    path = tmp_path / "theirs/config.json"
+    config = {key: value for key, value in json.loads(path.read_text()).items() if says_so or key != "legacy"}
+    path.write_text(json.dumps(config))
+    ours, report = load_model(tmp_path / "theirs")
+    assert not report.new and not report.unused
+    ours.save(tmp_path / "ours")
+    again = their_class(name, "mlm").from_pretrained(tmp_path / "ours")
+    rows = padded_rows(theirs.config, "mlm")
+    for other in (theirs, again):
+        assert largest(ours(**rows).logits, other(**rows).logits, rows["attention_mask"]) < TOLERANCE
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ FILES = {
     "xlm-roberta": "sentencepiece.bpe.model",
     "camembert": "sentencepiece.bpe.model",
     "big_bird": "spiece.model",
+    "deberta-v2": "spm.model",
 }
 # As the published vocabularies were trained: which tokens they have, and in which order.
 SPECIALS = {
@@ -24,6 +25,10 @@ SPECIALS = {
     "big_bird": {
         "pad_id": 0, "eos_id": 1, "bos_id": 2, "unk_id": 3,
         "control_symbols": ["[SEP]", "[CLS]"], "user_defined_symbols": ["[MASK]"],
+    },
+    "deberta-v2": {
+        "pad_id": 0, "bos_id": 1, "eos_id": 2, "unk_id": 3, "pad_piece": "[PAD]", "bos_piece": "[CLS]",
+        "eos_piece": "[SEP]", "unk_piece": "[UNK]", "normalization_rule_name": "identity",
     },
 }  # fmt: skip
 

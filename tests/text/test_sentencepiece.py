@@ -119,6 +119,23 @@ def test_byte_fallback_gives_the_pieces_of_the_library(family, tmp_path):
             assert tokenizer.decode(ids) == library.decode(wanted)
 
 
+@pytest.mark.compatibility(
+    "transformers 5.23.0",
+    theirs="DebertaV2Tokenizer rebuilds a SentencePiece model without its table of characters.",
+    ours="The table is kept, in saved folders too: the pieces of sentencepiece 0.2.3.",
+)
+def test_debertas_table_of_characters_is_kept(tmp_path):
+    sentencepiece = pytest.importorskip("sentencepiece")
+    folder = folder_of("deberta-v2", tmp_path, trained("deberta-v2", normalization_rule_name="nmt_nfkc"))
+    library = sentencepiece.SentencePieceProcessor(model_file=str(folder / "spm.model"))
+    Tokenizer.load(folder).save(tmp_path / "saved")
+    for text in ("ﬁne ½ Ｆｕｌｌ cat", "the  cat"):
+        wanted = library.encode(text)
+        for found in (Tokenizer.load(folder), Tokenizer.load(tmp_path / "saved")):
+            assert found.encode_plain([text])[0] == wanted
+    assert theirs_of(folder)("ﬁne")["input_ids"][1:-1] != library.encode("ﬁne")
+
+
 @pytest.mark.parametrize(
     "family, config",
     [

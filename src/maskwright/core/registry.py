@@ -101,6 +101,8 @@ TABLE: dict[str, dict[str, str]] = {
         "mpnet": "maskwright.hub.families.mpnet:family",
         "big_bird": "maskwright.hub.families.bigbird:family",
         "modernbert": "maskwright.hub.families.modernbert:family",
+        "deberta": "maskwright.hub.families.deberta:family",
+        "deberta-v2": "maskwright.hub.families.deberta:second_family",
         "nomic_bert": "maskwright.hub.families.rotary:nomic",
         "gte": "maskwright.hub.families.rotary:gte",
         "jina_embeddings_v3": "maskwright.hub.families.rotary:jina",

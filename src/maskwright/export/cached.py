@@ -107,7 +107,7 @@ class CausalNetwork(CachedNetwork):
         stack, cache = self.model.encoder, Cache(past)
         dtype = self.model.compute_dtype
         hidden = stack.embeddings(ids, positions, None, dtype)
-        attending = cached_executors(self.angles, mask != 0, positions, cache, stack.relatives, dtype, past)
+        attending = cached_executors(self.angles, mask != 0, positions, cache, stack.relatives(dtype), dtype, past)
         for layer, executor in zip(stack.in_order, attending, strict=True):
             hidden, _ = layer(hidden, (), False, executor)
         return self.model.mlm_logits(stack.finish(hidden)).float(), *cache.present
@@ -156,7 +156,7 @@ class TargetNetwork(CachedNetwork):
         positions = columns.expand(rows, length)
         hidden = stack.embeddings(ids, positions, None, dtype)
         keep = torch.ones(rows, before + length, dtype=torch.bool, device=ids.device)
-        attending = cached_executors(self.angles, keep, positions, cache, stack.relatives, dtype, past)
+        attending = cached_executors(self.angles, keep, positions, cache, stack.relatives(dtype), dtype, past)
         seen = row_mask(memory_mask != 0, columns, dtype, "full")
         fresh = memory[:, past[2].shape[2] :]  # nothing, if their keys and values are cached
         across = partial(attend_source, fresh=fresh, mask=seen, cache=cache)

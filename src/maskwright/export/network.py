@@ -248,12 +248,14 @@ class PaddedNetwork(nn.Module):
     def _encode(self, rows: Rows, types: Tensor | None) -> Tensor:
         """The last layer: float [batch, seq, hidden]. types: int64 [batch, seq]."""
         stack, config = self.model.encoder, self.model.config
-        inputs = rows.ids, rows.positions(config), types
-        hidden = stack.embeddings(*inputs, self.model.compute_dtype, rows.token_factors(config))
-        attending = padded_executors(config, rows.keep, self.model.compute_dtype, stack.relatives, self.angles)
+        inputs, dtype = (rows.ids, rows.positions(config), types), self.model.compute_dtype
+        hidden = stack.embeddings(*inputs, dtype, rows.token_factors(config))
+        attending = padded_executors(config, rows.keep, dtype, stack.relatives(dtype), self.angles)
         states = [hidden]
-        for layer, executor in zip(stack.in_order, attending, strict=True):
+        for depth, (layer, executor) in enumerate(zip(stack.in_order, attending, strict=True)):
             hidden, _ = layer(hidden, (), False, executor)
+            if depth == 0 and stack.convolution is not None:
+                hidden = stack.convolution.add(stack.convolution.convolve(states[0] * rows.keep[..., None]), hidden)
             states.append(hidden)
         states[-1] = hidden = stack.finish(hidden)
         mix = None if self.model.top is None else self.model.top.mix

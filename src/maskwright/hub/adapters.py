@@ -277,7 +277,7 @@ def adapter_files(model: Model, folder: Path, problem_type: str | None) -> Adapt
         if isinstance(module, LoraLinear) and part.name in module.lora:
             update = module.update(part.name)
             changed.append(theirs)
-            for side, matrix in (("A", update.A), ("B", update.B)):
+            for side, matrix in (("A", update.A), ("B", family.by_head(f"{part.module}.weight", update.B))):
                 tensors[f"{PREFIX}{theirs}.lora_{side}.weight"] = matrix.detach().cpu().contiguous().clone()
     saved: dict[str, None] = {}
     for name, parameter in model.named_parameters():
@@ -502,7 +502,8 @@ def _load_updates(model: Model, config: LoraConfig, names: Mapping[str, str], fi
             assert isinstance(module, LoraLinear)
             update = module.update(parts[theirs].name)
             update.A.copy_(file.read(names[pair["A"]]))
-            update.B.copy_(file.read(names[pair["B"]]))
+            up = file.read(names[pair["B"]])
+            update.B.copy_(base_family(model).by_head(f"{parts[theirs].module}.weight", up, back=True))
     return {name for pair in pairs.values() for name in pair.values()}
 
 
@@ -533,7 +534,7 @@ def _load_modules(model: Model, names: Mapping[str, str], file: Weights) -> set[
                     f"{file.folder}: {part} has shape {list(found)}, but the base requires {list(wanted)}."
                 )
         tensor = torch.cat([file.read(names[part]) for part in theirs])
-        parameter.data = tensor.T.contiguous() if family.is_transposed(name) else tensor.view(parameter.shape)
+        parameter.data = family.from_stored(name, tensor, tuple(parameter.shape))
         parameter.requires_grad_(True)
         used.update(theirs)
     return used

@@ -266,7 +266,7 @@ def assemble(
                 parameter.data = shared.tensors[name]
             elif name in sources:
                 tensor = torch.cat([checkpoint.read(theirs) for theirs in sources[name]])
-                tensor = tensor.T if family.is_transposed(name) else tensor.view_as(parameter)
+                tensor = family.from_stored(name, tensor, tuple(parameter.shape))
                 parameter.copy_(_in_order(name, tensor, plan.rows))
                 if is_shared and shared is not None:
                     shared.tensors[name] = parameter.data

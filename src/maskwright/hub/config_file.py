@@ -79,7 +79,8 @@ def _first_names(family: Family) -> list[str]:
     if not (family.defaults | family.fixed).get("embedding_norm", True):
         table.pop("embeddings.norm.{p}", None)
     kept = ("embeddings.word.weight", "embeddings.norm.{p}")
-    rows = [theirs for ours, theirs in table.items() if ours in kept or ours.startswith("layers.")]
+    names = [ours for ours in table if ours in kept or (ours.startswith("layers.") and ".relative." not in ours)]
+    rows = [table[ours] for ours in names]
     return [name.format(i=0, k=0, p="weight") for row in rows for name in row]
 
 

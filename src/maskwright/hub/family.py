@@ -50,7 +50,8 @@ class Family:
         their name of the decoder's own word embeddings, else of the shared ones; decoder_bias: whether the bias of the
         LM head is also stored as that of its decoder. constants: returns tensors, by their name, that transformers
         stores though they follow from the configuration. layers_per_group: for names with layer groups `{i}` and
-        layers in a group `{k}`, the number of layers per group; query_groups: query heads per head of keys and values.
+        layers in a group `{k}`, the number of layers per group; query_groups: query heads per head of keys and values;
+        interleaved: suffixes of our names of joint matrices stored as query, key and value of each of num_heads heads.
     """
 
     model_type: str
@@ -78,6 +79,8 @@ class Family:
     renamed: Mapping[str, str] = field(default_factory=dict)
     layers_per_group: int = 1
     query_groups: int = 1
+    interleaved: tuple[str, ...] = ()
+    num_heads: int = 1
     constants: Callable[[ModelConfig], dict[str, Any]] | None = None
     adapt_in: Callable[[Values], Values] = _same
     adapt_out: Callable[[Values], Values] = _same
@@ -111,10 +114,13 @@ class Family:
 
     def sized(self, config: ModelConfig) -> Family:
         """Returns the family with the tensor names for this configuration."""
-        groups = config.num_attention_heads // (config.num_key_value_heads or config.num_attention_heads)
-        if (config.layers_per_group, groups) == (self.layers_per_group, self.query_groups):
-            return self
-        return replace(self, layers_per_group=config.layers_per_group, query_groups=groups)
+        heads = config.num_attention_heads
+        sizes: Values = {
+            "layers_per_group": config.layers_per_group,
+            "query_groups": heads // (config.num_key_value_heads or heads),
+            "num_heads": heads if self.interleaved else 1,
+        }
+        return self if all(getattr(self, name) == size for name, size in sizes.items()) else replace(self, **sizes)
 
     # -- tensors ---------------------------------------------------------------------------------------------
 
@@ -150,6 +156,7 @@ class Family:
         """Returns our parameter `ours` (a tensor on the CPU) as transformers stores it: its tensors by stored name."""
         theirs = self.stored_names(ours, head)
         whole = tensor.T if self.is_transposed(ours) else tensor.view(self.stored_shape(ours, tuple(tensor.shape)))
+        whole = self.by_head(ours, whole)
         parts = whole.split(self.part_sizes(ours, len(whole), len(theirs)))
         return {key: part.contiguous().clone() for key, part in zip(theirs, parts, strict=True)}
 
@@ -159,6 +166,18 @@ class Family:
             keys = rows // (self.query_groups + 2)
             return [rows - 2 * keys, keys, keys]
         return [rows // count] * count
+
+    def from_stored(self, ours: str, tensor: Any, shape: tuple[int, ...]) -> Any:
+        """Returns our parameter `ours` of this shape, from the concatenation of its stored tensors."""
+        tensor = self.by_head(ours, tensor, back=True)
+        return tensor.T.contiguous() if self.is_transposed(ours) else tensor.view(shape)
+
+    def by_head(self, ours: str, tensor: Any, back: bool = False) -> Any:
+        """Reorders the rows of an interleaved matrix [3 * hidden, ...] by head, or back; others are unchanged."""
+        if not self.interleaved or not ours.endswith(self.interleaved):
+            return tensor
+        counts = (self.num_heads, 3) if back else (3, self.num_heads)
+        return tensor.view(*counts, -1, tensor.shape[-1]).transpose(0, 1).reshape(tensor.shape)
 
     def stored_constants(self, config: ModelConfig, head: str | None) -> dict[str, Any]:
         """Returns the tensors that follow from the configuration, by stored name."""

@@ -18,7 +18,7 @@ from ..hub.download import find_folder
 from ..hub.folders import read_facts
 from ..hub.sentence import declared_by
 from ..models.model import Model, SentenceSettings, tokenizer_of
-from ..models.pooling import Projection, join_windows, pool, state_of, unit_length
+from ..models.pooling import POOLINGS, Projection, join_windows, pool, state_of, unit_length
 from ..tasks.examples import Examples, Forward, rows_of, stacked, tokenize_rows
 from ..tasks.windows import LongExamples, LongTexts, window_rows
 from ..text.readers.inputs import Text
@@ -40,7 +40,7 @@ SUBWORDS = ("mean", "first")  # how subword embeddings become a word embedding
 
 
 NAMED_LAYERS = ("embeddings", "last", "second-to-last", "sum-all", "sum-last-4", "concat-last-4")
-POOLINGS = ("cls", "mean", "max", "state", "none")
+ALONE = ("state", "none")  # poolings that are not joined with others
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,10 @@ def _numbers(layers: str | int | Sequence[int]) -> list[int]:
 
 
 def check_pooling(pooling: str) -> str:
-    """Return `pooling` if it is one of POOLINGS; raises ConfigError otherwise."""
-    if pooling not in POOLINGS:
-        raise ConfigError(unknown_name("pooling", str(pooling), POOLINGS))
+    """Return `pooling` if it is of `models.pooling.pool`, "state" or "none"; raises ConfigError otherwise."""
+    for name in [pooling] if pooling in ALONE else str(pooling).split("+"):
+        if name not in (*POOLINGS, *ALONE) or (name in ALONE and name != pooling):
+            raise ConfigError(unknown_name("pooling", name, (*POOLINGS, *ALONE)))
     return pooling
 
 

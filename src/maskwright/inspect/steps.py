@@ -118,7 +118,7 @@ def _heads(outputs: Sequence[Tensor], parts: int, num_heads: int) -> np.ndarray:
 
 def _position(stack: Transformer, query: np.ndarray, key: np.ndarray) -> np.ndarray | None:
     """Return the relative position bias of each layer. query, key: float32 [layers, heads, tokens, head_dim]."""
-    relatives = stack.relatives
+    relatives = stack.relatives(torch.float32)
     if all(one is None for one in relatives):
         return None
     scale, terms = 1.0 / math.sqrt(query.shape[-1]), []

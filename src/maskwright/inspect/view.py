@@ -122,7 +122,7 @@ def _fits(model: Model, map: AttentionMap) -> bool:
         return False
     layers, heads = map.weights.shape[:2]
     numbers = layers * heads * (len(map.queries) + len(map.keys)) * model.config.head_dim
-    positions = map.weights.size if model.config.relative_buckets or "relative" in model.config.positions else 0
+    positions = map.weights.size if model.config.has_relative_positions else 0
     return numbers + positions <= MAX_NEURONS
 
 

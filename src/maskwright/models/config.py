@@ -48,6 +48,7 @@ class ModelConfig:
     hidden_size: int = _size(768, 65_536)
     # Of the embedding table, projected to hidden_size (ALBERT, ELECTRA); None for hidden_size.
     embedding_size: int | None = _size(None, 65_536)
+    project_first: bool = False  # before the embeddings' norm, and without a bias (DeBERTa)
     num_hidden_layers: int = _size(12, 512, 0)  # 0 for embeddings only (static embeddings)
     # Groups that share weights among layers / groups neighboring layers (ALBERT); None for none.
     num_hidden_groups: int | None = _size(None, 512)
@@ -92,6 +93,12 @@ class ModelConfig:
     rotary_values: bool = False  # rotate values, too (RoFormer)
     relative_distance: int = _size(16, 1_048_576)  # greater distances share a vector
     relative_buckets: int = _size(0, 1_024, 0)  # rows of one table of distance biases per head (MPNet); 0 for none
+    # Disentangled attention (nn/disentangled.py): terms of content to position, position to content, or both, in
+    # addition to `positions`. Distances above relative_distance share a vector.
+    position_attention: str = _one_of("none", "c2p", "p2c", "both")
+    position_buckets: int = _size(0, 65_536, 0)  # logarithmic, of each direction; 0 for a vector per distance
+    position_norm: bool = False  # layer norm of the position vectors
+    share_position_keys: bool = False  # projected like the tokens, instead of by projections of their own
     # "causal": sequence heads use the last token; "window": tokens at most window_size / 2 away; "global": the first
     # and last block of block_size attend to all and are attended to by all; "big_bird": those, a window of three
     # blocks, and random_blocks per query block, sampled by attention_seed; "big_bird_published": as in transformers,
@@ -110,6 +117,7 @@ class ModelConfig:
     shrink_residuals: bool = False
     norm_bias: bool = True
     linear_bias: bool = True
+    key_bias: bool = True  # whether, with qkv_bias, keys have one (DeBERTa 1: no)
     qkv_bias: bool = True  # whether, with linear_bias, the q, k, v projections have a bias (optional in BigBird)
     ffn_up_bias: bool = True  # whether, with linear_bias, the first projection of the feed-forward network has one
     scale_attention: bool = True  # divide scores by sqrt(head_dim)
@@ -121,6 +129,10 @@ class ModelConfig:
     layer_norm_eps: float = 1e-12
     initializer_range: float = 0.02
     pad_token_id: int | None = 0  # row of the embedding table without gradient from look-ups (except in GPT-2)
+    # Tokens that a convolution after the first layer sees, with conv_groups groups (DeBERTa 2); 0 for none.
+    conv_width: int = _size(0, 1_023, 0)
+    conv_groups: int = _size(1, 65_536)
+    conv_act: str = "tanh"
     pooler: bool = True  # whether the bare encoder has one
     idle_pooler: bool = False  # keep it with heads that do not use it (except spans)
     tie_word_embeddings: bool = True  # the masked-LM head shares the embedding table
@@ -138,6 +150,7 @@ class ModelConfig:
     classifier_act: str | None = None
     classifier_dropout: float | None = _rate(None)  # before the last layer; None for hidden_dropout
     classifier_input_dropout: bool = True
+    pooler_dropout: float | None = _rate(None)  # before the dense layer of both, if not the classifier's rate
     choice_act: str | None = None
     choice_dropout: float | None = _rate(None)  # None for the classifier's
     tagging_dropout: str = _one_of("classifier", "hidden")  # dropout rate of token heads
@@ -292,6 +305,7 @@ class ModelConfig:
             not (self.relative_buckets and self.positions.startswith("relative")),
             f"positions '{self.positions}' and relative_buckets are two kinds of relative positions: use only one.",
         )
+        self._check_disentangled()
         check(
             self.attention != "causal" or not self.full_attention_every,
             "full_attention_every does not work with causal attention, which masks later tokens: set it to 0.",
@@ -299,6 +313,30 @@ class ModelConfig:
         check(
             _is_count(self.attention_seed) and abs(self.attention_seed) < 2**63,
             f"attention_seed is {self.attention_seed!r}; it must be an integer.",
+        )
+
+    def _check_disentangled(self) -> None:
+        others, buckets = self.relative_buckets or self.positions.startswith("relative"), self.position_buckets
+        check(
+            self.position_attention == "none" or not others,
+            "position_attention excludes relative_buckets and relative positions: use only one of them.",
+        )
+        check(
+            buckets == 0 or 2 <= buckets < 2 * self.relative_distance - 3,
+            f"position_buckets is {buckets}; it must be 0, or from 2 to less than twice relative_distance "
+            f"{self.relative_distance}.",
+        )
+        is_grouped = self.num_key_value_heads is not None or self.attention_head_size is not None
+        check(
+            not is_grouped or (self.position_attention == "none" and self.key_bias),
+            "position_attention and key_bias false exclude num_key_value_heads and attention_head_size: remove either.",
+        )
+        check(not self.project_first or self.embedding_size is not None, "project_first needs embedding_size.")
+        width, groups = self.conv_width, self.conv_groups
+        check(
+            width == 0 or (width % 2 == 1 and self.hidden_size % groups == 0 and self.attention != "causal"),
+            f"A convolution needs an odd conv_width, not {width}, conv_groups that divide hidden_size "
+            f"{self.hidden_size}, and attention that is not causal.",
         )
 
     def _check_decoder(self) -> None:
@@ -315,6 +353,9 @@ class ModelConfig:
             ("attention 'causal'", self.attention == "causal" and self.recurrent is None),
             ("embedding_size", self.embedding_size is not None),
             ("relative_buckets", self.relative_buckets > 0),
+            ("position_attention", self.position_attention != "none"),
+            ("key_bias false", not self.key_bias),
+            ("conv_width", self.conv_width > 0),
             ("layers_per_group", self.layers_per_group > 1),
             ("scale_attention_by_layer", self.scale_attention_by_layer),
             ("scale_attention false", not self.scale_attention),
@@ -343,6 +384,16 @@ class ModelConfig:
     def attends(self) -> bool:
         """Whether the encoder's layers have attention weights; those of recurrent networks do not."""
         return self.recurrent is None and self.num_hidden_layers > 0
+
+    @property
+    def position_terms(self) -> tuple[str, ...]:
+        """The terms of disentangled attention."""
+        return {"none": (), "both": ("c2p", "p2c")}.get(self.position_attention, (self.position_attention,))
+
+    @property
+    def has_relative_positions(self) -> bool:
+        """Whether scores have terms of distances."""
+        return bool(self.position_terms or self.relative_buckets) or self.positions.startswith("relative")
 
     @property
     def head_dim(self) -> int:
@@ -466,6 +517,7 @@ def check_recurrent(config: Any) -> None:
     for name, is_there in (
         (f"positions '{config.positions}'", config.positions != "none"),
         ("relative_buckets", config.relative_buckets > 0),
+        ("position_attention", config.position_attention != "none"),
         ("num_hidden_groups", config.num_hidden_groups is not None),
         ("character_width and num_decoder_layers", config.character_width > 0 and config.num_decoder_layers > 0),
         ("a pooler, which heads without classifier_act, choice_act or bare_heads need", heads_need_pooler),

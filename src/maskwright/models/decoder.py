@@ -115,7 +115,7 @@ class Decoder(Transformer):
         heads = self.config.num_attention_heads
         groups = plan_pairs(tuple(target.lengths), tuple(source.lengths), heads, memory.device)
         across = partial(cross_attend, memory=memory, groups=groups, want_weights=attentions)
-        attending = executors(self.config, target, dtype, self.relatives, self.training, None)
+        attending = executors(self.config, target, dtype, self.relatives(dtype), self.training, None)
         hidden = self.embeddings(target.input_ids, target.position_ids, None, dtype)
         states, weights, cross = [], [], []
         for layer, executor in zip(self.depths, attending, strict=True):

@@ -254,6 +254,8 @@ class FirstTokenHead(nn.Module):
         self.pools_late = act is not None and config.pooling == "late"
         self.dropout = config.hidden_dropout if rate is None else rate
         self.input_dropout = self.dropout if input_dropout else 0.0
+        if config.pooler_dropout is not None:
+            self.input_dropout = config.pooler_dropout
         self.dense = None if act is None else Linear(config.hidden_size, config.hidden_size, config.head_bias)
         has_norm = self.dense is not None and config.head_dense
         self.norm = LayerNorm(config.hidden_size, config.layer_norm_eps, config.norm_bias) if has_norm else None

@@ -1,8 +1,8 @@
 """Published model configurations: BERT (Devlin et al. 2018; small ones Turc et al. 2019), RoBERTa (Liu et al. 2019),
 XLM-R (Conneau et al. 2020), DistilBERT (Sanh et al. 2019), ALBERT (Lan et al. 2020, version 2), ELECTRA (Clark et al.
-2020), MPNet (Song et al. 2020), BigBird (Zaheer et al. 2020), ModernBERT (Warner et al. 2024) and GPT-2 (Radford et al.
-2019). Recurrent networks: the medium and large language models of Zaremba et al. 2014, the depth of GNMT (Wu et al.
-2016), and our own small ones.
+2020), MPNet (Song et al. 2020), BigBird (Zaheer et al. 2020), ModernBERT (Warner et al. 2024), DeBERTa (He et
+al. 2021, 2023) and GPT-2 (Radford et al. 2019). Recurrent networks: the medium and large language models of Zaremba et
+al. 2014, the depth of GNMT (Wu et al. 2016), and our own small ones.
 """
 
 from __future__ import annotations
@@ -190,6 +190,31 @@ SEQ2SEQ = RECURRENT | {  # bidirectional
 }
 GRU_SEQ2SEQ = SEQ2SEQ | {"recurrent": "gru"}
 MPNET = ROBERTA | {"family": "mpnet", "vocab_size": 30_527, "type_vocab_size": 0, "relative_buckets": 32}
+DEBERTA: dict[str, Any] = {
+    "family": "deberta",
+    "vocab_size": 50_265,
+    "positions": "none",
+    "position_attention": "both",
+    "relative_distance": 512,
+    "key_bias": False,
+    "type_vocab_size": 0,
+    "layer_norm_eps": 1e-7,
+    "pooler": False,
+    "classifier_act": "gelu",
+    "classifier_input_dropout": False,
+    "pooler_dropout": 0.0,
+    "choice_act": "gelu",
+    "tagging_dropout": "hidden",
+}
+DEBERTA_3 = DEBERTA | {
+    "family": "deberta-v2",
+    "vocab_size": 128_100,
+    "key_bias": True,
+    "position_buckets": 256,
+    "position_norm": True,
+    "share_position_keys": True,
+}
+DEBERTA_2 = DEBERTA_3 | {"conv_width": 3, "conv_act": "gelu"}
 
 PRESETS: dict[str, ModelConfig] = {
     "bert-tiny": _sizes(2, 128),
@@ -217,6 +242,14 @@ PRESETS: dict[str, ModelConfig] = {
     "bigbird-large": _sizes(24, 1024, **BIGBIRD),
     "modernbert-base": _sizes(22, 768, intermediate_size=1_152, **MODERNBERT),
     "modernbert-large": _sizes(28, 1024, intermediate_size=2_624, **MODERNBERT),
+    "deberta-base": _sizes(12, 768, **DEBERTA),
+    "deberta-large": _sizes(24, 1024, **DEBERTA),
+    "deberta-v2-xlarge": _sizes(24, 1536, **DEBERTA_2),
+    "deberta-v2-xxlarge": _sizes(48, 1536, **DEBERTA_2),
+    "deberta-v3-xsmall": _sizes(12, 384, **DEBERTA_3),
+    "deberta-v3-small": _sizes(6, 768, **DEBERTA_3),
+    "deberta-v3-base": _sizes(12, 768, **DEBERTA_3),
+    "deberta-v3-large": _sizes(24, 1024, **DEBERTA_3),
     "gpt2": _sizes(12, 768, **GPT2),
     "gpt2-medium": _sizes(24, 1024, **GPT2),
     "gpt2-large": _sizes(36, 1280, **GPT2),

@@ -72,8 +72,11 @@ def attention_flops(config: ModelConfig, length: int) -> float:
 
     Counts the visible keys of each layer's attention pattern, even if a kernel computes more.
     """
+    positions = 2 * min(length, config.position_buckets or config.relative_distance)  # whose vectors are multiplied
+    terms = 2 * config.hidden_size * len(config.position_terms) * positions
     return sum(
-        4 * config.attention_size * keys_seen(config, length, depth) for depth in range(config.num_hidden_layers)
+        terms + 4 * config.attention_size * keys_seen(config, length, depth)
+        for depth in range(config.num_hidden_layers)
     )
 
 

@@ -21,6 +21,7 @@ from ..core.errors import ConfigError
 from ..data.batch import Batch
 from ..nn.attention import Executor, Run, SelfAttention, SequenceOffsets, attend, attend_varlen, missing
 from ..nn.cache import KeyValueCache, Where
+from ..nn.disentangled import Convolution, PositionProjections, PositionVectors
 from ..nn.embeddings import Embeddings, packed_token_dropout
 from ..nn.layers import NORMS, FeedForward, Linear, dropout
 from ..nn.positions import (
@@ -260,6 +261,7 @@ def make_embeddings(config: ModelConfig, **changes: Any) -> Embeddings:
         "norm_kind": config.norm_kind,
         "dropout_first": config.embedding_dropout == "before",
         "scale": config.scale_embeddings,
+        "project_first": config.project_first,
     }
     return Embeddings(**settings | changes)
 
@@ -283,8 +285,9 @@ class Layer(nn.Module):
     """x = norm(x + attention(x)), then x = norm(x + ffn(x)) (Vaswani et al. 2017, section 3.1).
 
     With config.norm "pre", x = x + attention(norm(x)), then x = x + ffn(norm(x)) (Xiong et al. 2020, figure 1).
-    index: of its weights, from 0; the first layer may have no attention_norm. relative: relative position vectors, or
-    None. compiles: whether the part after attention is compiled in training (train/compiled.py).
+    index: of its weights, from 0; the first layer may have no attention_norm. relative: relative position vectors, its
+    projections of shared ones, or None. compiles: whether the part after attention is compiled in training
+    (train/compiled.py).
     """
 
     def __init__(self, config: ModelConfig, index: int = 0) -> None:
@@ -301,6 +304,7 @@ class Layer(nn.Module):
             key_heads=config.num_key_value_heads,
             head_dim=config.head_dim,
             qkv_bias=config.qkv_bias,
+            key_bias=config.key_bias,
             query_scale=_query_scale(config, index),
             upcast=config.upcast_attention,
         )
@@ -319,7 +323,17 @@ class Layer(nn.Module):
         if config.shrink_residuals:
             self.attention.out.spread = self.ffn.down.spread = (2 * config.num_hidden_layers) ** -0.5
         kind = config.positions.removeprefix("relative_") if config.positions.startswith("relative_") else None
-        self.relative = RelativeVectors(config.relative_distance, config.head_dim, kind) if kind else None
+        self.relative: RelativeVectors | PositionProjections | None = None
+        if kind is not None:
+            self.relative = RelativeVectors(config.relative_distance, config.head_dim, kind)
+        elif config.position_terms:
+            self.relative = PositionProjections(
+                size,
+                config.position_terms,
+                shared=config.share_position_keys,
+                key_bias=config.key_bias,
+                dropout=config.hidden_dropout,
+            )
         rates = {"both": config.hidden_dropout, "attention": config.hidden_dropout, "inner": config.attention_dropout}
         self.after_attention = rates.get(config.residual_dropout, 0.0)
         self.after_ffn = config.hidden_dropout if config.residual_dropout in ("both", "ffn") else 0.0
@@ -372,6 +386,7 @@ class Layer(nn.Module):
 def _query_scale(config: ModelConfig, index: int) -> float:
     """Factor on the queries of a layer, in addition to the usual scale of attention scores."""
     scale = 1.0 if config.scale_attention else math.sqrt(config.head_dim)
+    scale /= math.sqrt(1 + len(config.position_terms))
     return scale / (index + 1) if config.scale_attention_by_layer else scale
 
 
@@ -381,13 +396,24 @@ def _compiled_add() -> Callable[..., Tensor]:
     return torch.compile(Layer._add, dynamic=True)
 
 
+def _shared_positions(config: ModelConfig) -> RelativeBias | PositionVectors | None:
+    """The relative positions that layers share."""
+    if config.position_terms:
+        kind, size = NORMS[config.norm_kind], config.hidden_size
+        norm = kind(size, config.layer_norm_eps, config.norm_bias) if config.position_norm else None
+        reach = config.max_position_embeddings
+        return PositionVectors(config.hidden_size, config.relative_distance, config.position_buckets, reach, norm)
+    rows = config.relative_buckets
+    return RelativeBias(NUM_BUCKETS, config.num_attention_heads, num_rows=rows) if rows else None
+
+
 class Transformer(nn.Module):
     """Embeddings, layers and, for some sequence heads, the pooler.
 
     layers: the sets of weights, fewer than the depth if shared; `in_order` yields one per layer. relative: relative
-    positions shared by every layer, or None. final_norm: of a pre-norm network, else None. recomputes: activation
-    checkpointing (Chen et al. 2016): layers store only their inputs and run again, with the same dropout, in the
-    backward pass; the gradients are the same.
+    positions shared by every layer, or None. convolution: after the first layer, or None. final_norm: of a pre-norm
+    network, else None. recomputes: activation checkpointing (Chen et al. 2016): layers store only their inputs and run
+    again, with the same dropout, in the backward pass; the gradients are the same.
     """
 
     layer_type: ClassVar[type[Layer]] = Layer
@@ -399,11 +425,16 @@ class Transformer(nn.Module):
         self.has_warned = False
         self.recomputes = False
         self.config = config
-        rows = config.relative_buckets
-        self.relative = RelativeBias(NUM_BUCKETS, config.num_attention_heads, num_rows=rows) if rows else None
+        self.relative = _shared_positions(config)
         self.layer_groups = config.layer_groups
         self.layers = nn.ModuleList(self.layer_type(config, index) for index in range(config.num_layer_sets))
         is_pre, size = config.norm == "pre", config.hidden_size
+        self.convolution = None
+        if config.conv_width:
+            norm = NORMS[config.norm_kind](size, config.layer_norm_eps, config.norm_bias)
+            self.convolution = Convolution(
+                norm, config.conv_width, config.conv_groups, config.conv_act, config.hidden_dropout
+            )
         self.final_norm = NORMS[config.norm_kind](size, config.layer_norm_eps, config.norm_bias) if is_pre else None
         self.pooler = Linear(config.hidden_size, config.hidden_size) if with_pooler else None
         maps = config.num_hidden_layers * config.num_attention_heads
@@ -417,10 +448,19 @@ class Transformer(nn.Module):
             assert isinstance(layer, Layer)
             yield layer
 
-    @property
-    def relatives(self) -> list[RelativePositions | None]:
-        """The relative positions of each layer of `in_order`."""
-        return [self.relative if layer.relative is None else layer.relative for layer in self.in_order]
+    def relatives(self, dtype: torch.dtype) -> list[RelativePositions | None]:
+        """The relative positions of each layer of `in_order`, for attention in `dtype`."""
+        shared, found = self.relative, list[RelativePositions | None]()
+        vectors = shared(dtype) if isinstance(shared, PositionVectors) else None
+        for layer in self.in_order:
+            own = layer.relative
+            if isinstance(own, PositionProjections):
+                assert isinstance(shared, PositionVectors) and vectors is not None
+                found.append(own.terms(vectors, shared.rows, layer.attention))
+            else:
+                assert not isinstance(shared, PositionVectors)
+                found.append(own or shared)
+        return found
 
     def forward(
         self,
@@ -435,12 +475,15 @@ class Transformer(nn.Module):
         inputs = batch.input_ids, batch.position_ids, batch.token_type_ids
         hidden = self.embeddings(*inputs, dtype, self.token_factors(batch))
         self.warn_full_attention(batch, row_length)
-        attending = executors(self.config, batch, dtype, self.relatives, self.training, row_length)
+        attending = executors(self.config, batch, dtype, self.relatives(dtype), self.training, row_length)
         states, weights = [], []
-        for layer, executor in zip(self.in_order, attending, strict=True):
+        for depth, (layer, executor) in enumerate(zip(self.in_order, attending, strict=True)):
             if hidden_states:
                 states.append(hidden)
+            given = hidden
             hidden, layer_weights = self.run(layer, hidden, batch.runs, attentions, executor)
+            if depth == 0 and self.convolution is not None:
+                hidden = self.convolution(given, hidden, batch.lengths, batch.places)
             weights.append(layer_weights)
         hidden = self.finish(hidden)
         if hidden_states:

@@ -385,7 +385,7 @@ class SelfAttention(nn.Module):
         key_heads: Heads of keys and values, each used by num_heads / key_heads queries (Ainslie et al. 2023, section
             2.2); None for num_heads.
         head_dim: Size of a head; None for hidden_size / num_heads.
-        qkv_bias: Whether the q, k, v projection has a bias (if `bias`).
+        qkv_bias: Whether the q, k, v projection has a bias (if `bias`); key_bias: whether its keys have one.
         query_scale: Factor applied to the queries, and so to all scores.
         upcast: Compute attention in float32 for half-precision inputs.
     """
@@ -400,13 +400,15 @@ class SelfAttention(nn.Module):
         key_heads: int | None = None,
         head_dim: int | None = None,
         qkv_bias: bool = True,
+        key_bias: bool = True,
         query_scale: float = 1.0,
         upcast: bool = False,
     ) -> None:
         super().__init__()
         size = head_dim or hidden_size // num_heads
         self.num_heads, self.key_heads = num_heads, key_heads or num_heads
-        self.qkv = Linear(hidden_size, (num_heads + 2 * self.key_heads) * size, bias and qkv_bias)
+        rows = (num_heads + 2 * self.key_heads) * size
+        self.qkv = Linear(hidden_size, rows, bias and qkv_bias, key_bias=key_bias)
         self.out = Linear(num_heads * size, hidden_size, bias)
         self.attention_dropout = attention_dropout
         self.query_scale, self.upcast = query_scale, upcast

@@ -135,6 +135,7 @@ class Embeddings(nn.Module):
         embedding_size: Size of the tables and the norm, projected to hidden_size afterwards (Lan et al. 2020, section
             3.1); None for hidden_size without a projection.
         positions: "learned", "fixed" (sinusoids; "halves" has all sines first), or "none".
+        project_first: Project the sum before the norm instead, without a bias.
         norm: Whether to normalize the sum, by a norm of NORMS.
         dropout_first: Apply dropout before the norm.
         scale: Multiply token embeddings by the square root of their size.
@@ -162,6 +163,7 @@ class Embeddings(nn.Module):
         norm_kind: str = "layer",
         dropout_first: bool = False,
         scale: bool = False,
+        project_first: bool = False,
         task_type_vocab_size: int = 0,
     ) -> None:
         super().__init__()
@@ -175,8 +177,11 @@ class Embeddings(nn.Module):
         self.register_buffer("fixed_positions", fixed, persistent=False)
         self.token_type = Table(type_vocab_size, size) if type_vocab_size else None
         self.task_type = Table(task_type_vocab_size, size) if task_type_vocab_size else None
-        self.norm = NORMS[norm_kind](size, layer_norm_eps, norm_bias) if norm else None
-        self.project = Linear(size, hidden_size) if embedding_size else None
+        self.norm = (
+            NORMS[norm_kind](hidden_size if project_first else size, layer_norm_eps, norm_bias) if norm else None
+        )
+        self.project = Linear(size, hidden_size, not project_first) if embedding_size else None
+        self.project_first = project_first
         self.position_offset = position_offset
         self.hidden_dropout = hidden_dropout
         self.dropout_first = dropout_first
@@ -211,7 +216,9 @@ class Embeddings(nn.Module):
         if self.task_type is not None:
             total = total + self.task_type.weight[0]
         before, after = (self.hidden_dropout, 0.0) if self.dropout_first else (0.0, self.hidden_dropout)
+        if self.project is not None and self.project_first:
+            total = self.project(total.to(dtype))
         total = dropout(total, before, self.training)
         total = total if self.norm is None else self.norm(total)
         hidden = dropout(total.to(dtype), after, self.training)
-        return hidden if self.project is None else self.project(hidden)  # [tokens, hidden]
+        return hidden if self.project is None or self.project_first else self.project(hidden)  # [tokens, hidden]

@@ -30,22 +30,32 @@ class Function(torch.autograd.Function):
 class Linear(nn.Module):
     """y = x W^T + b, computed in the dtype of x.
 
-    weight: [out_size, in_size]; bias: [out_size], or None; spread: factor on the standard deviation of the
-    initialization. `models.build` fills every parameter from a keyed generator, so building a model never uses
-    torch's global generator.
+    weight: [out_size, in_size]; bias: [out_size], or None; a joint layer of queries, keys and values may have none for
+    the keys (bias: [2 / 3 * out_size]); spread: factor on the standard deviation of the initialization. `models.build`
+    fills every parameter from a keyed generator, so building a model never uses torch's global generator.
     """
 
     bias: nn.Parameter  # None without bias; typed non-optional for the callers that require it
     spread: float = 1.0
 
-    def __init__(self, in_size: int, out_size: int, bias: bool = True) -> None:
+    def __init__(self, in_size: int, out_size: int, bias: bool = True, *, key_bias: bool = True) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(out_size, in_size))
-        self.register_parameter("bias", nn.Parameter(torch.empty(out_size)) if bias else None)
+        biases = out_size if key_bias else out_size // 3 * 2
+        self.register_parameter("bias", nn.Parameter(torch.empty(biases)) if bias else None)
+
+    @property
+    def whole_bias(self) -> Tensor | None:
+        """The bias of every output, 0 for keys without one: [out_size], or None."""
+        if self.bias is None or len(self.bias) == len(self.weight):
+            return self.bias
+        of_queries, of_values = self.bias.chunk(2)
+        return torch.cat([of_queries, torch.zeros_like(of_queries), of_values])
 
     def forward(self, x: Tensor) -> Tensor:
         """x: float [..., in_size]. Returns float [..., out_size]."""
-        return F.linear(x, self.weight.to(x.dtype), None if self.bias is None else self.bias.to(x.dtype))
+        bias = self.whole_bias
+        return F.linear(x, self.weight.to(x.dtype), None if bias is None else bias.to(x.dtype))
 
     def extra_repr(self) -> str:
         """Sizes, for repr."""

@@ -253,14 +253,14 @@ class RelativeVectors(nn.Module):
         table = self.key.to(query.dtype)
         if distances is None:
             rows = self._rows(table, query.shape[-2])  # [2 * length - 1, head_dim]
-            terms = _distances_to_keys(query @ rows.T)
+            terms = distances_to_keys(query @ rows.T)
             if self.kind == "key_query":
-                terms = terms + _distances_to_keys((key * scale) @ rows.flip(0).T).mT
+                terms = terms + distances_to_keys((key * scale) @ rows.flip(0).T).mT
             return terms
         index = self._index(distances)
-        terms = _pick(query @ table.T, index)
+        terms = pick(query @ table.T, index)
         if self.kind == "key_query":
-            terms = terms + _pick((key * scale) @ table.T, index.mT).mT
+            terms = terms + pick((key * scale) @ table.T, index.mT).mT
         return terms
 
     def context_terms(self, weights: Tensor, distances: Tensor | None) -> Tensor | None:
@@ -412,12 +412,12 @@ def _distances(places: Tensor) -> Tensor:
     return (places[:, None, :] - places[:, :, None]).unsqueeze(1)
 
 
-def _pick(values: Tensor, index: Tensor) -> Tensor:
+def pick(values: Tensor, index: Tensor) -> Tensor:
     """Gathers values [..., queries, vectors] at index, which broadcasts to [..., queries, keys]."""
     return values.gather(-1, index.expand(*values.shape[:-1], index.shape[-1]))
 
 
-def _distances_to_keys(values: Tensor) -> Tensor:
+def distances_to_keys(values: Tensor) -> Tensor:
     """Converts rows by distance, [..., length, 2 * length - 1] from 1 - length, to rows by key.
 
     result[i, j] = values[i, j - i + length - 1]. In the flattened rows this is index i * (2 * length - 2) + length - 1

@@ -8,6 +8,7 @@ probability, 15%, all of them [MASK] (equation 1), is set in the recipe.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -55,6 +56,8 @@ def generator_config(config: ModelConfig, share: float = GENERATOR_SHARE) -> Mod
         config,
         hidden_size=hidden_size,
         num_attention_heads=heads,
+        num_key_value_heads=config.num_key_value_heads and math.gcd(heads, config.num_key_value_heads),
+        mlm_dense=True,  # projects to the size of the shared table
         intermediate_size=max(round(config.intermediate_size * share), 1),
         embedding_size=config.table_size if hidden_size != config.table_size else None,
     )

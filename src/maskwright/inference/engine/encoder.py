@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -48,6 +49,7 @@ class InferenceEmbeddings:
         self.norm = None if module.norm is None else Norm.of(module.norm, module.norm.weight.dtype)
         project = module.project
         self.project = None if project is None else linear_product(kernels, project)
+        self.project_first = module.project_first
 
     def __call__(
         self,
@@ -68,8 +70,10 @@ class InferenceEmbeddings:
             total = total.add_(self.first_type)
         if self.types is not None and token_type_ids is not None:
             total = total.add_(F.embedding(token_type_ids, self.types))
+        if self.project is not None and self.project_first:
+            total = self.project(total.to(self.dtype))
         hidden = (total if self.norm is None else self.norm(total)).to(self.dtype)
-        return hidden if self.project is None else self.project(hidden)  # [tokens, hidden]
+        return hidden if self.project is None or self.project_first else self.project(hidden)  # [tokens, hidden]
 
 
 @dataclass(frozen=True)
@@ -137,7 +141,9 @@ class InferenceEncoder:
     """Encodes packed batches with weights that are read from the modules once, on construction."""
 
     def __init__(self, encoder: Transformer, kernels: KernelSet) -> None:
-        self.encoder, self.attention_dtype, self.relatives = encoder, kernels.attention_dtype, encoder.relatives
+        self.encoder, self.attention_dtype = encoder, kernels.attention_dtype
+        with torch.no_grad():
+            self.relatives = encoder.relatives(kernels.attention_dtype)
         self.embeddings = InferenceEmbeddings(kernels, encoder.embeddings)
         layers = [InferenceLayer.of(kernels, layer) for layer in encoder.layers if isinstance(layer, Layer)]
         self.in_order = [layers[group] for group in encoder.layer_groups]
@@ -160,10 +166,12 @@ class InferenceEncoder:
         attending = executors(encoder.config, batch, dtype, relatives, False, row_length, ends)
         inputs = batch.input_ids, batch.position_ids, batch.token_type_ids
         hidden = self.embeddings(*inputs, encoder.token_factors(batch))  # [tokens, hidden]
-        for layer, executor in zip(self.in_order, attending, strict=True):
+        for depth, (layer, executor) in enumerate(zip(self.in_order, attending, strict=True)):
             if hidden_states:
                 states.append(hidden)
-            hidden = layer(hidden, batch.runs, executor)
+            given, hidden = hidden, layer(hidden, batch.runs, executor)
+            if depth == 0 and encoder.convolution is not None:
+                hidden = encoder.convolution(given, hidden, batch.lengths, batch.places)
         hidden = hidden if self.final_norm is None else self.final_norm(hidden)
         if hidden_states:
             states.append(hidden)

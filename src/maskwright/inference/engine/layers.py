@@ -245,7 +245,7 @@ class AdaptedProduct:
 
 def linear_product(kernels: KernelSet, linear: Linear, *, to_attention: bool = False) -> Product:
     """Return the product of a linear layer, with its updates if it has any."""
-    product = kernels.product(linear.weight, linear.bias, to_attention=to_attention)
+    product = kernels.product(linear.weight, linear.whole_bias, to_attention=to_attention)
     return AdaptedProduct(product, linear, kernels.dtype) if isinstance(linear, LoraLinear) else product
 
 

@@ -133,7 +133,7 @@ class CausalDecoder:
         self.device = model.word_embeddings.device
         self.room = window or model.config.max_position_embeddings
         self.windows = [list(prompt)[-self.room :] for prompt in prompts]
-        self.relatives = model.encoder.relatives
+        self.relatives = model.encoder.relatives(model.compute_dtype)
         longest = max(map(len, self.windows))
         capacity = min(longest + max_new_tokens, 2 * self.room + SPARE_COLUMNS)
         self.newest = longest - 1

@@ -158,7 +158,7 @@ class TranslationDecoder(TargetDecoder):
         positions = torch.full_like(tokens, self.newest)
         dtype = self.model.compute_dtype
         if self._attending is None or self.config.positions == "rotary":  # angles are those of the new positions
-            relatives = self.model.decoder.relatives
+            relatives = self.model.decoder.relatives(dtype)
             self._attending = cached_executors(self.config, positions, self.cache, dtype, relatives)
         return self._steps.grow(tokens, positions, self._attending, self.cross)
 

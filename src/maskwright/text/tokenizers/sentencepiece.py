@@ -113,17 +113,18 @@ def _varint(data: memoryview, place: int) -> tuple[int, int]:
     raise ValueError("unterminated varint")
 
 
-# -- the tokenizers of ALBERT, XLM-R, BigBird and CamemBERT --------------------------------------------------
+# -- the tokenizers of ALBERT, XLM-R, BigBird, CamemBERT and DeBERTa 2 ---------------------------------------
 
 
-NAMES = ("spiece.model", "sentencepiece.bpe.model")
+NAMES = ("spiece.model", "sentencepiece.bpe.model", "spm.model")
 _CLASSES = {
     "albert": "AlbertTokenizer",
     "xlm-roberta": "XLMRobertaTokenizer",
     "big_bird": "BigBirdTokenizer",
     "camembert": "CamembertTokenizer",
+    "deberta-v2": "DebertaV2Tokenizer",
 }
-_CLASS_OF_FILE = dict(zip(NAMES, ("AlbertTokenizer", "XLMRobertaTokenizer"), strict=True))
+_CLASS_OF_FILE = dict(zip(NAMES, ("AlbertTokenizer", "XLMRobertaTokenizer", "DebertaV2Tokenizer"), strict=True))
 # Special tokens by role, in the order in which tokens missing from the vocabulary get their IDs.
 _ALBERT_TOKENS = {
     "bos": "[CLS]", "eos": "[SEP]", "unk": "<unk>", "sep": "[SEP]", "pad": "<pad>", "cls": "[CLS]", "mask": "[MASK]"
@@ -215,10 +216,26 @@ def _fairseq(
     return backend
 
 
+def _deberta(pieces: Pieces, tokens: dict[str, str], config: dict[str, Any]) -> Backend:
+    from tokenizers import Regex, normalizers, pre_tokenizers
+
+    steps: list[Normalizer] = [normalizers.Lowercase()] if config.get("do_lower_case") else []
+    if pieces.charsmap:
+        steps.append(normalizers.Precompiled(pieces.charsmap))
+    steps += [normalizers.Replace(Regex(r"\s{2,}|[\n\r\t]"), " "), normalizers.NFC(), normalizers.Strip(left=False)]
+    splits = [pre_tokenizers.Punctuation("isolated")] if config.get("split_by_punct") else []
+    backend = _unigram(pieces, pieces.vocab, [text for text, _ in pieces.vocab].index(tokens["unk"]), config, splits)
+    backend.normalizer = normalizers.Sequence(steps)
+    _add_tokens(backend, pieces, tokens, config)
+    set_template(backend, tokens, "{cls}:0 $A:0 {sep}:0", "{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1")
+    return backend
+
+
 _FAMILIES: dict[str, tuple[Callable[[Pieces, dict[str, str], dict[str, Any]], Backend], dict[str, str]]] = {
     "AlbertTokenizer": (_albert, _ALBERT_TOKENS),
     "XLMRobertaTokenizer": (_xlm_roberta, _ROBERTA_TOKENS),
     "CamembertTokenizer": (_camembert, _ROBERTA_TOKENS),
+    "DebertaV2Tokenizer": (_deberta, _ALBERT_TOKENS | {"unk": "[UNK]", "pad": "[PAD]"}),
     "BigBirdTokenizer": (_big_bird, _ALBERT_TOKENS | {"bos": "<s>", "eos": "</s>"}),
 }
 

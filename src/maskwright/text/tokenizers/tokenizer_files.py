@@ -174,7 +174,8 @@ def files_of(backend: Backend | MarianBackend, config: dict[str, Any], roles: di
     special = {f"{role}_token": token for role, token in roles.items()}
     # `auto_map` names code to run on load: it is never passed on.
     config = {name: value for name, value in config.items() if name != "auto_map"} | special
-    config.setdefault("tokenizer_class", "PreTrainedTokenizerFast")
+    if str(config.get("tokenizer_class", "Deberta")).startswith("Deberta"):  # whose class changes what is in the file
+        config["tokenizer_class"] = "PreTrainedTokenizerFast"
     text = backend.to_str(pretty=True)
     files = {TOKENIZER: text.encode(), CONFIG: _json(dict(sorted(config.items()))), SPECIAL_TOKENS: _json(special)}
     model = json.loads(text)["model"]
@@ -355,6 +356,10 @@ def _byte_level(path: Path, config: dict[str, Any], tokens: dict[str, str | None
     spaced = bool(config.get("add_prefix_space", False))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=spaced)
     backend.decoder = decoders.ByteLevel()
+    if _is_deberta(path, config):
+        usual = {role: tokens[role] or names[0] for role, names in ROLES.items()}
+        set_special_tokens(backend, usual, mask_takes_space=True)
+        return backend
     named = {role: tokens[role] or token for role, token in DEFAULT_SPECIAL_TOKENS.items()}
     has_special_tokens = named["cls"] in vocab and named["sep"] in vocab
     if has_special_tokens:
@@ -365,6 +370,14 @@ def _byte_level(path: Path, config: dict[str, Any], tokens: dict[str, str | None
         backend.post_processor = processors.ByteLevel(trim_offsets=True)
     config.setdefault("tokenizer_class", "RobertaTokenizer" if has_special_tokens else "GPT2Tokenizer")
     return backend
+
+
+def _is_deberta(path: Path, config: dict[str, Any]) -> bool:
+    """Whether a byte-level vocabulary is DeBERTa's, by tokenizer_config.json or a config.json next to it."""
+    beside = path.with_name(MODEL_CONFIG)
+    model = storage.read_json(beside) if beside.is_file() else None
+    is_named = str(config.get("tokenizer_class", "")).startswith("DebertaTokenizer")
+    return is_named or (isinstance(model, dict) and model.get("model_type") == "deberta")
 
 
 def set_roberta_special_tokens(backend: Backend, tokens: dict[str, str], config: dict[str, Any]) -> None:
