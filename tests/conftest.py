@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import sys
 import zlib
 
 # Test tensors are tiny: a second thread costs more than it brings, and test processes may run side by side.
@@ -54,3 +55,39 @@ def notes_are_printed():
     from maskwright.core.progress import set_quiet
 
     set_quiet(False)
+
+
+@pytest.fixture(scope="session")
+def run_once():
+    """Run a command that must succeed, for what several tests look at."""
+
+    def run(*words):
+        from maskwright.cli import main
+
+        before, sys.argv = sys.argv, ["maskwright", *map(str, words)]
+        try:
+            main()
+        except SystemExit as finished:
+            assert not finished.code
+        finally:
+            sys.argv = before
+
+    return run
+
+
+@pytest.fixture
+def maskwright(monkeypatch, capsys):
+    """Run a command in this process; returns its exit code, standard output and standard error."""
+
+    def run(*words):
+        from maskwright.cli import main
+
+        capsys.readouterr()
+        monkeypatch.setattr(sys, "argv", ["maskwright", *map(str, words)])
+        with pytest.raises(SystemExit) as exit_of_program:
+            main()
+            sys.exit(0)
+        captured = capsys.readouterr()
+        return exit_of_program.value.code or 0, captured.out, captured.err
+
+    return run

@@ -20,7 +20,6 @@ from inference.samples import TEXTS, tiny
 from maskwright import api, estimators
 from maskwright.core.errors import ConfigError, InputError, ModelFolderError
 from maskwright.inference.predict import Predictor
-from maskwright.tasks.classification import Classification
 
 ANIMALS = ["cats chase dogs", "the cat sat", "penguins are birds", "dogs in the garden", "flightless birds", "cats"]
 SHOPPING = ["a gallon of milk", "she bought milk", "at the store", "bought at the store", "milk !", "the store"]
@@ -204,19 +203,6 @@ def test_class_weights_move_the_answer_to_the_rare_class(folder):
     assert shares[0] < shares[2]
 
 
-def test_a_frozen_encoder_stays_as_it_was(folder):
-    start = mw.load(folder)
-    for freeze in (True, False):
-        fitted = mw.TextClassifier(folder, **{**QUICK, "epochs": 1}, freeze_encoder=freeze).fit(X, Y)
-        same = [
-            bool((mine == theirs).all())
-            for mine, theirs in zip(
-                fitted.model_.encoder.layers.parameters(), start.encoder.layers.parameters(), strict=True
-            )
-        ]
-        assert all(same) == freeze
-
-
 def test_a_model_in_memory_is_copied_not_changed(folder):
     source = tiny("mlm")
     before = {name: value.clone() for name, value in source.state_dict().items()}
@@ -305,14 +291,6 @@ MISSING = [pandas.NA, pandas.NaT, None, float("nan")]
 def test_missing_targets_are_refused_by_every_estimator(folder, name, x, targets, missing):
     with pytest.raises(InputError, match="for item [01]"):
         getattr(mw, name)(folder, **{k: v for k, v in QUICK.items() if k != "max_length"}).fit(x, targets(missing))
-
-
-@pytest.mark.parametrize("estimator", [None, 3, {"parameters": "x"}, {"parameters": {"epochs": 2, "wheels": 4}}])
-def test_a_folder_with_other_facts_about_itself_still_loads(tmp_path, estimator):
-    task = Classification(["a", "b"])
-    facts = {**task.to_json(), "estimator": estimator}
-    tiny("classification", labels=task.labels).save(tmp_path / "m", facts=facts)
-    assert mw.TextClassifier.load(tmp_path / "m").classes_.tolist() == ["a", "b"]
 
 
 # -- inside scikit-learn -------------------------------------------------------------------------------------------

@@ -43,8 +43,3 @@ def test_earlier_names_are_not_in_the_help(maskwright):
     assert shown == [name for commands in COMMANDS.values() for name in commands]
     assert not set(shown) & set(RETIRED)
     assert re.findall(r"^╭─ (\w+) ", out, flags=re.MULTILINE) == ["Options", *COMMANDS]
-
-
-def test_suggestions_take_no_options_of_sampling(maskwright):
-    code, out, err = maskwright("generate", "runs/no-model", "the", "--suggest", "--top-k", 5)
-    assert code == 2 and out == "" and "remove --greedy" in err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 
 import numpy as np
@@ -65,21 +64,6 @@ def test_which_head_moves_most_between_two_sentences(maskwright, model):
     assert best["distance"] == pytest.approx(expected.distance, abs=1e-5) and found["moves"]["word"] == "cat"
     code, out, _ = maskwright("inspect", model, TEXT, "--against", other)
     assert code == 0 and "largest attention changes" in out
-
-
-def test_a_page_is_one_file_that_asks_for_nothing(maskwright, model, tmp_path):
-    code, out, _ = maskwright("inspect", model, TEXT, "--pair", "dogs chase cats", "-o", tmp_path / "page.html")
-    page = html.unescape((tmp_path / "page.html").read_text(encoding="utf-8"))
-    assert code == 0 and "written:" in out and "script-src 'sha256-" in page
-    assert "http" not in page.replace("http://www.w3.org", "").replace("http-equiv", "")
-
-
-def test_two_models_stand_beside_each_other(maskwright, model, tmp_path):
-    tiny(seed=2).save(tmp_path / "second")
-    asked = ("inspect", model, TEXT, "--against-model", tmp_path / "second", "-o", tmp_path / "both.html", "--json")
-    code, out, _ = maskwright(*asked)
-    found = json.loads(out)
-    assert code == 0 and found["beside"]["model"] == "second" and len(found["comparison"]["heads"]) == 16
 
 
 def test_a_translation_is_shown_with_its_target_given_or_written(maskwright, translation_model, tmp_path):

@@ -20,7 +20,6 @@ TEXT_OF = {
     "shop": FILLER + "she bought a gallon of milk " + FILLER,
     "bird": FILLER + "penguins flightless birds " + FILLER,
 }
-QUICK = {"epochs": 1, "batch_size": 4, "max_length": 24, "precision": "fp32", "device": "cpu"}
 
 
 @pytest.fixture(scope="module")
@@ -30,12 +29,6 @@ def encoder(tmp_path_factory):
     rows = [f"{text}\t{label}" for label, text in TEXT_OF.items()] * 4 + ["rain fell\tbird", "a\tshop"]
     (folder / "rows.tsv").write_text("\n".join(["text\tlabel", *rows, ""]))
     return folder
-
-
-@pytest.fixture(scope="module")
-def classifier(encoder):
-    estimator = mw.TextClassifier(encoder / "encoder", long="windows", pool="max", stride=3, max_windows=4, **QUICK)
-    return estimator.fit([*TEXT_OF.values(), "a"], [*TEXT_OF, "shop"])
 
 
 def test_the_setting_of_training_is_followed_by_predict_and_evaluate(maskwright, encoder, tmp_path):
@@ -83,18 +76,6 @@ def test_the_setting_of_training_is_followed_by_predict_and_evaluate(maskwright,
 def test_settings_that_do_not_go_together_are_refused(maskwright, tmp_path, words, said):
     code, _, err = maskwright("finetune", *words, "--model", "m", "--train", "t.tsv", "-o", tmp_path / "run")
     assert code == 2 and said in " ".join(err.split())
-
-
-# -- estimators --------------------------------------------------------------------------------------------------------
-
-
-def test_numbers_too_are_of_all_windows(encoder):
-    regressor = mw.TextRegressor(encoder / "encoder", long="windows", **QUICK).fit(list(TEXT_OF.values()), [1.0, 2.0])
-    cut = mw.TextRegressor(encoder / "encoder", **QUICK).fit(["a", "b"], [1.0, 2.0])
-    one, other = regressor.predict(list(TEXT_OF.values()))
-    assert one != other
-    one, other = cut.predict(list(TEXT_OF.values()))
-    assert one == pytest.approx(other, rel=1e-6)
 
 
 # -- vectors -----------------------------------------------------------------------------------------------------------

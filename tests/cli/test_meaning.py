@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from inference.samples import TEXTS, tiny
+from inference.samples import tiny
 
 HOSTILE = 'the cat <script>alert(1)</script> & "the" mat \x1b[31m'
 
@@ -65,15 +65,6 @@ def test_similarity_of_a_word_as_json_table_and_picture(maskwright, model, tmp_p
     assert "<script" not in (tmp_path / "m.svg").read_text(encoding="utf-8")
     code, out, _ = maskwright(*asked)
     assert code == 0 and "in the embedding table: 1.000 everywhere" in out and "[cat]" in out
-
-
-def test_similarity_of_texts_from_a_file_as_a_page(maskwright, model, tmp_path):
-    lines = [text for text in TEXTS if text] * 4
-    (tmp_path / "in.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    code, out, _ = maskwright("embed", model, "--matrix", "--input", tmp_path / "in.txt", "-o", tmp_path / "m.html")
-    assert code == 0 and "large table" in out
-    page = (tmp_path / "m.html").read_text(encoding="utf-8")
-    assert "In context" in page
 
 
 @pytest.mark.parametrize(

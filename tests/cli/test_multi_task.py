@@ -61,18 +61,3 @@ def test_one_command_trains_all_and_each_folder_is_used_as_any_other(files, mask
     assert code == 0 and "finished" in out and "scores:" in out and "models:" in out
     code, _, err = maskwright(*words, "--epochs", 2)
     assert code == 2 and "epochs" in err
-
-
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        (["--multi-task", "a.tsv", "b.tsv", "--train", "c.tsv"], "exclude each other"),
-        (["--train", "a.tsv", "--dev", "b.tsv", "c.tsv"], "one task takes one"),
-        (["--multi-task", "a.tsv", "taging:b.tsv"], "Did you mean 'tagging'"),
-        (["--multi-task", "a.tsv", "b.tsv", "--contrastive"], "--contrastive does not go with"),
-    ],
-)
-def test_what_does_not_fit_is_refused_in_words(files, maskwright, tmp_path, more, said):
-    code, out, err = maskwright(*command(files, *more, "-o", tmp_path / "x"))
-    assert code == 2 and said in err and out == "" and "Traceback" not in err
-    assert not (tmp_path / "x").exists()

@@ -94,16 +94,3 @@ def test_a_ladder_prints_its_table_and_goes_on(folder: Path, maskwright):
     assert [row["name"] for row in json.loads(out)["rows"]] == ["words"]
     code, _, said = maskwright(*words[:-1], folder / "other", "--only", "brt")
     assert code == 2 and "bert" in said
-
-
-def test_vectors_without_their_library_name_the_extra(folder: Path, maskwright):
-    try:
-        import gensim  # noqa: F401
-    except ImportError:
-        code, _, said = maskwright("vectors", folder / "corpus.txt", "-o", folder / "vec")
-        assert code != 0 and "maskwright[vectors]" in said and not (folder / "vec").exists()
-    else:
-        code, out, _ = maskwright(
-            "vectors", folder / "corpus.txt", "-o", folder / "vec", "--size", 8, "--json", "--quiet"
-        )
-        assert code == 0 and json.loads(out)["words"] > 5

@@ -25,7 +25,6 @@ from maskwright.core import registry
 from maskwright.core.config import command_words, default_of, from_dict, kind_of, length_of, settings_of, to_dict
 from maskwright.core.errors import ConfigError
 from maskwright.experiments.config import BenchmarkConfig, LadderConfig, LayerLabConfig, RareLabConfig
-from maskwright.models.config import ModelConfig
 from maskwright.speed.plan_config import PlanConfig
 from maskwright.tasks.specs import spec_of
 from maskwright.train.distillation.config import DistillConfig
@@ -192,7 +191,6 @@ def shown_help(command, capsys, *words):
 
 MOST_OPTIONS = {"finetune": 45, "pretrain": 40}  # shown
 MOST_COMMANDS = 34
-MOST_LINES = 2 * 48  # of the help of a task
 
 
 def test_there_are_few_commands_with_few_options_and_a_default_of_each(command, capsys):
@@ -219,20 +217,6 @@ def test_the_help_of_a_task_has_only_its_options_and_examples(task, command, cap
     assert shown_help(command, capsys, "finetune", "--epochs", "2", task) == text, "options may precede the task"
 
 
-def test_help_shows_the_default_of_the_task(command, capsys):
-    assert "(min_steps). [default: 20]" in shown_help(command, capsys, "finetune", "translation")
-    assert "(min_steps). [default: 3]" in shown_help(command, capsys, "finetune", "tagging")
-    assert "[default: 3; 30 for anomaly; 20 for translation]" in shown_help(command, capsys, "finetune")
-
-
-def test_common_options_come_first(command, capsys):
-    text = shown_help(command, capsys, "finetune", "classification")
-    panels = [" Options: ", "Options of one task:", "Data:", "Optimization:", "Hardware:", "Messages:"]
-    places = [text.index(panel) for panel in panels]
-    assert places == sorted(places)
-    assert text.index("--train") < text.index("--epochs") < places[1] < text.index("--warmup") < text.index("--json")
-
-
 def test_an_earlier_name_of_an_option_is_read_and_not_shown(command, capsys):
     assert "--utilisation" not in shown_help(command, capsys, "plan")
     capsys.readouterr()
@@ -254,8 +238,3 @@ def test_a_rare_setting_is_set_by_name_or_by_its_deprecated_option(command, caps
     assert "--keep " not in shown_help(command, capsys, "pretrain")
     with pytest.raises(ConfigError, match="--set keep is 0"):
         command.main([*start, "--set", "keep=0"], standalone_mode=False)
-
-
-def test_no_rare_setting_has_the_name_of_a_part_of_the_network():
-    rare = {name for cls, _ in STARTS for name, one in settings_of(cls).items() if one.recipe_only}
-    assert rare and not rare & {one.name for one in dataclasses.fields(ModelConfig)}

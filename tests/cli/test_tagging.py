@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 
 import pytest
@@ -47,19 +46,6 @@ def test_words_of_a_file_keep_their_gold_tags_and_long_sentences_are_whole(maskw
     assert (code, [len(answer["tags"]) for answer in answers]) == (0, [2, 60, 1])
     assert answers[0]["gold"] == ["B-PER", "I-PER"]
     assert "cut" not in err
-
-
-def test_tables_and_other_files(maskwright, folder, tmp_path):
-    for name in ("ner", "pos"):
-        code, out, _ = maskwright("predict", folder / name, TEXT)
-        assert code == 0
-        assert "Albert" in out
-    output = tmp_path / "out.csv"
-    code, _, _ = maskwright("predict", folder / "ner", TEXT, "-o", output)
-    with output.open(encoding="utf-8", newline="") as handle:
-        row = next(csv.DictReader(handle))
-    assert code == 0
-    assert all(entity["text"] in TEXT for entity in json.loads(row["entities"]))
 
 
 def test_evaluate_prints_the_metrics_of_entities(maskwright, folder):

@@ -47,23 +47,6 @@ def test_texts_are_translated_in_their_order_with_scores_and_others(folder: Path
         assert len(one["results"]) == 2 and one["results"][0]["score"] >= one["results"][1]["score"]
 
 
-def test_a_translation_stays_on_the_line_of_its_source(capsys, tmp_path: Path):
-    from maskwright.cli.common import print_parts
-    from maskwright.cli.generate import _translations, _write
-    from maskwright.inference.translate import Translated
-    from maskwright.text.readers.tables import Row
-
-    found = [(Row("a", None, None, 1, "f"), [Translated("x\r\ny\u2028", -1.0, True)])] * 2
-    _write(iter(found), tmp_path / "out.txt")
-    for _, own in found:
-        print_parts(_translations(own, 1))
-    written = (tmp_path / "out.txt").read_text(encoding="utf-8")
-    assert written == capsys.readouterr().out == "x y\u2028\n" * 2
-    _write(iter(found), tmp_path / "out.jsonl")
-    lines = (tmp_path / "out.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
-    assert [json.loads(line)["translation"] for line in lines] == ["x\r\ny\u2028"] * 2
-
-
 def test_a_file_is_written_whole_and_python_gives_the_same(folder: Path, maskwright, tmp_path: Path):
     source = folder / "dev.src"
     plain = tmp_path / "in.txt"

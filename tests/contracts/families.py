@@ -17,10 +17,12 @@ from maskwright.models.presets import PRESETS, preset
 
 
 def network(name: str) -> ModelConfig:
-    """A small network of the family: its first preset with small sizes, or the defaults where it has none."""
+    """A small network of the family: its first preset with small sizes, or what it makes of the defaults."""
     mine = [one for one in PRESETS if preset(one).family == name]
-    is_published = mine and name != "maskwright"  # our own format takes any network and every head
-    return preset(mine[0], **SMALL) if is_published else ModelConfig(family=name, **SMALL)
+    if mine and name != "maskwright":  # our own format takes any network and every head
+        return preset(mine[0], **SMALL)
+    family = described(name)
+    return ModelConfig(**family.to_ours(family.to_theirs(ModelConfig(family=name, **SMALL))))
 
 
 def described(name: str) -> Family:

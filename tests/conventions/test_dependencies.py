@@ -45,15 +45,6 @@ def test_the_extras_are_those_that_are_promised():
     assert set(EXTRAS) == FOR_USERS | FOR_DEVELOPMENT | {"all"}
 
 
-def test_all_brings_every_extra_for_users():
-    found = re.fullmatch(r"maskwright\[(.*)\]", EXTRAS["all"][0])
-    assert found and set(found[1].split(",")) == FOR_USERS
-
-
-def test_the_core_stays_at_eight():
-    assert len(PROJECT["dependencies"]) == 8
-
-
 def test_every_requirement_has_a_lower_bound_and_a_reason():
     page = normal((REPOSITORY / "docs" / "explanation" / "dependencies.md").read_text(encoding="utf-8"))
     for requirement in [*PROJECT["dependencies"], *(one for extra in EXTRAS.values() for one in extra)]:

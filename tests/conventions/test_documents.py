@@ -37,28 +37,6 @@ def test_every_page_is_in_the_contents_of_the_site_and_the_other_way_round():
     assert sorted(listed) == sorted(pages)
 
 
-LONGEST_PAGE = 1200  # words
-GENERATED = "<!-- Written by tools/reference.py"
-TASKS = (
-    *("answer", "choose", "classify", "generate", "multi-task", "pretrain"),
-    *("regress", "tag", "text-to-text", "train-embeddings", "translate"),
-)
-
-
-def test_pages_are_short_and_name_the_next_ones():
-    for page in sorted((REPOSITORY / "docs").rglob("*.md")):
-        text, folder = page.read_text(encoding="utf-8"), page.relative_to(REPOSITORY / "docs").parts[0]
-        if folder != "results" and not text.startswith(GENERATED):
-            words = len(re.findall(r"\S*\w\S*", text))
-            assert words <= LONGEST_PAGE, f"{page.name} has {words} words"
-        if folder != "results" and page.parent.name != "decisions":
-            assert re.search(r"^Next: \[", text, flags=re.MULTILINE), f"{page.name} does not name the next pages"
-    for task in TASKS:
-        text = (REPOSITORY / "docs" / "how-to" / f"{task}.md").read_text(encoding="utf-8")
-        parts = re.findall(r"^## (Train|Evaluate|Use)$", text, flags=re.MULTILINE)
-        assert parts == ["Train", "Evaluate", "Use"] and "](../reference/cli/" in text, task
-
-
 def shown_commands(text: str) -> list[list[str]]:
     """The `maskwright ...` lines of code blocks, as words."""
     blocks = re.findall(r"```(?:sh|console|bash|text)?\n(.*?)```", text, flags=re.DOTALL)

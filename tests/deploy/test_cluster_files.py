@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,8 +72,3 @@ def test_every_container_has_limits_and_the_shared_files(found: Any):
     for one in containers(found):
         assert {"cpu", "memory"} <= set(one["resources"]["limits"])
         assert any(mount["mountPath"] == "/shared" for mount in one["volumeMounts"])
-
-
-def test_the_page_names_every_file():
-    page = Path(REPOSITORY / "docs/how-to/many-gpus.md").read_text(encoding="utf-8")
-    assert all(f"deploy/{name}" in page for name in commands())

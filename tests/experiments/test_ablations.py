@@ -7,11 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.conftest import maskwright
 from maskwright.experiments.ablations import plan, read_settings
 from train.runs import corpus
-
-__all__ = ["maskwright"]
 
 SETTINGS = """
 corpus = ["corpus.txt"]

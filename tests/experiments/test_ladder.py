@@ -10,7 +10,7 @@ from looked_at import translator
 from maskwright.core.errors import ConfigError, InputError, MaskwrightError, MissingExtraError, RunError
 from maskwright.experiments import ladder as module
 from maskwright.experiments.config import LADDER_MODELS, LadderConfig
-from maskwright.experiments.ladder import headline, ladder, ladder_models, measured_apart, times_of
+from maskwright.experiments.ladder import headline, ladder, ladder_models, measured_apart
 from train.runs import labeled
 
 
@@ -91,13 +91,6 @@ def test_a_model_is_measured_in_a_process_of_its_own(tmp_path: Path, monkeypatch
     monkeypatch.setattr(module, "measured_apart", measured_apart)
     row = ladder(recipe(tmp_path, only=("bilstm",), seeds=1)).rows[0]
     assert row["latency_ms"] > 0 and row["texts_per_second"] > 0 and row["memory_mb"] > 0
-
-
-def test_times_are_of_single_texts_and_of_all():
-    seen: list[int] = []
-    found = times_of(lambda texts: seen.append(len(texts)), ["a"] * 100)
-    assert seen[:31] == [2, *[1] * 30] and set(seen[31:]) == {100}
-    assert found["latency_ms"] >= 0 and found["texts_per_second"] > 0
 
 
 def test_the_headline_names_the_simplest_model_that_is_as_good():

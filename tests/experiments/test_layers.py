@@ -11,33 +11,23 @@ import pytest
 import torch
 
 import maskwright as mw
-from cli.conftest import maskwright
 from maskwright.core import storage
-from maskwright.core.errors import ConfigError, InputError, RowErrors, RunError
+from maskwright.core.errors import ConfigError, InputError, RowErrors
 from maskwright.experiments import layers as module
 from maskwright.experiments.config import LayerLabConfig
 from maskwright.experiments.layers import (
     MIX,
-    FeatureProbe,
-    combinations,
-    feature_scale,
     layer_lab,
-    published_order,
-    published_scores,
-    word_examples,
 )
 from maskwright.hub.folders import load_model
 from maskwright.inference.embed import NAMED_LAYERS, choose_layers
-from maskwright.inference.probing import Features, feature_blocks, make_features
+from maskwright.inference.probing import feature_blocks, make_features
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 from maskwright.models.model import Model
-from maskwright.models.probes import TokenProbe
 from maskwright.tasks.tagging.task import Tagging
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from train.test_tagging import tagged
-
-__all__ = ["maskwright"]
 
 
 @pytest.fixture(scope="module")
@@ -95,70 +85,19 @@ def test_a_sentence_of_several_windows_has_each_word_once_whatever_the_blocks(tm
             torch.testing.assert_close(found[number, words], state[places].detach(), atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
-def test_mapped_features_are_those_in_memory(tmp_path: Path, model: Path, dtype: str):
+def test_mapped_features_are_those_in_memory(tmp_path: Path, model: Path):
     encoder, examples = opened(tmp_path, model)
-    memory = make_features(encoder, [examples], tmp_path / "features", dtype, 1e9)
+    memory = make_features(encoder, [examples], tmp_path / "features", "bf16", 1e9)
     assert not (tmp_path / "features").exists()
-    mapped = make_features(encoder, [examples], tmp_path / "features", dtype, 100)
+    mapped = make_features(encoder, [examples], tmp_path / "features", "bf16", 100)
     assert len(list((tmp_path / "features").glob("*.bin"))) == 5
     assert all(torch.equal(one, other) for one, other in zip(memory.layers, mapped.layers, strict=True))
-
-
-def test_the_scale_makes_the_mean_square_one_for_every_choice():
-    features = Features([torch.randn(50, 4, generator=torch.Generator().manual_seed(n)) * (n + 1) for n in range(5)])
-    for row in combinations(4, each_layer=True)[0]:
-        scale = feature_scale(features, row.choice, 40)
-        vectors = FeatureProbe(features, row.choice, TokenProbe(1, 2)).vectors(torch.arange(40)) * scale
-        assert vectors.square().mean().item() == pytest.approx(1.0, rel=1e-4), row.name
-
-
-def test_rows_of_words_keep_their_sentences_and_tags(tmp_path: Path, model: Path):
-    _, examples = opened(tmp_path, model, max_length=6)
-    rows = word_examples(examples, 100)
-    assert len(rows) == rows.num_rows == examples.num_rows
-    batch = rows.batch(range(len(rows)))
-    assert sorted((batch.input_ids - 100).tolist()) == list(range(examples.num_words))
-    assert torch.equal(batch.labels["words"], batch.input_ids - 100)
-    assert torch.equal(batch.labels["tags"], examples.targets[batch.labels["words"]])
-
-
-# -- rows ----------------------------------------------------------------------------------------------------------
-
-
-def test_the_rows_are_the_published_ones_and_the_learned_mix_as_far_as_layers_go():
-    rows, left_out = combinations(12)
-    assert [row.name for row in rows] == [*NAMED_LAYERS, MIX] and left_out == []
-    assert {row.name for row in rows} - {MIX} == set(published_scores())
-    each, _ = combinations(12, each_layer=True)
-    singles = {row.choice.numbers for row in each if row.choice is not None and len(row.choice.numbers) == 1}
-    assert singles == {(number,) for number in range(13)} and len(each) == len(rows) + 10
-    rows, left_out = combinations(2)
-    assert left_out == ["sum-last-4", "concat-last-4"]
-    assert [row.name for row in rows] == ["embeddings", "last", "second-to-last", "sum-all", MIX]
-
-
-def test_the_order_is_said_to_hold_or_not():
-    runs = {
-        "embeddings": [0.5, 0.6],
-        "second-to-last": [0.7, 0.9],
-        "sum-last-4": [0.8, 0.7],
-        "concat-last-4": [0.9] * 2,
-    }
-    rows = [{"name": name, "runs": own} for name, own in runs.items()]
-    order = published_order(rows)
-    assert [step["holds"] for step in order["steps"]] == [True, False, True] and order["holds"] is False
-    middle = order["steps"][1]
-    assert (middle["higher"], middle["lower"]) == ("sum-last-4", "second-to-last")
-    assert middle["difference"] == pytest.approx(-0.05) and middle["deviation"] == pytest.approx(0.2121, abs=1e-3)
-    assert published_order(rows[:2])["holds"] is True
-    assert published_order(rows[:1]) == {"holds": None, "steps": []}
 
 
 # -- runs ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("probe", "crf"), [("linear", False), ("bilstm", True)])
+@pytest.mark.parametrize(("probe", "crf"), [("linear", False), pytest.param("bilstm", True, marks=pytest.mark.slow)])
 def test_it_compares_all_choices_and_leaves_the_encoder_as_it_was(tmp_path: Path, model: Path, capsys, probe, crf):
     before = storage.sha256(model / "model.safetensors")
     result = layer_lab(lab(tmp_path, model, probe=probe, crf=crf, each_layer=not crf))
@@ -183,11 +122,10 @@ class Stopped(Exception):
     """The test's own interruption."""
 
 
-@pytest.mark.parametrize("memory", [1.0, 0.0])
-def test_an_interrupted_run_goes_on_and_ends_with_the_same_table(tmp_path: Path, model: Path, monkeypatch, memory):
-    first = lab(tmp_path, model, epochs=1, feature_memory=memory)
+def test_an_interrupted_run_goes_on_and_ends_with_the_same_table(tmp_path: Path, model: Path, monkeypatch):
+    first = lab(tmp_path, model, epochs=1, feature_memory=0.0)
     whole = layer_lab(first)
-    other = lab(tmp_path, model, epochs=1, feature_memory=memory, output=tmp_path / "cut")
+    other = lab(tmp_path, model, epochs=1, feature_memory=0.0, output=tmp_path / "cut")
     train, trained = module.train, []
 
     def stop_at_the_sixth(job, settings, **names):
@@ -201,7 +139,7 @@ def test_an_interrupted_run_goes_on_and_ends_with_the_same_table(tmp_path: Path,
     with pytest.raises(Stopped):
         layer_lab(other)
     assert len(list((tmp_path / "cut" / "parts").glob("*.json"))) == 5
-    assert (tmp_path / "cut" / "features").exists() == (memory == 0.0)
+    assert (tmp_path / "cut" / "features").exists()
     again = layer_lab(other)
     assert len(trained) == 15, "every probe is trained once"
     assert again.rows == whole.rows and not again.already_finished
@@ -277,12 +215,3 @@ def test_bad_input_is_refused_and_leaves_no_folder(tmp_path: Path, model: Path):
 def test_a_setting_that_cannot_be_is_named(tmp_path: Path, model: Path, setting: str, value: Any):
     with pytest.raises(ConfigError, match=setting):
         lab(tmp_path, model, **{setting: value})
-
-
-def test_a_folder_of_another_run_is_called_so(tmp_path: Path, model: Path):
-    config = lab(tmp_path, model, epochs=1, seeds=1)
-    layer_lab(config)
-    with pytest.raises(RunError, match="epochs"):
-        layer_lab(lab(tmp_path, model, epochs=2, seeds=1))
-    with pytest.raises(RunError, match="a layer-wise probing experiment, not a fine-tuning run"):
-        mw.finetune(mw.FinetuneConfig(train=config.train, output=config.output, model=str(model), task="tagging"))

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.conftest import maskwright
 from maskwright.core.errors import ConfigError, InputError, RowErrors, RunError
 from maskwright.experiments import rare as module
 from maskwright.experiments.config import RareLabConfig
@@ -22,9 +21,6 @@ from maskwright.experiments.rare import (
     MinorityClassSampler,
     Predictions,
     draw_counts,
-    errors_by_length,
-    length_sentence,
-    mean_curve,
     method_scores,
     rare_lab,
     sample_scores,
@@ -33,7 +29,6 @@ from maskwright.tasks.evaluation.rare import rare_metrics
 from tasks.standins import row
 from train.rare_rows import encoder, rare_file
 
-__all__ = ["maskwright"]
 NONE = np.zeros(0)
 
 
@@ -68,12 +63,6 @@ def test_test_rows_are_the_same_for_all_seeds_and_the_others_are_drawn():
     assert [len(part) for part in (first.train, first.dev, first.test)] == [100, 100, 120]
     other = MinorityClassSampler(rows_of(60, 600), "hate", 0.1, max_train_rows=100, seed=5)
     assert {one.text for one in other.splits(0).test} != {one.text for one in first.test}
-
-
-def test_repeated_texts_count_once():
-    pool = MinorityClassSampler(rows_of(60, 600) * 2, "hate", 0.1)
-    assert pool.num_repeated == 660
-    assert pool.splits(0) == MinorityClassSampler(rows_of(60, 600), "hate", 0.1).splits(0)
 
 
 def test_what_cannot_be_drawn_is_refused():
@@ -135,19 +124,6 @@ def test_intervals_hold_the_mean_and_a_clear_difference_is_beyond_noise():
     assert good.interval("pr_auc")["mean"] == pytest.approx(good.observed[:, 0].mean())
 
 
-def test_samples_depend_on_their_number_alone():
-    some, more = draw_counts(20, 3, samples=5), draw_counts(20, 3, samples=9)
-    assert (some[0] == more[0][:5]).all() and (some[1] == more[1][:5]).all()
-    assert (more[0].sum(axis=1) == 20).all() and (more[1].sum(axis=1) == 3).all()
-
-
-def test_the_curve_is_the_best_precision_at_a_recall_or_beyond():
-    gold = np.array([1, 0, 1, 0], dtype=bool)
-    curve = mean_curve(gold, [Predictions(np.array([4.0, 3, 2, 1]), gold, NONE)], points=5)
-    assert curve["recall"] == [0, 0.25, 0.5, 0.75, 1]
-    assert curve["precision"] == pytest.approx([1, 1, 1, 2 / 3, 2 / 3])
-
-
 # -- the comparison ------------------------------------------------------------------------------------------------
 
 QUICK = {"epochs": 1, "lr": 3e-3, "batch_size": 16, "max_length": 16, "precision": "fp32"}
@@ -186,15 +162,6 @@ def test_every_method_has_its_scores_with_intervals(done):
         words in page
         for words in ("Minus plain fine-tuning", "Precision over recall", "TF-IDF", "Reconstruction errors: spam")
     )
-
-
-def test_an_error_that_follows_the_length_is_reported():
-    words = np.arange(5, 65)
-    gold = words >= 50  # the rare texts are long, and longer texts have smaller errors
-    found = errors_by_length(1.0 / words + 0.001 * (words % 3), words, gold)
-    assert found["correlation"] < -0.9 and (found["rare_words"], found["rest_words"]) == (57.0, 27.0)
-    assert "57 words, the rest 27" in length_sentence(found)
-    assert length_sentence(errors_by_length(np.random.default_rng(0).normal(size=len(words)), words, gold)) == ""
 
 
 def test_finished_parts_are_kept_and_other_rows_are_noticed(done, monkeypatch):

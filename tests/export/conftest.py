@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from cli.conftest import maskwright  # noqa: F401 (a fixture)
 from export.small_models import small, small_translator
 from maskwright.export.config import ExportConfig
 from maskwright.export.export import export_model

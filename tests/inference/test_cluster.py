@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 
-import maskwright as mw
 from maskwright.core.errors import ConfigError, InputError, MissingExtraError
 from maskwright.core.randomness import generator
 from maskwright.inference.cluster import cluster_vectors, nearest, project, typical_words, unit_vectors
-from minilm import minilm_folder
 
 TOPICS = ["the cat and the dog", "rain and snow fell", "bread with butter"]
 
@@ -68,16 +66,6 @@ def test_numbers_that_cannot_be_are_refused():
     with pytest.raises(InputError, match="at least three"):
         cluster_vectors(np.ones((5, 2)), ["a"] * 5)
     assert typical_words(["!", "?", "1"], np.array([0, 1, 0])) == [[], []]
-
-
-def test_texts_on_three_matters_fall_apart():
-    texts = [
-        "The cat sleeps on the sofa.", "My dog likes long walks.", "Kittens and puppies play together.",
-        "The stock market fell today.", "Shares rose after the bank's report.", "Investors sold their bonds.",
-        "The striker scored two goals.", "The match ended in a draw.", "The coach praised the goalkeeper.",
-    ]  # fmt: skip
-    found = mw.cluster(minilm_folder(), texts, 3)
-    assert adjusted_rand_score(np.repeat(np.arange(3), 3), found.groups) == 1.0
 
 
 # -- maps ---------------------------------------------------------------------------------------------------------

@@ -78,7 +78,10 @@ def test_every_switch_gives_the_numbers_of_the_modules(config, lengths, seed, pa
     assert torch.equal(found.hidden, found.hidden_states[-1])
 
 
-@pytest.mark.parametrize("name", sorted(name for name, config in PRESETS.items() if config.recurrent is None))
+ALIKE = {repr(preset(name, **SMALL)): name for name, config in PRESETS.items() if config.recurrent is None}
+
+
+@pytest.mark.parametrize("name", sorted(ALIKE.values()))  # one of those that differ in sizes alone
 def test_every_preset_in_bfloat16_stays_near_the_modules_in_float32(name):
     config = preset(name, **SMALL)
     model = build(config, seed=3).eval()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -134,13 +133,6 @@ def test_masks_side_by_side_become_words(wordpiece, monkeypatch):
         assert filler._fill_one("the[MASK][MASK] .", ids, spans, rows, 1, None).filled == expected
 
 
-def test_a_result_is_json(filler):
-    result = filler.fill([TEXTS[1]], top_k=2)[0].to_json()
-    assert json.loads(json.dumps(result)) == result
-    assert [len(mask["predictions"]) for mask in result["masks"]] == [2, 2]
-    assert set(result["masks"][0]["predictions"][0]) == {"token", "token_str", "score", "rank", "sequence"}
-
-
 @pytest.mark.parametrize(
     ("texts", "options", "words"),
     [
@@ -212,13 +204,6 @@ def test_byte_level_texts_are_decoded_as_in_transformers(byte_level, text):
             assert (entry.token_str, entry.sequence) == known[entry.token]
         assert text[mask.start : mask.end] == "<mask>"
     assert mine.filled == pipeline.tokenizer.decode(best, skip_special_tokens=True)
-
-
-def test_a_space_of_a_token_stays(byte_level):
-    filler = open_mask_filler(byte_level, device="cpu", precision="fp32")
-    near, apart = (filler.fill(["the<mask>"], words=[word])[0].masks[0].candidates[0] for word in ("end", " end"))
-    assert (near.token_str, near.sequence) == ("end", "theend")
-    assert (apart.token_str, apart.sequence) == (" end", "the end")
 
 
 def test_a_left_to_right_model_is_refused_in_words(tmp_path):

@@ -2,35 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
-from inference.samples import tiny
-from maskwright.core.errors import ModelFolderError
-from maskwright.inference.ready import all_kinds, kind_of, require
+from maskwright.inference.ready import all_kinds, kind_of
 from maskwright.models.build import build
 from maskwright.models.presets import preset
 from maskwright.tasks.specs import ModelKind
-
-
-@pytest.mark.parametrize(
-    ("wanted", "said"),
-    [
-        (
-            ("translate",),
-            "m contains a token classification model, but this requires a translation model.",
-        ),
-        (
-            ("generate", "fill-mask"),
-            "m contains a token classification model, which is not supported. Supported commands: maskwright predict,",
-        ),
-    ],
-)
-def test_what_it_is_and_what_fits_it_stand_in_one_short_message(wanted: tuple[str, ...], said: str):
-    with pytest.raises(ModelFolderError, match=f"^{re.escape(said)}") as refused:
-        require(tiny("tagging", labels=["O", "B"]), "m", *wanted)
-    assert len(str(refused.value)) < 160
 
 
 @pytest.mark.parametrize("kind", all_kinds(), ids=lambda kind: str(kind.name))

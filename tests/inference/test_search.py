@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import maskwright as mw
 from core.test_storage import FailingFileSystem
 from inference.samples import tiny
 from maskwright.core import storage
@@ -24,7 +23,6 @@ from maskwright.core.errors import (
 from maskwright.inference import search as search_module
 from maskwright.inference.embed import TextEncoder
 from maskwright.inference.search import Searcher
-from minilm import minilm_folder
 
 TEXTS = {
     "cats.txt": "\ufeffthe cat sat on the mat .\r\n\r\ndogs chase cats 🙂 in the garden\n",
@@ -248,20 +246,3 @@ def test_bad_lines_of_all_files_are_named_before_anything_is_embedded(tmp_path: 
     own = searcher(skip_bad_rows=True)
     own.search(str(folder), ["cat"], 1)
     assert own.passages == 3
-
-
-ERRANDS = {
-    "pharmacy.txt": "A friend or relative may collect a prescription on behalf of the patient. They bring an identity "
-    "card.\n\nThe pharmacy is open from eight in the morning until ten in the evening.\n",
-    "insurance.txt": "Your plan pays for most drugs. Claims for medicine bought abroad are sent in with the receipt.\n",
-    "parcels.txt": "Someone else can pick up your parcel at the post office with a signed note.\n",
-    "garden.txt": "Too much medicine for the roses does more harm than the lice.\n",
-}
-
-
-def test_medicine_for_someone_else_is_found_by_meaning(tmp_path: Path):
-    """No word of the query but 'for' is in the passage; other passages hold 'medicine', 'someone' and 'pharmacy'."""
-    folder = folder_of(tmp_path / "texts", ERRANDS)
-    hits = mw.search(minilm_folder(), str(folder), ["Can you get medicine for someone pharmacy"], 3)[0]
-    assert hits[0].passage.text.startswith("A friend or relative may collect a prescription")
-    assert hits[0].sentence == (0, 73)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-import maskwright as mw
 from drawn_networks import configs
 from inference.samples import tiny
 from looked_at import SWITCHES, TEXT, network, translator
@@ -151,18 +149,6 @@ def test_layers_and_heads_are_chosen_by_number():
         seen.of("cross")
 
 
-def test_json_is_plain_and_holds_what_the_arrays_hold():
-    seen = attention(tiny(), (TEXT, "dogs chase cats"))
-    (found,) = json.loads(json.dumps(seen.to_json()))["maps"]
-    np.testing.assert_allclose(found["weights"], seen.main.weights, atol=1e-6)
-    tokens = found["keys"]["tokens"]
-    assert [one["token"] for one in tokens] == list(seen.main.keys.subwords)
-    for one in tokens:
-        if one["text"] is not None:
-            side = (TEXT, "dogs chase cats")[one["text"]]
-            assert side[one["start"] : one["end"]] == one["token"].removeprefix("##")
-
-
 def test_words_are_found_with_all_their_pieces_and_special_tokens_by_name():
     tokens = attention(tiny(), "unbelievably dogs and dogs").main.keys
     first, second = tokens.find("dogs")
@@ -172,11 +158,6 @@ def test_words_are_found_with_all_their_pieces_and_special_tokens_by_name():
     assert tokens.find("[CLS]") == [[0]]
     with pytest.raises(InputError, match="'tree' is not in"):
         tokens.find("tree")
-
-
-def test_byte_level_pieces_are_shown_as_text():
-    labels = read(translator(), "Ünï naïve").source.labels
-    assert any(label.startswith("·") for label in labels) and not any("Ġ" in label or "Ã" in label for label in labels)
 
 
 def test_long_texts_are_truncated_and_reported(capsys: pytest.CaptureFixture[str]):
@@ -189,10 +170,6 @@ def test_what_cannot_be_looked_at_is_refused_in_a_sentence():
         attention(tiny(), TEXT, target="x")
     with pytest.raises(InputError, match="reads a single text"):
         attention(translator(), (TEXT, TEXT))
-
-
-def test_the_room_is_reached_by_its_name():
-    assert mw.inspect.attention is attention
 
 
 def test_a_recurrent_translator_shows_what_its_decoder_looks_at():

@@ -11,15 +11,13 @@ from maskwright.inspect import cells
 from maskwright.inspect.cells import (
     CONFIRMED,
     RULES,
-    FoundUnit,
     UnitActivations,
-    correlations,
     find_units,
     read_cells,
     rule_values,
     untrained_like,
 )
-from maskwright.inspect.reports import confirmed_text, headline, write_cells
+from maskwright.inspect.reports import headline, write_cells
 from maskwright.inspect.text import ReadText, documents_of, tokens_of
 from maskwright.nn.recurrent import CELLS
 from maskwright.text.tokenizers.tokenizer import Tokenizer
@@ -142,15 +140,6 @@ def test_a_rule_that_never_changes_finds_nothing_and_an_unknown_one_names_the_ne
         rule_values(planted(), "qoutes")
 
 
-def test_correlations_are_pearsons():
-    rng = np.random.default_rng(2)
-    values, wanted = rng.normal(size=(50, 4)), rng.normal(size=50)
-    expected = [np.corrcoef(values[:, unit], wanted)[0, 1] for unit in range(4)]
-    np.testing.assert_allclose(correlations(values, wanted), expected)
-    values[:, 0] = 1.0
-    assert np.isnan(correlations(values, wanted)[0])
-
-
 def test_a_page_colours_the_text_and_holds_no_markup_of_it(tmp_path):
     readings = planted()
     marked = UnitActivations(readings.text.replace("come", "<b>x"), readings.ends, readings.values, True)
@@ -158,32 +147,6 @@ def test_a_page_colours_the_text_and_holds_no_markup_of_it(tmp_path):
     page = (tmp_path / "c.html").read_text()
     assert "Layer 2, unit 3" in page and "Layer 1, unit 0" in page and "shaded below" in page
     assert "<b>x" not in page and "was truncated" in page
-
-
-def test_a_page_draws_each_unit_once_the_best_follower_first(tmp_path):
-    found = [
-        FoundUnit("line", 1, 5, 0.3, 0.2, 0.0),
-        FoundUnit("quotes", 2, 3, -0.9, -0.8, 0.0),
-        FoundUnit("depth", 1, 5, 0.2, 0.1, 0.0),
-    ]
-    write_cells(tmp_path / "c.html", planted(), found, [(2, 3)], "m")
-    page = (tmp_path / "c.html").read_text()
-    places = [page.index(f"Correlation on this half of the text: {rules}") for rules in ("inside quot", "the position")]
-    assert places == sorted(places)
-    assert (
-        "the position in the line +0.200; the number of open brackets +0.100." in page and "Requested unit" not in page
-    )
-
-
-@pytest.mark.parametrize("confirmed", [0.02, -0.5])
-def test_a_unit_that_is_not_confirmed_is_not_said_to_tell_anything(confirmed: float):
-    found = [FoundUnit("line", 2, 8, 0.6, confirmed, 0.0), FoundUnit("line", 1, 4, 0.5, 0.9, 0.0)]
-    assert headline(found).startswith("No unit is confirmed") and f"{confirmed:+.2f}" in headline(found)
-
-
-def test_a_rule_that_stops_in_the_half_that_confirms_is_said_without_a_number():
-    found = [FoundUnit("quotes", 2, 8, 0.6, float("nan"), 0.0)]
-    assert "nothing is confirmed" in headline(found) and confirmed_text(found[0]) == "-"
 
 
 def test_documents_are_read_as_in_training(tmp_path):

@@ -11,7 +11,7 @@ from looked_at import SWITCHES, TEXT, network, translator
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.inference.embed import TextEncoder
 from maskwright.inference.fill_mask import MaskFiller
-from maskwright.inspect import hidden_states, look, neighbors, predictions, read, states_of, word_map
+from maskwright.inspect import hidden_states, neighbors, predictions, read, states_of, word_map
 from maskwright.inspect.states import plane
 
 MASKED = "the cat [MASK] on the [MASK] ."
@@ -126,13 +126,3 @@ def test_a_model_without_token_predictions_is_rejected():
         predictions(tiny("mlm"), TEXT)
     with pytest.raises(InputError, match="no position 2"):
         predictions(tiny("mlm"), MASKED).top(2)
-
-
-def test_a_brief_look_has_what_a_page_alone_does_not_need():
-    whole, brief = look(tiny("mlm"), MASKED), look(tiny("mlm"), MASKED, brief=True)
-    assert whole.steps and whole.maps[0].neurons is not None and whole.maps[0].flow is not None
-    assert not brief.steps and brief.maps[0].neurons is None and brief.maps[0].rollout is None
-    assert brief.predictions is not None and brief.attributions and brief.maps[0].patterns
-    some = look(tiny(), TEXT, layers=[3, 1], heads=[2])
-    assert all(found.heads[0].layer in (3, 1) for found in some.maps[0].patterns) and some.steps == ()
-    assert [one.layer for one in look(tiny(), TEXT, layers=[3, 1]).steps] == [3, 1]

@@ -58,12 +58,6 @@ def test_flops_are_those_of_the_formulas(load):
     assert (up.input, up.output) == ((count, 32), (count, 64))
 
 
-def test_a_long_text_is_truncated_and_counted(load):
-    model = load(writers.write_masked)
-    found = model_structure(model, "cat " * 100, 16)
-    assert len(found.tokens) == 16 and found.num_truncated == 100 + 2 - 16
-
-
 def test_a_weight_is_described_by_its_numbers(load):
     model = load(writers.write_masked)
     name = "encoder.layers.1.ffn.up.weight"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 import shlex
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 
 from maskwright.core.errors import ConfigError, InputError
-from maskwright.lessons import inputs
 from maskwright.lessons.catalog import lesson, lessons
 from maskwright.lessons.inputs import MOST, Input, parse_matrix, read_values
 from maskwright.lessons.lesson import Result
@@ -168,17 +166,6 @@ def test_unknown_inputs_are_named_with_their_nearest():
         run("rome", {"text": "x"})
 
 
-def test_an_input_of_each_kind_writes_what_it_reads():
-    for one, value in (
-        (inputs.number("a", "A", 1, 0, 2), 0.25),
-        (inputs.integer("a", "A", 1, 0, 2), 2),
-        (inputs.choice("a", "A", "x", ("x", "y")), "y"),
-        (inputs.text("a", "A", "one"), "two; words"),
-        (inputs.matrix("a", "A", [[1]]), ((0.1, -2.0), (3e9, 0.0))),
-    ):
-        assert one.read(one.written(value)) == value == one.read(value)
-
-
 def test_a_matrix_is_read_from_words_or_a_file(tmp_path: Path):
     wanted = ((27.0, -1.5), (3.0, 4.0))
     assert parse_matrix("27 -1.5; 3,4") == wanted == parse_matrix("27\t-1.5\n\n3, 4\n")
@@ -202,25 +189,6 @@ def test_a_matrix_is_read_from_words_or_a_file(tmp_path: Path):
 def test_a_matrix_that_is_none_is_rejected_by_row(source: str, said: str):
     with pytest.raises(InputError, match=said):
         parse_matrix(source)
-
-
-def test_the_lectures_scores_are_scaled_and_softmaxed():
-    result = run("saturation", {"matrix": HI, "text": "Hi how are you"})
-    assert result.ok and [check.what[:3] for check in result.checks[:4]] == ["Hi:", "how", "are", "you"]
-    shares = [math.exp(one / 8) for one in (27, 89, 31, 67)]
-    wanted = ", ".join(f"{one / sum(shares):.4f}" for one in shares)
-    assert result.checks[1].computed == wanted
-    assert "4 of 4 rows have a weight above 0.99; with it, 0 do" in result.answer
-    other = run("saturation", {"matrix": HI, "head_dim": 1})
-    assert other.checks[1].computed == "0.0000, 1.0000, 0.0000, 0.0000"
-
-
-def test_a_weighted_sum_takes_chinese_and_japanese_words_as_characters():
-    result = run("weighted-sum", {"text": "机器翻译"})
-    assert result.ok and result.checks[0].what == "weights of 机 器 翻 译"
-    assert result.checks[1].what.startswith("Vec = 0.50·机 + 0.50·器 + 0.00·翻")
-    equal = run("weighted-sum", {"matrix": "1 1", "text": "ねこ"})
-    assert equal.checks[0].computed == "0.50, 0.50"
 
 
 @pytest.mark.parametrize(

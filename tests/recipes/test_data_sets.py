@@ -21,29 +21,12 @@ def fill(folder: Path) -> None:
     (folder / "rows.txt").write_text("a\n", encoding="utf-8")
 
 
-def test_a_folder_is_made_once(tmp_path: Path):
-    from data_sets import made_once
-
-    made = made_once(tmp_path / "data", {"rows": 3, "vocab_size": None}, fill)
-    (made / "rows.txt").write_text("mine\n", encoding="utf-8")
-    assert made_once(tmp_path / "data", {"rows": 3, "vocab_size": None}, fill) == made
-    assert (made / "rows.txt").read_text(encoding="utf-8") == "mine\n"
-
-
 def test_other_options_are_named(tmp_path: Path):
     from data_sets import made_once
 
     made_once(tmp_path / "data", {"rows": 3, "vocab_size": 80, "source": "de"}, fill)
     with pytest.raises(InputError, match="another --rows and another --vocab-size: pass another -o"):
         made_once(tmp_path / "data", {"rows": 4, "vocab_size": 90, "source": "de"}, fill)
-
-
-def test_a_folder_that_does_not_say_is_refused(tmp_path: Path):
-    from data_sets import made_once
-
-    (tmp_path / "data").mkdir()
-    with pytest.raises(InputError, match="does not record its sizes"):
-        made_once(tmp_path / "data", {"rows": 3}, fill)
 
 
 def test_what_fails_half_way_leaves_nothing(tmp_path: Path):

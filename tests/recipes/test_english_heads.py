@@ -41,10 +41,6 @@ def test_a_head_is_an_adapter_with_data_license_and_scores(heads, tmp_path, monk
     assert (folder / "adapter_model.safetensors").stat().st_mtime_ns == before
 
 
-def test_every_head_has_a_license_and_limits(heads):
-    assert all(head.license and head.limits and head.about for head in heads.HEADS.values())
-
-
 def test_questions_of_two_files_are_joined(heads, tmp_path, monkeypatch):
     """Every third question of a paragraph is also asked of the next one, unless its answer is there."""
     import lzma
@@ -73,9 +69,3 @@ def test_questions_of_two_files_are_joined(heads, tmp_path, monkeypatch):
         [(f"b{n}", True) for n in range(4)],
         [("b4", True)],
     ]
-
-
-def test_an_unknown_head_is_an_error(heads, tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["english_heads.py", "taste", "-o", str(tmp_path)])
-    with pytest.raises(SystemExit, match="2"):
-        heads.main()

@@ -30,7 +30,7 @@ def test_with_and_without_attention_are_compared_at_equal_size(tmp_path: Path):
     data.mkdir(parents=True)
     (data / "train.tsv.xz").write_bytes(lzma.compress(captions(data, 1300, 1).encode()))
     (data / "dev.tsv").write_text(captions(data, 60, 2), encoding="utf-8")
-    sizes = ["--epochs", 1, "--rows", 200, "--hidden", 32, "--vocab-size", 300, "--seeds", 2, "--batch-tokens", 600]
+    sizes = ["--epochs", 1, "--rows", 200, "--hidden", 32, "--vocab-size", 300, "--seeds", 1, "--batch-tokens", 600]
     how = [*sizes, "--score", "mlp,dot", "--device", "cpu", "-o", tmp_path / "out"]
     for _ in range(2):  # the second time everything is there
         found = run("seq2seq.py", *how, MASKWRIGHT_DATA=str(tmp_path / "shared"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -17,28 +16,6 @@ from maskwright.core.errors import InputError
 def recipes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The recipes can be imported."""
     monkeypatch.syspath_prepend(str(REPOSITORY / "recipes"))
-
-
-def test_answers_stand_where_the_rows_say():
-    from small_texts import questions
-
-    rows = [json.loads(line) for line in questions(random.Random(1), 300)]
-    for row in rows:
-        for answer in row["answers"]:
-            start = answer["answer_start"]
-            assert row["context"][start : start + len(answer["text"])] == answer["text"]
-    assert sum(not row["answers"] for row in rows) == 60
-    assert not any("{" in row["question"] for row in rows)
-
-
-def test_names_are_tagged_whole():
-    from small_texts import tagged
-
-    text = "".join(tagged(random.Random(1), 300))
-    tags = [line.split("\t")[1] if line else "" for line in text.split("\n")]
-    assert set(tags) == {"", "O", "B-PER", "I-PER", "B-LOC", "B-DATE", "I-DATE"}
-    for before, tag in zip(["O", *tags], tags, strict=False):
-        assert not tag.startswith("I-") or before[2:] == tag[2:]
 
 
 def test_a_run_of_that_name_that_is_not_its_own_is_left_alone(tmp_path: Path):

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch._dynamo  # as an optimizer does, in 1 s; before the first fork
 
 from maskwright.core import progress, storage
 from maskwright.train.distillation.config import DistillConfig

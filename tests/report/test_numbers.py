@@ -69,28 +69,3 @@ def test_a_duration_never_shows_sixty_of_a_unit(seconds: float):
 )
 def test_file_sizes_step_at_a_thousand(size: int, text: str):
     assert numbers.file_size(size).replace(NB, " ") == text
-
-
-def test_a_mean_and_its_deviation_share_their_digits():
-    assert numbers.plus_minus(0.8941, 0.00412) == "0.894 ± 0.004"
-    assert numbers.plus_minus(0.8941, 0.00412, "percent") == f"89.4 ± 0.4{NB}%"
-    assert numbers.plus_minus(0.8941, None) == "0.894"
-
-
-def test_floats_below_each_other_align():
-    assert numbers.column([0.7, 0.0793, None, float("nan"), 1.02]) == ["0.700", "0.079", "–", "–", "1.020"]
-    assert numbers.column([5e-4, 2e-5]) == ["5e-4", "2e-5"]
-
-
-def test_settings_keep_no_idle_zeros():
-    assert [numbers.setting(value) for value in (0.1, 1.442, 5e-4, 2000, False)] == [
-        "0.1",
-        "1.442",
-        "5e-4",
-        "2,000",
-        "no",
-    ]
-
-
-def test_lines_do_not_break_inside_a_figure():
-    assert numbers.keep_together("31.2 % right, 0.8 ± 0.1") == f"31.2{NB}% right, 0.8{NB}±{NB}0.1"

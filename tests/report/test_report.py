@@ -52,7 +52,7 @@ from maskwright.report import (
     write_report,
 )
 from maskwright.report.numbers import clean, element, escape
-from maskwright.report.page import bundle, digest
+from maskwright.report.page import digest
 from report.html_reading import Node, read_html
 from report.sample import blocks, whole
 
@@ -108,13 +108,6 @@ def test_blocks_without_content_leave_no_trace():
     assert render(Report("t", "h", blocks=EMPTY)) == render(Report("t", "h"))
     every = {one for one in vars(kinds).values() if isinstance(one, type) and issubclass(one, Block)} - {Block}
     assert {type(one) for one in EMPTY} == {type(one) for one in blocks()} | {Facts, Paragraph, Table} == every
-
-
-def test_the_modules_of_the_script_are_joined_without_imports():
-    code = bundle("report.js")
-    assert not re.search(r"^(import|export) ", code, flags=re.MULTILINE)
-    assert len(re.findall(r"^const module\d+ = ", code, flags=re.MULTILINE)) == 8
-    assert code.index("function draw(") < code.index("const lines =") < code.index("const KINDS")
 
 
 def test_health_is_a_word_and_an_unknown_level_is_refused():
@@ -225,14 +218,6 @@ def test_errors_show_probability_or_loss_and_both_texts_of_a_pair():
     assert rows_of(WorstErrors([WorstError("t", "a", "b")])) == [["Text", "Gold", "Predicted"], ["t", "a", "b"]]
     own = [WorstError("t", "a", "b", 0.5, 1.0, "u", 7), WorstError("v", "a", "b")]
     assert rows_of(WorstErrors(own))[1:] == [["7", "t\nu", "a", "b", "50.0 %"], ["–", "v", "a", "b", "–"]]
-
-
-def test_numbers_stand_on_the_right_but_not_those_of_the_first_column():
-    rows = [[1, 0.5, "3 min 20 s", "x"], [2, None, "–", "7"]]
-    cells = main_of(Table(["n", "score", "time", "word"], rows)).all("tr")[1].all("td")
-    assert [cell.classes == ["number"] for cell in cells] == [False, True, True, False]
-    with pytest.raises(ValueError, match="zip"):
-        render(Report("t", "h", blocks=[Table(["a", "b"], [[1, 2], [1]])]))
 
 
 def test_a_matrix_is_shaded_by_its_largest_value_and_says_what_is_masked():

@@ -56,7 +56,7 @@ def test_silent_connections_do_not_lock_the_owner_out(served, first):
         began = time.monotonic()
         for _ in range(5):
             assert served.get("/api/studio").status == 200
-        assert time.monotonic() - began < 8
+        assert time.monotonic() - began < 20
 
 
 def test_one_client_has_fewer_connections_than_the_server(narrow):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from maskwright.train.distillation.config import DistillConfig
 from maskwright.train.distillation.distill import distill
 from maskwright.train.finetuning.finetune import finetune
 from maskwright.train.pretraining.pretrain import pretrain
-from train.runs import TIMES, TINY, continues_exactly, corpus, finetuning, labeled, pretraining, stopped
+from train.runs import TINY, continues_exactly, corpus, finetuning, labeled, pretraining, records, stopped
 
 DEEP = TINY | {"num_hidden_layers": 2}
 
@@ -84,11 +83,6 @@ def on_rows(folder: Path, teacher: Path, **changes: Any) -> DistillConfig:
         "precision": "fp32",
     }
     return DistillConfig(**{**settings, **changes})
-
-
-def records(run: Path) -> list[dict[str, float]]:
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [{key: line[key] for key in line if key not in TIMES} for line in lines]
 
 
 def test_the_distance_to_a_pre_trained_teacher_falls(tmp_path: Path, opinionated: Path):

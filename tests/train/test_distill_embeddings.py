@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from maskwright.train.distillation import sentences as distill_texts
 from maskwright.train.distillation.config import DistillConfig
 from maskwright.train.distillation.distill import distill
 from maskwright.train.distillation.sentences import fill_word_table, make_texts, read_texts
-from train.runs import TIMES, TINY, continues_exactly, corpus, sentence_teacher
+from train.runs import TINY, continues_exactly, corpus, records, sentence_teacher
 
 STILL = {"steps": 1, "warmup": 0, "lr": 1e-30, "weight_decay": 0.0}  # a run that changes no weight
 
@@ -52,11 +51,6 @@ def recipe(folder: Path, teacher: Path, **changes: Any) -> DistillConfig:
         "precision": "fp32",
     }
     return DistillConfig(**{**settings, **changes})
-
-
-def records(run: Path) -> list[dict[str, float]]:
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [{key: line[key] for key in line if key not in TIMES} for line in lines]
 
 
 def weights(run: Path) -> str:
@@ -123,15 +117,6 @@ def test_half_of_the_teacher_keeps_its_layers_and_vocabulary(tmp_path: Path, tea
     ours, theirs = (dict(mw.load(folder).named_parameters()) for folder in (result.model, teacher))
     for name in (name for name in ours if name.startswith("encoder.")):
         assert torch.allclose(ours[name], theirs[name], atol=1e-20), name
-
-
-def test_a_later_run_starts_from_a_student(tmp_path: Path, teacher: Path, capsys: pytest.CaptureFixture[str]):
-    first = distill(recipe(tmp_path, teacher))
-    changes = {"preset": "half", "model": {}, "vocab_size": None, "start": str(first.model)}
-    second = distill(recipe(tmp_path, teacher, output=tmp_path / "second", **changes, **STILL))
-    assert f"is initialized from {first.model}" in "".join(capsys.readouterr().err.split("\n"))
-    assert weights(tmp_path / "run") == weights(tmp_path / "second")
-    assert mw.load(second.model).tokenizer.files() == mw.load(first.model).tokenizer.files()
 
 
 # -- resume ----------------------------------------------------------------------------------------------------

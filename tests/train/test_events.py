@@ -78,20 +78,6 @@ def test_a_truncated_end_is_repaired_when_the_run_resumes(tmp_path: Path):
         assert [(step, value) for step, _, value in events(run.loggers[0].path)] == [(1, 1.0), (2, 0.5), (3, 0.25)]
 
 
-def test_events_can_be_requested_later_and_then_continue(tmp_path: Path):
-    with open_run(tmp_path / "run", {"lr": 1, "tensorboard": False}) as run:
-        run.rewind(0)
-        run.log({"step": 1, "loss": 1.0})
-        assert not run.loggers
-    with open_run(tmp_path / "run", {"lr": 1, "tensorboard": True}) as run:
-        assert events(run.loggers[0].path) == [(1, "train/loss", 1.0)]
-    with open_run(tmp_path / "run", {"lr": 1}) as run:
-        run.log({"step": 2, "loss": 0.5})
-        assert [step for step, _, _ in events(run.path / NAME)] == [1, 2]
-    with pytest.raises(RunError, match=r"lr \(was 1, now 2\)"), open_run(tmp_path / "run", {"lr": 2}):
-        pass
-
-
 def test_a_switch_that_an_older_version_did_not_have_changes_nothing_while_it_is_off(tmp_path: Path):
     with open_run(tmp_path / "run", {"lr": 1}):
         pass

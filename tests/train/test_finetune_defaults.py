@@ -9,7 +9,6 @@ import pytest
 import maskwright as mw
 from inference.samples import tiny
 from maskwright.core import storage
-from maskwright.core.config import command_words
 from maskwright.core.errors import CorruptFileError
 from maskwright.core.storage import accept
 from maskwright.hub.published import inherited_settings, recommended_lr
@@ -49,18 +48,6 @@ def test_epochs_that_are_set_are_kept():
     assert FinetuneConfig(**PATHS, model="m", epochs=3, min_steps=50).min_steps == 50
     assert FinetuneConfig(**PATHS, model="m", task="translation").min_steps == 0
     assert FinetuneConfig(**PATHS, model="m", task="anomaly").min_steps == 0
-
-
-@pytest.mark.parametrize("options", [{}, {"epochs": 3}, {"epochs": 5}, {"epochs": 5, "min_steps": 9}, {"lr": 5e-5}])
-@pytest.mark.parametrize("more", [{"model": "english"}, {"model": "english", "adapter": "lora"}, {"model": "m"}])
-def test_the_command_in_reports_has_the_same_defaults(options, more):
-    config = FinetuneConfig(**PATHS, **options, **more)
-    words = command_words(FinetuneConfig, vars(config))
-    parsed = {flag[2:]: float(words[words.index(flag) + 1]) for flag in ("--lr", "--epochs") if flag in words}
-    parsed |= {"epochs": int(parsed["epochs"])} if "epochs" in parsed else {}
-    for word in words:
-        parsed |= {"min_steps": int(word[10:])} if word.startswith("min_steps=") else {}
-    assert FinetuneConfig(**PATHS, **more, **parsed) == config
 
 
 def test_a_run_has_the_epochs_that_it_states_and_resumes(tmp_path, capsys):

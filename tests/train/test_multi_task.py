@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -161,16 +160,6 @@ def test_a_task_without_pooler_shares_the_rest(tmp_path: Path):
     assert len(mw.TokenTagger.load(result.models["tags"]).predict([["the", "cat", "was", "here"]])[0]) == 4
 
 
-def test_a_frozen_encoder_stays_as_it_was_without_dropout(tmp_path: Path):
-    config = multi(tmp_path, freeze_encoder=True, epochs=1)
-    bench = MultiTaskSetup(config, torch.device("cpu"))
-    start = bench.job(0, _folder(tmp_path)).model.encoder.layers.state_dict()
-    result = finetune_tasks(config)
-    for folder in result.models.values():
-        end = mw.load(folder).encoder.layers.state_dict()
-        assert all(torch.equal(start[name], end[name]) for name in start)
-
-
 def test_a_run_that_is_interrupted_ends_with_the_same_bits(finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     _, whole = finished
     files = [f"models/{name}/model.safetensors" for name in whole.models]
@@ -187,22 +176,6 @@ def test_files_are_named_apart():
     assert names([Path("x/Train.tsv"), Path("y/train.tsv")]) == ["x", "y"]  # one folder where case does not count
     assert names([Path("../train.tsv"), Path("x/train.tsv")]) == [Path.cwd().parent.name, "x"]
     assert names([Path("eval.tsv"), Path("b.tsv")]) == ["eval-task", "b"]
-
-
-def test_files_of_one_name_become_folders_and_figures_of_their_own(tmp_path: Path):
-    config = multi(tmp_path, epochs=1)
-    moved = []
-    for kind, part, folder in zip(("", "regression:"), config.parts().values(), "ab", strict=True):
-        (tmp_path / folder).mkdir()
-        shutil.copy(part.train, tmp_path / folder / "train.tsv")
-        moved.append(f"{kind}{tmp_path / folder / 'train.tsv'}")
-    result = finetune_tasks(multi(tmp_path, epochs=1, multi_task=tuple(moved), output=tmp_path / "again"))
-    assert sorted(path.name for path in result.model.iterdir()) == ["a", "b"]
-    assert {name: mw.load(folder).head_name for name, folder in result.models.items()} == {
-        "a": "classification",
-        "b": "regression",
-    }
-    assert "accuracy" in result.tasks["a"]["metrics"] and "pearson" in result.tasks["b"]["metrics"]
 
 
 @pytest.mark.parametrize(

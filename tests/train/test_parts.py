@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -74,11 +73,6 @@ def test_golden_values_of_the_linear_schedule():
     assert rates == pytest.approx([0.5, 1.0, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125])
 
 
-def test_warmup_is_a_share_below_one_and_steps_from_one():
-    assert warmup_steps(0.1, 1000) == 100
-    assert warmup_steps(50, 1000) == 50
-
-
 def test_biases_and_norms_do_not_decay():
     model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.LayerNorm(4), torch.nn.Embedding(5, 4))
     optimizer = adamw(model, 1e-3, 0.01)
@@ -144,48 +138,7 @@ def test_steps_are_those_of_dense_gradients(tied):
     torch.testing.assert_close(sparse.table.weight, dense.table.weight, rtol=1e-6, atol=1e-6)
 
 
-def test_the_table_of_gradients_is_made_once_and_cleared():
-    model = Small(tied=False)
-    with RowGradients.of(model) as rows:
-        addresses = set()
-        for ids in STEPS:
-            model.loss(ids).backward()
-            assert model.table.weight.grad.is_sparse
-            rows.spread()
-            touched = model.table.weight.grad.any(dim=1).nonzero().flatten().tolist()
-            assert set(touched) == set(ids) - {0}  # and nothing of earlier steps; 0 is padding
-            addresses.add(model.table.weight.grad.data_ptr())
-            rows.clear()
-            assert model.table.weight.grad is None
-        assert len(addresses) == 1
-
-
-def test_a_model_that_is_no_longer_trained_gives_dense_gradients():
-    model = Small(tied=False)
-    three_steps(model, True)
-    model.loss([1]).backward()
-    assert not model.table.weight.grad.is_sparse
-
-
 # -- Batches prepared ahead equal those made on demand, and their leftovers are distinguished --------------------------
-
-
-@pytest.mark.parametrize("ahead", [False, True])
-def test_every_step_gets_its_own(ahead: bool):
-    steps = Prefetcher(lambda step: step * 10, ahead)
-    assert [steps.take(step) for step in (0, 1, 2, 5, 6, 3)] == [0, 10, 20, 50, 60, 30]
-
-
-def test_the_next_one_is_made_while_this_one_is_used():
-    made = threading.Event()
-
-    def make(step: int) -> int:
-        if step == 1:
-            made.set()
-        return step
-
-    Prefetcher(make, ahead=True).take(0)
-    assert made.wait(10)
 
 
 def test_an_error_is_raised_when_its_step_is_requested():
@@ -200,14 +153,6 @@ def test_an_error_is_raised_when_its_step_is_requested():
         steps.take(1)
     steps.forget()
     assert steps.take(2) == 2
-
-
-def test_what_is_forgotten_is_made_again():
-    drawn: list[int] = []
-    steps = Prefetcher(lambda step: drawn.append(step) or len(drawn), ahead=True)
-    steps.take(0)
-    steps.forget()
-    assert steps.take(1) == 3 and drawn[:3] == [0, 1, 1]
 
 
 # -- A job with prefetching gives the same batches, and a checkpoint records the end of the used ones ------------------
@@ -313,11 +258,6 @@ def test_a_loss_that_rises_at_the_end_is_watched():
     verdict = judge({"mlm_scored_loss": 4.0, "mlm_accuracy": 0.3}, BASELINE, losses)
     assert verdict.level == "watch"
     assert "increased toward the end" in " ".join(verdict.reasons)
-
-
-def test_pairs_at_the_level_of_a_coin_are_watched():
-    verdict = judge({"mlm_scored_loss": 4.0, "mlm_accuracy": 0.3, "nsp_accuracy": 0.51}, BASELINE, [5.0])
-    assert verdict.level == "watch"
 
 
 # -- Which held-out rows a model folder carries ------------------------------------------------------------------------

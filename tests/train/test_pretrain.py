@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,14 +12,8 @@ import torch
 import maskwright as mw
 from maskwright.core import storage
 from maskwright.core.errors import CorruptFileError, InputError, RowErrors, RunError, StorageError, TrainingError
-from maskwright.train import loop
-from maskwright.train.loop import Interrupted, StopRequest
 from maskwright.train.pretraining.pretrain import first_batch, pretrain
-from train.runs import TIMES, corpus, pretraining
-
-
-def records(run: Path) -> list[dict[str, float]]:
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+from train.runs import continues_exactly, corpus, pretraining, records
 
 
 def test_a_run_leaves_what_the_interface_promises(tmp_path: Path):
@@ -34,11 +27,7 @@ def test_a_run_leaves_what_the_interface_promises(tmp_path: Path):
     model = mw.load(result.model)
     assert model.head_name == "pretraining"
     storage.verify_folder(result.model)
-
-
-def test_the_total_loss_is_the_sum_of_its_parts(tmp_path: Path):
-    pretrain(pretraining(tmp_path))
-    logged = [record for record in records(tmp_path / "run") if "loss" in record]
+    logged = [record for record in records(run) if "loss" in record]
     assert len(logged) == 6
     for record in logged:
         assert record["loss"] == pytest.approx(record["mlm_loss"] + record["nsp_loss"], rel=1e-12)
@@ -73,25 +62,8 @@ def test_a_folder_that_is_no_run_is_left_alone(tmp_path: Path):
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["thesis.txt"]
 
 
-def test_an_interrupted_run_saves_and_goes_on_to_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    whole = pretrain(pretraining(tmp_path, output=tmp_path / "whole"))
-    asked = {"left": 3}
-
-    def ask_at_the_third_step(request: StopRequest, run: object, step: int, steps: int) -> None:
-        asked["left"] -= 1
-        request.requested = asked["left"] == 0
-        original(request, run, step, steps)
-
-    original = loop._stop_if_requested
-    monkeypatch.setattr(loop, "_stop_if_requested", ask_at_the_third_step)
-    config = pretraining(tmp_path)
-    with pytest.raises(Interrupted):
-        pretrain(config)
-    monkeypatch.setattr(loop, "_stop_if_requested", original)
-    resumed = pretrain(config)
-    assert storage.sha256(resumed.model / "model.safetensors") == storage.sha256(whole.model / "model.safetensors")
-    keep = lambda record: {k: v for k, v in record.items() if k not in TIMES}  # noqa: E731
-    assert [*map(keep, records(tmp_path / "run"))] == [*map(keep, records(tmp_path / "whole"))]
+def test_an_interrupted_run_ends_with_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    continues_exactly(pretrain, pretraining(tmp_path), monkeypatch)
 
 
 def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

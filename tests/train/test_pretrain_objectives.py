@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from maskwright.core.errors import InputError
 from maskwright.hub.folders import load_model
 from maskwright.inference.held_out_text import score_text
 from maskwright.train.pretraining.pretrain import pretrain, pretraining_plan
-from train.runs import TIMES, continues_exactly, corpus, pretraining
+from train.runs import continues_exactly, corpus, pretraining, records
 
 FAMILY = {"mlm+sop": "albert-base", "rtd": "electra-small"}
 SMALL = {
@@ -25,11 +24,6 @@ SMALL = {
     "intermediate_size": 64,
 }
 WEIGHTS = {"mlm+sop": ["model"], "rtd": ["model", "model/generator"]}
-
-
-def records(run: Path) -> list[dict[str, float]]:
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [{key: line[key] for key in line if key not in TIMES} for line in lines]
 
 
 def configured(folder: Path, objective: str, **changes: object):  # type: ignore[no-untyped-def]

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from cli.conftest import maskwright
 from maskwright.core.randomness import generator
 from maskwright.hub.folders import read_facts
 from maskwright.tasks.classification import resample_rows
@@ -20,8 +19,6 @@ from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.finetuning.finetune import FinetuningSetup, finetune
 from maskwright.train.run import RunFolder
 from train.rare_rows import encoder, rare_file
-
-__all__ = ["maskwright"]
 
 QUICK = {"epochs": 1, "lr": 3e-3, "batch_size": 16, "max_length": 16, "precision": "fp32"}
 

@@ -161,22 +161,3 @@ def test_a_folder_that_declares_its_pooling_keeps_it(tmp_path: Path):
     second = finetune(contrastive(tmp_path, **on))
     assert declared_by(second.model).pooling == "cls"
     assert open_embedder(second.model).pooling == "cls"
-
-
-@pytest.fixture
-def maskwright(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Run a command in this process; its exit code, standard output and standard error."""
-    import sys
-
-    from maskwright.cli import main
-
-    def run(*words: Any) -> tuple[int, str, str]:
-        capsys.readouterr()
-        monkeypatch.setattr(sys, "argv", ["maskwright", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
-            main()
-            sys.exit(0)
-        captured = capsys.readouterr()
-        return int(end.value.code or 0), captured.out, captured.err
-
-    return run

@@ -77,19 +77,16 @@ def recipe(folder: Path, tokenizer: Path, turned: bool = False, **changes: objec
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("turned", "norm"), [(False, "post"), (True, "pre")], ids=["copying, post-norm", "reversing, pre-norm"]
-)
-def test_a_toy_language_is_learned(tmp_path: Path, tokenizer: Path, turned: bool, norm: str):
-    config = recipe(tmp_path, tokenizer, turned, epochs=15, lr=2e-3, warmup=100, schedule="linear")
-    config = replace(config, network=config.network | {"norm": norm})
-    train = write(tmp_path, "train", sentences(3000, 1), turned)
+def test_reversing_is_learned(tmp_path: Path, tokenizer: Path):
+    config = recipe(tmp_path, tokenizer, True, epochs=15, lr=2e-3, warmup=100, schedule="linear")
+    config = replace(config, network=config.network | {"norm": "pre"})
+    train = write(tmp_path, "train", sentences(3000, 1), True)
     result = finetune(replace(config, train=train[0], train_target=train[1]))
     assert result.mean["token_accuracy"] == 1.0
     model, _ = load_model(result.model)
     unseen = sentences(100, 3)
     found = TextTranslator(model).translate([" ".join(row) for row in unseen], TranslationSettings(beams=1))
-    wanted = [" ".join(row[::-1] if turned else row) for row in unseen]
+    wanted = [" ".join(row[::-1]) for row in unseen]
     right = sum(one[0].text == line for one, line in zip(found, wanted, strict=True))
     assert right >= 97  # rounding differs by CPU, and with it what a short training learns of rare rows
 

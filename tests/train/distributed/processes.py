@@ -28,7 +28,8 @@ os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")  # as the command line doe
 
 import safetensors.torch
 import torch
-import torch.distributed  # before the first fork
+import torch._dynamo  # as an optimizer does, in 1 s; before the first fork
+import torch.distributed
 
 from maskwright.core import progress, storage
 from maskwright.core.errors import CorruptFileError

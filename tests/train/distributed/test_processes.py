@@ -48,6 +48,12 @@ def fast(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return run(tmp_path_factory.mktemp("fast"), *FAST)
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the slow scenarios find the runs that nothing ends, with which they compare."""
+    return tmp_path_factory.mktemp("kept")
+
+
 def ended(folder: Path, scenario: str) -> dict[str, Any]:
     """What one scenario ended with."""
     return run(folder, scenario)[scenario]
@@ -124,14 +130,14 @@ def test_other_labels_on_one_machine_are_rejected(tmp_path: Path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("scenario", "message"), KILLED.items())
-def test_any_failing_process_ends_the_job_and_the_same_command_resumes(tmp_path: Path, scenario: str, message: str):
-    check_resumed(ended(tmp_path, scenario), message)
+def test_any_failing_process_ends_the_job_and_the_same_command_resumes(kept: Path, scenario: str, message: str):
+    check_resumed(ended(kept, scenario), message)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", TERMINATED)
-def test_a_signal_saves_once_and_exits_with_130(tmp_path: Path, scenario: str):
-    found = ended(tmp_path, scenario)
+def test_a_signal_saves_once_and_exits_with_130(kept: Path, scenario: str):
+    found = ended(kept, scenario)
     assert set(found["codes"]) == {130} and not errors(found)
     assert sum("Saved at step" in text for text in found["messages"]) == 1
     assert found["same"] and set(found["resumed"]) == {0}
@@ -139,8 +145,8 @@ def test_a_signal_saves_once_and_exits_with_130(tmp_path: Path, scenario: str):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", ["resume-in-one", "shard-resume-in-one"])
-def test_another_number_of_processes_resumes_with_the_same_samples(tmp_path: Path, scenario: str):
-    found = ended(tmp_path, scenario)
+def test_another_number_of_processes_resumes_with_the_same_samples(kept: Path, scenario: str):
+    found = ended(kept, scenario)
     assert found["resumed"] == [0] and found["distance"] < 1e-4
     assert "began with 2 processes and resumes with 1" in found["resumed_messages"][0]
 
