@@ -35,7 +35,7 @@ def ours(settings: Settings) -> Vectors:
     set_quiet(True)
     model = settings["model"]
     if "executor" in settings:
-        model = executed(model, settings["executor"], settings["precision"], head="none").model
+        model, _ = executed(model, settings["executor"], settings["precision"], head="none")
     embedder = mw.Embedder(
         model,
         pooling="mean",
