@@ -15,7 +15,11 @@ from parity.checkpoints import HEADS, SETTINGS, checkpoint, labels_for, padded_r
 from parity.comparing import VIEWS, compare_outputs, their_outputs
 
 FAMILIES = list(SETTINGS)
-SEPARATE = [name for name in FAMILIES if len(family_named(name).encoder["layers.{i}.attention.qkv.{p}"]) == 3]
+SEPARATE = [
+    name
+    for name in FAMILIES
+    if any("attention.qkv" in ours and len(theirs) == 3 for ours, theirs in family_named(name).encoder.items())
+]
 
 
 def difference(name, folder, change=lambda model: None):
