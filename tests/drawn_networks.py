@@ -30,7 +30,7 @@ def possible(**switches):
         if switches["positions"].startswith("relative"):
             switches["positions"] = "none"
     if switches["position_attention"] != "none" or not switches["key_bias"]:
-        switches["num_key_value_heads"] = None
+        switches["num_key_value_heads"] = switches["attention_head_size"] = None
     if switches["attention"] == "causal":
         switches["full_attention_every"] = switches["conv_width"] = 0
     if switches["bare_heads"]:

@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 
 import maskwright as mw
 from conventions.sources import REPOSITORY
+from hub.test_other_sentence_folders import splade_folder
 from maskwright.models.model import SentenceSettings
 from train import benchmark_data
 
@@ -145,6 +146,8 @@ def prepare(page: str, folder: Path) -> None:
     elif page in ("how-to/elmo-features", "how-to/prepare-corpus"):
         kind = "char" if page == "how-to/elmo-features" else "wordpiece"
         mw.Tokenizer.train([str(folder / "corpus.txt")], kind=kind, vocab_size=300).save(folder / "tok")
+    elif page == "how-to/embed":
+        splade_folder(folder / "splade", "max", "relu")
     elif page == "tutorials/lectures":
         write(folder / "weights.csv", "0.2,0.8\n0.5,0.5\n")
 
