@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from maskwright.core.errors import ConfigError
 from maskwright.nn import positions as module
 from maskwright.nn.attention import Run
+from maskwright.nn.disentangled import DisentangledTerms, position_rows
 from maskwright.nn.positions import KINDS, RelativeBias, RelativeVectors, attend_relative
 from nn.packs import draw, filled, places_with_holes, runs_of
 
@@ -144,3 +145,27 @@ def test_sizes_that_cannot_be_are_refused():
         RelativeBias(6, 2)
     with pytest.raises(ConfigError, match="buckets"):
         RelativeBias(64, 2, 16)
+
+
+@pytest.mark.parametrize("kind", ["bias", "key_value", "disentangled"])
+def test_heads_one_after_the_other_give_the_same(kind, monkeypatch):
+    """As in texts whose scores do not fit the cache: context, weights and gradients."""
+    draws = torch.Generator().manual_seed(0)
+    qkv = torch.randn(22, 3 * 12, generator=draws, dtype=torch.float64).requires_grad_()
+    if kind == "bias":
+        relative = RelativeBias(32, 4)
+    elif kind == "key_value":
+        relative = RelativeVectors(3, 3, "key_value")
+    else:
+        tables = (torch.randn(4, 10, 3, generator=draws, dtype=torch.float64) for _ in range(2))
+        relative = DisentangledTerms(*tables, position_rows(5, 0, 8))
+    if kind != "disentangled":
+        for parameter in relative.double().parameters():
+            torch.nn.init.normal_(parameter, generator=draws)
+    found = []
+    for most in (module.CACHED_SCORES, 1):
+        monkeypatch.setattr(module, "CACHED_SCORES", most)
+        context, weights = attend_relative(qkv, [Run(0, 2, 7), Run(14, 1, 8)], 4, relative, want_weights=True)
+        found.append((context, *weights, *torch.autograd.grad(context.sin().sum(), qkv)))
+    for whole, single in zip(*found, strict=True):
+        torch.testing.assert_close(single, whole)

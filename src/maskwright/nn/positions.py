@@ -386,22 +386,26 @@ def attend_relative(
     contexts: list[Tensor] = []
     weights: list[Tensor] = []
     for part, place, (count, length) in zip(qkv.split(sizes), places, pieces, strict=True):
-        heads = part.view(count, length, 3, num_heads, hidden // num_heads).permute(2, 0, 3, 1, 4)
-        query, key, value = heads.unbind()  # each [count, heads, length, head_dim]
+        all_heads = part.view(count, length, 3, num_heads, hidden // num_heads).permute(2, 0, 3, 1, 4)
+        query, key, value = all_heads.unbind()  # each [count, heads, length, head_dim]
         between = None if place is None else _distances(place.view(count, length))
         if distances is not None:
             between = torch.stack([next(given) for _ in range(count)]).unsqueeze(1)  # [count, 1, length, length]
-        query = query * scale
-        scores = query @ key.mT + relative.score_terms(query, key, scale, between, slice(None))
-        if causal:
-            apply_causal_mask(scores)
-        piece_weights = torch.softmax(scores, dim=-1)  # [count, heads, length, length]
-        dropped = dropout(piece_weights, dropout_probability)
-        context = dropped @ value
-        more = relative.context_terms(dropped, between)
-        context = context if more is None else context + more
-        if want_weights:
-            weights += piece_weights.unbind()
+        some = max(1, CACHED_SCORES // (2 * length * length))  # heads at once: terms have 2 * length - 1 distances
+        found, shown = [], []
+        for heads in (slice(first, first + some) for first in range(0, num_heads, some)):
+            queries, keys = query[:, heads] * scale, key[:, heads]
+            scores = queries @ keys.mT + relative.score_terms(queries, keys, scale, between, heads)
+            if causal:
+                apply_causal_mask(scores)
+            own = torch.softmax(scores, dim=-1)  # [count, heads, length, length]
+            dropped = dropout(own, dropout_probability)
+            context = dropped @ value[:, heads]
+            more = relative.context_terms(dropped, between)
+            found.append(context if more is None else context + more)
+            shown += [own] if want_weights else []
+        weights += torch.cat(shown, dim=1).unbind() if want_weights else ()
+        context = found[0] if len(found) == 1 else torch.cat(found, dim=1)
         contexts.append(context.transpose(1, 2).reshape(count * length, hidden))
     context = contexts[0] if len(contexts) == 1 else torch.cat(contexts or [qkv[:, :hidden]])
     return context, tuple(weights) if want_weights else None
