@@ -249,7 +249,7 @@ REFUSED = [
     ("bert", {"model_type": "llama"}, "'llama'; supported: bert, roberta, xlm-roberta, distilbert, albert, electra"),
     ("bert", {"model_type": ["bert"]}, "supported: bert"),
     ("bert", {"model_type": "camenbert"}, r"'camenbert' \(did you mean 'camembert'\?\); supported: bert"),
-    ("bert", {"model_type": "new", "auto_map": {"AutoModel": "a.B"}}, "auto_map names code, which is never run"),
+    ("bert", {"model_type": "custom", "auto_map": {"AutoModel": "a.B"}}, "auto_map names code, which is never run"),
     ("roberta", {"architectures": ["RobertaForCausalLM"]}, r"RobertaForCausalLM.*Supported: RobertaModel"),
     ("roberta", {"is_decoder": True}, "is_decoder"),
     ("roberta", {"pad_token_id": None}, "pad_token_id"),
