@@ -140,8 +140,8 @@ def _layer(kind: str, path: Path) -> nn.Module:
             f"{path}: activation_function is {config['activation_function']!r}; supported are {', '.join(ACTIVATIONS)} "
             "of torch.nn."
         )
-    sizes = [_needed(path, config, f"{side}_features") for side in ("in", "out")]
-    return Dense(*sizes, config.get("bias", True) is not False, activation, config.get("use_residual") is True)
+    inputs, size = (_needed(path, config, f"{side}_features") for side in ("in", "out"))
+    return Dense(inputs, size, config.get("bias", True) is not False, activation, config.get("use_residual") is True)
 
 
 def _needed(path: Path, config: Mapping[str, Any], name: str) -> int:

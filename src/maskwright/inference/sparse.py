@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -89,7 +89,7 @@ class SparseEncoder:
             texts = [prompt + text if isinstance(text, str) else (prompt + text[0], *text[1:]) for text in texts]
         examples = tokenize_rows(rows_of(texts), self.tokenizer, self.max_length, counts=counts)
 
-        def finish(outputs: Sequence[tuple[Tensor, Tensor]]) -> csr_matrix:
+        def finish(outputs: Sequence[Any]) -> csr_matrix:
             from scipy.sparse import csr_matrix
 
             ends = np.cumsum([0, *(len(ids) for ids, _ in outputs)])
