@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
-from torch import Tensor
-
 from ..core.errors import InputError
 from ..tasks.examples import Examples, Forward, compute, rows_of
 from ..text.readers.inputs import Column, Text, is_table, split_pairs, texts_of_table
@@ -52,7 +50,7 @@ class Prepared(Generic[Result]):
     forward: Forward
     examples: Examples
     counts: TextCounts
-    finish: Callable[[Sequence[Tensor]], Result]
+    finish: Callable[[Sequence[Any]], Result]
 
     def run(self, batch_tokens: int | None = None) -> Result:
         """Compute and finish here, in packs of at most `batch_tokens` tokens."""
