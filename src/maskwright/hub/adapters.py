@@ -112,9 +112,10 @@ def write_adapter_config(
         saved: Names of trained modules.
         is_transposed: Whether transformers stores the layers as [in, out].
     """
+    is_wrapped_twice = "qa_classifier" in saved  # BigBird's: for this task PEFT also wraps qa_outputs in it, and fails
     return {
         "peft_type": "LORA",
-        "task_type": TASK_TYPES.get(head),
+        "task_type": None if is_wrapped_twice else TASK_TYPES.get(head),
         "base_model_name_or_path": base,
         "r": config.rank,
         "lora_alpha": int(config.alpha) if config.alpha == int(config.alpha) else config.alpha,
