@@ -210,7 +210,8 @@ def padded_rows(config, head: str | None = None, seed: int = 0, seq: int = 20) -
     pad = config.pad_token_id
     ids = torch.randint(1, config.vocab_size, (6, seq), generator=generator)
     ids = torch.where(ids == pad, pad + 1, ids)
-    if config.model_type == "esm":  # theirs counts masks in dropped columns, and divides by 0 for a text of masks
+    # ESM's counts masks in dropped columns, and divides by 0 for a text of masks.
+    if config.model_type == "esm" and config.mask_token_id is not None:
         ids[4:] = torch.where(ids[4:] == config.mask_token_id, 4, ids[4:])
     mask = torch.ones_like(ids)
     mask[1, 13:] = 0
