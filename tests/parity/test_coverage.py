@@ -70,7 +70,7 @@ def test_the_page_has_no_difference_of_weight():
 def test_the_page_is_what_is_measured():
     stored = json.loads(STORED.read_text())
     assert set(stored) == set(HEADS), "run PYTHONPATH=src:tests python -m parity.coverage NAME, then make reference"
-    for name, head in random.sample(cases(), 8):
+    for name, head in random.Random(1).sample(cases(), 8):
         found, written = measure(name, head), stored[name][NAMES.get(head, head)]
         assert {key: isinstance(value, str) or value < MOST for key, value in found.items()} == dict.fromkeys(
             found, True
