@@ -231,7 +231,7 @@ _PARQUET_ROWS = 1024
 _COPY_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: a large file has many
 class Record:
     """One row: cells in order (csv, tsv) or by name (jsonl, parquet), and the errors found so far."""
 
@@ -290,7 +290,7 @@ def name_cells(records: Iterable[Record], header: Sequence[str]) -> Iterator[Rec
             reason = f"has {count} column{'s' * (count != 1)}, not {len(header)}"
             yield Record(record.file, record.line, record.cells, faults=(record.fault(None, reason),))
         else:
-            yield Record(record.file, record.line, named=dict(zip(header, record.cells, strict=True)))
+            yield Record(record.file, record.line, (), dict(zip(header, record.cells, strict=True)))
 
 
 def first_names(path: Path | str, kind: str) -> list[str]:
@@ -398,7 +398,7 @@ def _read_csv(path: Path | str, lines: Iterator[Line], dialect: Dialect) -> Iter
     An unclosed quoted field extends to the next quote. It is reported at the line where it opens, and reading continues
     at the following line, so that one missing quote does not hide the rows after it.
     """
-    feed = _LineFeed(lines)
+    feed, file = _LineFeed(lines), str(path)
     reader = csv.reader(feed, strict=True, delimiter=dialect.delimiter)
     while True:
         feed.taken = []
@@ -414,9 +414,9 @@ def _read_csv(path: Path | str, lines: Iterator[Line], dialect: Dialect) -> Iter
             yield _bad(path, first.number, reason)
             continue
         first = feed.taken[0]
-        faults = tuple(RowError(str(path), line.number, None, line.fault) for line in feed.taken if line.fault)
+        faults = [RowError(file, line.number, None, line.fault) for line in feed.taken if line.fault]
         if faults or first.text.strip():
-            yield Record(str(path), first.number, cells=cells, faults=faults)
+            yield Record(file, first.number, cells, faults=tuple(faults))
 
 
 def _csv_reason(message: str, lines: Sequence[Line]) -> str:

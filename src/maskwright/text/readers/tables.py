@@ -369,7 +369,8 @@ def _good_rows(
 ) -> Iterator[Row]:
     read: dict[str, str] = {}  # cell -> label
     for record in records:
-        if not record.faults and any(str(record.named.get(name)) != value for name, value in where.items()):
+        kept = record.faults or not where or all(str(record.named.get(name)) == one for name, one in where.items())
+        if not kept:
             continue
         row, bad = read_row(record, found, rules, read)
         faults += bad
