@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -30,6 +30,7 @@ BLOCK_TEXTS = 4096  # maximum texts per block; a block is sorted by length
 BLOCK_CHARACTERS = 1 << 23  # maximum characters per block
 MIN_STREAMED = 256  # up to this many texts are one block, without a prefetch thread
 Result = TypeVar("Result")
+Computed = TypeVar("Computed")
 SUBWORDS = ("mean", "first")  # how subword embeddings become a word embedding
 
 
@@ -154,7 +155,42 @@ class TokenVectors:
         ]
 
 
-class TextEncoder:
+class Encoder(Generic[Result]):
+    """Base class of what encodes texts. A subclass prepares a block of texts, whose result is `Result`."""
+
+    def __init__(self, model: Model, declared: SentenceSettings | None, max_length: int | None) -> None:
+        self.declared = declared or SentenceSettings()
+        self.model, self.tokenizer = model.eval(), tokenizer_of(model)
+        if max_length is None and self.declared.max_length is not None:
+            max_length = min(self.declared.max_length, room_of(model))
+        self.max_length = room_of(model, max_length)
+        self.counts = TextCounts()
+
+    def prepare(self, texts: Sequence[Text], prompt: str | None = None) -> Prepared[Result]:
+        """Tokenize at least one text or pair. prompt: put before every text; None for the one that is declared."""
+        raise NotImplementedError
+
+    def stream_with_texts(
+        self, texts: Iterable[Text], batch_tokens: int | None = None
+    ) -> Iterator[tuple[list[Text], Result]]:
+        """Yield blocks of texts with their embeddings, [block, size]; at most two blocks are in memory."""
+        read = text_blocks(texts, BLOCK_TEXTS, BLOCK_CHARACTERS)
+        for block, prepared in ahead((block, self.prepare(block)) for block in read):
+            yield block, self._run(prepared, batch_tokens)
+
+    def _prompted(self, texts: Sequence[Text], prompt: str | None) -> Sequence[Text]:
+        prompt = self.declared.prompt if prompt is None else prompt
+        if not prompt:
+            return texts
+        return [prompt + text if isinstance(text, str) else (prompt + text[0], *text[1:]) for text in texts]
+
+    def _run(self, prepared: Prepared[Computed], batch_tokens: int | None) -> Computed:
+        """Compute and finish, and add the counts of the call to those of all calls."""
+        self.counts.include(prepared.counts)
+        return prepared.run(batch_tokens)
+
+
+class TextEncoder(Encoder[np.ndarray]):
     """Encodes texts as embeddings.
 
     Args:
@@ -185,10 +221,9 @@ class TextEncoder:
         long: LongTexts | None = None,
         declared: SentenceSettings | None = None,
     ) -> None:
-        declared = declared or SentenceSettings()
+        super().__init__(model, declared, max_length)
+        declared = self.declared
         pooling = declared.pooling if pooling is None else pooling
-        self.model = model.eval()
-        self.tokenizer = tokenizer_of(model)
         self.layers = choose_layers(layers, model.config.num_hidden_layers)
         self.pooling = check_pooling(pooling)
         if "cls" in pooling.split("+") and model.config.pools_last_token:
@@ -202,17 +237,13 @@ class TextEncoder:
                 "Windows return one embedding per text: remove the stride, or use a pooling other than 'none'."
             )
         self.normalize = (declared.normalize and pooling != "none") if normalize is None else normalize
-        self.normalizes_again, self.declared, self.long = normalize is True, declared, long
-        if max_length is None and declared.max_length is not None:
-            max_length = min(declared.max_length, room_of(model))
-        self.max_length = room_of(model, max_length)
+        self.normalizes_again, self.long = normalize is True, long
         is_declared = layers == "last" and pooling == declared.pooling
         self.dimensions = declared.dimensions if is_declared else None
         self.projection = model.projection if is_declared else None
         whole = self.layers.size(model.config.hidden_size) * len(pooling.split("+"))
         whole = whole if self.projection is None else self.projection.size
         self.size = min(whole, self.dimensions or whole)
-        self.counts = TextCounts()
 
     def vectors(self, texts: Sequence[Text], batch_tokens: int | None = None) -> np.ndarray:
         """Encode each text or pair as one embedding, in order: float32 [texts, size]."""
@@ -233,9 +264,7 @@ class TextEncoder:
     ) -> Iterator[tuple[list[Text], np.ndarray]]:
         """Yield blocks of texts with their embeddings, float32 [block, size]; at most two blocks are in memory."""
         self._check_pooling()
-        read = text_blocks(texts, BLOCK_TEXTS, BLOCK_CHARACTERS)
-        for block, prepared in ahead((block, self.prepare(block)) for block in read):
-            yield block, self._run(prepared, batch_tokens)
+        return super().stream_with_texts(texts, batch_tokens)
 
     def prepare(self, texts: Sequence[Text], prompt: str | None = None) -> Prepared[np.ndarray]:
         """Tokenize at least one text or pair; the result is float32 [texts, size], as of `vectors`.
@@ -246,9 +275,7 @@ class TextEncoder:
         """
         self._check_pooling()
         counts = TextCounts()
-        if prompt := self.declared.prompt if prompt is None else prompt:
-            texts = [prompt + text if isinstance(text, str) else (prompt + text[0], *text[1:]) for text in texts]
-        examples = self._examples(texts, counts)
+        examples = self._examples(self._prompted(texts, prompt), counts)
         is_long = isinstance(examples, LongExamples)  # the windows are combined before projection and normalization
         forward = PooledStates(
             self.model,
@@ -315,11 +342,6 @@ class TextEncoder:
     ) -> Iterator[TokenVectors]:
         for block in text_blocks(texts, BLOCK_TEXTS, BLOCK_CHARACTERS):
             yield from self._run(self.prepare_tokens(block, normalize), batch_tokens)
-
-    def _run(self, prepared: Prepared[Result], batch_tokens: int | None) -> Result:
-        """Compute and finish, and add the counts of the call to those of all calls."""
-        self.counts.include(prepared.counts)
-        return prepared.run(batch_tokens)
 
     def _examples(self, texts: Sequence[Text], counts: TextCounts) -> Examples:
         rows = rows_of(texts)

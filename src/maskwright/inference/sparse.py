@@ -6,7 +6,7 @@ log(1 + relu(logit)). Their dot product scores a passage for a query, and most w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,23 +17,20 @@ from torch import Tensor
 
 from ..core.errors import ModelFolderError
 from ..data.batch import Batch
-from ..models.model import Model, SentenceSettings, tokenizer_of
+from ..models.model import Model, SentenceSettings
 from ..tasks.examples import Forward, rows_of, tokenize_rows
 from ..text.readers.inputs import Text
 from ..text.tokenizers.encoding import TextCounts
-from .embed import BLOCK_CHARACTERS, BLOCK_TEXTS
-from .prepared import Prepared, ahead, text_blocks
-from .ready import room_of
+from .embed import Encoder
+from .prepared import Prepared
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from scipy.sparse import csr_matrix
 
 MOST_LOGITS = 1 << 24  # at a time: 64 MB
 
 
-class SparseEncoder:
+class SparseEncoder(Encoder["csr_matrix"]):
     """Encodes texts as sparse embeddings.
 
     Args:
@@ -55,13 +52,8 @@ class SparseEncoder:
                 "Sparse embeddings need a model that predicts masked tokens, such as a SPLADE model: this one has no "
                 "such head."
             )
-        declared = declared or SentenceSettings()
-        self.model, self.tokenizer, self.declared = model.eval(), tokenizer_of(model), declared
-        if max_length is None and declared.max_length is not None:
-            max_length = min(declared.max_length, room_of(model))
-        self.max_length = room_of(model, max_length)
+        super().__init__(model, declared, max_length)
         self.size = model.config.vocab_size
-        self.counts = TextCounts()
 
     def vectors(self, texts: Sequence[Text], batch_tokens: int | None = None) -> csr_matrix:
         """Encode each text or pair, in order: float32 [texts, vocab]."""
@@ -70,24 +62,14 @@ class SparseEncoder:
         blocks = [found for _, found in self.stream_with_texts(texts, batch_tokens)]
         return vstack(blocks, format="csr") if blocks else csr_matrix((0, self.size), dtype=np.float32)
 
-    def stream_with_texts(
-        self, texts: Iterable[Text], batch_tokens: int | None = None
-    ) -> Iterator[tuple[list[Text], csr_matrix]]:
-        """Yield blocks of texts with their embeddings, float32 [block, vocab]; at most two blocks are in memory."""
-        read = text_blocks(texts, BLOCK_TEXTS, BLOCK_CHARACTERS)
-        for block, prepared in ahead((block, self.prepare(block)) for block in read):
-            self.counts.include(prepared.counts)
-            yield block, prepared.run(batch_tokens)
-
     def prepare(self, texts: Sequence[Text], prompt: str | None = None) -> Prepared[csr_matrix]:
         """Tokenize at least one text or pair; the result is float32 [texts, vocab], as of `vectors`.
 
         prompt: put before every text; None for the one that is declared.
         """
         counts = TextCounts()
-        if prompt := self.declared.prompt if prompt is None else prompt:
-            texts = [prompt + text if isinstance(text, str) else (prompt + text[0], *text[1:]) for text in texts]
-        examples = tokenize_rows(rows_of(texts), self.tokenizer, self.max_length, counts=counts)
+        rows = rows_of(self._prompted(texts, prompt))
+        examples = tokenize_rows(rows, self.tokenizer, self.max_length, counts=counts)
 
         def finish(outputs: Sequence[Any]) -> csr_matrix:
             from scipy.sparse import csr_matrix
