@@ -5,19 +5,14 @@ Without playwright or a Chromium the tests are skipped, except where CI=true say
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from conventions.sources import REPOSITORY, ROOT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -133,24 +128,6 @@ def visit(browser: Browser) -> Iterator[Callable[..., Opened]]:
     yield opener
     for context in contexts:
         context.close()
-
-
-@pytest.fixture(scope="session")
-def studio_models() -> dict[str, Path]:
-    """Trained models by name, those of recipes/studio_models.py: kept in build/studio-models, made in some minutes."""
-    folder = REPOSITORY / "build" / "studio-models"
-    folder.parent.mkdir(exist_ok=True)
-    with (folder.parent / "studio-models.lock").open("w") as lock:  # another worker may need them at the same time
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        made = subprocess.run(
-            [sys.executable, REPOSITORY / "recipes" / "studio_models.py", "-o", folder],
-            env={**os.environ, "PYTHONPATH": str(ROOT.parent)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    assert made.returncode == 0, made.stderr
-    return {path.parent.name: path for path in sorted(folder.glob("*/model"))}
 
 
 def _give_up(reason: str) -> None:

@@ -37,11 +37,6 @@ def test_the_numbers_are_those_of_python(folder: Path, maskwright):
     assert code == 0 and "selectivity" in out and "majority label" in out
 
 
-def test_a_pooling_that_is_none_of_a_probe_is_refused_with_those_that_are(folder: Path, maskwright):
-    code, out, said = maskwright("probe", folder / "model", "--train", folder / "texts.tsv", "--pooling", "state")
-    assert code == 2 and not out and "Known: mean, cls, max." in said
-
-
 def test_texts_are_probed_and_drawn(folder: Path, maskwright, tmp_path: Path):
     given = ["--train", folder / "texts.tsv", "--dev", folder / "texts.tsv", "--pooling", "cls", "--most", 20]
     code, out, _ = maskwright("probe", folder / "model", *given, "-o", tmp_path / "p.html", "--quiet")

@@ -9,7 +9,6 @@ import pytest
 from maskwright.cli import app as command_line
 from maskwright.core.config import command_line as command_line_of
 from maskwright.core.config import to_dict
-from maskwright.core.errors import InputError
 from maskwright.train import distributed as command
 from maskwright.train.finetuning.config import FinetuneConfig
 
@@ -40,12 +39,6 @@ def test_training_commands_join_the_other_processes(cluster, monkeypatch, maskwr
     monkeypatch.setattr(command, "run_member", lambda launch, run, *, debug: joined.append(launch.rank))
     maskwright(name, "--help")
     assert joined == [1]
-
-
-def test_a_usage_error_is_one_for_all_processes(monkeypatch):
-    monkeypatch.setattr("sys.argv", ["maskwright", "pretrain", "--no-such-option"])
-    with pytest.raises(InputError, match="--no-such-option"):
-        command_line._run_shared()
 
 
 def test_torchrun_with_a_single_process_is_rejected(monkeypatch, maskwright, tmp_path):

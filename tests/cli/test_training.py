@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from contextlib import chdir, redirect_stderr, redirect_stdout
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
 
-from maskwright.cli import main
 from train.runs import corpus, labeled
 
 TINY = [
@@ -23,108 +21,77 @@ TINY = [
 ]  # fmt: skip
 
 
-def maskwright(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run the command in a folder, in this process: a new one would take seconds to import torch."""
-    out, err = io.StringIO(), io.StringIO()
-    argv = ["maskwright", *map(str, words)]
-    with chdir(cwd), redirect_stdout(out), redirect_stderr(err), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", argv)
-        try:
-            main()
-            code = 0
-        except SystemExit as finished:
-            code = finished.code or 0
-    return subprocess.CompletedProcess(argv, code, out.getvalue(), err.getvalue())
-
-
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs(tmp_path_factory: pytest.TempPathFactory, run_once) -> Path:
     """A folder with a pre-trained run `a` and labeled rows."""
     folder = tmp_path_factory.mktemp("trained")
     corpus(folder)
     labeled(folder / "train.tsv", 40, 1)
     labeled(folder / "dev.tsv", 20, 2)
-    done = maskwright("pretrain", *TINY, "-o", "a", "corpus.txt", "--json", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    (folder / "pretrained.json").write_text(done.stdout)
+    with chdir(folder):
+        run_once("pretrain", *TINY, "-o", "a", "corpus.txt", "--quiet")
     return folder
 
 
-def test_json_is_all_there_is_on_standard_output(trained: Path):
-    found = json.loads((trained / "pretrained.json").read_text())
-    assert found["metrics"].keys() >= {"mlm_accuracy", "nsp_accuracy"}
-    assert Path(found["report"]).is_file()
+@pytest.fixture
+def trained(runs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same, as the current folder."""
+    monkeypatch.chdir(runs)
+    return runs
 
 
-def test_the_network_can_be_set_key_by_key(trained: Path):
+def test_the_network_can_be_set_key_by_key(trained: Path, maskwright):
     (trained / "net.toml").write_text('[model]\nhidden_size = 64\npositions = "none"\n')
     words = ["--set", "positions=relative_key_value", "--set", "gated=true", "--config", "net.toml", "--print-config"]
-    done = maskwright("pretrain", *TINY, *words, "-o", "n", "corpus.txt", "--json", cwd=trained)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)["model"]
-    assert found == {"hidden_size": 64, "positions": "relative_key_value", "gated": True}
-    for wrong, said in (
-        ("position=none", "Did you mean 'positions'"),
-        ("positions=far", "rotary"),
-        ("x", "name=value"),
-    ):
-        done = maskwright("pretrain", *TINY, "--set", wrong, "-o", "n", "corpus.txt", cwd=trained)
-        assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr
-    assert not (trained / "n").exists()
+    code, out, _ = maskwright("pretrain", *TINY, *words, "-o", "n", "corpus.txt", "--json")
+    assert code == 0
+    assert json.loads(out)["model"] == {"hidden_size": 64, "positions": "relative_key_value", "gated": True}
 
 
-def test_a_finished_run_says_so_and_exits_zero(trained: Path):
-    done = maskwright("pretrain", *TINY, "-o", "a", "corpus.txt", cwd=trained)
-    assert done.returncode == 0
-    assert "This run is finished" in done.stdout
-    assert "maskwright fill-mask" in done.stdout
-
-
-def test_other_settings_exit_two_and_name_the_difference(trained: Path):
-    done = maskwright("pretrain", *TINY, "--lr", "0.01", "-o", "a", "corpus.txt", cwd=trained)
-    assert done.returncode == 2
-    assert "lr (was 0.0005, now 0.01)" in done.stderr
-    assert "Traceback" not in done.stderr
+def test_a_finished_run_says_so_and_gives_its_result(trained: Path, maskwright):
+    code, out, _ = maskwright("pretrain", *TINY, "-o", "a", "corpus.txt")
+    assert code == 0 and "This run is finished" in out and "maskwright fill-mask" in out
+    found = json.loads(maskwright("pretrain", *TINY, "-o", "a", "corpus.txt", "--json")[1])
+    assert found["metrics"].keys() >= {"mlm_accuracy", "nsp_accuracy"} and Path(found["report"]).is_file()
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["pretrain", "-o", "x", "missing.txt"], "missing.txt does not exist"),
-        (["pretrain", "corpus.txt"], "Missing: -o/--output (run folder)."),
-        (["pretrain", "--preset", "bert-minni", "-o", "x", "corpus.txt"], "bert-mini"),
-        (["pretrain", "--objective", "mln", "-o", "x", "corpus.txt"], "Did you mean 'mlm'"),
-        (["pretrain", "--max-length", "4", "-o", "x", "corpus.txt"], "at least 8"),
-        (["finetune", "clasification", "--model", "m", "--train", "train.tsv", "-o", "x"], "Did you mean"),
-        (["finetune", "--model", "m", "--preset", "bert-tiny", "--train", "train.tsv", "-o", "x"], "either --model"),
-        (["finetune", "classification", "--model", "nothing", "--train", "train.tsv", "-o", "x"], "nothing"),
-        (["finetune", "classification", "--model", ".", "--train", "train.tsv", "-o", "x"], "config.json"),
-        (["finetune", "--columns", "text", "--train", "train.tsv", "-o", "x"], "ROLE=NAME"),
+        ([*TINY, "--set", "position=none", "-o", "x", "corpus.txt"], "Did you mean 'positions'"),
+        ([*TINY, "--set", "positions=far", "-o", "x", "corpus.txt"], "rotary"),
+        ([*TINY, "--set", "x", "-o", "x", "corpus.txt"], "name=value"),
+        ([*TINY, "--lr", "0.01", "-o", "a", "corpus.txt"], "lr (was 0.0005, now 0.01)"),
+        (["--max-length", "4", "-o", "x", "corpus.txt"], "at least 8"),
     ],
-)  # fmt: skip
-def test_bad_usage_is_one_sentence_and_exit_two(trained: Path, words: list[str], message: str):
-    done = maskwright(*words, cwd=trained)
-    assert done.returncode == 2, done.stderr
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not (trained / "x").exists(), "a rejected command left a folder"
+)
+def test_bad_usage_of_pretrain_is_one_sentence_and_exit_two(trained: Path, maskwright, words: list[str], message: str):
+    check_refused(maskwright("pretrain", *words), message, trained)
 
 
-def test_a_dry_run_says_what_would_be_done_and_writes_nothing(trained: Path):
-    done = maskwright("pretrain", *TINY, "-o", "z", "corpus.txt", "--dry-run", "--json", cwd=trained)
-    found = json.loads(done.stdout)
-    assert found["parameters"] > 100_000
-    assert found["tokens_at_most"] == 4 * 8 * 32
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--model", "m", "--preset", "bert-tiny"], "either --model"),
+        (["classification", "--model", "nothing"], "nothing"),
+        (["classification", "--model", "."], "config.json"),
+        (["--columns", "text"], "ROLE=NAME"),
+    ],
+)
+def test_bad_usage_of_finetune_is_one_sentence_and_exit_two(trained: Path, maskwright, words: list[str], message: str):
+    check_refused(maskwright("finetune", *words, "--train", "train.tsv", "-o", "x"), message, trained)
+
+
+def check_refused(found: tuple[int, str, str], message: str, folder: Path) -> None:
+    code, _, err = found
+    assert code == 2 and message in err and "Traceback" not in err
+    assert not (folder / "x").exists(), "a rejected command left a folder"
+
+
+def test_a_dry_run_says_what_would_be_done_and_writes_nothing(trained: Path, maskwright):
+    found = json.loads(maskwright("pretrain", *TINY, "-o", "z", "corpus.txt", "--dry-run", "--json")[1])
+    assert found["parameters"] > 100_000 and found["tokens_at_most"] == 4 * 8 * 32
     assert not (trained / "z").exists()
-
-
-def test_presets_give_the_published_parameter_counts(trained: Path):
-    rows = {
-        row["preset"]: row
-        for row in json.loads(maskwright("pretrain", "--preset", "list", "--json", cwd=trained).stdout)
-    }
-    assert rows["bert-base"]["parameters"] == 109_482_240
-    assert rows["bert-large"]["parameters"] == 335_141_888
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")

@@ -14,11 +14,9 @@ import torch
 from maskwright.core.errors import (
     ConfigError,
     InputError,
-    MaskwrightError,
     OutOfMemoryError,
     RowError,
     RowErrors,
-    StorageError,
     as_user_error,
 )
 from maskwright.core.program import launch_of, run_program
@@ -77,11 +75,6 @@ def test_a_long_message_keeps_its_beginning_and_its_end():
     assert "a.tsv:51" not in str(rows) and str(rows).endswith("and 948 more")
     same = RowErrors([RowError("a.tsv", line, "label", "bad " * 10_000) for line in range(1, 999)])  # one line for all
     assert len(str(same)) < 2 * 700 and str(same).count("a.tsv") == 1 and "998 rows: lines 1, 2, 3" in str(same)
-
-
-def test_the_new_errors_are_of_our_tree_and_of_the_builtin():
-    assert issubclass(OutOfMemoryError, MaskwrightError) and issubclass(OutOfMemoryError, MemoryError)
-    assert isinstance(as_user_error(OSError(errno.EIO, "I/O", "x")), StorageError)
 
 
 def started(code: str, **options) -> subprocess.Popen:

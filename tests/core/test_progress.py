@@ -54,11 +54,3 @@ def test_silent_blocks_of_two_threads_may_overlap(capsys):
     progress.note("a note")
     progress.warn("a warning")
     assert capsys.readouterr().err == "a note\nwarning: a warning\n"
-
-
-def test_a_block_prints_a_warning_once(capsys: pytest.CaptureFixture[str]):
-    with progress.warn_once():
-        for message in ("first", "second", "first"):
-            progress.warn(message)
-    progress.warn("first")
-    assert capsys.readouterr().err == "warning: first\nwarning: second\nwarning: first\n"

@@ -279,23 +279,3 @@ def test_a_folder_that_vanishes_is_reported(tmp_path: Path):
         shutil.rmtree(tmp_path / "run")
     with pytest.raises(StorageError, match="was moved or removed"):
         storage.append_line(tmp_path / "run" / "metrics.jsonl", "{}")
-
-
-def test_another_process_may_take_a_new_temporary_for_a_stale_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """It looks between the creation and the lock: the file or folder is made again under another name."""
-    created, looks = storage.locking.created, []
-
-    def looked_at(path: Path):
-        if not looks:
-            storage.locking.remove_stale(path.with_name(path.name[1:].partition(".tmp-")[0]))
-        looks.append(path.exists())
-        return created(path)
-
-    monkeypatch.setattr(storage.locking, "created", looked_at)
-    storage.write_text(tmp_path / "out", "x")
-    assert (tmp_path / "out").read_text() == "x" and looks == [False, True]
-    looks.clear()
-    with storage.new_folder(tmp_path / "m") as new:
-        storage.write_text(new / "a", "y")
-    assert (tmp_path / "m" / "a").read_text() == "y" and looks[:2] == [False, True]
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["m", "out"]

@@ -189,21 +189,6 @@ def test_a_preparation_killed_at_any_disk_operation_ends_with_the_same_bytes(
         assert contents(folder) == expected, operation
 
 
-@pytest.mark.slow
-def test_a_preparation_killed_again_and_again_at_random_moments_ends_with_the_same_bytes(
-    corpus, tmp_path, small_batches
-):
-    start = time.perf_counter()
-    run(corpus, tmp_path / "whole")
-    seconds = time.perf_counter() - start
-    for seed in range(20):
-        draw, folder = random.Random(seed), tmp_path / f"killed-{seed}"
-        for _ in range(4):
-            in_child(lambda folder=folder: run(corpus, folder), draw.uniform(0.002, seconds))
-        run(corpus, folder)
-        assert contents(folder) == contents(tmp_path / "whole"), seed
-
-
 def test_a_full_disk_at_any_operation_is_a_sentence_and_can_be_gone_on_from(
     corpus, tmp_path, small_batches, monkeypatch
 ):

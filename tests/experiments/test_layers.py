@@ -12,7 +12,7 @@ import torch
 
 import maskwright as mw
 from maskwright.core import storage
-from maskwright.core.errors import ConfigError, InputError, RowErrors
+from maskwright.core.errors import InputError, RowErrors
 from maskwright.experiments import layers as module
 from maskwright.experiments.config import LayerLabConfig
 from maskwright.experiments.layers import (
@@ -206,12 +206,3 @@ def test_bad_input_is_refused_and_leaves_no_folder(tmp_path: Path, model: Path):
         with pytest.raises(InputError, match=word):
             layer_lab(lab(tmp_path, model, **changes))
     assert not (tmp_path / "layers").exists()
-
-
-@pytest.mark.parametrize(
-    ("setting", "value"),
-    [("probe", "gru"), ("seeds", 0), ("dropout", 1.0), ("feature_dtype", "int8"), ("feature_memory", -1.0), ("lr", 0)],
-)
-def test_a_setting_that_cannot_be_is_named(tmp_path: Path, model: Path, setting: str, value: Any):
-    with pytest.raises(ConfigError, match=setting):
-        lab(tmp_path, model, **{setting: value})

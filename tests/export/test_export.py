@@ -239,9 +239,6 @@ def test_half_precision_has_the_file_of_transformers_js(encoder_folder, tmp_path
     assert cosines(found.folder, encoder_folder).min() > 0.999
 
 
-LONGEST = {"mpnet-base": 140, "modernbert-base": 2200, "distilbert-base": 1200}
-
-
 def one_text(length):
     """The padded inputs of one text of drawn tokens."""
     ids = np.random.default_rng(length).integers(5, 40, (1, length))

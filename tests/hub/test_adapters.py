@@ -246,11 +246,6 @@ def test_base_and_adapter_may_move_together_or_the_adapter_alone(tmp_path: Path)
         mw.load(tmp_path / "elsewhere" / "deep" / "adapter")
 
 
-def test_the_model_check_and_its_report_know_adapters(tmp_path: Path):
-    found = examine_model(make(tmp_path))
-    assert found["problems"] == [] and found["adapter"] == "lora" and found["rank"] == 4
-
-
 def test_an_adapter_on_the_real_minilm(tmp_path: Path):
     minilm_folder()
     model, report = load_model("minilm", "classification", labels=["x", "y"])

@@ -105,17 +105,6 @@ def test_a_bert_of_2018_loads_with_its_numbers(head, form, tmp_path, capsys):
     assert json.loads((tmp_path / "again/config.json").read_text())["model_type"] == "bert"
 
 
-def test_transformers_reads_the_same_from_it(tmp_path):
-    transformers = pytest.importorskip("transformers")
-    saved_in(tmp_path / "old", "bert", "mlm")
-    without(tmp_path / "old", "model_type")
-    theirs = transformers.BertForMaskedLM.from_pretrained(tmp_path / "old").eval()
-    with torch.no_grad():
-        torch.testing.assert_close(
-            load_model(tmp_path / "old")[0](IDS).logits, theirs(IDS).logits, atol=1e-5, rtol=1e-5
-        )
-
-
 def test_what_fits_several_families_or_none_is_refused(tmp_path):
     saved_in(tmp_path / "bare", "roberta", None)  # named as BERT's, with other positions
     without(tmp_path / "bare", "model_type", "architectures")

@@ -44,9 +44,3 @@ def test_downloaded_weights_are_verified(tmp_path, monkeypatch):
     monkeypatch.setattr(download, "_download", lambda name, also: folder)
     with pytest.raises(CorruptFileError, match="'minilm' means"):
         mw.load("minilm")
-
-
-def test_a_published_name_needs_no_manifest_note(capsys):
-    minilm_folder()
-    mw.load("minilm")
-    assert "manifest" not in capsys.readouterr().err

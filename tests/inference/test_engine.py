@@ -19,7 +19,7 @@ from drawn_networks import configs
 from inference.samples import tiny
 from maskwright.data.batch import Batch
 from maskwright.inference.engine import attention, choice, layers, operators
-from maskwright.inference.engine.attention import CACHED_SCORES, WAYS, packed_attention, way_for
+from maskwright.inference.engine.attention import CACHED_SCORES, WAYS, packed_attention
 from maskwright.inference.engine.engine import Engine, Weights
 from maskwright.inference.ready import keep_private, place
 from maskwright.models.build import build
@@ -118,17 +118,6 @@ def test_every_way_of_attention_is_that_of_the_modules(lengths, num_heads, dtype
         found = packed_attention(qkv, runs, num_heads)
     tolerance = 1e-5 if dtype == torch.float32 else 3e-2
     torch.testing.assert_close(found.float(), expected, rtol=0, atol=tolerance)
-
-
-def test_amx_uses_the_fused_kernel_in_bfloat16(monkeypatch):
-    lengths = [60, 100, 112, 32, 31, 17, 9]
-    qkv = torch.zeros(1, 24, dtype=torch.bfloat16)
-    without = ["float", "float", "float", "wide rows", "wide rows", "wide rows", "wide columns"]
-    monkeypatch.setattr(attention, "cpu_has", lambda flag: False)
-    assert [way_for(qkv, length) for length in lengths] == without
-    monkeypatch.setattr(attention, "cpu_has", lambda flag: flag == "amx_bf16")
-    assert [way_for(qkv, length) for length in lengths] == [without[0], *["fused"] * 3, *without[4:]]
-    assert way_for(qkv.float(), 32) == "rows"
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -292,14 +281,6 @@ def test_plain_products_serve_where_packed_ones_are_missing(monkeypatch):
     assert choice.float_kernels(torch.float32, torch.device("cpu")).kind is layers.PlainProduct
     assert choice.choose("bf16", torch.device("cuda")).products == "plain"
     assert choice.choose("int8", torch.device("cuda")).products == "none"
-
-
-def test_float32_is_packed_on_cpus_with_avx_512_only(monkeypatch):
-    monkeypatch.setattr(operators, "missing", lambda dtype: None)
-    for flags, expected in (({"avx2"}, "plain"), ({"avx2", "avx512_f"}, "packed"), (set(), "packed")):
-        monkeypatch.setattr(choice, "cpu_has", flags.__contains__)
-        assert choice.choose("fp32", torch.device("cpu")).products == expected
-        assert choice.choose("bf16", torch.device("cpu")).products == "packed"
 
 
 def test_operators_that_changed_or_lie_are_found_out(monkeypatch):

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.core.errors import InputError
 from maskwright.inference.predict import Predictor, trace
-from maskwright.inference.ready import place
 from maskwright.tasks.classification import Classification
 from maskwright.tasks.examples import rows_of
 from maskwright.tasks.regression import Regression
@@ -83,13 +82,6 @@ def test_cut_texts_are_counted():
     with pytest.raises(InputError, match="3 to 48"):
         Predictor(tiny("regression"), Regression(), max_length=49)
     assert set(answers[0]) == {"score"}
-
-
-def test_bfloat16_answers_stay_close(predictor):
-    half = Predictor(place(tiny("classification", labels=LABELS), "cpu", "bf16"), predictor.task)
-    assert half.model.compute_dtype == torch.bfloat16
-    a, b = (task.probabilities(p.logits(TEXTS)) for task, p in ((predictor.task, predictor), (half.task, half)))
-    assert torch.allclose(a, b, atol=0.05)
 
 
 def test_a_trace_counts_words_and_pieces(predictor):

@@ -95,12 +95,6 @@ def test_one_sense_lies_above_another_in_the_last_four_layers(case):
     assert within > across
 
 
-def test_the_embeddings_layer_knows_places_but_no_senses():
-    within, across = separation(BANK, "embeddings")
-    assert within > 0.9, "the same row of the table, moved a little by position and norm"
-    assert across > within, "its small differences are those of position, not of sense"
-
-
 @pytest.mark.parametrize("count", [1, 2, 9])
 def test_the_plane_is_that_of_principal_components(count):
     from sklearn.decomposition import PCA

@@ -6,13 +6,11 @@ import json
 import lzma
 import random
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from conventions.sources import REPOSITORY
-from maskwright.core import storage
 from maskwright.hub.folders import load_model, read_facts
 from maskwright.hub.sentence import declared_by
 from maskwright.text.tokenizers.tokenizer import Tokenizer
@@ -75,24 +73,6 @@ def write_data(folder: Path) -> Path:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(lzma.compress(content) if name.endswith(".xz") else content)
     return folder
-
-
-def test_every_source_is_in_the_text_as_often_as_it_says(english, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("MASKWRIGHT_DATA", str(write_data(tmp_path / "data")))
-    with storage.new_folder(tmp_path / "text") as new:
-        english.write_text(new, 0)
-    files = sorted((tmp_path / "text").glob("*.txt"))
-    assert len(files) == english.FILES
-    found = Counter(part for path in files for part in path.read_text(encoding="utf-8").strip().split("\n\n"))
-    expected: Counter[str] = Counter()
-    for source in english.SOURCES:
-        passages = list(english.passages(source))
-        assert passages and all(0 < len(passage) <= english.PASSAGE for passage in passages), source
-        expected.update({"\n".join(passage): source.copies for passage in dict.fromkeys(passages)})
-    assert set(found) - {""} == set(expected)
-    assert sum(found.values()) >= sum(expected.values())
-    licenses = json.loads((tmp_path / "text" / "licenses.json").read_text(encoding="utf-8"))
-    assert list(licenses) == [source.file for source in english.SOURCES] and all(licenses.values())
 
 
 def test_the_stages_make_a_model_and_the_same_command_does_nothing_twice(

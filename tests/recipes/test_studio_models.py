@@ -9,23 +9,12 @@ from pathlib import Path
 import pytest
 
 from conventions.sources import REPOSITORY
-from maskwright.core.errors import InputError
 
 
 @pytest.fixture(autouse=True)
 def recipes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The recipes can be imported."""
     monkeypatch.syspath_prepend(str(REPOSITORY / "recipes"))
-
-
-def test_a_run_of_that_name_that_is_not_its_own_is_left_alone(tmp_path: Path):
-    import studio_models
-
-    (tmp_path / "writer").mkdir()
-    (tmp_path / "writer/result.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(InputError, match="pass another folder with -o"):
-        studio_models.train(tmp_path, "writer")
-    assert (tmp_path / "writer/result.json").read_text(encoding="utf-8") == "{}"
 
 
 @pytest.mark.slow

@@ -26,10 +26,8 @@ from maskwright.report import (
     Facts,
     Flow,
     Grid,
-    Health,
     Histogram,
     KeyFigures,
-    MaskExample,
     MaskExamples,
     NextSteps,
     Paragraph,
@@ -44,7 +42,6 @@ from maskwright.report import (
     Table,
     Tokens,
     Weights,
-    WorstError,
     WorstErrors,
     pictures,
     render,
@@ -108,14 +105,6 @@ def test_blocks_without_content_leave_no_trace():
     assert render(Report("t", "h", blocks=EMPTY)) == render(Report("t", "h"))
     every = {one for one in vars(kinds).values() if isinstance(one, type) and issubclass(one, Block)} - {Block}
     assert {type(one) for one in EMPTY} == {type(one) for one in blocks()} | {Facts, Paragraph, Table} == every
-
-
-def test_health_is_a_word_and_an_unknown_level_is_refused():
-    for level, word in (("good", "Healthy"), ("watch", "Worth a look"), ("bad", "Not healthy")):
-        tree = read_html(render(Report("t", "h", Health(level, ["because"]))))  # type: ignore[arg-type]
-        assert word in tree.all(class_="health")[0].text and "because" in tree.text
-    with pytest.raises(ValueError, match="watch"):
-        Health("fine")  # type: ignore[arg-type]
 
 
 # -- Text is text ----------------------------------------------------------------------------------------------------
@@ -196,30 +185,6 @@ def test_a_confusion_matrix_has_fractions_recall_and_precision_or_the_pairs_most
     assert many[1:] == [["label 7", "label 1", "5", "50.0 %"], ["label 3", "label 4", "2", "28.6 %"]]
 
 
-def test_filled_masks_mark_the_right_token_and_give_the_rank_of_a_missed_one():
-    rows = rows_of(
-        MaskExamples(
-            [
-                MaskExample("Return a ", " list.", [("new", 0.4), ("the", 0.0002)], "new", 1, 0.4),
-                MaskExample("The ", " statement.", [("with", 0.2)], "if", rank=1009, probability=0.021),
-                MaskExample("Who ", "?", [("knows", 1.0)]),
-            ]
-        )
-    )
-    assert [row[:3] for row in rows[1:]] == [
-        ["Return a new list.", "new 40.0 % ✓, the <0.1 %", "–"],
-        ["The if statement.", "with 20.0 %", "1,009"],
-        ["Who [MASK]?", "knows 100.0 %", "–"],
-    ]
-
-
-def test_errors_show_probability_or_loss_and_both_texts_of_a_pair():
-    assert rows_of(WorstErrors([WorstError("t", "1.00", "4.00", loss=9.0)]))[1] == ["t", "1.00", "4.00", "9.000"]
-    assert rows_of(WorstErrors([WorstError("t", "a", "b")])) == [["Text", "Gold", "Predicted"], ["t", "a", "b"]]
-    own = [WorstError("t", "a", "b", 0.5, 1.0, "u", 7), WorstError("v", "a", "b")]
-    assert rows_of(WorstErrors(own))[1:] == [["7", "t\nu", "a", "b", "50.0 %"], ["–", "v", "a", "b", "–"]]
-
-
 def test_a_matrix_is_shaded_by_its_largest_value_and_says_what_is_masked():
     grid = Grid(["a"], ["x", "y", "z"], [[0.5, -1.0, None]], "weights")
     cells = main_of(grid).all("tr")[1].all("td")
@@ -236,18 +201,6 @@ def test_a_matrix_is_shaded_by_its_largest_value_and_says_what_is_masked():
     ]
 
 
-def test_commands_and_facts_read_as_given():
-    command = "maskwright pretrain --lr 0.0005 --whole-words -o runs/a corpus-of-mine/ --eval " + "held-out" * 9
-    tree = main_of(RunMetadata(command, {"eval": "", "lr": 0.1}))
-    assert tree.all("code")[0].text == command
-    assert [node.text for node in tree.all("code")[0].all("span")] == ["--lr 0.0005", "--whole-words", "-o runs/a"]
-    assert [node.text for node in tree.all("dd")] == ["–", "0.1"]
-    facts = main_of(Facts({"Documents": 5104, "Unknown": (0.00012, "122 tokens")}))
-    assert [node.text for node in facts.all("dd")] == ["5,104", "1.2e-4122 tokens"]
-    weights = main_of(Weights(["a.weight"], [], ["b.bias", "c.bias"]))
-    assert [node.text for node in weights.all(class_="amount")] == ["1", "0", "2"] and len(weights.all("details")) == 2
-
-
 # -- Charts: what the script gets ------------------------------------------------------------------------------------
 
 
@@ -260,13 +213,6 @@ def test_a_chart_has_finite_points_in_order_and_says_what_it_leaves_out():
     assert "Without 2 values that are not finite." in text and "Loss by step: a from 3 to 1; b from 2 to 2." in text
     logs = Chart("Norm", [Series("a", [1, 2, 3], [1.0, 0.0, 10.0])], log_y=True)
     assert data_of(Curves([logs]))[0]["series"][0]["points"] == [[1.0, 1.0], [3.0, 10.0]]
-
-
-def test_seeds_share_a_name_and_the_legend_has_their_mean():
-    seeds = [Series("dev", [1, 2], [0.5, value]) for value in (0.7, 0.8)]
-    tree = main_of(Curves([Chart("F1", seeds, unit="percent", baselines={"most common": 0.4})]))
-    legend = [node.text.replace("\N{NO-BREAK SPACE}", " ") for node in tree.all("ul", "legend")[0].all("li")]
-    assert legend == ["dev, mean of 2 seeds75.0 %", "most common40.0 %"]
 
 
 def test_long_lines_are_thinned_but_keep_their_spikes():
