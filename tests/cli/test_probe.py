@@ -56,6 +56,5 @@ def test_texts_are_probed_and_drawn(folder: Path, maskwright, tmp_path: Path):
         (["--train", "{folder}/texts.tsv", "--most", 1], "--most"),
     ],
 )
-def test_what_cannot_be_probed_is_refused(folder: Path, maskwright, words: list[object], said: str):
-    code, out, error = maskwright("probe", folder / "model", *(str(word).format(folder=folder) for word in words))
-    assert code == 2 and not out and said in error
+def test_what_cannot_be_probed_is_refused(folder: Path, refused, words: list[object], said: str):
+    refused(said, "probe", folder / "model", *(str(word).format(folder=folder) for word in words))

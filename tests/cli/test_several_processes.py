@@ -41,11 +41,10 @@ def test_training_commands_join_the_other_processes(cluster, monkeypatch, maskwr
     assert joined == [1]
 
 
-def test_torchrun_with_a_single_process_is_rejected(monkeypatch, maskwright, tmp_path):
+def test_torchrun_with_a_single_process_is_rejected(monkeypatch, refused, tmp_path):
     for name, value in {"RANK": "0", "WORLD_SIZE": "1", "TORCHELASTIC_RUN_ID": "none"}.items():
         monkeypatch.setenv(name, value)
-    code, _, err = maskwright("pretrain", "-o", tmp_path / "run", tmp_path / "corpus.txt")
-    assert code == 2 and "pass --nproc-per-node N" in err
+    refused("pass --nproc-per-node N", "pretrain", "-o", tmp_path / "run", tmp_path / "corpus.txt")
     assert not (tmp_path / "run").exists()
 
 

@@ -10,48 +10,15 @@ import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from failing_disk import FailingFileSystem
 from maskwright.core import storage
 from maskwright.core.errors import CorruptFileError, InputError, RunError, StorageError
-
-
-class FailingFileSystem(storage.FileSystem):
-    """Fails at the n-th call that changes the disk, as a full or broken disk would."""
-
-    def __init__(self, fail_at: int, code: int = errno.ENOSPC) -> None:
-        self.fail_at, self.code, self.calls = fail_at, code, 0
-
-    def _count(self) -> None:
-        self.calls += 1
-        if self.calls == self.fail_at:
-            raise OSError(self.code, os.strerror(self.code))
-
-    def open(self, path: Path, mode: str) -> IO[Any]:
-        self._count()
-        return super().open(path, mode)
-
-    def write(self, handle: IO[Any], data: bytes) -> None:
-        if self.calls + 1 == self.fail_at:
-            handle.write(data[: len(data) // 2])
-        self._count()
-        super().write(handle, data)
-
-    def sync(self, handle: IO[Any]) -> None:
-        self._count()
-        super().sync(handle)
-
-    def rename(self, source: Path, target: Path) -> None:
-        self._count()
-        super().rename(source, target)
-
-    def sync_folder(self, folder: Path) -> None:
-        self._count()
-        super().sync_folder(folder)
 
 
 def fill(folder: Path, text: str) -> None:

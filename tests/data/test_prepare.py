@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from data.toy_tokenizer import ToyTokenizer, write_corpus
+from failing_disk import StoppingFileSystem
 from maskwright.core import storage
 from maskwright.core.errors import InputError, RowErrors, RunError, StorageError
 from maskwright.data import prepare as reading
@@ -103,33 +104,6 @@ def test_a_finished_preparation_of_something_else_is_kept(corpus, tmp_path, chan
 
 
 # -- interruptions -----------------------------------------------------------------------------------------------
-
-
-class StoppingFileSystem(storage.FileSystem):
-    """Calls `stop` at the n-th operation on the disk; a write is torn first."""
-
-    def __init__(self, at: int, stop: Callable[[], None]) -> None:
-        self.at, self.stop, self.calls = at, stop, 0
-
-    def _count(self) -> None:
-        self.calls += 1
-        if self.calls == self.at:
-            self.stop()
-
-    def write(self, handle: Any, data: bytes) -> None:
-        if self.calls + 1 == self.at:
-            handle.write(data[: len(data) // 2])
-            handle.flush()
-        self._count()
-        super().write(handle, data)
-
-    def sync(self, handle: Any) -> None:
-        self._count()
-        super().sync(handle)
-
-    def rename(self, source: Path, target: Path) -> None:
-        self._count()
-        super().rename(source, target)
 
 
 def in_child(work: Callable[[], object], kill_after_seconds: float | None = None) -> int:

@@ -170,7 +170,7 @@ def test_tags_that_are_no_entities_are_scored_by_accuracy_without_published_rows
 # -- the command, and rejected input -----------------------------------------------------------------------------------
 
 
-def test_the_command_prints_the_table_and_what_is_next_or_json_alone(maskwright, tmp_path: Path, model: Path):
+def test_the_command_prints_the_table_and_what_is_next_or_json_alone(maskwright, refused, tmp_path: Path, model: Path):
     train, dev = tagged(tmp_path / "train.conll", 16, 1), tagged(tmp_path / "dev.conll", 8, 2)
     fast = ("--epochs", 1, "--max-length", 16, "--precision", "fp32", "--columns", "token=0,tag=2", "--seeds", 2)
     words = ("experiment", "layers", model, "--train", train, "--dev", dev, *fast, "-o", tmp_path / "layers")
@@ -193,8 +193,7 @@ def test_the_command_prints_the_table_and_what_is_next_or_json_alone(maskwright,
     assert code == 0 and len(out.splitlines()) == 1 and len(json.loads(out)["rows"]) == 7
     code, out, err = maskwright(*words, "--columns", "token=0,tag=9")
     assert (code, out) == (2, "") and "Traceback" not in err
-    code, _, err = maskwright("experiment", "layers", model, "-o", tmp_path / "x")
-    assert code == 2 and "train" in err
+    refused("train", "experiment", "layers", model, "-o", tmp_path / "x")
 
 
 def test_bad_input_is_refused_and_leaves_no_folder(tmp_path: Path, model: Path):

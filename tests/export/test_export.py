@@ -103,15 +103,14 @@ def test_a_program_without_torch_gives_the_numbers_of_the_library(
 
 
 @pytest.mark.slow
-def test_the_command_prints_the_agreement(maskwright, classifier_folder, tmp_path):
+def test_the_command_prints_the_agreement(maskwright, refused, classifier_folder, tmp_path):
     code, out, _ = maskwright("export", classifier_folder, "-o", tmp_path / "out", "--max-length", "20", "--json")
     found = json.loads(out)
     assert code == 0 and found["format"] == "onnx" and found["max_length"] == 20
     assert found["agreement"]["outputs"]["logits"]["same_class"] == 1.0
     assert found["postprocessing"]["labels"] == ["no", "perhaps", "yes"]
     assert found["size_bytes"] == (tmp_path / "out" / "onnx" / "model.onnx").stat().st_size
-    code, _, err = maskwright("export", classifier_folder, "-o", tmp_path / "out", "--quiet")
-    assert code == 2 and "already exists" in err
+    refused("already exists", "export", classifier_folder, "-o", tmp_path / "out", "--quiet")
 
 
 @pytest.mark.slow
@@ -130,7 +129,7 @@ def test_a_torch_program_agrees_and_is_not_opened(head, tmp_path):
 # -- what is not published ---------------------------------------------------------------------------------------------
 
 
-def test_a_graph_that_differs(maskwright, monkeypatch, encoder_folder, tmp_path):
+def test_a_graph_that_differs(maskwright, refused, monkeypatch, encoder_folder, tmp_path):
     def changed(network, longest):
         other = copy.deepcopy(network)
         with torch.no_grad():
@@ -143,7 +142,7 @@ def test_a_graph_that_differs(maskwright, monkeypatch, encoder_folder, tmp_path)
 
 
 @pytest.mark.slow
-def test_a_poor_int8_graph(maskwright, encoder_folder, typical, tmp_path):
+def test_a_poor_int8_graph(maskwright, refused, encoder_folder, typical, tmp_path):
     words = ("--precision", "int8", "--calibrate-on", typical, "--min-cosine", "0.99999", "--quiet")
     refused(maskwright("export", encoder_folder, "-o", tmp_path / "out", *words), "0.99999", tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
@@ -179,18 +178,17 @@ def test_a_network_without_a_graph(name, head, changes, said):
         (["--min-cosine", "1.5"], "min_cosine"),
     ],
 )
-def test_settings_that_do_not_go_together(maskwright, encoder_folder, tmp_path, monkeypatch, words, said):
+def test_settings_that_do_not_go_together(maskwright, refused, encoder_folder, tmp_path, monkeypatch, words, said):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "few.txt").write_text("a text\nanother", encoding="utf-8")
     refused(maskwright("export", encoder_folder, "-o", "out", "--quiet", *words), said, tmp_path / "out")
 
 
-def test_the_source_is_not_overwritten(maskwright, encoder_folder):
-    code, _, err = maskwright("export", encoder_folder, "-o", encoder_folder, "--replace", "--quiet")
-    assert code == 2 and "is the model itself" in err
+def test_the_source_is_not_overwritten(refused, encoder_folder):
+    refused("is the model itself", "export", encoder_folder, "-o", encoder_folder, "--replace", "--quiet")
 
 
-def test_a_missing_extra_is_named(maskwright, monkeypatch, encoder_folder, tmp_path):
+def test_a_missing_extra_is_named(maskwright, refused, monkeypatch, encoder_folder, tmp_path):
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     refused(maskwright("export", encoder_folder, "-o", tmp_path / "out", "--quiet"), "[export]", tmp_path / "out")
 

@@ -114,9 +114,8 @@ def test_what_needs_weights_is_refused_in_a_sentence(exported_encoder, exported_
             refused()
 
 
-def test_exporting_and_describing_an_exported_folder(maskwright, exported_encoder, tmp_path):
-    code, _, err = maskwright("export", exported_encoder, "-o", tmp_path / "out", "--quiet")
-    assert code == 2 and "is an exported graph already" in err
+def test_exporting_and_describing_an_exported_folder(maskwright, refused, exported_encoder, tmp_path):
+    refused("is an exported graph already", "export", exported_encoder, "-o", tmp_path / "out", "--quiet")
     code, out, _ = maskwright("doctor", "model", exported_encoder, "--json")
     assert code == 0 and json.loads(out)["head"] is None
 

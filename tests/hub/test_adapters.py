@@ -28,7 +28,6 @@ from maskwright.inference.ready import calibrate, place
 from maskwright.models.config import ModelConfig
 from maskwright.models.lora_config import LoraConfig
 from maskwright.models.model import Model
-from minilm import minilm_folder
 
 ROWS = [text for text in TEXTS if text]
 
@@ -103,16 +102,6 @@ def test_adapters_on_one_base_share_its_weights_until_all_are_gone(tmp_path: Pat
     del models
     gc.collect()
     assert not len(adapters._BASES)
-
-
-def test_the_engine_prepares_the_base_once(tmp_path: Path):
-    first, second = (place(mw.load(make(tmp_path, name, seed=n)), "cpu") for n, name in enumerate(["one", "two"]))
-    with torch.inference_mode():
-        logits = [model.logits(batch_for(model)) for model in (first, second)]
-    assert not torch.allclose(*logits)
-    engines = [model.engine._fixed for model in (first, second)]  # type: ignore[union-attr]
-    for one, other in zip(*(engine.in_order for engine in engines), strict=True):
-        assert one.qkv.product is other.qkv.product and one.out is other.out and one.ffn is other.ffn
 
 
 @pytest.mark.parametrize("targets", ["query,value", "all-linear", "ffn-in", "ffn-out,key"])
@@ -246,24 +235,6 @@ def test_base_and_adapter_may_move_together_or_the_adapter_alone(tmp_path: Path)
         mw.load(tmp_path / "elsewhere" / "deep" / "adapter")
 
 
-def test_an_adapter_on_the_real_minilm(tmp_path: Path):
-    minilm_folder()
-    model, report = load_model("minilm", "classification", labels=["x", "y"])
-    attach_adapter(model, "minilm", LoraConfig(), report.new, 1, {})
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.requires_grad:
-                parameter.add_(0.02)
-    save_model(model.eval(), tmp_path / "adapter")
-    facts = json.loads((tmp_path / "adapter" / "maskwright.json").read_text())["adapter"]
-    config = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
-    assert facts["base"] == "minilm"
-    assert config["base_model_name_or_path"] == "sentence-transformers/all-MiniLM-L6-v2"
-    assert sum(path.stat().st_size for path in (tmp_path / "adapter").iterdir()) < 1_000_000
-    loaded = mw.load(tmp_path / "adapter")
-    assert torch.equal(loaded.logits(batch_for(loaded)), model.logits(batch_for(loaded)))
-
-
 # -- bad input ---------------------------------------------------------------------------------------------------------
 
 
@@ -337,8 +308,6 @@ def labels_without_end(folder: Path) -> Path:
 
 BAD = {
     "strange facts": (lambda folder: with_facts(folder, network={"a": 1}), CorruptFileError, "not as written by"),
-    "strange labels": (lambda folder: with_facts(folder, labels=[1, 2, 3]), CorruptFileError, "not as written by"),
-    "strange head": (lambda folder: with_facts(folder, head=["a"]), CorruptFileError, "not as written by"),
     "unknown head": (lambda folder: with_facts(folder, head="lorax"), MaskwrightError, "lorax"),
     "other labels": (
         lambda folder: with_facts(folder, labels=["a", "b"]),
@@ -373,12 +342,6 @@ BAD = {
     ),
     "other rank": (lambda folder: change(make(folder), r=5), ModelFolderError, r"requires \[5, 32\] at rank 5"),
     "dora": (lambda folder: change(make(folder), use_dora=True), ModelFolderError, "use_dora is True, which is not"),
-    "bias": (lambda folder: change(make(folder), bias="all"), ModelFolderError, "bias is 'all', which is not"),
-    "pissa": (
-        lambda folder: change(make(folder), init_lora_weights="pissa"),
-        ModelFolderError,
-        "init_lora_weights is 'pissa', which is not supported",
-    ),
     "rank pattern": (
         lambda folder: change(make(folder), rank_pattern={"query": 2}),
         ModelFolderError,

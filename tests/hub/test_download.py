@@ -120,11 +120,6 @@ def test_paths_are_not_taken_for_names_of_the_hub(monkeypatch, tmp_path, name):
         load_model(name)
 
 
-@pytest.mark.parametrize("name", ["bert", "a/b", "some_one/bert-tiny", "someone/whisper.en", "q/q2.5-0.5B", "x" * 96])
-def test_valid_hub_names_are_requested_from_the_hub(name):
-    assert hub.is_hub_name(name)
-
-
 def test_a_server_that_listens_is_reachable_and_a_closed_port_is_not(monkeypatch):
     for proxy in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(proxy, raising=False)

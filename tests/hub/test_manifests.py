@@ -14,7 +14,7 @@ from maskwright.core import storage
 from maskwright.core import storage as sealed
 from maskwright.core.errors import CorruptFileError, InputError
 from maskwright.doctor.model import accept_model, examine_model
-from maskwright.hub.folders import copy_with_facts, load_model
+from maskwright.hub.folders import load_model
 
 
 @pytest.fixture
@@ -55,13 +55,6 @@ def test_a_foreign_manifest_json_is_not_taken_for_ours(folder: Path):
     foreign(folder)
     (folder / "manifest.json").write_text(json.dumps({"name": "an app", "files": ["x"]}), encoding="utf-8")
     assert not load_model(folder)[1].is_verified
-
-
-def test_a_copy_with_other_facts_records_its_manifest_too(folder: Path):
-    copy_with_facts(folder, folder.parent / "copy", {"temperature": 2})
-    (folder.parent / "copy" / "manifest.json").unlink()
-    with pytest.raises(CorruptFileError, match="--accept"):
-        load_model(folder.parent / "copy")
 
 
 @pytest.mark.parametrize("victim", ["manifest.json", "tokenizer.json", "tokenizer_config.json"])

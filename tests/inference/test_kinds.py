@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
-from maskwright.inference.ready import all_kinds, kind_of
+from maskwright.inference.ready import kind_of
 from maskwright.models.build import build
 from maskwright.models.presets import preset
-from maskwright.tasks.specs import ModelKind
-
-
-@pytest.mark.parametrize("kind", all_kinds(), ids=lambda kind: str(kind.name))
-def test_evaluate_is_recommended_for_what_it_takes(kind: ModelKind):
-    assert ("evaluate" in kind.commands) == kind.can("predict", "score-text")
 
 
 def test_a_causal_model_is_of_the_kind_of_the_task_that_it_was_trained_for():

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.test_storage import FailingFileSystem
+from failing_disk import FailingFileSystem
 from inference.samples import tiny
 from maskwright.core import storage
 from maskwright.core.errors import (
@@ -208,24 +208,6 @@ def test_a_full_disk_leaves_an_index_that_is_resumed_or_replaced(
             own.search(str(texts), ["cat"], 3, index)
         monkeypatch.setattr(storage, "fs", storage.FileSystem())
         assert own.search(str(texts), ["cat"], 3, index, restart=fail_at % 2 == 0) == hits
-
-
-def test_an_interrupted_index_goes_on_where_it_was(texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(search_module, "SHARD_BYTES", 10)
-    original, calls = Searcher._vectors, []
-
-    def cut_off(self, block):
-        calls.append(len(block))
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return original(self, block)
-
-    monkeypatch.setattr(Searcher, "_vectors", cut_off)
-    with pytest.raises(KeyboardInterrupt):
-        searcher().search(str(texts), ["cat"], 1, tmp_path / "index")
-    own = searcher()
-    own.search(str(texts), ["cat"], 1, tmp_path / "index")
-    assert (own.embedded, own.unchanged) == (2, 1)
 
 
 def test_bad_lines_of_all_files_are_named_before_anything_is_embedded(tmp_path: Path):

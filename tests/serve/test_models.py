@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hub.test_adapters import make
 from maskwright import api
 from maskwright.core.errors import ConfigError
 from maskwright.serve.settings import ServeSettings, read_settings
@@ -13,21 +12,6 @@ from serve.in_thread import serving
 
 HERE = {"device": "cpu", "precision": "fp32"}
 TEXT = "the cat sat on the mat ."
-
-
-def test_adapters_on_one_base_share_its_weights_and_answer_for_themselves(tmp_path):
-    folders = {name: make(tmp_path, name, seed=seed) for seed, name in enumerate(("one", "two"))}
-    with serving(model=tuple(f"{name}={folder}" for name, folder in folders.items()), access_log=False) as server:
-        first, second = (dict(one.model.named_parameters()) for one in server.service.models)
-        shared = [name for name in first if first[name].data_ptr() == second[name].data_ptr()]
-        assert "encoder.embeddings.word.weight" in shared and len(shared) > len(first) / 2
-        for name, folder in folders.items():
-            found = server.post(f"/models/{name}/predict", {"inputs": TEXT}).json()
-            expected = api.open_predictor(folder, **HERE).predict([TEXT])[0]["probabilities"]
-            assert {row["label"]: row["score"] for row in found} == pytest.approx(expected, abs=1e-5)
-        assert (
-            server.post("/predict", {"inputs": TEXT}).json() == server.post("/models/one", {"inputs": TEXT}).json()[0]
-        )
 
 
 def test_a_file_of_settings_with_several_models(models, tmp_path):

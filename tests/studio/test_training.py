@@ -278,6 +278,7 @@ def test_errors_of_the_process_are_reported(served, tmp_path):
     assert run["exit"] == 2 and any("error:" in line for line in run["lines"])
 
 
-def test_a_port_that_is_taken_is_said_in_words(maskwright, served, tmp_path):
-    code, _, errors = maskwright("studio", "--no-browser", "--port", served.port, "--runs", Path(tmp_path))
-    assert code == 2 and f"Port {served.port} cannot be used" in errors
+def test_a_port_that_is_taken_is_said_in_words(refused, served, tmp_path):
+    refused(
+        f"Port {served.port} cannot be used", "studio", "--no-browser", "--port", served.port, "--runs", Path(tmp_path)
+    )
