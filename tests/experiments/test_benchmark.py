@@ -260,10 +260,6 @@ def test_the_command_plans_runs_and_shows_tables_or_json(maskwright, tmp_path: P
     assert "Part 4 of 4: RTE, batch 8, lr 3e-05, 1 epoch, seed 1; about" in err
     code, out, err = maskwright(*words, "-o", tmp_path / "run", "--json")
     assert code == 0 and "Part 1 of" not in err and [one["name"] for one in json.loads(out)["parts"]] == ["CoLA", "RTE"]
-    code, out, _ = maskwright(*words, "-o", tmp_path / "run", "--print-config")
-    (tmp_path / "bench.toml").write_text(out)
-    code, again, _ = maskwright("experiment", "benchmark", "--config", tmp_path / "bench.toml", "--print-config")
-    assert code == 0 and again == out
     code, out, err = maskwright("experiment", "benchmark", "glue", "--data", data, "--model", "absent/m", "-o", "x")
     assert code == 2 and out == "" and "absent/m" in err
     code, out, err = maskwright(*words, "--max-length", 999, "-o", tmp_path / "long")

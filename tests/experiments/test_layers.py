@@ -176,15 +176,7 @@ def test_the_command_prints_the_table_and_what_is_next_or_json_alone(maskwright,
     words = ("experiment", "layers", model, "--train", train, "--dev", dev, *fast, "-o", tmp_path / "layers")
     code, out, err = maskwright(*words)
     assert code == 0, err
-    for part in (
-        "concat-last-4",
-        "learned-mix",
-        "published",
-        "0.961",
-        "The published order",
-        "maskwright embed",
-        " ± ",
-    ):
+    for part in ("concat-last-4", "learned-mix", "The published order", "maskwright embed", " ± "):
         assert part in out, part
     assert "Part 14 of 14: learned-mix, seed 1" in err
     code, out, _ = maskwright(*words)

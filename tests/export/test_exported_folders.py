@@ -15,7 +15,7 @@ import torch
 
 import maskwright as mw
 from inference.samples import TEXTS
-from maskwright.api import open_embedder, open_predictor, search, similarity
+from maskwright.api import open_embedder, open_predictor
 from maskwright.core.errors import ConfigError, CorruptFileError, InputError, MissingExtraError, ModelFolderError
 from maskwright.core.storage import accept
 from maskwright.export.onnx_file import check_onnx
@@ -48,32 +48,13 @@ def test_an_exported_encoder_gives_the_embeddings_of_the_library(encoders, encod
     assert all(np.allclose(one.vectors, two.vectors, atol=1e-5) and one.words == two.words for one, two in words)
 
 
-def test_functions_and_estimators_open_an_exported_folder(
-    encoder_folder, exported_encoder, exported_classifier, tmp_path
-):
-    texts = [text for text in TEXTS if text]
-    expected = similarity(encoder_folder, texts, precision="fp32").matrix
-    np.testing.assert_allclose(similarity(exported_encoder, texts).matrix, expected, atol=1e-5)
-    (tmp_path / "passages.txt").write_text("\n".join(texts), encoding="utf-8")
-    found, known = (
-        search(folder, tmp_path / "passages.txt", texts[:2], top_k=3, precision="fp32")
-        for folder in (exported_encoder, encoder_folder)
-    )
-    assert [[hit.passage for hit in hits] for hits in found] == [[hit.passage for hit in hits] for hits in known]
-    np.testing.assert_allclose(
-        mw.Embedder(mw.load(exported_encoder)).transform(texts),
-        mw.Embedder(encoder_folder, normalize=False, precision="fp32", max_length=40).transform(texts),
-        atol=1e-5,
-    )
-    classifier = mw.TextClassifier.load(exported_classifier)
-    assert set(classifier.predict(texts)) <= {"no", "perhaps", "yes"}
-
-
 def test_an_exported_classifier_gives_the_predictions_of_the_library(classifier_folder, exported_classifier):
     model, graph = open_predictor(classifier_folder, precision="fp32"), open_predictor(exported_classifier)
     for texts in (TEXTS, PAIRS):
         torch.testing.assert_close(graph.logits(texts), model.logits(texts), atol=1e-4, rtol=1e-4)
         assert [one["label"] for one in graph.predict(texts)] == [one["label"] for one in model.predict(texts)]
+    expected = [one["label"] for one in model.predict(["the cat", "a"])]
+    assert mw.TextClassifier.load(exported_classifier).predict(["the cat", "a"]).tolist() == expected
 
 
 def test_commands_open_an_exported_folder(maskwright, encoder_folder, exported_encoder, exported_classifier, tmp_path):

@@ -84,23 +84,6 @@ def test_cut_texts_are_counted():
     assert set(answers[0]) == {"score"}
 
 
-def test_a_trace_counts_words_and_pieces(predictor):
-    text = "the cat sat on the mat . dogs chase cats in the unbelievably long garden today"
-    whole = ["[CLS]", *text.split(), "[SEP]"]
-    assert len(text.split()) == 16
-    found = trace(predictor, text)
-    sizes = {step.name: step.shape for step in found.steps}
-    pieces = len(tokenizer()(text).ids)
-    assert found.words == whole
-    assert sizes["word embeddings"] == (18, 32)
-    assert sizes["hidden states"] == (pieces, 32)
-    assert found.summary("words") == "18x32 -> 32 -> 3"
-    assert found.summary("words", closing=False) == "17x32 -> 32 -> 3"
-    assert found.summary("pieces") == f"{pieces}x32 -> 32 -> 3"
-    assert found.answer == predictor.predict([text])[0]
-    assert found.to_json()["shapes"]["whitespace_without_end"] == "17x32 -> 32 -> 3"
-
-
 def test_a_trace_of_a_pair_counts_the_words_of_both(predictor):
     found = trace(predictor, ("the cat sat", "dogs !")).words
     assert " ".join(found) == "[CLS] the cat sat [SEP] dogs ! [SEP]"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 
 import pytest
@@ -39,33 +38,3 @@ def test_a_head_is_an_adapter_with_data_license_and_scores(heads, tmp_path, monk
     before = (folder / "adapter_model.safetensors").stat().st_mtime_ns
     heads.main()
     assert (folder / "adapter_model.safetensors").stat().st_mtime_ns == before
-
-
-def test_questions_of_two_files_are_joined(heads, tmp_path, monkeypatch):
-    """Every third question of a paragraph is also asked of the next one, unless its answer is there."""
-    import lzma
-
-    monkeypatch.setenv("MASKWRIGHT_DATA", str(tmp_path))
-    for name in ("a", "b"):
-        first = [{"id": f"{name}{n}", "question": "?", "answers": [{"text": "Rome"}]} for n in range(4)]
-        second = [{"id": f"{name}4", "question": "?", "answers": [{"text": "Oslo"}]}]
-        paragraphs = [
-            {"context": "Rome is old.", "qas": first},
-            {"context": "Oslo is in the north" + (", Rome is not." if name == "b" else "."), "qas": second},
-        ]
-        (tmp_path / f"{name}.json.xz").write_bytes(
-            lzma.compress(json.dumps({"data": [{"paragraphs": paragraphs}]}).encode())
-        )
-    head = heads.Head("", "qa", ("a.json.xz", "b.json.xz"), "", "", "")
-    found = json.loads(heads.train_file(head, tmp_path / "out").read_text())
-    asked = [
-        [(one["id"], bool(one["answers"])) for one in part["qas"]]
-        for text in found["data"]
-        for part in text["paragraphs"]
-    ]
-    assert asked == [
-        [(f"a{n}", True) for n in range(4)],
-        [("a4", True), ("a0-0-0", False), ("a3-0-0", False)],
-        [(f"b{n}", True) for n in range(4)],
-        [("b4", True)],
-    ]
