@@ -6,12 +6,9 @@ import ast
 import re
 import shlex
 
-import typer.main
-
 from conventions import reference  # noqa: F401  # writes the pages that are not stored
 from conventions.sources import REPOSITORY
-from conventions.test_flags import current_flags
-from maskwright.cli.app import whole_app
+from conventions.test_flags import commands, current_flags
 
 PAGES = sorted(
     [REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md"), *(REPOSITORY / "examples").glob("*.md")]
@@ -75,10 +72,7 @@ def test_options_of_the_commands_of_recipes_exist():
 
 def test_every_command_shows_examples():
     flags = current_flags()
-    for command in flags:
-        found = typer.main.get_command(whole_app())
-        for part in command.split():
-            found = found.commands[part]  # type: ignore[attr-defined]
+    for command, found in commands().items():
         examples = re.findall(r"^\s*maskwright .*$", found.help or "", flags=re.MULTILINE)
         assert len(examples) >= 2, f"{command} shows {len(examples)} examples"
         assert not re.search(r"^ *maskwright .*\n *maskwright ", found.help or "", flags=re.MULTILINE), command

@@ -5,12 +5,9 @@ from __future__ import annotations
 import inspect
 import re
 
-import typer.main
-
 import maskwright
 from conventions.reference import PAGES, REFERENCE
-from conventions.test_flags import current_flags
-from maskwright.cli.app import whole_app
+from conventions.test_flags import commands, current_flags
 
 
 def test_no_page_is_stale():
@@ -38,15 +35,12 @@ def test_each_parameter_of_a_public_name_is_described():
 
 
 def test_each_option_has_an_entry():
-    for command in current_flags():
+    for command, found in commands().items():
         page = PAGES[f"cli/{command.split(maxsplit=1)[0]}.md"]
         if " " in command:
             page = page.partition(f"\n## maskwright {command}\n")[2].partition("\n## ")[0]
         headings = re.findall(r"^#+ `(.+)`$", page, flags=re.MULTILINE)
         known = {word.strip("[],.") for heading in headings for word in heading.split()}
-        found = typer.main.get_command(whole_app())
-        for part in command.split():
-            found = found.commands[part]  # type: ignore[attr-defined]
         for param in found.params:
             names = {one for one in param.opts if one.startswith("--")} or {param.name.upper()}
             assert getattr(param, "hidden", False) or names & {*known, "--help"}, f"{command} {names} has no entry"

@@ -7,15 +7,15 @@ import subprocess
 
 import pytest
 
-from conventions.sources import REPOSITORY, ROOT, modules
+from conventions.sources import REPOSITORY, paths
 
 WRITES = re.compile(r"""(?<!storage)\.write_(text|bytes)\(|(?<!fs\.)\bopen\([^)]*["'][wax]b?\+?["']""")
 WRITERS = {"core.storage", "core.locking"}  # the lock has no content
 
 
 def test_only_core_storage_writes():
-    for module in set(modules()) - WRITERS:
-        code = (ROOT / (module.replace(".", "/") + ".py")).read_text(encoding="utf-8")
+    for module in set(paths()) - WRITERS:
+        code = paths()[module].read_text(encoding="utf-8")
         code = re.sub(r'""".*?"""|^\s*#.*?$', "", code, flags=re.DOTALL | re.MULTILINE)
         code = re.sub(r'"[^"\n]*"|\'[^\'\n]*\'', lambda match: match[0] if len(match[0]) < 6 else '""', code)
         assert not (found := WRITES.search(code)), f"{module} writes on its own ({found[0] if found else ''})"
