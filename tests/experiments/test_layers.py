@@ -122,6 +122,7 @@ class Stopped(Exception):
     """The test's own interruption."""
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on_and_ends_with_the_same_table(tmp_path: Path, model: Path, monkeypatch):
     first = lab(tmp_path, model, epochs=1, feature_memory=0.0)
     whole = layer_lab(first)
@@ -148,6 +149,7 @@ def test_an_interrupted_run_goes_on_and_ends_with_the_same_table(tmp_path: Path,
     assert once_more.already_finished and once_more.rows == whole.rows
 
 
+@pytest.mark.slow
 def test_the_fine_tuned_model_stands_beside_the_frozen_one(tmp_path: Path, model: Path):
     result = layer_lab(lab(tmp_path, model, seeds=1, epochs=1, also_finetune=True, finetune_epochs=4, finetune_lr=3e-3))
     assert result.facts["finetuned"]["parameters"] > 10 * result.rows[0]["parameters"]

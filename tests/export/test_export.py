@@ -129,6 +129,7 @@ def test_a_torch_program_agrees_and_is_not_opened(head, tmp_path):
 # -- what is not published ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_graph_that_differs(maskwright, refused, monkeypatch, encoder_folder, tmp_path):
     def changed(network, longest):
         other = copy.deepcopy(network)

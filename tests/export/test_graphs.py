@@ -91,8 +91,14 @@ def close(found, atol: float = 1e-5) -> None:
         assert one.largest_difference < atol and one.same_class in (None, 1.0), name
 
 
-@pytest.mark.parametrize("head", HEADS)
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [
+        pytest.param(name, head, marks=[] if name == "bert-tiny" or head in (None, "mlm") else [pytest.mark.slow])
+        for name in ENCODERS
+        for head in HEADS
+    ],
+)
 def test_every_family_and_head(name: str, head: str | None):
     try:
         model = small(name, head)

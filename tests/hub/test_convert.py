@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-from contextlib import contextmanager
 
 import pytest
 import torch
@@ -13,24 +11,10 @@ from safetensors.torch import load_file
 from hub.bin_samples import attacks, contained, saved
 from hub.folder_tools import CONFIG, foreign, make, tensors
 from maskwright.core.errors import CorruptFileError, InputError, MissingFileError, ModelFolderError, RunError
-from maskwright.hub import pickled
 from maskwright.hub.convert import convert
 from maskwright.hub.folders import load_model, read_facts
 
-
-@pytest.fixture(autouse=True)
-def in_this_process(request, monkeypatch):
-    """Files are read without starting a process, except where that is tested."""
-
-    @contextmanager
-    def here(work, file, limits, paths):
-        answer, data = io.BytesIO(), file.read()
-        pickled.read_and_send(memoryview(data), io.BytesIO(data), answer)
-        answer.seek(0)
-        yield answer
-
-    if "confined" not in request.fixturenames:
-        monkeypatch.setattr(pickled, "isolated", here)
+pytestmark = pytest.mark.usefixtures("unconfined")
 
 
 @pytest.fixture

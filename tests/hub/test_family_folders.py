@@ -66,7 +66,8 @@ def test_every_head_comes_back_bit_for_bit(family, tied, tmp_path):
     plain = small(family, tie_word_embeddings=tied, hidden_act="relu", pad_token_id=pad)
     if family in WRITERS and not tied:
         pytest.skip("its decoder is always the table of words")
-    for head in [*family_named(family).classes.values(), *(["regression"] if family in ENCODERS else [])]:
+    heads = [*family_named(family).classes.values(), *(["regression"] if family in ENCODERS else [])]
+    for head in heads if tied else [most_heads(family)]:
         config = replace(plain, attention="causal") if head == "clm" else plain
         model = make(head, config)
         model.save(tmp_path / str(head))
@@ -166,7 +167,7 @@ def test_without_architectures_the_tensors_tell_the_head(family, tmp_path):
 def test_another_head_keeps_the_encoder_and_names_what_is_new(family, tmp_path):
     model = make(most_heads(family), small(family))
     model.save(tmp_path / "m")
-    for head in ("classification", "tagging", "qa", "choice"):
+    for head in ("classification", "qa"):
         other, report = load_model(tmp_path / "m", head=head)
         assert torch.equal(other.word_embeddings, model.word_embeddings)
         expected = {
@@ -183,7 +184,7 @@ def test_another_head_keeps_the_encoder_and_names_what_is_new(family, tmp_path):
 
 @pytest.mark.parametrize("family", ENCODERS)
 def test_the_same_labels_in_another_order_are_the_same_classifier(family, tmp_path):
-    for head in ("classification", "tagging"):
+    for head in ("classification", *(["tagging"] if family == "bert" else [])):
         model = make(head, small(family), labels=["a", "b", "c"])
         model.save(tmp_path / head)
         other, report = load_model(tmp_path / head, head=head, labels=["c", "a", "b"])
@@ -296,12 +297,13 @@ def test_what_we_do_not_compute_is_named(family, settings, said, tmp_path):
 def test_a_tensor_that_is_missing_or_belongs_to_nothing_is_named(family, tmp_path):
     words = word_head(family)
     make(words, small(family)).save(tmp_path / "m")
+    whole = (tmp_path / "m/model.safetensors").read_bytes()
     table = family_named(family)
     gone = table.stored_names("encoder.layers.0.ffn_norm.weight", words)[0]
     with pytest.raises(ModelFolderError, match=gone.removeprefix(table.prefix).replace(".", r"\.")):
         load_model(foreign(tmp_path / "m", lambda stored: {n: v for n, v in stored.items() if n != gone}))
-    make(words, small(family)).save(tmp_path / "other")
-    _, report = load_model(foreign(tmp_path / "other", lambda stored: stored | {"adapter.weight": torch.zeros(2)}))
+    (tmp_path / "m/model.safetensors").write_bytes(whole)
+    _, report = load_model(foreign(tmp_path / "m", lambda stored: stored | {"adapter.weight": torch.zeros(2)}))
     assert report.unused == ["adapter.weight"]
 
 

@@ -103,6 +103,7 @@ def test_any_damage_of_a_model_is_one_sentence_or_none(files: Path, tmp_path: Pa
             assert "source.spm" in str(error) and "\n" not in str(error)
 
 
+@pytest.mark.usefixtures("unconfined")
 def test_a_bin_and_its_tokenizers_are_converted(tmp_path: Path):
     folder = marian(tmp_path, CODES)
     (folder / "pytorch_model.bin").write_bytes(saved(tensors(folder), "zip"))

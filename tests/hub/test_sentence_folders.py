@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -182,8 +183,7 @@ def test_a_network_outside_the_folder_is_not_read(tmp_path):
     "`truncate_dim` (not normalized again), default prompts and a Normalize of tokens change vectors.",
     ours="The same vectors to 1e-5 for every combination, with the same order of precedence; saving keeps it.",
 )
-@pytest.mark.parametrize("types", [V2, V6], ids=["version 2", "version 6"])
-@pytest.mark.parametrize("name", DECLARATIONS)
+@pytest.mark.parametrize(("name", "types"), zip(DECLARATIONS, cycle([V6, V2]), strict=False))
 def test_a_declaration_gives_the_vectors_of_sentence_transformers(name, types, tmp_path):
     files, modules, expected = DECLARATIONS[name]
     folder = cased_folder(tmp_path)

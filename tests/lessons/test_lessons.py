@@ -18,7 +18,8 @@ from maskwright.lessons.running import run
 NAMES = list(lessons())
 FUNCTIONS = [(name, function) for name, one in lessons().items() for function in one.functions]
 LONGEST = ("complexity", "side-by-side", "rome")
-LONG = (*LONGEST, "cls-sees-all", "sinusoids", "task-scores", "why-scale")  # more than a second with a broken function
+# More than a second with a broken function.
+LONG = (*LONGEST, "bert-sizes", "cls-sees-all", "sinusoids", "task-scores", "why-scale")
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,7 @@ def write_data(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_stages_make_a_model_and_the_same_command_does_nothing_twice(
     english, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

@@ -20,6 +20,7 @@ def heads(monkeypatch: pytest.MonkeyPatch):
     return english_heads
 
 
+@pytest.mark.slow
 def test_a_head_is_an_adapter_with_data_license_and_scores(heads, tmp_path, monkeypatch, capsys):
     rows = [("call now and win a prize", "spam"), ("see you at home tonight", "ham")] * 8
     for part in ("train", "dev"):

@@ -138,7 +138,7 @@ def test_a_setting_that_makes_no_sense_is_named(changes: dict, sentence: str):
         make_plan(PlanConfig(**changes))
 
 
-@pytest.mark.parametrize("objective", ["mlm+nsp", "rtd", "clm"])
+@pytest.mark.parametrize("objective", ["mlm+nsp", "rtd"])
 def test_a_probe_trains_two_depths_and_reads_off_the_whole(objective: str):
     config = PlanConfig(
         preset="bert-base", model=TINY, vocab_size=150, max_length=16, objective=objective, probe_seconds=0.1
@@ -165,11 +165,10 @@ def test_the_plan_of_this_machine_is_timed_by_a_probe():
     assert "probe" in plan.timed_by and plan.seconds == pytest.approx(640 / plan.tokens_per_second)
 
 
-@pytest.mark.parametrize("objective", ["denoise", "translation"])
-def test_a_probe_trains_an_encoder_decoder(objective: str):
+def test_a_probe_trains_an_encoder_decoder():
     model = {**TINY, "num_hidden_layers": 5, "num_decoder_layers": 5}
     config = PlanConfig(
-        "transformer-base", model, vocab_size=150, max_length=16, objective=objective, probe_seconds=0.1
+        "transformer-base", model, vocab_size=150, max_length=16, objective="translation", probe_seconds=0.1
     )
     found = probe(config, workload_of(config), torch.device("cpu"), "fp32", sequences=4)
     assert found.depths == (1, 3) and found.tokens_per_second > 0
