@@ -1,4 +1,4 @@
-"""The generated reference is that of the code, and has an entry for each command, option, setting and public name."""
+"""The generated reference is that of the code, with an entry for each name; so is the page of the public interface."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import re
 
 import maskwright
 from conventions.reference import PAGES, REFERENCE
+from conventions.sources import REPOSITORY
 from conventions.test_flags import commands, current_flags
+from maskwright.cli.app import RETIRED
 
 
 def test_no_page_is_stale():
@@ -50,3 +52,12 @@ def test_each_configuration_of_a_command_has_a_page():
     commands = {name for name, flags in current_flags().items() if "--print-config" in flags}
     listed = {cls.COMMAND for cls, _ in REFERENCE.CONFIGS.values()}
     assert listed == commands
+
+
+PAGE = (REPOSITORY / "docs" / "reference" / "stability.md").read_text(encoding="utf-8")
+
+
+def test_the_page_lists_the_public_names_and_the_deprecated_commands():
+    names, old = PAGE.split("## Names of `maskwright`")[1].split("## Deprecations")
+    assert set(re.findall(r"`(\w+)`", names.split("## Old folders")[0])) - {"maskwright"} == set(maskwright.__all__)
+    assert set(re.findall(r"^\| `([\w -]+)` \|", old, re.MULTILINE)) >= set(RETIRED)

@@ -1,4 +1,4 @@
-"""Plans: published runs as checks of the arithmetic, what fits, and a probe that measures."""
+"""Plans: published runs as checks of the arithmetic, utilization, what fits, and a probe that measures."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import pytest
 import torch
 
 from maskwright.core.errors import ConfigError, InputError
-from maskwright.core.gpus import gpu_named
+from maskwright.core.gpus import GPUS, gpu_from_driver_name, gpu_named
+from maskwright.models import sizes as flops
 from maskwright.models.build import build
 from maskwright.models.presets import PRESETS, preset
 from maskwright.speed.plan import USABLE_MEMORY, Hardware, communication, make_plan, micro_batches
 from maskwright.speed.plan_config import PlanConfig, link_of
 from maskwright.speed.probe import probe
-from maskwright.speed.workload import workload_of
+from maskwright.speed.workload import forward_flops, training_flops, workload_of
 from speed import published
 
 TINY = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 48}
@@ -221,3 +222,53 @@ def test_a_network_that_does_not_fit_is_sharded():
     assert make_plan(replace(large, shard=True)).memory.total < 0.9 * 80e9
     with pytest.raises(ConfigError, match="--shard requires several GPUs"):
         replace(H100, gpus=1, shard=True)
+
+
+def test_a_batch_of_one_length_is_tokens_times_the_count_of_one():
+    config = preset("bert-base")
+    token = flops.linear_flops(config) + flops.attention_flops(config, 128)
+    assert forward_flops(config, [128] * 256) == 256 * 128 * token
+    scored = 256 * 19
+    wanted = 3 * (256 * 128 * token + scored * flops.word_head_flops(config))
+    assert training_flops(config, [128] * 256, num_scored=scored) == wanted
+
+
+def test_lengths_count_one_by_one_and_padding_does_not():
+    config = preset("bert-mini", vocab_size=1000)
+    whole = sum(forward_flops(config, [length]) for length in (5, 70, 70, 128))
+    assert forward_flops(config, [70, 5, 128, 70]) == pytest.approx(whole)
+    assert forward_flops(config, [5, 128]) < forward_flops(config, [128, 128])
+    judged = training_flops(config, [9], num_classified=1) - training_flops(config, [9])
+    assert judged == 3 * flops.sequence_head_flops(config)
+
+
+def test_bert_base_at_128_by_hand():
+    """12 layers of 4 x 768^2 + 2 x 768 x 3072 entries, two operations each, and keys and values of 128 tokens."""
+    token = 2 * 12 * (4 * 768**2 + 2 * 768 * 3072) + 12 * 4 * 768 * 128
+    head = 2 * (768**2 + 768 * 30_522)
+    assert training_flops(preset("bert-base"), [128], 19) == 3 * (128 * token + 19 * head)
+
+
+@pytest.mark.parametrize(
+    ("called", "key"),
+    [
+        ("NVIDIA H100 80GB HBM3", "h100"),
+        ("NVIDIA H100 PCIe", "h100-pcie"),
+        ("NVIDIA H200", "h200"),
+        ("NVIDIA A100-SXM4-40GB", "a100-40"),
+        ("NVIDIA A100 80GB PCIe", "a100"),
+        ("NVIDIA L40S", "l40s"),
+        ("Tesla T4", "t4"),
+        ("NVIDIA GeForce RTX 4090", "rtx4090"),
+        ("AMD Instinct MI300X", "mi300x"),
+    ],
+)
+def test_a_gpu_is_known_by_what_its_driver_calls_it(called: str, key: str):
+    assert gpu_from_driver_name(called) is GPUS[key]
+
+
+@pytest.mark.parametrize(
+    "called", ["NVIDIA H100 NVL", "NVIDIA A10G", "NVIDIA GeForce RTX 3090 Ti", "NVIDIA GeForce RTX 4090 Laptop GPU", ""]
+)
+def test_one_with_another_peak_is_not_taken_for_it(called: str):
+    assert gpu_from_driver_name(called) is None

@@ -1,4 +1,4 @@
-"""No circle of imports (import-linter holds the layers), and a light start of the command line."""
+"""House rules that ruff and import-linter do not know: no circle, a light start, one writer, names that resolve."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import re
 import subprocess
 import sys
 
-from conventions.sources import paths
+import pytest
+
+from conventions.sources import REPOSITORY, paths
 
 HEAVY = {"torch", "tokenizers", "sklearn", "numpy", "safetensors", "pandas", "pyarrow"}
 
@@ -44,3 +46,37 @@ def test_a_command_imports_no_other_command():
     code = "import sys, maskwright.cli.app as cli; sys.argv = ['maskwright', 'embed']; cli._app(); print(*sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert {"maskwright.cli.embed", "maskwright.cli.finetune"} & set(result.stdout.split()) == {"maskwright.cli.embed"}
+
+
+WRITES = re.compile(r"""(?<!storage)\.write_(text|bytes)\(|(?<!fs\.)\bopen\([^)]*["'][wax]b?\+?["']""")
+WRITERS = {"core.storage", "core.locking"}  # the lock has no content
+
+
+def test_only_core_storage_writes():
+    for module in set(paths()) - WRITERS:
+        code = paths()[module].read_text(encoding="utf-8")
+        code = re.sub(r'""".*?"""|^\s*#.*?$', "", code, flags=re.DOTALL | re.MULTILINE)
+        code = re.sub(r'"[^"\n]*"|\'[^\'\n]*\'', lambda match: match[0] if len(match[0]) < 6 else '""', code)
+        assert not (found := WRITES.search(code)), f"{module} writes on its own ({found[0] if found else ''})"
+
+
+def test_the_public_namespace_is_what_it_says():
+    import maskwright
+
+    assert sorted(maskwright.__all__) == sorted(maskwright._WHERE)
+    for name in maskwright.__all__:
+        assert getattr(maskwright, name) is not None
+
+
+def test_no_file_speaks_of_a_machine():
+    listed = subprocess.run(["git", "ls-files"], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    paths = [
+        REPOSITORY / name for name in listed.stdout.split("\n") if name.endswith((".py", ".md", ".toml", ".css", ".sh"))
+    ]
+    for path in paths:
+        is_stored_run = path.is_relative_to(REPOSITORY / "tests/releases")
+        if path.exists() and path != REPOSITORY / "tests/conventions/test_sources.py" and not is_stored_run:
+            found = re.search(r"(?<![\w.])/(work|root|home|tmp)/\w", path.read_text(encoding="utf-8"))
+            assert not found, f"{path.relative_to(REPOSITORY)} names a path of one machine: {found}"
