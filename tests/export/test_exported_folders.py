@@ -1,4 +1,4 @@
-"""Exported folders give the numbers of the library through its commands, functions and server, those of --executor too."""
+"""Exported folders give the numbers of the library through its commands, functions and server, also by --executor."""
 
 from __future__ import annotations
 
