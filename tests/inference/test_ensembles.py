@@ -133,6 +133,22 @@ def test_tags_are_the_mean_of_word_probabilities_and_fit_together(folder: Path):
         start += len(sentence)
 
 
+@pytest.mark.parametrize("kind", ["number", "spans"])
+def test_numbers_and_scores_of_spans_are_averaged(folder: Path, kind: str):
+    result = combined(folder, kind, 1, 2, 3)
+    members = [open_predictor(folder / f"{kind}-{seed}", precision="fp32") for seed in (1, 2, 3)]
+    mean = torch.stack([one.evaluate(rows_of(folder, kind))[1].logits for one in members]).mean(dim=0)
+    torch.testing.assert_close(result.evaluation.logits, mean, atol=1e-4, rtol=1e-4)
+    if kind == "spans":
+        assert result.task.threshold == Threshold(2.0, frozenset({"other-1", "other-2", "other-3"}))
+
+
+def test_labels_of_several_are_averaged_by_their_probabilities():
+    task = Classification(["a", "b"], multi_label=True)
+    mean = task.combine_predictions([torch.tensor([[0.0, 4.0]]), torch.tensor([[2.0, -4.0]])], [])
+    assert task.probabilities(mean)[0].tolist() == pytest.approx([(0.5 + 0.880797) / 2, 0.5], rel=1e-4)
+
+
 def test_models_that_answer_other_questions_are_refused(folder: Path, tmp_path: Path):
     other = save(tmp_path, "other", Classification(["a", "x"]), 1)
     with pytest.raises(InputError, match="has other labels"):
