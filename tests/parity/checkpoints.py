@@ -28,7 +28,7 @@ SMALL = {
 SPECIAL: dict[str, dict[str, Any]] = {
     "esm": {"pad_token_id": 1, "mask_token_id": 32},
     "eurobert": {"pad_token_id": 3, "bos_token_id": 1, "eos_token_id": 2, "mask_token_id": 4},
-    "longformer": {"pad_token_id": 1, "sep_token_id": 2},
+    "longformer": {"pad_token_id": 1, "sep_token_id": 9},
     "modernbert": {"pad_token_id": 3, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2},
 }
 RELATIVE = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
@@ -118,7 +118,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
     ],
     "longformer": [
         {"attention_window": [4, 8], "layer_norm_eps": 1e-5, "type_vocab_size": 1},
-        {"attention_window": 6, "pad_token_id": 0, "sep_token_id": 9, "hidden_act": "relu", "num_hidden_layers": 3},
+        {"attention_window": 6, "pad_token_id": 0, "sep_token_id": 2, "hidden_act": "relu", "num_hidden_layers": 3},
         {"attention_window": 40, "tie_word_embeddings": False, "max_position_embeddings": 90},
     ],
     "modernbert": [

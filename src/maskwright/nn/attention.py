@@ -44,14 +44,14 @@ def attend_in_blocks(
 ) -> Tensor:
     """The context of `scaled_dot_product`, computed in blocks of queries.
 
-    query, key, value: float [count, heads, tokens, head_dim]; causal: no token attends to a later one; most: maximum
-    score elements of one block. Returns the shape of query.
+    query: float [count, heads, tokens, head_dim]; key, value: the same, or of another number of tokens unless causal:
+    no token attends to a later one; most: maximum score elements of one block. Returns the shape of query.
     """
     count, heads, tokens, _ = query.shape
-    rows = max(1, most // (count * heads * tokens))
+    rows = max(1, most // (count * heads * key.shape[2]))
     blocks = []
     for first in range(0, tokens, rows):
-        last = tokens if not causal else min(first + rows, tokens)  # no attention beyond the end of the block
+        last = key.shape[2] if not causal else min(first + rows, tokens)  # no attention beyond the end of the block
         part = query[:, :, first : first + rows], key[:, :, :last], value[:, :, :last]
         blocks.append(checkpoint(_block, *part, dropout_probability, first if causal else None, use_reentrant=False))
     return torch.cat(blocks, dim=2)
