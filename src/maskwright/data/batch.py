@@ -35,6 +35,7 @@ class Batch:
         places: int64 [tokens], position of each token in its text; None for contiguous tokens from 0.
         distances: int64 [length, length] per sequence, from each query to each key, if they do not follow from
             positions (data/parses.py), else None.
+        seen: int64 [sequences] on the CPU: how many first tokens of each sequence are attended to; None for all.
         target: Target sequences of an encoder-decoder, in the same order, or None.
     """
 
@@ -45,6 +46,7 @@ class Batch:
     labels: Mapping[str, Tensor] = field(default_factory=dict)
     places: Tensor | None = None
     distances: tuple[Tensor, ...] | None = None
+    seen: Tensor | None = None
     target: Batch | None = None
 
     @classmethod

@@ -232,5 +232,7 @@ def _max_length(config: ExportConfig, model: Model, longest: int) -> int:
 
 def _declared(model: Model) -> SentenceSettings:
     declared = model.sentence or SentenceSettings()
+    if declared.prompt and not declared.include_prompt:
+        raise InputError("This model leaves the tokens of its prompt out of the pooling, which has no graph.")
     is_possible = not (declared.pooling == "cls" and model.config.pools_last_token)
     return declared if is_possible else replace(declared, pooling="mean")
