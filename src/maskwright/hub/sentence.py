@@ -302,137 +302,83 @@ def declaration_files(
 
     hidden_size: of the model; max_length: maximum sequence length in tokens.
     """
-    if declared.sparse is not None:
-        return _sparse_files(declared, max_length)
-    layers = list(projection or ())
-    names = {Dense: "Dense", VectorNorm: "LayerNorm", UnitLength: "Normalize"}
-    kinds = ["Transformer", "Pooling", *(names[type(layer)] for layer in layers)]
-    kinds += ["Normalize"] if declared.normalize else []
-    if declared.normalize_tokens:
-        kinds.insert(1, "Normalize")
-    if declared.late is not None:
-        kinds = ["Transformer", *(names[type(layer)] for layer in layers), _MASK]
-        kinds += ["Normalize"] if declared.normalize_tokens else []
-    paths = ["" if index == 0 else f"{index}_{kind}" for index, kind in enumerate(kinds)]
-    modules = [
-        {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.models.{kind}"}
-        for index, (kind, path) in enumerate(zip(kinds, paths, strict=True))
-    ]
-    if declared.late is not None:
-        return _late_files(declared, modules, max_length, layers)
-    poolings = declared.pooling.split("+")
-    flags: dict[str, Any] = {flag: name in poolings for flag, name in _POOLING_FLAGS.items()}
-    if poolings != [name for name in _POOLING_FLAGS.values() if name in poolings]:
-        flags = {"pooling_mode": poolings}  # in another order, which only version 6 knows
-    flags |= {} if declared.include_prompt else {"include_prompt": False}
-    pooled_by = kinds.index("Pooling")
-    files: dict[str, Any] = {
-        MODULES: modules,
-        f"{paths[pooled_by]}/config.json": {"word_embedding_dimension": hidden_size, **flags},
-        LENGTH: {"max_seq_length": declared.max_length or max_length, "do_lower_case": declared.lower_case},
+    length: dict[str, Any] = {
+        "max_seq_length": declared.max_length or max_length,
+        "do_lower_case": declared.lower_case,
     }
-    files |= _layer_files(paths[pooled_by + 1 :], layers)
-    if declared.normalize_tokens:
-        files[f"{paths[1]}/config.json"] = {"module_input_name": _TOKENS, "module_output_name": _TOKENS}
-    own = {
+    own: dict[str, Any] = {
         "prompts": dict(declared.prompts),
         "default_prompt_name": declared.default_prompt,
         "truncate_dim": declared.dimensions,
     }
-    return files | ({PROMPTS: own} if any(own.values()) else {})
-
-
-def _layer_files(paths: Sequence[str], layers: Sequence[nn.Module], settings: Mapping[str, Any] = {}) -> dict[str, Any]:
-    """The files of layers in the folders `paths`. settings: of each with weights."""
-    files: dict[str, Any] = {}
-    for path, layer in zip(paths, layers, strict=False):
-        if tensors := {name: one.detach().float().cpu().contiguous() for name, one in layer.named_parameters()}:
-            files[f"{path}/config.json"] = _configuration(layer) | settings
+    tokens = {"module_input_name": _TOKENS, "module_output_name": _TOKENS}
+    of_tokens: list[_Step] = [("Normalize", tokens, None)] if declared.normalize_tokens else []
+    if declared.sparse is not None:
+        activation = next(name for name, logs in _SPLADE_LOGS.items() if logs == declared.logs)
+        pooling = {"pooling_strategy": declared.sparse, "activation_function": activation}
+        steps: list[_Step] = [("SpladePooling", pooling, None)]
+        text = {"text": {"method": "forward", "method_output_name": "logits"}}
+        length |= {"transformer_task": "fill-mask", "modality_config": text, "module_output_name": _TOKENS}
+        own["model_type"] = "SparseEncoder"
+    elif declared.late is not None:
+        late = declared.late
+        mask = {"skiplist_words": list(late.skipped), "skiplist_tasks": list(late.skipped_of)}
+        steps = [*(_step(layer, tokens) for layer in projection or ()), (_MASK, mask, None), *of_tokens]
+        length |= {"query_length": late.query_length, "document_length": late.document_length}
+        if late.fill_to is not None:
+            fill = {"attend": late.attends, "token": late.fill_with, "length": late.fill_to}
+            strategy = "fixed" if late.query_length == late.fill_to else "min"
+            length["query_expansion"] = {"strategy": strategy, **fill}
+        length = {name: value for name, value in length.items() if value is not None}
+        own |= {"model_type": _LATE[0], "similarity_fn_name": "meanmaxsim" if late.mean else "maxsim"}
+    else:
+        poolings = declared.pooling.split("+")
+        flags: dict[str, Any] = {flag: name in poolings for flag, name in _POOLING_FLAGS.items()}
+        if poolings != [name for name in _POOLING_FLAGS.values() if name in poolings]:
+            flags = {"pooling_mode": poolings}  # in another order, which only version 6 knows
+        flags |= {} if declared.include_prompt else {"include_prompt": False}
+        steps = [*of_tokens, ("Pooling", {"word_embedding_dimension": hidden_size, **flags}, None)]
+        steps += [_step(layer, {}) for layer in projection or ()]
+        steps += [("Normalize", {}, None)] if declared.normalize else []
+    kinds = ["Transformer", *(kind for kind, _, _ in steps)]
+    paths = ["", *(f"{index}_{kind}" for index, kind in enumerate(kinds[1:], start=1))]
+    files: dict[str, Any] = {LENGTH: length} | ({PROMPTS: own} if any(own.values()) else {})
+    files[MODULES] = [
+        {
+            "idx": index,
+            "name": str(index),
+            "path": path,
+            "type": f"sentence_transformers.{_PLACES.get(kind, 'models')}.{kind}",
+        }
+        for index, (kind, path) in enumerate(zip(kinds, paths, strict=True))
+    ]
+    for path, (_, config, layer) in zip(paths[1:], steps, strict=True):
+        if config:
+            files[f"{path}/config.json"] = config
+        if layer is not None:
+            tensors = {name: one.detach().float().cpu().contiguous() for name, one in layer.named_parameters()}
             files[f"{path}/{WEIGHTS}"] = to_safetensors(tensors, metadata={"format": "pt"})
-        elif settings:
-            files[f"{path}/config.json"] = settings
     return files
 
 
-def _late_files(
-    declared: SentenceSettings, modules: list[dict[str, Any]], max_length: int, layers: Sequence[nn.Module]
-) -> dict[str, Any]:
-    """The files of a model of late interaction, which `modules` lists."""
-    late = declared.late
-    assert late is not None
-    place = {"module_input_name": _TOKENS, "module_output_name": _TOKENS}
-    paths = [str(module["path"]) for module in modules]
-    for module in modules:
-        if module["type"].endswith(_MASK):
-            module["type"] = f"sentence_transformers.multi_vector_encoder.modules.{_MASK}"
-    length: dict[str, Any] = {
-        "max_seq_length": declared.max_length or max_length,
-        "do_lower_case": declared.lower_case,
-        "document_length": late.document_length,
-    }
-    if late.fill_to is None:
-        length["query_length"] = late.query_length
-    else:
-        strategy = "fixed" if late.query_length == late.fill_to else "min"
-        fill = {"strategy": strategy, "attend": late.attends, "token": late.fill_with, "length": late.fill_to}
-        length |= {"query_expansion": fill} | ({"query_length": late.query_length} if strategy == "min" else {})
-    files = {
-        MODULES: modules,
-        LENGTH: {name: value for name, value in length.items() if value is not None},
-        f"{paths[1 + len(layers)]}/config.json": {
-            "skiplist_words": list(late.skipped),
-            "skiplist_tasks": list(late.skipped_of),
-        },
-        PROMPTS: {
-            "model_type": _LATE[0],
-            "prompts": dict(declared.prompts),
-            "default_prompt_name": declared.default_prompt,
-            "similarity_fn_name": "meanmaxsim" if late.mean else "maxsim",
-        },
-    }
-    return (
-        files
-        | _layer_files(paths[1:], layers, place)
-        | {f"{path}/config.json": place for path in paths[2 + len(layers) :]}
-    )
+_Step = tuple[str, dict[str, Any], nn.Module | None]  # a module: kind, config.json, and the layer with its weights
+_PLACES = {"SpladePooling": "sparse_encoder.modules", _MASK: "multi_vector_encoder.modules"}  # else: models
 
 
-def _sparse_files(declared: SentenceSettings, max_length: int) -> dict[str, Any]:
-    """The files of a sparse encoder."""
-    activation = next(name for name, logs in _SPLADE_LOGS.items() if logs == declared.logs)
-    kinds = {"": "base.modules.transformer.Transformer", "1_SpladePooling": "sparse_encoder.modules.SpladePooling"}
-    return {
-        MODULES: [
-            {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.{kind}"}
-            for index, (path, kind) in enumerate(kinds.items())
-        ],
-        "1_SpladePooling/config.json": {"pooling_strategy": declared.sparse, "activation_function": activation},
-        LENGTH: {
-            "max_seq_length": declared.max_length or max_length,
-            "do_lower_case": declared.lower_case,
-            "transformer_task": "fill-mask",
-            "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
-            "module_output_name": _TOKENS,
-        },
-        PROMPTS: {
-            "model_type": "SparseEncoder",
-            "prompts": dict(declared.prompts),
-            "default_prompt_name": declared.default_prompt,
-        },
-    }
-
-
-def _configuration(layer: nn.Module) -> dict[str, Any]:
-    """The config.json of a module with weights."""
+def _step(layer: nn.Module, places: Mapping[str, Any]) -> _Step:
+    """A layer of a projection. places: names of what it reads and writes."""
+    if isinstance(layer, UnitLength):
+        return "Normalize", {**places}, None
     if not isinstance(layer, Dense):
-        return {"dimension": layer.size}
+        return "LayerNorm", {"dimension": layer.size}, layer
     linear, activation = layer.linear, type(getattr(nn, layer.activation)())
-    return {
+    config = {
         "in_features": linear.in_features,
         "out_features": linear.out_features,
         "bias": linear.bias is not None,
         "activation_function": f"{activation.__module__}.{activation.__name__}",
-    } | ({"use_residual": True} if layer.residual is not None else {})
+    }
+    return "Dense", config | places | ({"use_residual": True} if layer.residual is not None else {}), layer
 
 
 def modules_of(folder: Path, role: str | None = None) -> list[tuple[str, dict[str, Any]]]:

@@ -303,7 +303,8 @@ class Searcher:
     """Searches the passages of files.
 
     encoder: a text encoder with pooling, or one for late interaction; passage_tokens: maximum tokens per passage, at
-    most those of the encoder; text_field: text column of tables. embedded, unchanged: number of files in the last `search`.
+    most those of the encoder; text_field: text column of tables. embedded, unchanged: number of files in the last
+    `search`.
     """
 
     def __init__(

@@ -140,7 +140,8 @@ class SentenceSettings:
 
     def prompt_of(self, role: str | None) -> str:
         """The text before every query ("query") or text that is searched ("document"); without one, as `prompt`."""
-        return next((self.prompts[name] for name in ROLES.get(role or "", ()) if name in self.prompts), self.prompt)
+        found = [self.prompts[name] for name in ROLES.get(role or "", ()) if name in self.prompts]
+        return next(filter(None, found), "" if found else self.prompt)
 
 
 class Model(nn.Module):
