@@ -37,9 +37,11 @@ from .download import find_folder
 from .family import Family, family_for
 from .published import is_short_name
 from .sentence import (
+    COLBERT_PROJECTION,
     MODULES,
     declaration_files,
     declared_by,
+    is_declared,
     keep_marks_whole,
     network_folder,
     own_roles,
@@ -142,7 +144,7 @@ def _load_whole(
         model = load_static(folder, table, root, role)
         model.projection = projection_of(folder, root, role)
         return model, LoadReport([], [], [], is_verified=is_verified)
-    declared = declared_by(folder, role) if (folder / MODULES).is_file() else None
+    declared = declared_by(folder, role) if is_declared(folder) else None
     projection, whole = projection_of(folder, root, role), folder
     folder = network_folder(folder, role)
     stored = read_config(folder, partial(stored_names, folder, root))
@@ -156,7 +158,8 @@ def _load_whole(
             head = stored.head() if declared is None or checkpoint.has_head() else None
         plan = plan_head(stored, head, labels, checkpoint)
         model, report = assemble(stored.config, plan, checkpoint, problem_type, seed, shared)
-        report = replace_fields(report, is_verified=is_verified)
+        unused = [name for name in report.unused if name != COLBERT_PROJECTION or projection is None]
+        report = replace_fields(report, is_verified=is_verified, unused=unused)
     if any((folder / file_name).is_file() for file_name in MAIN_FILES):
         model.tokenizer = _tokenizer(folder, stored.config.vocab_size)
         keep_marks_whole(whole, model.tokenizer)

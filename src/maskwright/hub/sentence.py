@@ -55,6 +55,7 @@ _POOLING_FLAGS = {  # in the order of their results
 _TOKENS, _RESULT = "token_embeddings", "sentence_embedding"  # what a Normalize module may change
 _LATE = ("MultiVectorEncoder", "ColBERT")  # model_type of late interaction, here and in PyLate
 _TYPES = (None, "SentenceTransformer", "CrossEncoder", "SparseEncoder", *_LATE)
+COLBERT_PROJECTION = "linear.weight"  # in the folders of ColBERT's own program
 _MASK, _ROUTER = "MultiVectorMask", "Router"
 _PYLATE = ("query_length", "document_length", "query_prefix", "document_prefix", "skiplist_words")
 _PYLATE += ("do_query_expansion", "attend_to_expansion_tokens", "attend_to_mask_tokens")
@@ -72,9 +73,9 @@ def declared_by(folder: Path | str, role: str | None = None) -> SentenceSettings
     Raises ModelFolderError for an unsupported pooling or module, and for a setting of another type.
     """
     folder = Path(folder)
-    if not (folder / MODULES).is_file():
+    if not is_declared(folder):
         return SentenceSettings()
-    own, network = _object(folder / PROMPTS), network_folder(folder, role)
+    own, network = _own(folder), network_folder(folder, role)
     if own.get("model_type") not in _TYPES:
         raise ModelFolderError(
             f"{folder / PROMPTS}: model_type is {own['model_type']!r}; supported are {', '.join(filter(None, _TYPES))}."
@@ -163,11 +164,40 @@ def _late(folder: Path, own: Mapping[str, Any], network: Path, mask: Mapping[str
     )
 
 
+def is_declared(folder: Path) -> bool:
+    """Whether a folder says how its embeddings are made: one of sentence-transformers, PyLate or ColBERT."""
+    return (folder / MODULES).is_file() or _is_colbert(folder)
+
+
+def _is_colbert(folder: Path) -> bool:
+    """Whether it is a folder of ColBERT's own program, whose projection is among the weights of the network."""
+    if (folder / MODULES).is_file() or not (folder / MODEL_CONFIG).is_file():
+        return False
+    config = read_json(folder / MODEL_CONFIG)
+    return isinstance(config, dict) and config.get("architectures") == ["HF_ColBERT"]
+
+
+def _own(folder: Path) -> dict[str, Any]:
+    """The settings of a folder; those of ColBERT's own program under the names of PyLate."""
+    if not _is_colbert(folder):
+        return _object(folder / PROMPTS)
+    told = _object(folder / "artifact.metadata")
+    return {
+        "model_type": "ColBERT",
+        "query_prefix": f"{told.get('query_token_id') or '[unused0]'} ",
+        "document_prefix": f"{told.get('doc_token_id') or '[unused1]'} ",
+        "query_length": told.get("query_maxlen"),
+        "document_length": told.get("doc_maxlen"),
+        "attend_to_mask_tokens": told.get("attend_to_mask_tokens"),
+        "skiplist_words": None if told.get("mask_punctuation", True) else [],
+    }
+
+
 def keep_marks_whole(folder: Path, tokenizer: Tokenizer) -> None:
     """Makes the prefixes of a PyLate folder ("[Q] ", "[unused0]") single tokens wherever they are in a text."""
     from tokenizers import AddedToken
 
-    own = _object(folder / PROMPTS) if (folder / MODULES).is_file() else {}
+    own = _own(folder)
     for value in (own.get("query_prefix"), own.get("document_prefix")):
         words = str(value or "").split(maxsplit=1)
         mark = next((one for one in (str(value), *words[:1]) if words and tokenizer.token_to_id(one) is not None), None)
@@ -187,12 +217,18 @@ def projection_of(folder: Path, root: Path | None = None, role: str | None = Non
     root: as in `Weights`; role: see `modules_of`. Raises ModelFolderError for an unsupported module or activation, and
     for other weights than its config.json describes.
     """
-    modules = modules_of(folder, role) if (folder / MODULES).is_file() else []
+    if _is_colbert(folder):
+        with Weights(folder, root) as stored:
+            size, inputs = stored.shapes.get(COLBERT_PROJECTION, (0, 0))
+            layer = Dense(inputs, size, bias=False, activation=IDENTITY, residual=False)
+            layer.linear.weight = nn.Parameter(stored.read(COLBERT_PROJECTION).float())
+        return Projection(layer)
+    modules = modules_of(folder, role)
     kinds = [kind for kind, _ in modules]
     if not set(kinds) & set(_PROJECTIONS):
         return None
     begin, end = _projected(kinds)
-    changed = _TOKENS if _object(folder / PROMPTS).get("model_type") in _LATE else _RESULT
+    changed = _TOKENS if _own(folder).get("model_type") in _LATE else _RESULT
     layers: list[nn.Module] = []
     for kind, module in modules[begin:end]:
         own = inside(folder, str(module.get("path") or ""))
@@ -278,8 +314,6 @@ def network_folder(folder: Path, role: str | None = None) -> Path:
 
     role: see `modules_of`. Raises InputError for a path outside the folder.
     """
-    if not (folder / MODULES).is_file():
-        return folder
     paths = [str(module.get("path") or "") for kind, module in modules_of(folder, role) if kind in _NETWORKS]
     return inside(folder, paths[0]) if paths and paths[0] else folder
 
@@ -289,8 +323,6 @@ def module_folders(folder: Path) -> list[Path]:
 
     Raises InputError for a path outside the folder.
     """
-    if not (folder / MODULES).is_file():
-        return []
     paths = [str(module.get("path") or "") for _, module in modules_of(folder)]
     return [inside(folder, path) for path in paths if path]
 
@@ -382,11 +414,13 @@ def _step(layer: nn.Module, places: Mapping[str, Any]) -> _Step:
 
 
 def modules_of(folder: Path, role: str | None = None) -> list[tuple[str, dict[str, Any]]]:
-    """Returns the modules with the last component of their class, in order; a router is replaced by those of `role`.
+    """Returns the modules with the last component of their class, in order; none without modules.json.
+
+    A router is replaced by its modules for `role`.
 
     role: "query", "document", or None for neither.
     """
-    modules = read_json(folder / MODULES, _LIMIT_BYTES)
+    modules = read_json(folder / MODULES, _LIMIT_BYTES) if (folder / MODULES).is_file() else []
     if not isinstance(modules, list):
         raise ModelFolderError(f"{folder / MODULES} is not a list of modules.")
     whole = [module if isinstance(module, dict) else {} for module in modules]
@@ -405,7 +439,7 @@ def _routed(folder: Path, path: str, role: str | None) -> list[tuple[str, dict[s
     types, structure, given = (_dict(config, name) for name in ("types", "structure", "parameters"))
     named = _dict(given, "route_mappings")
     rules = [named.get(f"({task}, {kind})") for task in (repr(role), None) for kind in ("'text'", None)]
-    names = [*rules, role, "text", given.get("default_route"), "document", *structure]
+    names = [*rules, role, "text", given.get("default_route"), *structure]
     ids = structure.get(next((name for name in names if name in structure), ""))
     if not isinstance(ids, list) or not all(isinstance(types.get(one), str) for one in ids):
         raise ModelFolderError(f"{file} has no list of modules with their types for each route.")
@@ -414,8 +448,6 @@ def _routed(folder: Path, path: str, role: str | None) -> list[tuple[str, dict[s
 
 def own_roles(folder: Path) -> list[str]:
     """The roles whose modules are others than those of texts without a role."""
-    if not (folder / MODULES).is_file():
-        return []
     usual = modules_of(folder)
     return [role for role in ROLES if modules_of(folder, role) != usual]
 
