@@ -345,7 +345,7 @@ class Searcher:
         if top_k < 1:
             raise ConfigError(f"top_k is {top_k}; it must be at least 1.")
         names = self._names(source, index)
-        best = _Best(partial(self._scores, self._vectors(queries, self.queries)), len(queries), top_k)
+        best = _Best(partial(self._scores, self._encoded(self.queries, queries)), len(queries), top_k)
         if index is None:
             self._check(names)
             for block, vectors in self._embed(names):
@@ -403,13 +403,16 @@ class Searcher:
                 count += len(block)
         self.passages += count
 
-    def _vectors(self, texts: Sequence[str], encoder: TextEncoder | LateEncoder | None = None) -> Vectors:
-        """Embeddings of passages, of length 1 where there is one for each, or of queries with their encoder."""
-        found = (encoder or self.encoder).vectors(list(texts), self.batch_tokens)
+    def _vectors(self, passages: Sequence[str]) -> Vectors:
+        return self._encoded(self.encoder, passages)
+
+    def _encoded(self, encoder: TextEncoder | LateEncoder, texts: Sequence[str]) -> Vectors:
+        """Embeddings, of length 1 where there is one for each text."""
+        found = encoder.vectors(list(texts), self.batch_tokens)
         return found if isinstance(found, list) else unit_vectors(found)
 
     def _scores(self, queries: Any, vectors: Any) -> np.ndarray:
-        """float32 [queries, passages]. queries, vectors: of `_vectors`."""
+        """float32 [queries, passages]. queries, vectors: of `_encoded`."""
         scores: np.ndarray = (
             self.encoder.compare(queries, vectors) if isinstance(self.encoder, LateEncoder) else queries @ vectors.T
         )
@@ -455,7 +458,7 @@ class Searcher:
         spans = sentence_spans(passage.text)
         if len(spans) > 1:
             sentences = self._vectors([passage.text[start:end] for start, end in spans])
-            spans = [spans[int(self._scores(self._vectors([query], self.queries), sentences)[0].argmax())]]
+            spans = [spans[int(self._scores(self._encoded(self.queries, [query]), sentences)[0].argmax())]]
         start, end = spans[0] if spans else (0, len(passage.text))
         return Hit(score, file, passage, (passage.start + start, passage.start + end))
 
