@@ -17,6 +17,7 @@ from ...http.model_registry import LoadedModel
 from ...inference.cluster import unit_vectors
 from ...inference.ready import is_int8
 from ...inference.zero_shot import TEMPLATE
+from ...models.model import ROLES
 from ...tasks.classification import Classification
 from ...tasks.examples import rows_of
 from ...text.readers.inputs import Text as TextOrPair
@@ -153,6 +154,7 @@ async def vectors_of(
 ) -> np.ndarray:
     """Embeddings of texts: float32 [texts, size or dimensions]. normalize: None for what the folder declares."""
     embedder = model.encoder(normalize=normalize)
+    embedder = embedder.for_role(prompt_name) if prompt_name in ROLES else embedder
     if dimensions is not None and dimensions > embedder.size:
         raise wrong_value(f"'dimensions' is {dimensions:,}; {model.name} has {embedder.size:,}.", "dimensions")
     prompt = prompt_of(model, prompt_name)
