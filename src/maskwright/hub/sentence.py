@@ -134,12 +134,11 @@ def _late(folder: Path, own: Mapping[str, Any], network: Path, mask: Mapping[str
     path, stored = folder / PROMPTS, sentence_config(network)
     masked = {} if mask is None else _object(inside(folder, str(mask.get("path") or "")) / "config.json")
     lengths = {name: _whole_number(path, own | stored, name) for name in ("query_length", "document_length")}
-    expansion = (own | stored).get("query_expansion")
+    expansion = _dict(own | stored, "query_expansion")
     is_pylate = "query_expansion" not in own | stored and any(name in own for name in _PYLATE)
     if is_pylate and own.get("do_query_expansion") is not False:
         attends = own.get("attend_to_expansion_tokens", own.get("attend_to_mask_tokens"))
         expansion = {"strategy": "fixed", "attend": bool(attends), "length": lengths["query_length"] or 32}
-    expansion = expansion or {}
     fill_to = _whole_number(path, expansion, "length")
     skipped = masked.get("skiplist_words", own.get("skiplist_words"))
     if skipped is None:

@@ -25,9 +25,10 @@ from ..nn.attention import (
     SelfAttention,
     SequenceOffsets,
     attend,
-    attend_seen,
+    attend_group,
     attend_varlen,
     group_of,
+    mask_scores,
     missing,
 )
 from ..nn.cache import KeyValueCache, Where
@@ -195,7 +196,13 @@ def _seen_executor(
     if not is_full or any(relatives):
         raise ConfigError("Tokens to which no other token attends need full attention, without relative positions.")
     assert batch.seen is not None
-    return partial(attend_seen, group=group_of(batch.lengths, batch.input_ids.device), seen=batch.seen)
+    group = group_of(batch.lengths, batch.input_ids.device)
+    is_hidden = (torch.arange(longest) >= batch.seen[:, None])[:, None, None].to(batch.input_ids.device)
+    hide = partial(mask_scores, is_masked=is_hidden)  # [sequences, 1, 1, length]
+    return lambda qkv, runs, num_heads, dropout_probability, want_weights: (
+        attend_group(qkv, group, num_heads, dropout_probability, hide),
+        None,
+    )
 
 
 def storing_executors(

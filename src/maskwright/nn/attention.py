@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -158,22 +158,6 @@ def attend_group(
         hide(scores)
     context = dropout(torch.softmax(scores, dim=-1), dropout_probability) @ value
     return unpad(context.transpose(1, 2).reshape(group.count * group.length, hidden), group)
-
-
-def attend_seen(
-    qkv: Tensor,
-    runs: Sequence[Run],
-    num_heads: int,
-    *,
-    group: Group,
-    seen: Tensor,
-    dropout_probability: float = 0.0,
-    want_weights: bool = False,
-) -> tuple[Tensor, None]:
-    """Attention to the first tokens of each sequence of a group alone. seen: int64 [count], how many; see `attend`."""
-    is_hidden = (torch.arange(group.length) >= seen[:, None]).view(group.count, 1, 1, -1).to(qkv.device)
-    hide = partial(mask_scores, is_masked=is_hidden)
-    return attend_group(qkv, group, num_heads, dropout_probability, hide), None
 
 
 def mask_scores(scores: Tensor, is_masked: Tensor) -> None:
