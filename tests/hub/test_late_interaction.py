@@ -216,8 +216,9 @@ def test_a_router_has_other_modules_for_queries(name, tmp_path):
     assert np.abs(np.array(found) - wanted).max() < 1e-6
     with pytest.raises(ConfigError, match="copy its folder"):
         load_model(folder)[0].save(tmp_path / "saved")
-    (folder / "router_config.json").write_text(
-        json.dumps(config | {"structure": {"query": ["network"], "document": 3}})
-    )
-    with pytest.raises(ModelFolderError, match="router_config"):
-        api.open_embedder(folder, **HERE)
+    no_list = {"structure": {"query": ["network"], "document": 3}}
+    unknown = {"types": types | {"first": "x.SparseStaticEmbedding"}}
+    for changes, word in ((no_list, "router_config"), (unknown, "SparseStatic")):
+        (folder / "router_config.json").write_text(json.dumps(config | changes))
+        with pytest.raises(ModelFolderError, match=word):
+            api.open_embedder(folder, **HERE)
