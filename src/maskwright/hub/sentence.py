@@ -29,6 +29,8 @@ from typing import Any
 
 import torch
 from safetensors.torch import save as to_safetensors
+from tokenizers import AddedToken
+from tokenizers import Tokenizer as Backend
 from torch import nn
 
 from ..core.errors import ModelFolderError
@@ -129,7 +131,7 @@ def declared_by(folder: Path | str, role: str | None = None) -> SentenceSettings
     )
 
 
-def _late(folder: Path, own: Mapping[str, Any], network: Path, mask: Mapping[str, Any] | None) -> LateInteraction:
+def _late(folder: Path, own: dict[str, Any], network: Path, mask: Mapping[str, Any] | None) -> LateInteraction:
     """The settings of late interaction. own: of the folder; mask: the module that says which tokens count, or None."""
     path, stored = folder / PROMPTS, sentence_config(network)
     masked = {} if mask is None else _object(inside(folder, str(mask.get("path") or "")) / "config.json")
@@ -194,14 +196,14 @@ def _own(folder: Path) -> dict[str, Any]:
 
 def keep_marks_whole(folder: Path, tokenizer: Tokenizer) -> None:
     """Makes the prefixes of a PyLate folder ("[Q] ", "[unused0]") single tokens wherever they are in a text."""
-    from tokenizers import AddedToken
-
-    own = _own(folder)
+    own, backend = _own(folder), tokenizer.backend
     for value in (own.get("query_prefix"), own.get("document_prefix")):
         words = str(value or "").split(maxsplit=1)
         mark = next((one for one in (str(value), *words[:1]) if words and tokenizer.token_to_id(one) is not None), None)
-        if mark is not None and tokenizer.backend.encode(mark, add_special_tokens=False).tokens != [mark]:
-            tokenizer.backend.add_special_tokens([AddedToken(mark, normalized=False, special=True)])
+        if mark is None or not isinstance(backend, Backend):
+            continue
+        if backend.encode(mark, add_special_tokens=False).tokens != [mark]:
+            backend.add_special_tokens([AddedToken(mark, normalized=False, special=True)])
 
 
 def _projected(kinds: Sequence[str]) -> tuple[int, int]:
@@ -396,7 +398,7 @@ _Step = tuple[str, dict[str, Any], nn.Module | None]  # a module: kind, config.j
 _PLACES = {"SpladePooling": "sparse_encoder.modules", _MASK: "multi_vector_encoder.modules"}  # else: models
 
 
-def _step(layer: nn.Module, places: Mapping[str, Any]) -> _Step:
+def _step(layer: nn.Module, places: dict[str, Any]) -> _Step:
     """A layer of a projection. places: names of what it reads and writes."""
     if isinstance(layer, UnitLength):
         return "Normalize", {**places}, None

@@ -88,7 +88,7 @@ class LateEncoder(Encoder[list[np.ndarray]]):
         filled = lengths.nonzero()[0]
         if len(filled):
             begins = (lengths.cumsum() - lengths)[filled]
-            every = np.concatenate([texts[index] for index in filled])
+            every = np.concatenate([one for one in texts if len(one)])
             for row, query in enumerate(queries):
                 best = np.maximum.reduceat(query @ every.T, begins, axis=1)  # [tokens of the query, texts]
                 scores[row, filled] = best.mean(axis=0) if self.late.mean else best.sum(axis=0)
@@ -135,7 +135,8 @@ class LateStates(Forward):
         batch = self._filled(batch) if min(batch.lengths) < self.fill_to else batch
         vectors = self.model.encode(batch).hidden.float()
         vectors = vectors if self.model.projection is None else self.model.projection(vectors)
-        return (unit_length(vectors) if self.normalize else vectors).cpu().split(batch.lengths)
+        vectors = unit_length(vectors) if self.normalize else vectors
+        return list(vectors.cpu().split(batch.lengths))
 
     def _filled(self, batch: Batch) -> Batch:
         rows = [row.tolist() for row in batch.input_ids.cpu().split(batch.lengths)]
