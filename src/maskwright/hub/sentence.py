@@ -59,8 +59,10 @@ _LATE = ("MultiVectorEncoder", "ColBERT")  # model_type of late interaction, her
 _TYPES = (None, "SentenceTransformer", "CrossEncoder", "SparseEncoder", *_LATE)
 COLBERT_PROJECTION = "linear.weight"  # in the folders of ColBERT's own program
 _MASK, _ROUTER = "MultiVectorMask", "Router"
-_PYLATE = ("query_length", "document_length", "query_prefix", "document_prefix", "skiplist_words")
-_PYLATE += ("do_query_expansion", "attend_to_expansion_tokens", "attend_to_mask_tokens")
+_PYLATE = (
+    *("query_length", "document_length", "query_prefix", "document_prefix", "skiplist_words"),
+    *("do_query_expansion", "attend_to_expansion_tokens", "attend_to_mask_tokens"),
+)
 _NETWORKS = ("Transformer", "MLMTransformer")
 _NO_EFFECT = (*_NETWORKS, "Dropout")  # modules without a setting for inference
 _SPLADE_LOGS = {"relu": 1, "log1p_relu": 2}
