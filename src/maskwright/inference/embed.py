@@ -470,7 +470,7 @@ def _with_words(text: Text, encoding: Encoding, vectors: np.ndarray) -> TokenVec
 OTHER_KINDS = {  # of `SentenceSettings.kind`, and what uses them
     "sparse": "sparse embeddings: use maskwright embed --sparse, pipeline(name, 'embed-sparse') or "
     "/embed_sparse of the server",
-    "late": "a vector for each token, which are compared by MaxSim: use maskwright search, "
+    "late": "a vector for each token, which MaxSim compares: use maskwright search, "
     "pipeline(name, 'late-interaction') or /rerank of the server",
 }
 
