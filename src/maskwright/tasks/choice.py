@@ -22,8 +22,8 @@ from ..core.errors import InputError
 from ..core.util import plural, shorten
 from ..data.batch import Batch, order_by_length
 from ..objectives.outcome import LossSums
-from ..text.readers.choices import ChoiceRow, ChoiceTable, read_choices
-from ..text.readers.tables import Row
+from ..text.readers.choices import ChoiceRow
+from ..text.readers.tables import FoundRows, Row
 from ..text.tokenizers.encoding import TextCounts
 from .base import Baseline, ColumnNames, Evaluation, Rows, TableRow, Targets, Task, TaskData, require_rows
 from .base import window_rows as top_rows
@@ -178,23 +178,16 @@ class Choice(Task):
     # -- rows and examples -----------------------------------------------------------------------------------
 
     @classmethod
-    def read(cls, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> ChoiceTable:
+    def read(cls, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> FoundRows:
         """Reads rows with the number of the correct choice; see `text.readers.choices.read_choices`."""
         if columns:
             raise InputError(
                 "Multiple choice has no column mapping: the columns must be named context, question, choices, label."
             )
-        return read_choices(path, skip_bad_rows=skip_bad_rows)
+        return super().read(path, skip_bad_rows=skip_bad_rows)
 
     @classmethod
-    def from_rows(
-        cls,
-        train_rows: Sequence[ChoiceRow],
-        dev_rows: Sequence[ChoiceRow] = (),
-        *,
-        train_file: str | None = None,
-        **long: Any,
-    ) -> Choice:
+    def from_rows(cls, train_rows: Rows, dev_rows: Rows = (), *, train_file: str | None = None, **long: Any) -> Choice:
         """Builds the task. Raises InputError if there are no rows. long: see `LongTexts.of`."""
         require_rows(train_rows, train_file, "rows with choices")
         return cls(LongTexts.of(**long))

@@ -218,12 +218,7 @@ class Generation(TargetTask):
 
     @classmethod
     def from_rows(
-        cls,
-        train_rows: Sequence[Row],
-        dev_rows: Sequence[Row] = (),
-        *,
-        train_file: str | None = None,
-        delimiter: str | None = None,
+        cls, train_rows: Rows, dev_rows: Rows = (), *, train_file: str | None = None, delimiter: str | None = None
     ) -> Generation:
         """Builds the task. Raises InputError if there are no rows or the delimiter is empty."""
         require_rows(train_rows, train_file, "sources with targets")

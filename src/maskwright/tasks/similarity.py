@@ -365,8 +365,8 @@ class Similarity(Task):
     @classmethod
     def from_rows(
         cls,
-        train_rows: Sequence[Row],
-        dev_rows: Sequence[Row] = (),
+        train_rows: Rows,
+        dev_rows: Rows = (),
         *,
         train_file: str | None = None,
         score_range: tuple[float, float] | None = None,
