@@ -22,7 +22,7 @@ def read(path: Path, skip_bad_rows: bool = False) -> Table:
         else:
             faults.append(RowError(str(path), line.number, None, "has no ::"))
     check_rows(path, rows, faults, skip_bad_rows)
-    return Table(rows, {"text": "text", "label": "label"}, faults)
+    return Table(rows, faults, {"text": "text", "label": "label"})
 
 
 READER = Reader(

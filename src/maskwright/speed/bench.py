@@ -33,8 +33,7 @@ from ..models.device import DTYPES, resolve_device, resolve_precision
 from ..text.formats.files import read_lines
 from ..text.tokenizers.tokenizer import Tokenizer
 from .backend import PEER, PEER_PRECISIONS, BackendError, BackendProcess, centered_cosines, percentile
-from .probe import matrix_ceiling
-from .workload import forward_flops
+from .workload import forward_flops, matrix_ceiling
 
 # -- Benchmark texts: from a file, from the Python documentation, or of given lengths --------------------------------
 

@@ -32,7 +32,7 @@ from ..objectives.outcome import LossSums
 from ..text.readers.parallel import read_pairs
 from ..text.readers.tables import Row, Table
 from ..text.tokenizers.encoding import TextCounts
-from ..text.word_boundaries import words_and_numbers
+from ..text.words import words_and_numbers
 from .base import Baseline, ColumnNames, Evaluation, Rows, Targets, Task, TaskData, require_rows
 from .examples import Examples, map_batches
 

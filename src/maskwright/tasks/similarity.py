@@ -1,7 +1,7 @@
 """Sentence embeddings whose cosine similarity measures semantic similarity. No head: the pooled encoder output.
 
 Reimers and Gurevych 2019 (Sentence-BERT, section 3): both texts of a pair are encoded separately by the same encoder.
-The kind of rows determines the loss; see `objectives.losses`.
+The kind of rows determines the loss; see `objectives.outcome`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from ..core.util import plural
 from ..data.batch import Batch, order_by_length
 from ..models.model import Model
 from ..models.pooling import join_windows, pool
-from ..objectives.losses import cosine_loss, in_batch_logits, in_batch_loss
-from ..objectives.outcome import LossSums
+from ..objectives.outcome import LossSums, cosine_loss, in_batch_logits, in_batch_loss
 from ..text.formats.cells import number_error
 from ..text.readers.tables import Row, Table, read_texts
 from ..text.tokenizers.encoding import TextCounts
@@ -144,7 +143,7 @@ def read_similar(
     good = [row for row in table.rows if not _fault(row, span)]
     if not good:
         raise InputError(f"{path} contains no row with a score.")
-    return Table(good, table.columns, [*table.skipped, *bad], groups=table.groups)
+    return Table(good, [*table.skipped, *bad], table.columns, groups=table.groups)
 
 
 def kind_of(rows: Sequence[Row]) -> str:

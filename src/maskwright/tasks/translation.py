@@ -32,7 +32,7 @@ from ..text.readers.parallel import read_pairs, read_parallel
 from ..text.readers.tables import Table
 from ..text.tokenizers.encoding import TextCounts
 from ..text.tokenizers.tokenizer import Tokenizer
-from ..text.word_boundaries import has_no_spaces
+from ..text.words import has_no_spaces
 from .base import ColumnNames, Evaluation, Rows, Targets, require_rows, truncation_notes
 from .examples import TOKENIZE_ROWS, Examples, RowCounts
 from .generation import TargetTask

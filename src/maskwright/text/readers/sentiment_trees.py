@@ -126,7 +126,7 @@ def read_treebank(
     ]
     good = [row for row in rows if labels is None or row.label in labels]
     check_rows(path, good, faults, skip_bad_rows, "non-neutral tree")
-    return Table(good, {"text": chosen["text"], "label": chosen["label"]}, [*bank.skipped, *faults])
+    return Table(good, [*bank.skipped, *faults], {"text": chosen["text"], "label": chosen["label"]})
 
 
 # -- parsing -----------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from ...core.progress import note
 from ..formats.cells import LABEL_NAMES, list_in, read_text
 from ..formats.files import STDIN, bare_suffix, file_format, has_entries, read_array, starts_with
 from ..formats.records import Dialect, Record, first_names, header_of, json_kind, name_cells, read_records
-from ..word_boundaries import whole_words, word_edges
+from ..words import whole_words, word_edges
 from .tables import FoundRows, Reader, check_rows
 
 ROLES = ("question", "context", "answer", "answer_start", "id")

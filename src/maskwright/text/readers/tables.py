@@ -166,13 +166,11 @@ class Row:
 class Table(FoundRows):
     """The rows of a file.
 
-    columns: role ("text", "text_pair", "label") -> column name; skipped: errors of skipped rows; form: how the labels
-    are written; groups: line -> value of the group column, {} without one.
+    columns: role ("text", "text_pair", "label") -> column name; form: how the labels are written; groups: line -> value
+    of the group column, {} without one.
     """
 
-    rows: list[Row]
-    columns: dict[str, str]
-    skipped: list[RowError] = field(default_factory=list)
+    columns: dict[str, str] = field(default_factory=dict)
     form: LabelForm = field(default_factory=LabelForm)
     groups: dict[int, str] = field(default_factory=dict, repr=False)
 
@@ -253,7 +251,7 @@ def read_table(
     for row in rows:
         guess.see(row)
     guess.reject_header(path)
-    return Table(rows, found.names, faults, form, groups)
+    return Table(rows, faults, found.names, form, groups)
 
 
 def _settled(
@@ -305,7 +303,7 @@ def read_texts(
     faults: list[RowError] = []
     rows = list(_good_lines(path, faults))
     check_rows(shown(path), rows, faults, skip_bad_rows, "text")
-    return Table(rows, {"text": "line"}, faults)
+    return Table(rows, faults, {"text": "line"})
 
 
 def scan_texts(
