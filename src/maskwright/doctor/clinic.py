@@ -23,7 +23,6 @@ from ..report import (
     Command,
     Facts,
     Health,
-    Histogram,
     Level,
     NextSteps,
     Report,
@@ -31,6 +30,7 @@ from ..report import (
     Table,
     write_report,
 )
+from ..report.charts import Histogram
 from ..report.numbers import percent
 from ..tasks.specs import reader_for, spec_of, task_for
 from ..text.annotations.reader import find_annotations
