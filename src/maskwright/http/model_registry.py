@@ -55,42 +55,34 @@ class LoadedModel:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The model's tokenizer."""
         return tokenizer_of(self.model)
 
     @cached_property
     def filler(self) -> MaskFiller:
-        """Predicts masked tokens."""
         return MaskFiller(self.model)
 
     @cached_property
     def predictor(self) -> Predictor:
-        """Predicts with a fine-tuned head."""
         return predictor_of(self.model, self.source, self.wanted_length)
 
     @cached_property
     def answerer(self) -> Answerer:
-        """Answers questions (extractive)."""
         return Answerer(self.predictor)
 
     @cached_property
     def generator(self) -> TextGenerator:
-        """Generates continuations."""
         return TextGenerator(self.model, max_length=self.wanted_length, shares_steps=self.shares_steps)
 
     @cached_property
     def translator(self) -> TextTranslator:
-        """Translates texts."""
         return TextTranslator(self.model, self.wanted_length)
 
     @cached_property
     def sparse_encoder(self) -> SparseEncoder:
-        """Encodes texts as sparse embeddings."""
         return sparse_encoder_of(self.model, self.source, self.wanted_length)
 
     @cached_property
     def late_encoder(self) -> LateEncoder:
-        """Encodes texts as a vector per token, for late interaction."""
         return late_encoder_of(self.model, self.source, self.wanted_length)
 
     @property
@@ -123,7 +115,6 @@ class LoadedModel:
 
     @property
     def max_length(self) -> int:
-        """Maximum tokens of a text."""
         if self.vectors != "dense":
             return (self.sparse_encoder if self.vectors == "sparse" else self.late_encoder).max_length
         if self.kind.can("embed") and not self.kind.can("generate"):
@@ -157,7 +148,6 @@ class LoadedModel:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the weights."""
         folder, root = find_folder(self.source)
         return sha256(folder / ADAPTER_FILE) if is_adapter(folder) else weights_digest(folder, root)
 
