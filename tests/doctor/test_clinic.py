@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from maskwright.core import registry
 from maskwright.core.errors import InputError
-from maskwright.doctor.clinic import examine, next_steps
+from maskwright.doctor.clinic import examine, find_suspects, next_steps, out_of_fold, suspect_rows
 from maskwright.doctor.fix import check_fix, relabel, write_fixed
-from maskwright.doctor.mislabeled import find_suspects, out_of_fold, suspect_rows
 from maskwright.text.fingerprints import words_of
 from tasks.standins import row
 
