@@ -7,7 +7,6 @@ import json
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from conventions.sources import REPOSITORY
@@ -19,7 +18,6 @@ from maskwright.models.presets import preset
 from maskwright.speed.backend import (
     BackendError,
     BackendProcess,
-    centered_cosines,
 )
 from maskwright.speed.bench import (
     BenchSettings,
@@ -66,18 +64,6 @@ def test_a_child_that_dies_is_named_with_its_last_words():
     with pytest.raises(BackendError, match="two ended: exit code 1; no runtime here"):
         child.ask("load")
     child.close()
-
-
-def test_centered_cosine_similarities_detect_mixed_up_rows():
-    rng = np.random.default_rng(0)
-    assert centered_cosines(np.ones((3, 4)), np.ones((3, 4))) == pytest.approx(1)  # equal texts
-    vectors = 10 + rng.normal(size=(20, 8))  # a large common part
-    assert centered_cosines(vectors, vectors) == pytest.approx(1)
-    assert centered_cosines(vectors[::-1], vectors).mean() < 0.5
-    lengths = np.linalg.norm(vectors, axis=1)
-    assert (
-        (vectors[::-1] * vectors).sum(1) / lengths / lengths[::-1]
-    ).min() > 0.9  # cosine similarities without centering do not detect this
 
 
 @pytest.mark.parametrize("length", [3, 8, 32])
