@@ -35,8 +35,8 @@ from ..tasks.examples import BATCH_TOKENS_CPU, BATCH_TOKENS_GPU
 from ..tasks.split import hold_out
 from ..tasks.tagging.examples import TaggedExamples, window_sentences
 from ..text.readers.tables import Row
-from ..text.readers.tagged import Sentence, is_tagged, read_tagged
-from ..text.words import split_words
+from ..text.readers.tagged import is_tagged, read_tagged
+from ..text.words import Sentence, split_words
 from .embed import LayerChoice, TextEncoder, check_pooling
 from .ready import room_of
 

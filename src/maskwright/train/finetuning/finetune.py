@@ -28,9 +28,9 @@ from ...tasks.examples import Examples
 from ...tasks.specs import check_content, spec_of
 from ...tasks.split import hold_out
 from ...text.readers.tables import FoundRows, Table
-from ...text.readers.tagged import Sentence
 from ...text.tokenizers.encoding import TextCounts
 from ...text.tokenizers.tokenizer import Tokenizer
+from ...text.words import Sentence
 from ..against_baseline import Compared
 from ..callbacks import Callback
 from ..checkpoint import mean_weights
