@@ -178,6 +178,11 @@ class LongExamples(Examples):
         """Number of windows of each row: int64 [rows]."""
         return np.diff(self.starts)
 
+    def place(self, row: int, window: int, score: float) -> dict[str, Any]:
+        """{"window" (from 0), "windows" (their number), "start", "end" (characters), "score"} of a window of a row."""
+        start, end = self.spans[self.starts[row] + window].tolist()
+        return {"window": window, "windows": int(self.num_windows[row]), "start": start, "end": end, "score": score}
+
     def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
         """Packs all windows of the rows `indices`, shortest first.
 
