@@ -85,10 +85,6 @@ class Regression(SequenceTask):
                 ) from None
             raise
 
-    def read_known(self, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> Table:
-        """As `read`, for scoring, with the score range of training."""
-        return self.read(path, columns=columns, skip_bad_rows=skip_bad_rows, score_range=self.score_range)
-
     def why_unscored(self, rows: Sequence[Row]) -> Unscored | None:
         """Returns a reason if no row has a number."""
         found = {row.label for row in rows if row.label is not None}
