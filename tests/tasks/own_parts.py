@@ -31,7 +31,7 @@ READER = Reader(
     "one text per line after its label, as in spam:: text",
     "test.colons",
     recognizes=lambda path, columns: path.suffix == ".colons",
-    read=lambda path, columns, skip_bad_rows, labeled=False: read(path, skip_bad_rows),
+    read=lambda path, columns, skip_bad_rows, labeled: read(path, skip_bad_rows),
     is_text=True,
     read_classes=lambda path, columns, labels, skip_bad_rows: read(path, skip_bad_rows),
 )

@@ -209,7 +209,7 @@ READER = Reader(
     "choices with the number of the right one: SWAG .csv, or .jsonl with context, choices, label",
     "test.jsonl",
     recognizes=lambda path, columns: not columns and is_choices(path),
-    read=lambda path, columns, skip_bad_rows, labeled=False: read_choices(
+    read=lambda path, columns, skip_bad_rows, labeled: read_choices(
         path, with_labels=labeled or None, skip_bad_rows=skip_bad_rows
     ),
 )

@@ -499,7 +499,7 @@ READER = Reader(
     recognizes=lambda path, columns: (
         bool({"question", "context", "answer"} & set(columns)) or (not columns and is_questions(path))
     ),
-    read=lambda path, columns, skip_bad_rows, labeled=False: read_questions(
+    read=lambda path, columns, skip_bad_rows, labeled: read_questions(
         path, need_answers=labeled, skip_bad_rows=skip_bad_rows, columns=columns
     ),
     stream=lambda path, columns, faults: scan_questions(path, faults, columns=columns),

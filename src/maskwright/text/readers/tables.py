@@ -617,7 +617,7 @@ READER = Reader(
     "a table: .csv, .tsv, .jsonl, .json or .parquet, one text per row, or classes of an annotation tool",
     "test.tsv",
     recognizes=lambda path, columns: has_annotations(path, CLASSES, columns) or is_table_of_texts(path),
-    read=lambda path, columns, skip_bad_rows, labeled=False: RowStream(
+    read=lambda path, columns, skip_bad_rows, labeled: RowStream(
         path, columns=columns or None, skip_bad_rows=skip_bad_rows
     ),
     stream=_scan,

@@ -625,7 +625,7 @@ READER = Reader(
     "spans of an annotation tool",
     "test.conll",
     recognizes=is_tagged,
-    read=lambda path, columns, skip_bad_rows, labeled=False: read_tagged(
+    read=lambda path, columns, skip_bad_rows, labeled: read_tagged(
         path, columns=columns, need_tags=labeled, skip_bad_rows=skip_bad_rows
     ),
     also="texts",
