@@ -55,6 +55,13 @@ def packed_attention(qkv: Tensor, runs: Sequence[Run], num_heads: int) -> Tensor
     return context
 
 
+def packed_executor(
+    qkv: Tensor, runs: Sequence[Run], num_heads: int, *, dropout_probability: float, want_weights: bool
+) -> tuple[Tensor, None]:
+    """`packed_attention` as an Executor, without weights."""
+    return packed_attention(qkv, runs, num_heads), None
+
+
 def way_for(qkv: Tensor, length: int) -> str:
     """Return the implementation for sequences of `length` tokens: a name of WAYS, or "fused"."""
     fills_tiles = length >= FUSED_BY_AMX or length % AMX_TILE == 0

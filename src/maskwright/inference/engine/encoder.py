@@ -22,7 +22,7 @@ from ...models.transformer import Encoded, Layer, Transformer, executors
 from ...nn.attention import Executor, Run, SequenceOffsets, in_float32
 from ...nn.cross import CrossAttentionCache
 from ...nn.embeddings import Embeddings
-from .attention import packed_attention
+from .attention import packed_attention, packed_executor
 from .layers import KernelSet, Norm, Product, feed_forward, linear_product
 
 
@@ -163,7 +163,7 @@ class InferenceEncoder:
         encoder, states = self.encoder, []
         encoder.warn_full_attention(batch, row_length)
         dtype, relatives = self.attention_dtype, self.relatives
-        attending = executors(encoder.config, batch, dtype, relatives, False, row_length, ends)
+        attending = executors(encoder.config, batch, dtype, relatives, False, row_length, ends, packed_executor)
         inputs = batch.input_ids, batch.position_ids, batch.token_type_ids
         hidden = self.embeddings(*inputs, encoder.token_factors(batch))  # [tokens, hidden]
         for depth, (layer, executor) in enumerate(zip(self.in_order, attending, strict=True)):
