@@ -1,4 +1,4 @@
-"""Bulk embedding in bfloat16 on the CPU, family by family, beside transformers (docs/results/speed-families.md).
+"""Bulk embedding in bfloat16 on the CPU, family by family, beside transformers (a part of docs/results/speed.md).
 
     python benchmarks/speed/families.py [FAMILY ...]
 
@@ -33,7 +33,7 @@ from maskwright.speed.backend import centered_cosines  # noqa: E402
 from maskwright.speed.bench import texts_of_length  # noqa: E402
 from maskwright.text.tokenizers.tokenizer import Tokenizer  # noqa: E402
 
-PAGE = HERE.parents[1] / "docs" / "results" / "speed-families.md"
+PAGE = HERE.parents[1] / "docs" / "results" / "speed.md"
 SIZES = {
     "vocab_size": 30_522,
     "hidden_size": 768,
@@ -92,7 +92,7 @@ def main() -> None:
         f"{transformers.__version__}, commit {commit()}. {len(texts)} texts of {np.mean(lengths):.0f} tokens on average"
     )
     head += f", and {options.long} of 512 tokens. Texts a second of processor time, medians of {options.rounds} rounds."
-    write_part(options.page, "families", [head, "", *table(rows)], "Speed of the families")
+    write_part(options.page, "families", ["## Families", "", head, "", *table(rows)], "Speed")
 
 
 def make_folder(name: str, folder: Path, tokenizer: Tokenizer) -> Path:

@@ -131,12 +131,11 @@ def executors(
     training: bool,
     row_length: int | None,
     ends: SequenceOffsets | None = None,
-    plain: Executor | None = None,
 ) -> list[Executor | None]:
     """Returns the attention function of each layer for this pack; None for plain attention.
 
     relatives: relative positions per layer; row_length: length of the padded rows of the pack; ends: offsets of the
-    sequences, to require one kernel for all of them (needed for CUDA graphs); plain: plain attention of rotated heads.
+    sequences, to require one kernel for all of them (needed for CUDA graphs).
     """
     flash = _flash_executor(config, batch, dtype, ends)
     is_full = config.attention == "full" and config.positions != "rotary" and batch.distances is None
@@ -151,7 +150,7 @@ def executors(
             found.append(_causal_executor(relative, batch))
         else:
             found.append(_executor(rule_of(config, depth, training), relative, batch, row_length))
-    return _with_angles([one or plain for one in found], angles_of(config, batch.position_ids, dtype))
+    return _with_angles(found, angles_of(config, batch.position_ids, dtype))
 
 
 def _flash_executor(
