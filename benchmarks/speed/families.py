@@ -56,10 +56,7 @@ FAMILIES: dict[str, dict[str, object]] = {
     "eurobert": SPECIAL,
     "gte": {},
     "jina_embeddings_v3": {},
-    "longformer": {"attention_window": [512] * 4},
     "megatron-bert": {},
-    "modernbert": SPECIAL,
-    "mpnet": {},
     "nomic_bert": {},
     "rembert": {"input_embedding_size": 256},
     "roberta-prelayernorm": {},
@@ -81,18 +78,17 @@ def main() -> None:
     tokenizer = Tokenizer.load(minilm())
     texts = read_texts(None, options.count)
     parts = {"natural": texts, "512 tokens": texts_of_length(tokenizer, texts, 512, options.long)}
+    lengths = [len(ids) for ids in tokenizer.encode_ids(texts, 512)[0]]
+    versions = f"torch {torch.__version__}, transformers {transformers.__version__}, commit {commit()}"
+    sizes = f"{len(texts)} texts of {np.mean(lengths):.0f} tokens on average, and {options.long} of 512 tokens"
+    rounds = f"Texts a second of processor time, medians of {options.rounds} rounds"
+    head = f"{cpu_name()}, one thread, {versions}. {sizes}. {rounds}."
     rows = {}
     for name in options.families:
         with tempfile.TemporaryDirectory() as folder:
             rows[name] = measured(make_folder(name, Path(folder), tokenizer), parts, options.rounds)
         print(name, rows[name], flush=True)
-    lengths = [len(ids) for ids in tokenizer.encode_ids(texts, 512)[0]]
-    head = f"{cpu_name()}, one thread, torch {torch.__version__}, transformers "
-    head += (
-        f"{transformers.__version__}, commit {commit()}. {len(texts)} texts of {np.mean(lengths):.0f} tokens on average"
-    )
-    head += f", and {options.long} of 512 tokens. Texts a second of processor time, medians of {options.rounds} rounds."
-    write_part(options.page, "families", ["## Families", "", head, "", *table(rows)], "Speed")
+        write_part(options.page, "families", ["## Families", "", head, "", *table(rows)], "Speed")
 
 
 def make_folder(name: str, folder: Path, tokenizer: Tokenizer) -> Path:
@@ -120,8 +116,8 @@ def measured(folder: Path, parts: dict[str, list[str]], rounds: int) -> dict[str
                 backend(texts)
                 seconds[name].append(time.process_time() - start)
         ratios = [theirs / ours for theirs, ours in zip(*seconds.values(), strict=True)]
-        found |= {f"{part}: {name}": len(texts) / median(own) for name, own in seconds.items()}
-        found |= {f"{part}: x": median(ratios), f"{part}: cosine": float(centered_cosines(*vectors.values()).min())}
+        found |= {f"{part}, {name}": len(texts) / median(own) for name, own in seconds.items()}
+        found |= {f"{part}, x": median(ratios), f"{part}, cosine": float(centered_cosines(*vectors.values()).min())}
     return found
 
 
