@@ -144,7 +144,7 @@ def _load_whole(
     if top:
         stored = replace_fields(stored, config=replace_fields(stored.config, **top))
     with Weights(folder, root) as file:
-        values = storage.read_json(folder / config_file.FILE)
+        values = {} if adapter is None else storage.read_json(folder / config_file.FILE)
         file.task = None if adapter is None else weights.task_of(values, adapter)
         checkpoint = Checkpoint(file, stored.family)
         if not stored.names_head:
