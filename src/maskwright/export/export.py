@@ -195,7 +195,7 @@ def _size(folder: Path, files: Mapping[str, Sequence[str]]) -> int:
 def _typical_texts(path: Path) -> list[Text]:
     """The first texts of a file. Raises InputError for too few."""
     reader = find_reader(path, {}) or registry.resolve("reader", "texts")
-    found = reader.read(path, {}, False)
+    found = reader.read(path, {}, False, False)
     texts = [content_of(row) for row in islice(getattr(found, "rows", found), MOST_TEXTS)]
     if len(texts) < MIN_TEXTS:
         raise InputError(f"{path} has {len(texts)} texts; int8 is calibrated and compared on at least {MIN_TEXTS}.")
