@@ -25,12 +25,12 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from cpu import cpu_name  # noqa: E402
 from encoders import CONTENDERS  # noqa: E402
-from run import commit, minilm, read_texts  # noqa: E402
+from run import commit, minilm, read_texts, shifted  # noqa: E402
 from tables import table, write_part  # noqa: E402
 
 from maskwright.hub.folders import load_model, save_model  # noqa: E402
 from maskwright.speed.backend import centered_cosines  # noqa: E402
-from maskwright.speed.bench import texts_of_length  # noqa: E402
+from maskwright.speed.bench import text_of_length  # noqa: E402
 from maskwright.text.tokenizers.tokenizer import Tokenizer  # noqa: E402
 
 PAGE = HERE.parents[1] / "docs" / "results" / "speed.md"
@@ -77,7 +77,8 @@ def main() -> None:
     torch.set_num_threads(1)
     tokenizer = Tokenizer.load(minilm())
     texts = read_texts(None, options.count)
-    parts = {"natural": texts, "512 tokens": texts_of_length(tokenizer, texts, 512, options.long)}
+    long = [text_of_length(tokenizer, own, 512) for own in shifted(texts, options.long)]
+    parts = {"natural": texts, "512 tokens": long}
     lengths = [len(ids) for ids in tokenizer.encode_ids(texts, 512)[0]]
     versions = f"torch {torch.__version__}, transformers {transformers.__version__}, commit {commit()}"
     sizes = f"{len(texts)} texts of {np.mean(lengths):.0f} tokens on average, and {options.long} of 512 tokens"
