@@ -232,5 +232,11 @@ def _max_length(config: ExportConfig, model: Model, longest: int) -> int:
 
 def _declared(model: Model) -> SentenceSettings:
     declared = model.sentence or SentenceSettings()
+    if declared.prompt and not declared.include_prompt:
+        raise InputError("This model leaves the tokens of its prompt out of the pooling, which has no graph.")
+    if declared.late is not None or model.routes:
+        raise InputError(
+            "A model with a vector for each token, or with a network for queries of its own, has no graph."
+        )
     is_possible = not (declared.pooling == "cls" and model.config.pools_last_token)
     return declared if is_possible else replace(declared, pooling="mean")

@@ -631,7 +631,7 @@ def _task_of_model(model: Model, facts: Mapping[str, Any] | None) -> Task:
                 "they do not belong together."
             )
         return task
-    if model.head_name is None and model.sentence is not None:
+    if model.head_name is None and model.sentence is not None and model.sentence.late is None:
         return task_from_json({"task": "similarity"})
     if model.head_name in ("tagging", "tagging-crf"):
         has_crf = model.head_name == "tagging-crf"

@@ -401,7 +401,9 @@ class FinetuningSetup(SeedRunner):
             attach_adapter(model, str(config.model), config.lora, report.new, seed, config.network)
         task.bind(model)
         if task.head is None:
-            declared = model.sentence or SentenceSettings(normalize=True, max_length=config.max_length)
+            declared = model.sentence
+            if declared is None or declared.kind != "dense":
+                declared, model.projection = SentenceSettings(normalize=True, max_length=config.max_length), None
             model.sentence = replace(declared, dimensions=None, default_prompt=None)  # training uses neither
         compute_in(model, config.precision)
         model.recomputes = config.activation_checkpointing
