@@ -272,22 +272,40 @@ def declaration_files(
 def _sparse_files(declared: SentenceSettings, max_length: int) -> dict[str, Any]:
     """The files of a sparse encoder."""
     activation = next(name for name, logs in _SPLADE_LOGS.items() if logs == declared.logs)
-    kinds = {"": "base.modules.transformer.Transformer", "1_SpladePooling": "sparse_encoder.modules.SpladePooling"}
+    files = _logits_files("SparseEncoder", "fill-mask", _TOKENS, declared.max_length or max_length, declared)
+    pooling = {
+        "idx": 1,
+        "name": "1",
+        "path": "1_SpladePooling",
+        "type": "sentence_transformers.sparse_encoder.modules.SpladePooling",
+    }
+    files[MODULES].append(pooling)
+    return files | {
+        "1_SpladePooling/config.json": {"pooling_strategy": declared.sparse, "activation_function": activation}
+    }
+
+
+def cross_encoder_files(max_length: int) -> dict[str, Any]:
+    """Returns the files that declare a cross-encoder whose one output is log odds, as those of `declaration_files`."""
+    files = _logits_files("CrossEncoder", "sequence-classification", "scores", max_length, SentenceSettings())
+    files[PROMPTS]["activation_fn"] = f"torch.nn.modules.activation.{SIGMOID}"
+    return files
+
+
+def _logits_files(kind: str, task: str, output: str, max_length: int, declared: SentenceSettings) -> dict[str, Any]:
+    """The files of a model of which the logits are used. kind, task, output: names of theirs."""
+    transformer = "sentence_transformers.base.modules.transformer.Transformer"
     return {
-        MODULES: [
-            {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.{kind}"}
-            for index, (path, kind) in enumerate(kinds.items())
-        ],
-        "1_SpladePooling/config.json": {"pooling_strategy": declared.sparse, "activation_function": activation},
+        MODULES: [{"idx": 0, "name": "0", "path": "", "type": transformer}],
         LENGTH: {
-            "max_seq_length": declared.max_length or max_length,
+            "max_seq_length": max_length,
             "do_lower_case": declared.lower_case,
-            "transformer_task": "fill-mask",
+            "transformer_task": task,
             "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
-            "module_output_name": _TOKENS,
+            "module_output_name": output,
         },
         PROMPTS: {
-            "model_type": "SparseEncoder",
+            "model_type": kind,
             "prompts": dict(declared.prompts),
             "default_prompt_name": declared.default_prompt,
         },
