@@ -43,7 +43,7 @@ from .evaluation import metrics as scores
 from .evaluation.compare import ScoredPredictions
 from .examples import Examples, Forward, stacked, tokenize_rows
 from .sequence import APART, TOGETHER, labeled, plain_name
-from .specs import as_range
+from .specs import SPARSITY, as_range
 from .windows import LongExamples, LongTexts, portions_by_tokens, window_notes, window_rows
 
 if TYPE_CHECKING:
@@ -423,7 +423,7 @@ class Similarity(Task):
         score_range: tuple[float, float] | None = None,
         matryoshka: Sequence[int] = (),
         encoder: str | None = None,
-        sparsity: tuple[float, float] = (0.0, 0.0),
+        sparsity: tuple[float, float] | None = None,
         **long: Any,
     ) -> Similarity:
         """Builds the task from training data. Raises InputError for rows that cannot be learned from or scored.
@@ -433,7 +433,7 @@ class Similarity(Task):
         kind = kind_of(train_rows)
         task = cls(kind, long=LongTexts.of(**long), score_range=score_range, matryoshka=tuple(matryoshka))
         if encoder == "sparse":
-            task = replace(task, sparsity=sparsity)
+            task = replace(task, sparsity=sparsity or SPARSITY)
         if kind != "scores" and task.score_range is not None:
             raise InputError(f"--score-range needs scores, and {train_file or 'the training data'} has none.")
         if len(train_rows) < 2:

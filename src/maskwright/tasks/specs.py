@@ -95,6 +95,7 @@ def _kind(head: str | None, description: str, commands: str, *abilities: str, ti
 
 
 USES = "predict, evaluate or embed"
+SPARSITY = (5e-5, 3e-5)
 ENCODERS = {"dense": "similarity", "sparse": "similarity", "cross": "regression"}
 SPECS = {
     "classification": TaskSpec(
@@ -266,10 +267,11 @@ class TaskSettings:
         recipe_only=True,
         tasks=("regression", "similarity"),
     )
-    sparsity: tuple[float, float] = option(
-        (5e-5, 3e-5),
+    sparsity: tuple[float, float] | None = option(
+        None,
         "Weights of the FLOPS regularizer of sparse embeddings, for first and second texts.",
         metavar="FIRST SECOND",
+        default_help=" ".join(f"{weight:g}" for weight in SPARSITY),
         panel=TASK,
         recipe_only=True,
         tasks=("similarity",),
@@ -337,7 +339,10 @@ class TaskSettings:
             "Setting 'pool' is for logits; sentence embeddings of windows are pooled as the model pools its tokens.",
         )
         as_range(self.score_range)
-        check(min(self.sparsity) >= 0, f"Setting 'sparsity' is {self.sparsity}; it must be two numbers from 0 up.")
+        check(
+            min(self.sparsity or SPARSITY) >= 0,
+            f"Setting 'sparsity' is {self.sparsity}; it must be two numbers from 0 up.",
+        )
         check(
             self.encoder != "sparse" or not (self.matryoshka or self.long != "cut"),
             "Sparse embeddings have no matryoshka sizes and no windows: remove matryoshka and --long.",

@@ -404,7 +404,7 @@ class FinetuningSetup(SeedRunner):
         if config.adapter is not None:
             attach_adapter(model, str(config.model), config.lora, report.new, seed, config.network)
         task.bind(model)
-        if task.name == "similarity":
+        if task.head in (None, "mlm"):
             declared = model.sentence or SentenceSettings(normalize=True, max_length=config.max_length)
             if task.head is not None:
                 declared = replace(declared, sparse=declared.sparse or "max", normalize=False)
