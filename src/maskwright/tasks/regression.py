@@ -109,8 +109,9 @@ class Regression(SequenceTask):
 
     def read_known(self, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> Table:
         """As `read`, for scoring, with the score range of training."""
-        own = {"score_range": self.score_range, "encoder": self.scale and "cross"}
-        return self.read(path, columns=columns, skip_bad_rows=skip_bad_rows, **own)
+        encoder = None if self.scale is None else "cross"
+        span = self.score_range
+        return self.read(path, columns=columns, skip_bad_rows=skip_bad_rows, score_range=span, encoder=encoder)
 
     def why_unscored(self, rows: Sequence[Row]) -> Unscored | None:
         """Returns a reason if no row has a number."""

@@ -257,8 +257,8 @@ class FinetuningSetup(SeedRunner):
         self.config, self.device = config, device
         self.data = read_data(config)
         if config.encoder == "cross" or config.hard_negatives:
-            train, dev = add_negatives(config, device, self.data.train, self.data.dev)
-            self.data = replace(self.data, train=train, dev=dev)
+            both = add_negatives(config, device, self.data.train, self.data.dev)
+            self.data = replace(self.data, train=both[0], dev=both[1])
         self.task = make_task(config, self.data)
         learned = list(self.task.learns_from(self.data.train))
         labeled = [  # before the model is loaded
