@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskwright.objectives.losses import cosine_loss, focal_binary, focal_cross_entropy, in_batch_logits, in_batch_loss
+from maskwright.objectives.outcome import cosine_loss, focal_binary, focal_cross_entropy, in_batch_logits, in_batch_loss
 
 LOGITS = torch.randn(6, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64) * 3
 CLASSES = torch.tensor([0, 1, 2, 2, 1, 0])

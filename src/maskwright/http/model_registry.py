@@ -19,6 +19,7 @@ from ..inference.answer import Answerer
 from ..inference.embed import TextEncoder, embedder_of
 from ..inference.fill_mask import MaskFiller
 from ..inference.generate import TextGenerator
+from ..inference.late import LateEncoder, late_encoder_of
 from ..inference.predict import Predictor
 from ..inference.ready import kind_of, usual_length
 from ..inference.sparse import SparseEncoder, sparse_encoder_of
@@ -54,43 +55,40 @@ class LoadedModel:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The model's tokenizer."""
         return tokenizer_of(self.model)
 
     @cached_property
     def filler(self) -> MaskFiller:
-        """Predicts masked tokens."""
         return MaskFiller(self.model)
 
     @cached_property
     def predictor(self) -> Predictor:
-        """Predicts with a fine-tuned head."""
         return predictor_of(self.model, self.source, self.wanted_length)
 
     @cached_property
     def answerer(self) -> Answerer:
-        """Answers questions (extractive)."""
         return Answerer(self.predictor)
 
     @cached_property
     def generator(self) -> TextGenerator:
-        """Generates continuations."""
         return TextGenerator(self.model, max_length=self.wanted_length, shares_steps=self.shares_steps)
 
     @cached_property
     def translator(self) -> TextTranslator:
-        """Translates texts."""
         return TextTranslator(self.model, self.wanted_length)
 
     @cached_property
     def sparse_encoder(self) -> SparseEncoder:
-        """Encodes texts as sparse embeddings."""
         return sparse_encoder_of(self.model, self.source, self.wanted_length)
 
+    @cached_property
+    def late_encoder(self) -> LateEncoder:
+        return late_encoder_of(self.model, self.source, self.wanted_length)
+
     @property
-    def is_sparse(self) -> bool:
-        """Whether its folder declares sparse embeddings."""
-        return self.model.sentence is not None and self.model.sentence.sparse is not None
+    def vectors(self) -> str:
+        """What its folder declares that a text becomes: "dense", "sparse" or "late"."""
+        return "dense" if self.model.sentence is None else self.model.sentence.kind
 
     def encoder(
         self, layers: str | int = "last", pooling: str | None = None, normalize: bool | None = None
@@ -117,9 +115,8 @@ class LoadedModel:
 
     @property
     def max_length(self) -> int:
-        """Maximum tokens of a text."""
-        if self.is_sparse:
-            return self.sparse_encoder.max_length
+        if self.vectors != "dense":
+            return (self.sparse_encoder if self.vectors == "sparse" else self.late_encoder).max_length
         if self.kind.can("embed") and not self.kind.can("generate"):
             return self.encoder().max_length
         return usual_length(self.model, self.wanted_length)
@@ -152,7 +149,6 @@ class LoadedModel:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the weights."""
         folder, root = find_folder(self.source)
         return sha256(folder / ADAPTER_FILE) if is_adapter(folder) else weights_digest(folder, root)
 

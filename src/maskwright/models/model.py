@@ -79,6 +79,29 @@ class Engine(Protocol):
         """Returns incremental decoding of `num_rows` texts, None to use the modules."""
 
 
+ROLES = {"query": ("query",), "document": ("document", "passage", "corpus")}  # names of their prompts
+
+
+@dataclass(frozen=True)
+class LateInteraction:
+    """How a vector for each token is made of queries and of the texts that are searched (`inference.late`).
+
+    query_length, document_length: maximum tokens, None for those of other texts; fill_to: tokens up to which queries
+    are filled, or None; fill_with: the token for that, None for the mask token; attends: whether those are attended
+    to; skipped: tokens whose vectors are left out; skipped_of: of "document", "query" or both; mean: whether scores are
+    divided by the tokens of the query.
+    """
+
+    query_length: int | None = None
+    document_length: int | None = None
+    fill_to: int | None = None
+    fill_with: str | None = None
+    attends: bool = False
+    skipped: tuple[str, ...] = ()
+    skipped_of: tuple[str, ...] = ("document",)
+    mean: bool = False
+
+
 @dataclass(frozen=True)
 class SentenceSettings:
     """How a model makes sentence embeddings; read from a folder by `hub.sentence`.
@@ -88,7 +111,8 @@ class SentenceSettings:
     are kept of an embedding, after normalization, or None; prompts: texts by name; default_prompt: name of the prompt
     before every text, or None; lower_case: whether the tokenizer lower-cases because the folder says so; sparse: for
     sparse embeddings, how those of the tokens are combined ("max" or "sum"), else None; logs: how often log(1 + x) is
-    applied to their logits.
+    applied to their logits; include_prompt: whether the tokens of a prompt are pooled; late: for
+    a vector per token, whose projection is applied to each, else None.
     """
 
     pooling: str = "mean"
@@ -101,11 +125,23 @@ class SentenceSettings:
     lower_case: bool = False
     sparse: str | None = None
     logs: int = 1
+    include_prompt: bool = True
+    late: LateInteraction | None = None
+
+    @property
+    def kind(self) -> str:
+        """What a text becomes: "dense" (one vector), "sparse" or "late" (a vector per token)."""
+        return "late" if self.late is not None else "dense" if self.sparse is None else "sparse"
 
     @property
     def prompt(self) -> str:
         """The text before every text, or ""."""
         return self.prompts.get(self.default_prompt or "", "")
+
+    def prompt_of(self, role: str | None) -> str:
+        """The text before every query ("query") or text that is searched ("document"); without one, as `prompt`."""
+        found = [self.prompts[name] for name in ROLES.get(role or "", ()) if name in self.prompts]
+        return next(filter(None, found), "" if found else self.prompt)
 
 
 class Model(nn.Module):
@@ -116,6 +152,7 @@ class Model(nn.Module):
         head_name, head: One of HEAD_NAMES, or None and None for a bare encoder with its pooler (if its family has one).
         tokenizer: Its tokenizer, or None.
         sentence: Sentence embedding settings of its folder, or None.
+        routes: Models of other roles of texts ("query", "document") by role; see `inference.embed.Encoder`.
         projection: What follows the pooling of its sentence embeddings, before normalization; None for nothing.
         task_name: Task that it was fine-tuned for, as recorded in its folder, or None.
         trained_length: Maximum sequence length in training, or None.
@@ -155,6 +192,7 @@ class Model(nn.Module):
         self.head: Head | None = head
         self.tokenizer: Tokenizer | None = None
         self.sentence: SentenceSettings | None = None
+        self.routes: dict[str, Model] = {}
         self.projection: Projection | None = None
         self.task_name: str | None = None
         self.trained_length: int | None = None

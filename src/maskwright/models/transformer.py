@@ -19,7 +19,18 @@ from torch.utils.checkpoint import checkpoint
 
 from ..core.errors import ConfigError
 from ..data.batch import Batch
-from ..nn.attention import Executor, Run, SelfAttention, SequenceOffsets, attend, attend_varlen, missing
+from ..nn.attention import (
+    Executor,
+    Run,
+    SelfAttention,
+    SequenceOffsets,
+    attend,
+    attend_group,
+    attend_varlen,
+    group_of,
+    mask_scores,
+    missing,
+)
 from ..nn.cache import KeyValueCache, Where
 from ..nn.disentangled import Convolution, PositionProjections, PositionVectors
 from ..nn.embeddings import Embeddings, packed_token_dropout
@@ -137,6 +148,11 @@ def executors(
     relatives: relative positions per layer; row_length: length of the padded rows of the pack; ends: offsets of the
     sequences, to require one kernel for all of them (needed for CUDA graphs).
     """
+    if batch.seen is not None:
+        return _with_angles(
+            [_seen_executor(config, batch, relatives, training)] * len(relatives),
+            angles_of(config, batch.position_ids, dtype),
+        )
     flash = _flash_executor(config, batch, dtype, ends)
     is_full = config.attention == "full" and config.positions != "rotary" and batch.distances is None
     if is_full and flash is None and batch.input_ids.device.type == "cpu" and not any(relatives):
@@ -168,6 +184,25 @@ def _flash_executor(
             return None
         ends = batch.ends
     return partial(attend_varlen, ends=ends, causal=config.attention == "causal")
+
+
+def _seen_executor(
+    config: ModelConfig, batch: Batch, relatives: Sequence[RelativePositions | None], training: bool
+) -> Executor:
+    """Full attention to the first tokens of each sequence."""
+    rules = [rule_of(config, depth, training) for depth in range(len(relatives))]
+    longest = max(batch.lengths)
+    is_full = config.attention != "causal" and all(rule is None or rule.is_full_at(longest) for rule in rules)
+    if not is_full or any(relatives):
+        raise ConfigError("Tokens to which no other token attends need full attention, without relative positions.")
+    assert batch.seen is not None
+    group = group_of(batch.lengths, batch.input_ids.device)
+    is_hidden = (torch.arange(longest) >= batch.seen[:, None])[:, None, None].to(batch.input_ids.device)
+    hide = partial(mask_scores, is_masked=is_hidden)  # [sequences, 1, 1, length]
+    return lambda qkv, runs, num_heads, dropout_probability, want_weights: (
+        attend_group(qkv, group, num_heads, dropout_probability, hide),
+        None,
+    )
 
 
 def storing_executors(
