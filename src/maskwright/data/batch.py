@@ -35,6 +35,7 @@ class Batch:
         places: int64 [tokens], position of each token in its text; None for contiguous tokens from 0.
         distances: int64 [length, length] per sequence, from each query to each key, if they do not follow from
             positions (data/parses.py), else None.
+        global_tokens: bool [tokens], those with global attention; None for those that the model's head needs, if any.
         seen: int64 [sequences] on the CPU: how many first tokens of each sequence are attended to; None for all.
         target: Target sequences of an encoder-decoder, in the same order, or None.
     """
@@ -46,6 +47,7 @@ class Batch:
     labels: Mapping[str, Tensor] = field(default_factory=dict)
     places: Tensor | None = None
     distances: tuple[Tensor, ...] | None = None
+    global_tokens: Tensor | None = None
     seen: Tensor | None = None
     target: Batch | None = None
 
@@ -147,6 +149,7 @@ class Batch:
             position_ids=move(self.position_ids),
             token_type_ids=None if self.token_type_ids is None else move(self.token_type_ids),
             places=None if self.places is None else move(self.places),
+            global_tokens=None if self.global_tokens is None else move(self.global_tokens),
             distances=None if self.distances is None else tuple(map(move, self.distances)),
             labels={name: move(value) for name, value in self.labels.items()},
             target=None if self.target is None else self.target.to(device),

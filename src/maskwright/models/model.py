@@ -38,6 +38,7 @@ from .heads import (
     make_layer_mix_head,
     pooled_late,
     require,
+    with_global_tokens,
     with_segments,
 )
 from .padded import ModelOutput, Targets, padded_call
@@ -278,6 +279,8 @@ class Model(nn.Module):
         """
         if batch.input_ids.device.type == "cpu":  # on a GPU the check would synchronize every step
             self.check(batch)
+        if self.config.global_attention:
+            batch = with_global_tokens(batch, self.head, self.config.global_sep_token_id)
         if self.top is None:
             return self._encode(batch, hidden_states, attentions, row_length)
         encoded = self._encode(batch, True, attentions, row_length)
@@ -465,6 +468,7 @@ class Model(nn.Module):
         end_positions: Tensor | None = None,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
+        global_attention_mask: Tensor | None = None,
     ) -> ModelOutput:
         """The padded call, in transformers' names and shapes.
 
@@ -474,12 +478,13 @@ class Model(nn.Module):
         and end logits); sequence heads take the first unmasked token.
         labels: [batch, seq] for mlm, tagging, rtd and pretraining (with next_sentence_label or sentence_order_label
         [batch]), [batch] for nsp and choice, see `sequence_loss` for sequence heads; start_positions, end_positions
-        [batch] for qa. -100 and labels of masked tokens are ignored. Raises InputError.
+        [batch] for qa. global_attention_mask: like input_ids, 1 for tokens with global attention (default: those of
+        the head, as `heads.global_columns`). -100 and labels of masked tokens are ignored. Raises InputError.
         """
         targets = Targets(labels, next_sentence_label, sentence_order_label, start_positions, end_positions)
         return padded_call(
             self,
-            (input_ids, attention_mask, token_type_ids, position_ids),
+            (input_ids, attention_mask, token_type_ids, position_ids, global_attention_mask),
             targets,
             hidden_states=output_hidden_states,
             attentions=output_attentions,

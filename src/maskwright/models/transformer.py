@@ -68,13 +68,18 @@ def rule_of(config: ModelConfig, depth: int, training: bool) -> AttentionRule | 
     if config.attention in ("full", "causal") or (every and depth % every == 0):
         return None
     if config.attention == "window":
-        return SlidingWindow(config.window_size // 2)
+        return SlidingWindow(window_of(config, depth))
     size, random = config.block_size, config.random_blocks
     if config.attention == "global":
         return global_only(size)
     if config.attention == "big_bird":
         return big_bird(size, random, config.attention_seed, depth)
     return PublishedBigBird(size, random, config.max_position_embeddings, depth, training)
+
+
+def window_of(config: ModelConfig, depth: int) -> int:
+    """Maximum distance in tokens that the layer at `depth` attends to."""
+    return (config.window_size if config.window_sizes is None else config.window_sizes[depth]) // 2
 
 
 def pattern_of(config: ModelConfig, num_tokens: int, depth: int = 0, training: bool = False) -> BlockPattern | None:
@@ -270,7 +275,8 @@ def _executor(
         length = row_length or int(places.max()) + 1
     else:  # our own rules apply to the tokens of the sequence, without padding
         places = length = None
-    return partial(attend_sparse, rule=rule, relative=relative, positions=places, padded_length=length)
+    own = {"rule": rule, "relative": relative, "positions": places, "padded_length": length}
+    return partial(attend_sparse, **own, is_global=batch.global_tokens)
 
 
 # Table kinds of `nn.embeddings`; other positions have no table.
@@ -342,6 +348,7 @@ class Layer(nn.Module):
             key_bias=config.key_bias,
             query_scale=_query_scale(config, index),
             upcast=config.upcast_attention,
+            has_global=config.global_attention,
         )
         has_norm = config.first_norm or not (index == 0 and self.is_pre)
         self.attention_norm = norm(size, eps, bias) if has_norm else None
