@@ -107,11 +107,10 @@ class Regression(SequenceTask):
                 ) from None
             raise
 
-    def read_known(self, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> Table:
-        """As `read`, for scoring, with the score range of training."""
-        encoder = None if self.scale is None else "cross"
-        span = self.score_range
-        return self.read(path, columns=columns, skip_bad_rows=skip_bad_rows, score_range=span, encoder=encoder)
+    @property
+    def encoder(self) -> str | None:
+        """The setting that rows are read with."""
+        return None if self.scale is None else "cross"
 
     def why_unscored(self, rows: Sequence[Row]) -> Unscored | None:
         """Returns a reason if no row has a number."""
@@ -170,9 +169,7 @@ class Regression(SequenceTask):
         return [{"score": value} for value in self._numbers(logits).tolist()]
 
     def top_window(self, window_logits: Tensor, answer: Mapping[str, Any]) -> dict[str, tuple[int, float]]:
-        """The window with the highest number."""
-        window = int(window_logits[:, 0].argmax())
-        return {"": (window, float(self._numbers(window_logits)[window]))}
+        return super().top_window(self._numbers(window_logits)[:, None], answer)
 
     def metrics(self, logits: Tensor, targets: Tensor) -> dict[str, float]:
         gold = (targets if self.scale is None else self._scaled(targets)).numpy()
