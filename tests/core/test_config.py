@@ -31,7 +31,16 @@ class Sample:
 
 
 def test_assignments_are_toml_values_or_plain_words():
-    texts = ["positions=rotary", "hidden-size=64", "gated=true", "rotary_theta = 1e4", 'family="bert"', "note=a b=c"]
+    texts = [
+        "positions=rotary",
+        "hidden-size=64",
+        "gated=true",
+        "rotary_theta = 1e4",
+        'family="bert"',
+        "note=a b=c",
+        "sizes=64,128",
+        "words=a,b",
+    ]
     assert config.assignments(texts) == {
         "positions": "rotary",
         "hidden_size": 64,
@@ -39,6 +48,8 @@ def test_assignments_are_toml_values_or_plain_words():
         "rotary_theta": 10_000.0,
         "family": "bert",
         "note": "a b=c",
+        "sizes": [64, 128],
+        "words": "a,b",
     }
     for wrong in ("positions", "=rotary", ""):
         with pytest.raises(ConfigError, match="name=value"):

@@ -245,6 +245,15 @@ def test_a_decoder_of_its_own_stays_one_whatever_the_config_says(tmp_path):
     assert not torch.allclose(again(IDS).logits, model(IDS).logits)
 
 
+@pytest.mark.parametrize("classes", ["absent", ["AntiBERTy"]], ids=str)
+@pytest.mark.parametrize("head", HEADS[:-1], ids=str)
+def test_where_no_class_names_it_the_tensors_tell_the_head(head, classes, tmp_path):
+    model = make(head)
+    model.save(tmp_path / "m")
+    again, report = load_model(foreign(tmp_path / "m", settings={"architectures": classes}))
+    assert again.head_name == head and same(model, again) and not report.new
+
+
 def test_an_unsupported_head_is_dropped_only_on_request(tmp_path):
     make().save(tmp_path / "m")
     folder = foreign(tmp_path / "m", settings={"architectures": ["BertForPuzzles"]})
