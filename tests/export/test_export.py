@@ -61,13 +61,6 @@ def cosines(folder: Path, source: Path) -> np.ndarray:
     return (open_embedder(folder).vectors(TEXTS) * expected).sum(axis=1)
 
 
-def refused(found, said: str, folder: Path) -> None:
-    """The command ended in a sentence, and nothing is written."""
-    code, out, err = found
-    assert code == 2 and out == "" and err.startswith("error: ") and err.count("\n") == 1 and said in err, err
-    assert not folder.exists()
-
-
 @pytest.fixture(scope="module")
 def typical(tmp_path_factory):
     """A file of typical texts."""
@@ -130,7 +123,7 @@ def test_a_torch_program_agrees_and_is_not_opened(head, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_graph_that_differs(maskwright, refused, monkeypatch, encoder_folder, tmp_path):
+def test_a_graph_that_differs(refused, monkeypatch, encoder_folder, tmp_path):
     def changed(network, longest):
         other = copy.deepcopy(network)
         with torch.no_grad():
@@ -138,14 +131,14 @@ def test_a_graph_that_differs(maskwright, refused, monkeypatch, encoder_folder, 
         return trace(other, longest)
 
     monkeypatch.setattr(export_module, "trace", changed)
-    refused(maskwright("export", encoder_folder, "-o", tmp_path / "out", "--quiet"), "differs by", tmp_path / "out")
+    refused("differs by", "export", encoder_folder, "-o", tmp_path / "out", "--quiet")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
-def test_a_poor_int8_graph(maskwright, refused, encoder_folder, typical, tmp_path):
+def test_a_poor_int8_graph(refused, encoder_folder, typical, tmp_path):
     words = ("--precision", "int8", "--calibrate-on", typical, "--min-cosine", "0.99999", "--quiet")
-    refused(maskwright("export", encoder_folder, "-o", tmp_path / "out", *words), "0.99999", tmp_path / "out")
+    refused("0.99999", "export", encoder_folder, "-o", tmp_path / "out", *words)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -179,19 +172,21 @@ def test_a_network_without_a_graph(name, head, changes, said):
         (["--min-cosine", "1.5"], "min_cosine"),
     ],
 )
-def test_settings_that_do_not_go_together(maskwright, refused, encoder_folder, tmp_path, monkeypatch, words, said):
+def test_settings_that_do_not_go_together(refused, encoder_folder, tmp_path, monkeypatch, words, said):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "few.txt").write_text("a text\nanother", encoding="utf-8")
-    refused(maskwright("export", encoder_folder, "-o", "out", "--quiet", *words), said, tmp_path / "out")
+    refused(said, "export", encoder_folder, "-o", "out", "--quiet", *words)
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_source_is_not_overwritten(refused, encoder_folder):
     refused("is the model itself", "export", encoder_folder, "-o", encoder_folder, "--replace", "--quiet")
 
 
-def test_a_missing_extra_is_named(maskwright, refused, monkeypatch, encoder_folder, tmp_path):
+def test_a_missing_extra_is_named(refused, monkeypatch, encoder_folder, tmp_path):
     monkeypatch.setitem(sys.modules, "onnxscript", None)
-    refused(maskwright("export", encoder_folder, "-o", tmp_path / "out", "--quiet"), "[export]", tmp_path / "out")
+    refused("[export]", "export", encoder_folder, "-o", tmp_path / "out", "--quiet")
+    assert not (tmp_path / "out").exists()
 
 
 # -- other precisions --------------------------------------------------------------------------------------------------
