@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -11,12 +9,10 @@ from torch.nn.functional import mse_loss
 
 from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.core.errors import InputError, ModelFolderError, RowErrors
-from maskwright.hub.folders import load_model, read_facts
 from maskwright.models.build import initialize
 from maskwright.models.config import ModelConfig
 from maskwright.models.probes import AutoencoderHead
 from maskwright.tasks.anomaly import Anomaly
-from maskwright.tasks.base import task_of_model
 from maskwright.tasks.windows import LongTexts
 from maskwright.train.finetuning.finetune import fit
 from tasks.standins import row
@@ -140,18 +136,6 @@ def test_the_encoder_stays_and_known_vectors_give_the_same_errors(trained):
     plain = task.examples(examples.rows, tokenizer(), 24)
     assert torch.allclose(task.logits(model, examples), task.logits(model, plain), atol=1e-5)
     assert float(task.logits(model, examples).mean()) < 0.5
-
-
-def test_a_folder_brings_errors_and_threshold_back(trained, tmp_path: Path):
-    task, model, examples = trained
-    task.tune_threshold(task.logits(model, examples), examples)
-    model.save(tmp_path / "model", facts=task.to_json())
-    loaded, report = load_model(tmp_path / "model")
-    again = task_of_model(loaded, read_facts(tmp_path / "model"))
-    assert loaded.head_name == "anomaly" and not report.new and not report.unused
-    assert again.to_json() == task.to_json()
-    assert torch.equal(again.logits(loaded, examples), task.logits(model, examples))
-    assert isinstance(task_of_model(loaded), Anomaly)
 
 
 # -- long texts ----------------------------------------------------------------------------------------------------

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
-import numpy as np
 import pytest
 import torch
 
@@ -167,45 +164,6 @@ def test_a_text_without_choices_is_refused_in_words():
 
 
 # -- the estimator -------------------------------------------------------------------------------------------------
-
-X = [(own.context, own.question, list(own.choices)) for own in ROWS]
-Y = [own.label for own in ROWS]
-QUICK = {"epochs": 30, "lr": 3e-3, "batch_size": 4, "precision": "fp32", "device": "cpu"}
-
-
-def test_the_saved_folder_gives_transformers_the_same_numbers(tmp_path):
-    transformers = pytest.importorskip("transformers")
-    fitted = mw.MultipleChoice(tiny("mlm"), **{**QUICK, "epochs": 2}).fit(X, Y)
-    fitted.save(tmp_path / "m")
-    config = json.loads((tmp_path / "m" / "config.json").read_text(encoding="utf-8"))
-    assert config["architectures"] == ["BertForMultipleChoice"]
-    theirs = transformers.AutoModelForMultipleChoice.from_pretrained(tmp_path / "m").eval()
-    encode = transformers.AutoTokenizer.from_pretrained(tmp_path / "m")
-    pairs = [pair for own in ROWS for pair in own.pairs()]
-    padded = encode([first for first, _ in pairs], [second for _, second in pairs], padding=True, return_tensors="pt")
-    with torch.no_grad():
-        logits = theirs(**{name: value.view(4, 3, -1) for name, value in padded.items()}).logits
-    assert np.allclose(logits.softmax(dim=-1).numpy(), fitted.predict_proba(X), atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("x", "y", "words"),
-    [
-        (["a b"], [0], "Item 0 is not a row"),
-        ([("a", "b")], [0], "Item 0 is not a row"),
-        ("ab", [0], "list of"),
-        (X, [0], "as many"),
-        (X, "0120", "list of numbers"),
-        (X, [0, 1, 2, 7], "7 is out of range for 3 choices"),
-        (X, [0, 1, 2, 0.5], "not the index of a choice"),
-        ([("a", ["b", "c"]), ("a", ["b", "c", "d"])], [0, 0], "there are 3 choices"),
-        ([("a", ["b", ""])], [0], "choice 1"),
-        ([], [], "empty"),
-    ],
-)
-def test_unusable_training_data_is_rejected_with_an_error(x, y, words):
-    with pytest.raises(InputError, match=words):
-        mw.MultipleChoice(tiny("mlm"), **QUICK).fit(x, y)
 
 
 # -- contexts that do not fit ------------------------------------------------------------------------------------------

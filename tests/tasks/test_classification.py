@@ -45,12 +45,6 @@ def test_bad_rows_are_skipped_and_counted_on_request():
         task.examples(rows_of("what"), Words(), skip_bad_rows=True)
 
 
-@pytest.mark.parametrize("labels", [("a",), ("a", "a"), ()])
-def test_one_class_is_not_enough(labels):
-    with pytest.raises(InputError, match="two classes"):
-        Classification.from_rows(rows_of(*labels))
-
-
 def test_a_missing_label_is_a_bad_row():
     with pytest.raises(RowErrors, match="is missing"):
         Classification.from_rows(rows_of("a", None, "b")).read_labels(rows_of("a", None, "b"))
@@ -118,19 +112,6 @@ def test_the_second_label_is_the_positive_class():
     ranked = {"pr_auc", "recall_at_precision_90"}
     assert set(result) == {"accuracy", "macro_f1", "f1", "matthews", "ece", "ece_equal_mass"} | ranked
     assert "f1" not in Classification(["a", "b", "c"]).metrics(torch.eye(3), torch.arange(3))
-
-
-def test_evaluation_is_that_of_the_rows_in_their_order():
-    task = Classification(["a", "b", "c"])
-    rows = [row("abcdefgh"[: n % 7 + 1], "abc"[n % 3]) for n in range(20)]
-    model = SumModel()
-    examples = task.examples(rows, Words())
-    result = task.evaluate(model, examples, batch_tokens=9)
-    alone = torch.cat([model.logits(examples.batch([index])) for index in range(20)]).detach()
-    assert torch.allclose(result.logits, alone, atol=1e-6)
-    assert result.loss == pytest.approx(float(task.loss_of(alone, examples.targets)), abs=1e-6)
-    assert result.metrics == pytest.approx(task.metrics(alone, examples.targets))
-    assert model.training, "evaluation leaves the model as it found it"
 
 
 def test_answers_that_are_not_finite_are_refused():

@@ -44,12 +44,6 @@ def test_the_log_loss_of_the_mean_is_at_most_the_mean_of_the_losses(values):
     assert -np.log(mean_probabilities(list(members))[gold, gold]).mean() <= np.mean(losses) + 1e-9
 
 
-def test_half_precision_is_averaged_in_double():
-    member = softmax(np.random.default_rng(0).normal(size=(50, 77))).astype(np.float16)
-    mean = mean_probabilities([member, member])
-    assert mean.dtype == np.float64 and mean.sum(axis=1) == pytest.approx(1, abs=1e-12)
-
-
 @pytest.mark.parametrize(
     "members, weights, message",
     [

@@ -137,14 +137,6 @@ def test_a_threshold_of_ones_own_decides(trained):
         Answerer(predictor, math.nan)
 
 
-def test_an_answer_is_traced_to_its_words(trained):
-    answerer = Answerer(Predictor(trained[1], trained[0], 64))
-    (found,) = answerer.answer([("Who told it?", CONTEXT)])
-    trace = answerer.trace("Who told it?", CONTEXT, found)
-    assert (trace.start, trace.end, trace.answer) == ("TK7", "TK8", "old man")
-    assert answerer.trace("Who told it?", CONTEXT, found, by_tokenizer=True).splitter == "wordpiece"
-
-
 def test_pairs_of_texts_are_questions_too(trained):
     predictor = Predictor(trained[1], trained[0], 64)
     assert predictor.predict([("Who told it?", CONTEXT)])[0]["answer"] == "old man"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maskwright.tasks.qa.windows import Windows, find_answers, make_windows, span_scores
+from maskwright.tasks.qa.windows import Windows, find_answers, make_windows
 from maskwright.text.word_boundaries import word_edges
 from tasks.questions import EVERY_KIND, WORDS, ask, cuts_a_word, tokenizer
 from text.tokenizer_samples import any_text
@@ -108,55 +108,10 @@ def test_the_training_target_is_decoded_to_the_whole_words_of_the_answer(words, 
     assert best.start <= edges[start][0] and edges[end - 1][1] <= best.end
 
 
-@given(tokens=st.integers(1, 20), longest=st.integers(1, 25), seed=st.integers(0, 10**6))
-def test_scores_of_spans_are_sums_and_others_are_ruled_out(tokens, longest, seed):
-    generator = np.random.default_rng(seed)
-    start, end, allowed = generator.normal(size=tokens), generator.normal(size=tokens), generator.random(tokens) < 0.7
-    scores = span_scores(start, end, allowed, longest)
-    assert scores.shape == (tokens, min(longest, tokens))
-    for i in range(tokens):
-        for length in range(scores.shape[1]):
-            j = i + length
-            valid = j < tokens and allowed[i] and allowed[j]
-            assert scores[i, length] == (start[i] + end[j] if valid else -np.inf)
-
-
 def sharp(windows: Windows, window: int, start: int, end: int, height: float = 9.0) -> np.ndarray:
     values = np.zeros((len(windows.input_ids[window]), 2))
     values[start, 0] = values[end, 1] = height
     return values
-
-
-def test_the_question_and_special_tokens_never_answer():
-    windows = make_windows([ask("old man", question="the finest old road")], tokenizer(), 40)
-    values = np.zeros((len(windows.input_ids[0]), 2))
-    values[: windows.first[0]] = values[-1] = 50.0
-    (found,) = find_answers(windows, [values])
-    assert found.spans and all(span.text in "old man" for span in found.spans)
-    assert all(span.score == 0 for span in found.spans)
-    assert found.no_answer_margin == 100.0
-
-
-def test_an_end_before_its_start_is_no_answer():
-    windows = make_windows([ask("the old man told a story")], tokenizer(), 60)
-    first = int(windows.first[0])
-    (found,) = find_answers(windows, [sharp(windows, 0, first + 3, first + 1)])
-    assert all(span.score <= 9 for span in found.spans)
-
-
-def test_one_window_with_an_answer_is_enough():
-    """The smallest score of "no answer" counts: windows without the answer are sure that they have none."""
-    context = "the old man told an older story " * 12
-    windows = make_windows([ask(context)], tokenizer(), 30, stride=3)
-    assert len(windows) > 2
-    logits = [sharp(windows, window, 0, 0, 8.0) for window in range(len(windows))]
-    first = int(windows.first[1])
-    logits[1] = sharp(windows, 1, first + 1, first + 2, 6.0)
-    (found,) = find_answers(windows, logits)
-    assert found.no_answer_margin == -12.0
-    start, end = windows.spans[1][1][0], windows.spans[1][2][1]
-    assert (found.spans[0].start, found.spans[0].end) == (start, end)
-    assert found.best(0.0) == found.spans[0]
 
 
 def test_a_question_is_refused_above_the_threshold_only():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from maskwright.core.errors import InputError
@@ -37,18 +35,6 @@ def test_a_tokenizer_gives_more_tokens_and_is_named():
     names = [token.name for token in trace.tokens]
     inside = trace.tokens[names.index(trace.start) : names.index(trace.end) + 1]
     assert (inside[0].start, inside[-1].end) == (0, len("Shanghai")) and {token.part for token in inside} == {"context"}
-
-
-def test_no_answer_is_traced_too_and_json_holds_it():
-    trace = trace_answer(QUESTION, CONTEXT, None)
-    assert (trace.start, trace.end, trace.answer) == (None, None, "") and "no answer" in str(trace)
-    facts = json.loads(json.dumps(trace.to_json()))
-    assert facts["num_tokens"] == 28 == len(facts["tokens"]) and facts["num_tokens_without_end"] == 27
-    assert facts["tokens"][1] == {
-        "name": "TK2",
-        "text": "What",
-        "part": "question",
-    }
 
 
 @pytest.mark.parametrize("span", [(-1, 3), (5, 5), (9, 4), (0, 1000), (8, 9)])

@@ -9,7 +9,7 @@ from inference.samples import tiny, tokenizer
 from maskwright.core.errors import ModelFolderError, RowErrors
 from maskwright.tasks.base import task_from_json
 from maskwright.tasks.regression import Regression
-from tasks.standins import SumModel, Words, row
+from tasks.standins import Words, row
 
 
 def rows_of(*labels):
@@ -38,16 +38,6 @@ def test_a_new_head_starts_from_the_mean_of_the_targets():
     examples = Regression().examples(rows_of("1", "2", "6"), tokenizer())
     Regression().init_from_counts(model, examples)
     assert model.head.classifier.bias.item() == 3.0
-
-
-def test_evaluation_and_sums_run_over_a_model_with_one_output():
-    task, model = Regression(), SumModel(num_labels=1)
-    examples = task.examples(rows_of("1", "2", "3"), Words())
-    result = task.evaluate(model, examples)
-    assert result.logits.shape == (3, 1)
-    outcome = task.outcome(model, examples.batch([0, 1, 2]))
-    assert outcome.losses["regression"].item() == pytest.approx(3 * result.loss, rel=1e-5)
-    assert outcome.correct == {}
 
 
 # -- a range of scores ---------------------------------------------------------------------------------------------

@@ -80,10 +80,6 @@ def test_repair_keeps_the_entities_and_is_done_once(scheme, data):
     assert changed == sum(one != other for one, other in zip(tags, mended, strict=True))
 
 
-def test_an_inside_after_outside_becomes_a_beginning_and_is_counted():
-    assert repair(["O", "I-PER", "I-PER", "I-LOC"], "BIO") == (["O", "B-PER", "I-PER", "B-LOC"], 2)
-
-
 # Scheme, how a file writes entities of two and one words, and how schemes and reports have them.
 WRITTEN = [
     ("BIO", "B-PER I-PER O B-LOC", "B-PER I-PER O B-LOC"),
@@ -142,24 +138,6 @@ def test_plain_tags_have_no_scheme(tags):
 def test_tags_that_fit_nothing_do_not_hide_the_scheme():
     notation = find_notation(["B-PER", "I-PER", "O", "-", "Q", "X", "PER"])
     assert (notation.scheme, [notation.read(tag) for tag in ("-", "Q", "PER")]) == ("BIO", ["", None, None])
-
-
-@pytest.mark.parametrize(
-    ("tags", "scheme"),
-    [
-        (["O", "B-PER", "I-PER"], "BIO"),
-        (["O", "I-PER"], "IO"),
-        (["O", "B-PER", "I-PER", "E-PER", "S-LOC"], "BIOES"),
-        (["O", "B-PER", "I-PER", "L-PER", "U-LOC"], "BILOU"),
-        (["NOUN", "VERB", "X"], None),
-        (["O"], None),
-        (["B-NP", "I-NP"], "BIO"),
-        (["S-x", "NOUN", "VERB", "ADJ"], None),
-    ],
-)
-def test_the_scheme_is_seen_by_the_labels(tags, scheme):
-    found = find_notation(tags)
-    assert (found and found.scheme) == scheme
 
 
 def test_scores_are_counted_by_type_and_over_all():

@@ -133,13 +133,6 @@ def test_a_single_text_is_drawn_twice_in_training_and_once_otherwise():
     assert model.encoder.embeddings.word.weight.grad.any()
 
 
-def test_one_text_has_no_cosine():
-    from maskwright.text.tokenizers.encoding import TextCounts
-
-    with pytest.raises(InputError, match="maskwright embed"):
-        Similarity().unlabeled([row("a")], tokenizer(), counts=TextCounts())
-
-
 def test_pairs_and_single_texts_do_not_mix():
     with pytest.raises(InputError, match="Some rows are pairs"):
         Similarity().examples([row("a", "2.5", "b"), row("c", "3")], tokenizer())

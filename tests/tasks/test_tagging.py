@@ -69,14 +69,6 @@ def test_a_batch_says_where_words_and_chains_are():
 # -- tags --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_scheme_has_all_its_tags_for_every_type_of_training():
-    task = Tagging.from_rows([sentence("a b", "B-PER O"), sentence("c", "B-LOC")])
-    assert task.labels == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
-    assert (task.scheme, task.main_metric) == ("BIO", "entity_f1")
-    words = Tagging.from_rows([sentence("a b", "NOUN VERB")])
-    assert (words.labels, words.scheme, words.main_metric) == (["NOUN", "VERB"], None, "accuracy")
-
-
 def test_tags_are_repaired_and_counted():
     rows = [sentence("a b c", "O B-X I-X"), sentence("a b", "I-X O")]
     task = Tagging.from_rows(rows)
@@ -94,12 +86,6 @@ def test_unknown_dev_tags_are_all_named_with_their_lines():
     task = Tagging.from_rows([sentence("a b", "B-X O")])
     examples = task.examples([dev, sentence("a", "O")], tokenizer(), skip_bad_rows=True)
     assert (examples.num_rows, examples.num_skipped) == (1, 1)
-
-
-@pytest.mark.parametrize("tags", ["O O", ""])
-def test_one_tag_teaches_nothing(tags):
-    with pytest.raises(InputError, match="a tagger needs at least two"):
-        Tagging.from_rows([sentence("a b" if tags else "", tags)])
 
 
 def test_the_task_travels_as_json():

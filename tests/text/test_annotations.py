@@ -559,13 +559,6 @@ def test_exports_of_other_projects_are_refused_with_what_they_are(file, name, co
         Tagging.read(file(name, content))
 
 
-def test_unknown_json_names_its_keys(file):
-    with pytest.raises(InputError, match="fields body, n: tagged words are read from tokens and tags.*Label Studio"):
-        Tagging.read(file("a.json", [{"body": "x", "n": 1}]))
-    with pytest.raises(InputError, match="'body', 'n'"):
-        Classification.read(file("a.json", [{"body": "x", "n": 1}]))
-
-
 # -- WebAnno -----------------------------------------------------------------------------------------------
 
 LAYERS = """#FORMAT=WebAnno TSV 3.2
@@ -597,8 +590,3 @@ def test_layers_features_escapes_stacks_and_parts_of_webanno(file, capsys):
     assert entities(path, columns={"tag": "Mention"})[0] == "x_y/B-Mention 😀ab/O pain/O stops/B-Mention"
     with pytest.raises(InputError, match="no layer 'Other': the layers of spans are Drug, Mention"):
         Tagging.read(path, columns={"tag": "Other"})
-
-
-def test_parts_of_speech_of_webanno_are_plain_tags(file):
-    found = Tagging.read(file("a.tsv", WEBANNO), columns={"tag": "POS"}).rows[0]
-    assert list(found.tags) == ["NNP", "NNP", "VBD", "NNP", "IN", "NNP", "."]

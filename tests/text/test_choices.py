@@ -127,13 +127,3 @@ def test_a_csv_row_with_fewer_endings_is_reported(tmp_path):
 def test_what_cannot_be_read_is_said(tmp_path, name, content, message):
     with pytest.raises(InputError, match=message):
         read_choices(write(tmp_path, name, content), skip_bad_rows=True)
-
-
-@pytest.mark.parametrize("name, has_context", [("codah", True), ("cosmosqa", True), ("arc_easy", False)])
-def test_the_real_sets_are_read_without_a_bad_row(data_folder, name, has_context):
-    for part in ("train", "dev"):
-        table = read_choices(data_folder / name / f"{part}.jsonl")
-        assert table.num_choices == 4 and len(table) >= 250 and not table.skipped
-        assert all(bool(row.context) == has_context and row.key for row in table.rows)
-        assert {row.label for row in table.rows} == {0, 1, 2, 3}
-        assert all(first and second for row in table.rows for first, second in row.pairs())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import sys
 import tracemalloc
@@ -60,12 +59,6 @@ def test_folders_patterns_and_lists_are_read_in_order(tmp_path):
     assert sentences(f"{tmp_path}/*.txt") == [("second",)]
     assert sentences([tmp_path / "b.txt", tmp_path / "a"]) == [("second",), ("first",)]
     assert sentences(tmp_path / "notes.md") == [("not read",)]
-
-
-def test_standard_input_is_plain_text(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(PLAIN.encode())))
-    documents = list(read_documents("-"))
-    assert len(documents) == 3 and documents[0].file == "standard input"
 
 
 def test_facts_count_what_was_read(tmp_path):
@@ -193,10 +186,3 @@ def test_a_hub_data_set_that_cannot_be_had_is_refused_in_words(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(MissingExtraError, match=r"maskwright\[data\]"):
         sentences("hub:plain")
-
-
-def test_the_real_sample_is_read_as_described(data_folder):
-    facts = CorpusFacts()
-    for _ in read_documents(data_folder / "pretraining_text" / "sample.txt.xz", facts=facts):
-        pass
-    assert facts.documents == 464 and facts.sentences == 20_526 - 463 and not facts.skipped_rows

@@ -17,19 +17,11 @@ from maskwright.text.tokenizers.explain import (
     SegmentationTracer,
     compare,
     explain,
-    format_subwords,
-    join_subwords,
     measure,
     parse_words,
 )
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from text.tokenizer_samples import CORPUS, LECTURE
-
-
-def test_the_first_table_has_the_lectures_twelve_counts_in_its_order():
-    first = explain(LECTURE, num_merges=0).start
-    counts = {"</w>": 23, "o": 14, "l": 14, "d": 10, "e": 16, "r": 3, "f": 9, "i": 9, "n": 9, "s": 13, "t": 13, "w": 4}
-    assert list(first.items()) == list(counts.items())
 
 
 def test_every_step_changes_the_counts_that_the_lecture_changes():
@@ -82,15 +74,6 @@ def test_what_cannot_be_explained_is_refused():
         explain(LECTURE, tie_break="random")
 
 
-def test_pieces_are_shown_with_marks_on_either_side():
-    assert join_subwords(["taa", "aaa", "sty"], "left") == "taa## aaa## sty"
-    assert join_subwords(["taa", "aaa", "sty"]) == "taa ##aaa ##sty"
-    tokenizer = Tokenizer.train_from_iterator(["la laern transformer ify ern ern la la transformer"], "wordpiece", 70)
-    ids = tokenizer.encode_plain(["laern [MASK] Transformer"])[0]
-    assert format_subwords(tokenizer, ids, "left").replace("## ", "").split() == ["laern", "[MASK]", "transformer"]
-    assert format_subwords(tokenizer, ids).replace(" ##", "") == "laern [MASK] transformer"
-
-
 # -- the steps of a word --------------------------------------------------------------------------------
 
 
@@ -121,25 +104,6 @@ def test_the_last_step_is_what_the_library_gives(kind, text):
         unknown = own.tokenizer.special_tokens.get("unk")
         if unknown not in word.tokens:
             assert word.steps[-1].pieces == word.tokens
-
-
-def tracer_of(*pieces: str) -> SegmentationTracer:
-    vocab = [*trainers.SPECIAL_TOKENS, *pieces]
-    return SegmentationTracer(Tokenizer(*trainers.wordpiece(vocab, "wordpiece", True, {})))
-
-
-def test_wordpiece_looks_for_the_longest_piece_first():
-    steps = tracer_of("un", "u", "##bel", "##b", "##ievable").cut("unbelievable").words[0].steps
-    assert [step.taken for step in steps] == ["un", "##bel", "##ievable"]
-    assert steps[0].tried == ["unbelievable"[:end] for end in range(12, 2, -1)]
-    assert steps[1].pieces == ["un", "##bel", "ievable"]
-    assert steps[2].tried == []
-
-
-def test_a_word_that_no_piece_fits_is_unknown_as_a_whole():
-    word = tracer_of("un", "##be").cut("unbex").words[0]
-    assert word.tokens == ["[UNK]"]
-    assert word.steps[-1].taken is None and word.steps[-1].tried == ["##x"]
 
 
 def test_merges_apply_in_the_order_in_which_they_were_learned():

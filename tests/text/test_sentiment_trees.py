@@ -14,7 +14,6 @@ from maskwright.text.readers.sentiment_trees import (
     is_treebank,
     read_sentiment_trees,
     read_treebank,
-    rows_of,
 )
 
 FILM = "(3 (2 (2 The) (2 film)) (4 (4 shines) (2 .)))"
@@ -39,31 +38,6 @@ def test_a_tree_gives_its_sentence_and_every_phrase(tmp_path):
         (".", 2),
         ("shines .", 4),
         ("The film shines .", 3),
-    ]
-
-
-def test_sentences_in_five_classes_and_in_two(tmp_path):
-    trees = read_sentiment_trees(write(tmp_path, FILM, "", DULL, FLAT)).rows
-    five = [(row.text, row.label, row.line) for row in rows_of(trees)]
-    assert five == [("The film shines .", "3", 1), ("The film drags .", "1", 3), ("A film", "2", 4)]
-    assert [(row.text, row.label) for row in rows_of(trees, binary=True)] == [
-        ("The film shines .", "1"),
-        ("The film drags .", "0"),
-    ]
-
-
-def test_a_phrase_is_a_row_once(tmp_path):
-    trees = read_sentiment_trees(write(tmp_path, FILM, DULL)).rows
-    rows = rows_of(trees, phrases=True)
-    assert len(rows) == len({row.text for row in rows}) == 10  # 7 of the first, 3 new ones
-    assert [row.line for row in rows if row.text == "The film"] == [1]
-    assert [(row.text, row.label) for row in rows_of(trees, phrases=True, binary=True)] == [
-        ("shines", "1"),
-        ("shines .", "1"),
-        ("The film shines .", "1"),
-        ("drags", "0"),
-        ("drags .", "0"),
-        ("The film drags .", "0"),
     ]
 
 

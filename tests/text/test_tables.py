@@ -111,18 +111,6 @@ def test_any_text_survives_csv_at_its_physical_line(tmp_path_factory, rows, crlf
     ]
 
 
-literal = st.text(st.characters(codec="utf-8", exclude_characters="\0\r\n\t"), min_size=1, max_size=12).filter(
-    str.strip
-)
-
-
-@given(rows=st.lists(st.tuples(literal, literal), min_size=1, max_size=6))
-def test_tsv_is_taken_literally_quotes_and_all(tmp_path_factory, rows):
-    content = "text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows)
-    table = read_table(write(tmp_path_factory.mktemp("tsv"), "a.tsv", content))
-    assert [(row.text, row.label) for row in table.rows] == [(text, label.strip()) for text, label in rows]
-
-
 # -- column mapping ----------------------------------------------------------------------------------------------------
 
 
@@ -165,11 +153,6 @@ def test_a_pair_on_which_the_annotators_did_not_agree_has_no_label(tmp_path):
     with pytest.raises(RowErrors, match="a.tsv:2: column 'gold_label': '-' is not a label"):
         read_table(path)
     assert [row.label for row in read_table(path, skip_bad_rows=True).rows] == ["neutral"]
-
-
-def test_without_a_header_three_columns_go_by_position(tmp_path):
-    table = read_table(write(tmp_path, "b.csv", "a man,a person,yes\na cat,a dog,no\n"))
-    assert [(row.text, row.text_pair, row.label) for row in table.rows][1] == ("a cat", "a dog", "no")
 
 
 def test_other_names_are_given_by_a_mapping(tmp_path):
@@ -300,12 +283,6 @@ def test_what_is_no_table_is_refused_in_words(tmp_path):
     with pytest.raises(InputError, match="is a folder"):
         (tmp_path / "folder.csv").mkdir()
         read_table(tmp_path / "folder.csv")
-
-
-def test_the_real_data_sets_are_read_whole(data_folder):
-    expected = {"sst2/train.tsv": 6917, "stsb/dev.tsv": 1368, "wic/dev.tsv": 638, "hate_speech/train.tsv": 18580}
-    for name, rows in expected.items():
-        assert len(read_table(data_folder / name, numeric=name.startswith("stsb"))) == rows
 
 
 @pytest.mark.parametrize(

@@ -71,17 +71,6 @@ def test_the_fast_path_gives_the_ids_of_the_full_one(kind, texts, max_length):
     assert counts.tokens == sum(map(len, encodings)) and counts.texts == len(texts)
 
 
-@every_kind
-def test_saved_and_loaded_it_is_the_same_to_the_byte(kind, tmp_path):
-    tokenizer = trained(kind)
-    tokenizer.save(tmp_path / "tok")
-    loaded = Tokenizer.load(tmp_path / "tok")
-    assert loaded.files() == tokenizer.files()
-    assert loaded.kind == kind and loaded.facts == tokenizer.facts
-    assert loaded.special_tokens == tokenizer.special_tokens
-    assert [e.ids for e in loaded.encode_batch(CORPUS)] == [e.ids for e in tokenizer.encode_batch(CORPUS)]
-
-
 def test_a_fresh_process_trains_the_same_files_and_encodes_the_same_ids(tmp_path):
     for kind in KINDS:
         trained(kind).save(tmp_path / kind)

@@ -18,11 +18,10 @@ from hypothesis import strategies as st
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.text.tokenizers import trainers
 from maskwright.text.tokenizers.tokenizer import Tokenizer
-from text.tokenizer_samples import CORPUS, any_text, lecture_corpus, trained
+from text.tokenizer_samples import CORPUS, any_text, trained
 
 few_letters = st.text(st.sampled_from("abc"), min_size=1, max_size=9)
 counted_words = st.dictionaries(few_letters, st.integers(1, 5), min_size=1, max_size=10)
-FIVE_MERGES = [("e", "s"), ("es", "t"), ("est", "</w>"), ("o", "l"), ("ol", "d")]
 
 
 # -- BPE -----------------------------------------------------------------------------------------------------------
@@ -64,35 +63,6 @@ def plain_encode(word: str, merges: list[tuple[str, str]]) -> list[str]:
 def test_bpe_learns_the_merges_of_the_plain_loop_under_every_tie_rule(counted, tie_break):
     learned = [(merge.left, merge.right) for merge in islice(trainers.learn_merges(counted, tie_break), 25)]
     assert learned == plain_bpe(counted, 25, tie_break)
-
-
-def lecture_tokenizer(**options) -> Tokenizer:
-    return Tokenizer.train_from_iterator(lecture_corpus(), "bpe", options.pop("vocab_size", 100), **options)
-
-
-def test_lecture_words_encode_as_on_the_slides():
-    tokenizer = lecture_tokenizer(num_merges=5)
-    expected = {
-        "oldest": ["old", "est</w>"],
-        "older": ["old", "e", "r", "</w>"],
-        "lowest": ["l", "o", "w", "est</w>"],
-        "old": ["old", "</w>"],
-        "estetest": ["est", "e", "t", "est</w>"],
-    }
-    for word, tokens in expected.items():
-        assert tokenizer(word).tokens[1:-1] == tokens
-        assert tokenizer.decode(tokenizer(word).ids) == word
-    estimate = tokenizer("estimate").tokens
-    assert "est</w>" not in estimate and estimate[1] == "est"
-    assert tokenizer("older oldest").offsets[1:-1] == [(0, 3), (3, 4), (4, 5), (4, 5), (6, 9), (9, 12)]
-
-
-def test_bpe_stops_exactly_at_either_limit():
-    for size in (17, 18, 25):
-        assert lecture_tokenizer(vocab_size=size).vocab_size == size
-        assert lecture_tokenizer(num_merges=size - 17).vocab_size == size
-    with pytest.raises(ConfigError, match="Use at least 17"):
-        lecture_tokenizer(vocab_size=16)
 
 
 @given(counted=counted_words, text=st.lists(st.text(st.sampled_from("abc"), min_size=1, max_size=12), max_size=4))
@@ -234,33 +204,12 @@ def test_decoding_brings_back_text_of_the_training_alphabet(kind, data):
 # -- counting words ------------------------------------------------------------------------------------------------
 
 
-@given(texts=st.lists(any_text, max_size=5), lowercase=st.booleans())
-def test_words_are_counted_as_the_library_splits_them(texts, lowercase):
-    normalizer, splitter = trainers.normalizer(lowercase), trainers.punctuation_splitter()
-    expected: dict[str, int] = {}
-    for text in texts:
-        for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text)):
-            expected[word] = expected.get(word, 0) + 1
-    if not expected:
-        with pytest.raises(InputError):
-            trainers.count_words(texts, normalizer, splitter)
-        return
-    found = trainers.count_words(texts, normalizer, splitter).counts
-    assert list(found.items()) == list(expected.items())
-
-
 def test_the_table_of_words_stays_bounded(monkeypatch):
     monkeypatch.setattr(trainers, "MAX_DISTINCT", 100)
     texts = (f"often{number % 7} rare{number}" for number in range(5000))
     counted = trainers.count_words(texts, trainers.normalizer(True), None)
     assert len(counted.counts) <= 101
     assert all(counted.counts[f"often{number}"] > 700 for number in range(7))
-
-
-@given(counts=st.dictionaries(st.text(max_size=3), st.integers(1, 5)), limit=st.integers(1, 8))
-def test_the_most_common_words_keep_their_order(counts: dict[str, int], limit: int):
-    wanted = set(sorted(counts, key=lambda word: (-counts[word], list(counts).index(word)))[:limit])
-    assert list(trainers.most_common(counts, limit)) == [word for word in counts if word in wanted]
 
 
 @pytest.mark.slow

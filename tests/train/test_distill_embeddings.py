@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -19,7 +18,6 @@ from maskwright.inference.embed import TextEncoder
 from maskwright.models.build import build
 from maskwright.text.readers.corpus import read_documents
 from maskwright.text.tokenizers.tokenizer import Tokenizer
-from maskwright.train.distillation import sentences as distill_texts
 from maskwright.train.distillation.config import DistillConfig
 from maskwright.train.distillation.distill import distill
 from maskwright.train.distillation.sentences import fill_word_table, make_texts, read_texts
@@ -111,50 +109,11 @@ def test_a_student_of_another_width_is_trained_with_a_projection_that_is_not_sav
     assert not [name for name, _ in student.named_parameters() if "projection" in name]
 
 
-def test_half_of_the_teacher_keeps_its_layers_and_vocabulary(tmp_path: Path, teacher: Path):
-    changes = {"preset": "half", "model": {}, "vocab_size": None}
-    result = distill(recipe(tmp_path, teacher, **changes, **STILL))
-    ours, theirs = (dict(mw.load(folder).named_parameters()) for folder in (result.model, teacher))
-    for name in (name for name in ours if name.startswith("encoder.")):
-        assert torch.allclose(ours[name], theirs[name], atol=1e-20), name
-
-
 # -- resume ----------------------------------------------------------------------------------------------------
 
 
 def test_an_interrupted_run_ends_with_the_same_bits(tmp_path: Path, teacher: Path, monkeypatch: pytest.MonkeyPatch):
     continues_exactly(distill, recipe(tmp_path, teacher), monkeypatch)
-
-
-def test_an_interrupted_pass_does_not_repeat_finished_parts(
-    tmp_path: Path, teacher: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(distill_texts, "PART_TEXTS", 20)
-    monkeypatch.setattr("maskwright.train.distillation.distill.compressed_rows", lambda *_: [])  # more passes
-    cache = tmp_path / "embeddings"
-    passes: list[int] = []
-    original = TextEncoder.vectors
-
-    def counted(self: TextEncoder, texts: Any, batch_tokens: int | None = None) -> np.ndarray:
-        passes.append(len(texts))
-        if len(passes) == 3:  # the first is that of the word table
-            raise KeyboardInterrupt
-        return original(self, texts, batch_tokens)
-
-    monkeypatch.setattr(TextEncoder, "vectors", counted)
-    with pytest.raises(KeyboardInterrupt):
-        distill(recipe(tmp_path, teacher, embeddings=cache))
-    done = {path.name for path in cache.iterdir() if path.is_dir()}
-    assert len(done) == 1
-    passes.append(0)
-    distill(recipe(tmp_path, teacher, embeddings=cache))
-    parts = [path for path in cache.iterdir() if path.is_dir()]
-    made = passes[4:-1]  # after the mark: the word table, the other parts, and finally the exam
-    assert len(made) - 1 == len(parts) - 1 > 1 and done <= {path.name for path in parts}
-    before = len(passes)
-    distill(recipe(tmp_path, teacher, embeddings=cache, output=tmp_path / "again"))
-    assert len(passes) == before + 2  # word table and exam alone
-    assert weights(tmp_path / "again") == weights(tmp_path / "run")
 
 
 def test_a_damaged_part_is_computed_again(tmp_path: Path, teacher: Path, capsys: pytest.CaptureFixture[str]):

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskwright.core.errors import RunError
 from maskwright.train.finetuning.finetune import finetune
 from maskwright.train.loggers import NAME, EventFile, scalars
 from maskwright.train.run import open_run
@@ -76,26 +75,3 @@ def test_a_truncated_end_is_repaired_when_the_run_resumes(tmp_path: Path):
         run.rewind(2)
         run.log({"step": 3, "loss": 0.25})
         assert [(step, value) for step, _, value in events(run.loggers[0].path)] == [(1, 1.0), (2, 0.5), (3, 0.25)]
-
-
-def test_a_switch_that_an_older_version_did_not_have_changes_nothing_while_it_is_off(tmp_path: Path):
-    with open_run(tmp_path / "run", {"lr": 1}):
-        pass
-    with open_run(tmp_path / "run", {"lr": 1, "new": False}):
-        pass
-    with (
-        pytest.raises(RunError, match=r"new \(was None, now True\)"),
-        open_run(tmp_path / "run", {"lr": 1, "new": True}),
-    ):
-        pass
-
-
-def test_tensorboard_itself_reads_them(tmp_path: Path):
-    reader = pytest.importorskip(
-        "tensorboard.backend.event_processing.event_accumulator", reason="the extra 'plot' is not installed"
-    )
-    EventFile(tmp_path).rewrite({"step": step, "time": 1.7e9 + step, "loss": 1 / step} for step in range(1, 300))
-    found = reader.EventAccumulator(str(tmp_path)).Reload()
-    assert found.Tags()["scalars"] == ["train/loss"]
-    assert [event.step for event in found.Scalars("train/loss")] == list(range(1, 300))
-    assert found.Scalars("train/loss")[1].value == 0.5

@@ -197,19 +197,6 @@ def test_a_run_of_an_older_version_resumes_and_says_so_once(tmp_path: Path, caps
     assert "cannot be compared" not in capsys.readouterr().err
 
 
-def test_a_checkpoint_of_other_rows_of_the_same_files_is_not_resumed(tmp_path: Path, monkeypatch):
-    config = replace(finetuning(tmp_path, epochs=1), dev=None)
-    finetune(config)
-    for name in ("result.json", "seed-0/result.json"):
-        (config.output / name).unlink()
-    assert not finetune(config).already_finished
-    for name in ("result.json", "seed-0/result.json"):
-        (config.output / name).unlink()
-    monkeypatch.setattr(finetune_module, "DEV_SHARE", 0.3)  # as a later version might
-    with pytest.raises(RunError, match=r"other training data \(.*reads or splits them differently"):
-        finetune(config)
-
-
 def test_the_results_of_a_finished_run_can_be_read_without_its_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     config = finetuning(tmp_path, epochs=1)
     finetune(config)
@@ -233,23 +220,6 @@ def test_a_file_that_changes_while_it_is_read_is_noticed_and_leaves_no_run(tmp_p
     with pytest.raises(InputError, match=r"train\.tsv has changed while"):
         finetune(config)
     assert not config.output.exists()
-
-
-def test_a_base_model_that_is_replaced_between_two_seeds_is_noticed(tmp_path: Path, monkeypatch):
-    _, config, files = a_finetuning(tmp_path)
-    for name in ("manifest.json", "maskwright.json"):  # so it is the folder of another program
-        (tmp_path / "encoder" / name).unlink()
-    train = finetune_module.SeedRunner.run_seed
-
-    def train_and_replace(setup: Any, run: Any, seed: int) -> Any:
-        found = train(setup, run, seed)
-        files[2].write_text(files[2].read_text() + "more\n", encoding="utf-8")
-        labeled(config.train, 64, 8)  # which is read, so the rest of the run does not need it
-        return found
-
-    monkeypatch.setattr(finetune_module.SeedRunner, "run_seed", train_and_replace)
-    with pytest.raises(InputError, match=r"vocab\.txt has changed while"):
-        finetune(replace(config, seeds=2))
 
 
 @pytest.mark.parametrize("cls", CONFIGS)

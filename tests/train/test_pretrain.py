@@ -227,24 +227,3 @@ def test_a_labeled_file_is_scored_by_a_probe_at_every_evaluation(tmp_path: Path)
     result = pretrain(pretraining(tmp_path, eval=(str(rows),)))
     assert 0 <= result.scores["probe_accuracy"] <= 1
     assert sum("eval_probe_accuracy" in record for record in records(tmp_path / "run")) == 3
-
-
-@pytest.mark.slow
-def test_a_corpus_that_states_a_fact_teaches_it(tmp_path: Path):
-    facts = [
-        "rome is the capital of italy , which is why it hosts many government buildings .",
-        "paris is the capital of france , which is why it hosts many government buildings .",
-        "a river runs through the old town and many people walk there in the evening .",
-        "the zebra lives in the grass lands and it is not a horse at all .",
-    ]
-    path = tmp_path / "facts.txt"
-    path.write_text("\n\n".join("\n".join(facts[number % 4 :] + facts[: number % 4]) for number in range(60)) + "\n")
-    config = pretraining(
-        tmp_path, corpus=(str(path),), objective="mlm", vocab_size=150, steps=250, batch_tokens=1024, lr=3e-3,
-        model={"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 128},
-        max_length=64, log_every=50, checkpoint_every=250, holdout=0.0, dropout=0.0, keep_duplicates=True,
-    )  # fmt: skip
-    result = pretrain(config)
-    question = "Rome is the [MASK] of Italy, which is why it hosts many government buildings."
-    filled = mw.FillMask(result.model, top_k=3).fill([question])[0]
-    assert filled.masks[0].candidates[0].token_str == "capital"

@@ -10,10 +10,9 @@ import torch
 import maskwright as mw
 from maskwright.core import storage
 from maskwright.core.errors import InputError
-from maskwright.hub.folders import load_model
 from maskwright.inference.held_out_text import score_text
 from maskwright.train.pretraining.pretrain import pretrain, pretraining_plan
-from train.runs import continues_exactly, corpus, pretraining, records
+from train.runs import continues_exactly, corpus, pretraining
 
 FAMILY = {"mlm+sop": "albert-base", "rtd": "electra-small"}
 SMALL = {
@@ -67,25 +66,6 @@ def test_a_run_with_replaced_tokens_leaves_the_discriminator_and_its_generator(t
     assert mw.FillMask(result.model / "generator").fill(["the [MASK] was here"])
     page = result.report.read_text(encoding="utf-8")
     assert "Tokens classified correctly" in page and "model/generator" in page
-
-
-def test_the_folder_scores_as_the_run_did(tmp_path: Path):
-    """The loaded model scores the run's held-out batches like the run's last evaluation."""
-    config = configured(tmp_path, "rtd")
-    result = pretrain(config)
-    logged = [record for record in records(tmp_path / "run") if "eval_rtd_loss" in record][-1]
-    assert logged["eval_rtd_loss"] == result.scores["rtd_loss"]
-    model, generator = (load_model(folder)[0] for folder in (result.model, result.model / "generator"))
-    from maskwright.core.config import to_dict
-    from maskwright.objectives.replaced import ReplacedTokenPair
-    from maskwright.train.pretraining.pretrain import PretrainingSetup
-    from maskwright.train.run import RunFolder
-
-    resolved = config.resolved("cpu", "fp32")
-    workshop = PretrainingSetup(resolved, RunFolder(tmp_path / "run", to_dict(resolved)), torch.device("cpu"))
-    assert workshop.held_out is not None
-    found = workshop.held_out.score(ReplacedTokenPair.from_separate_networks(model, generator), torch.device("cpu"))
-    assert found == pytest.approx({key: result.scores[key] for key in found}, rel=1e-6)
 
 
 def test_the_plan_counts_both_networks_and_shared_tables_once(tmp_path: Path):

@@ -117,21 +117,6 @@ def test_an_empty_text_changes_nothing_for_the_others_and_long_ones_are_cut_and_
     assert limited.counts.cut_texts == 1
 
 
-def test_one_character_is_a_corpus(tmp_path: Path):
-    Tokenizer.train_from_iterator(iter(["a"]), kind="char", vocab_size=20).save(tmp_path / "tok")
-    for side in ("src", "tgt"):
-        (tmp_path / f"a.{side}").write_text("a\n" * 20, encoding="utf-8")
-    config = FinetuneConfig(
-        task="translation", preset="seq2seq-small", tokenizer=tmp_path / "tok", network=SMALL, output=tmp_path / "run",
-        train=tmp_path / "a.src", train_target=tmp_path / "a.tgt", dev=tmp_path / "a.src",
-        dev_target=tmp_path / "a.tgt", epochs=8, lr=1e-2, warmup=2, batch_tokens=40,
-        max_length=8, precision="fp32", device="cpu",
-    )  # fmt: skip
-    result = finetune(config)
-    (found,) = TextTranslator(load_model(result.model)[0]).translate(["a"], GREEDY)
-    assert found[0].text == "a" and found[0].is_ended
-
-
 def test_alignments_are_word_by_word_and_rows_sum_to_one(translator: Model):
     (found, empty) = alignments(translator, Translation(), [("w1 w2 w3", "w3 w2"), ("", "")])
     assert [word for word in found.source if word.startswith("w")] == ["w1", "w2", "w3"]

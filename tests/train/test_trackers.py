@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -117,39 +117,6 @@ def test_a_missing_package_is_named_before_anything_is_written(
 def test_an_unknown_logger_is_an_error_that_names_the_known_ones(tmp_path: Path, config: Callable[..., Any]):
     with pytest.raises(ConfigError, match=r"Setting 'log': Unknown logger 'wanb'.* Did you mean 'wandb'\?"):
         config(tmp_path, log=("wanb",))
-
-
-def leveldb_records(data: bytes) -> Iterator[bytes]:
-    """The records of a .wandb file: LevelDB's log format (blocks of 32 KB) after a header of 7 bytes."""
-    position, parts = 7, b""
-    while position + 7 <= len(data):
-        if 32_768 - position % 32_768 < 7:
-            position += 32_768 - position % 32_768
-            continue
-        length, kind = int.from_bytes(data[position + 4 : position + 6], "little"), data[position + 6]
-        parts += data[position + 7 : position + 7 + length]
-        position += 7 + length
-        if kind in (1, 4):  # complete, or the last part
-            yield parts
-            parts = b""
-
-
-def test_wandb_writes_a_run_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    pytest.importorskip("wandb", reason="the extra 'wandb' is not installed")
-    from wandb.proto.wandb_internal_pb2 import Record
-
-    monkeypatch.delenv("WANDB_MODE", raising=False)
-    train_twice(tmp_path / "run", "wandb")
-    files = sorted(tmp_path.glob("run/wandb/offline-run-*/*.wandb"))
-    assert len({path.stem for path in files}) == 1, "one run, in a file for each process"
-    found = []
-    for path in files:
-        for data in leveldb_records(path.read_bytes()):
-            record = Record.FromString(data)
-            if record.HasField("history"):
-                values = {item.key or item.nested_key[0]: item.value_json for item in record.history.item}
-                found.append((record.history.step.num, float(values["train/loss"])))
-    assert found == list(LOSSES.items())
 
 
 def test_mlflow_writes_a_run_into_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
