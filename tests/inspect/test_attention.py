@@ -118,14 +118,6 @@ def test_queries_and_keys_of_a_translator_make_its_weights(kind: str):
     np.testing.assert_allclose(torch.softmax(scores, dim=-1).numpy(), found.map.weights, atol=2e-5)
 
 
-def test_a_target_is_shown_with_what_is_written_at_each_place():
-    model = translator()
-    target = read(model, TEXT, target="rain fell").target
-    assert target is not None and target.ids[0] == model.config.decoder_start_token_id
-    assert target.writes[:-1] == target.labels[1:] and len(target.writes) == len(target)
-    assert model.tokenizer.token_to_id(target.writes[-1]) == model.config.eos_token_id
-
-
 def test_a_translator_writes_its_own_target_and_scores_highest_what_it_wrote():
     model = translator()
     reading = read(model, TEXT)

@@ -15,9 +15,8 @@ from maskwright.inspect.cells import (
     find_units,
     read_cells,
     rule_values,
-    untrained_like,
 )
-from maskwright.inspect.reports import headline, write_cells
+from maskwright.inspect.reports import headline
 from maskwright.inspect.text import ReadText, documents_of, tokens_of
 from maskwright.nn.recurrent import CELLS
 from maskwright.text.tokenizers.tokenizer import Tokenizer
@@ -109,14 +108,6 @@ def test_a_unit_is_named_only_where_random_weights_do_not_follow_the_rule_as_wel
     assert best.to_json()["is_confirmed"] is False and best.to_json()["random"] == best.random
 
 
-def test_random_weights_are_those_of_the_same_network():
-    made = model(recurrent="lstm")
-    untrained = untrained_like(made)
-    assert untrained.config == made.config and untrained.tokenizer is made.tokenizer
-    names = dict(made.named_parameters())
-    assert any(not torch.equal(one, names[name]) for name, one in untrained.named_parameters())
-
-
 def test_a_planted_unit_is_found_on_one_half_and_confirmed_on_the_other():
     best, second = find_units(planted(), "quotes", noise_like(planted()), top=2)
     assert (best.layer, best.unit) == (2, 3)
@@ -125,28 +116,10 @@ def test_a_planted_unit_is_found_on_one_half_and_confirmed_on_the_other():
     assert "Unit 3 of layer 2" in headline([best])
 
 
-def test_a_unit_that_fits_by_chance_is_not_confirmed():
-    readings = planted()
-    rng = np.random.default_rng(1)
-    noise = rng.normal(size=(len(readings.ends), 2, 500)).astype(np.float32)
-    chance = UnitActivations(readings.text, readings.ends, noise, False)
-    best = find_units(chance, "line", noise_like(readings), top=1)[0]
-    assert abs(best.confirmed) < abs(best.searched)
-
-
 def test_a_rule_that_never_changes_finds_nothing_and_an_unknown_one_names_the_nearest():
     assert find_units(planted(), "depth", planted()) == []
     with pytest.raises(ConfigError, match="quotes"):
         rule_values(planted(), "qoutes")
-
-
-def test_a_page_colours_the_text_and_holds_no_markup_of_it(tmp_path):
-    readings = planted()
-    marked = UnitActivations(readings.text.replace("come", "<b>x"), readings.ends, readings.values, True)
-    write_cells(tmp_path / "c.html", marked, find_units(marked, "quotes", noise_like(marked)), [(1, 0)], "m")
-    page = (tmp_path / "c.html").read_text()
-    assert "Layer 2, unit 3" in page and "Layer 1, unit 0" in page and "shaded below" in page
-    assert "<b>x" not in page and "was truncated" in page
 
 
 def test_documents_are_read_as_in_training(tmp_path):

@@ -86,21 +86,6 @@ def test_only_the_decoder_is_written_as_bert_and_all_come_back(tmp_path):
         assert torch.equal(again.encode(batch).hidden, model.encode(batch).hidden)
 
 
-def test_a_classifier_on_a_decoder_keeps_its_encoder(tmp_path):
-    decoder = made()
-    decoder.save(tmp_path / "m")
-    classifier, report = load_model(tmp_path / "m", "classification", labels=3)
-    assert classifier.config == CAUSAL
-    assert sorted(report.new) == [
-        "bert.pooler.dense.bias",
-        "bert.pooler.dense.weight",
-        "classifier.bias",
-        "classifier.weight",
-    ]
-    batch = Batch.from_sequences(SEQUENCES)
-    assert torch.equal(classifier.encode(batch).hidden, decoder.encode(batch).hidden)
-
-
 @pytest.mark.parametrize(
     "changes, words",
     [({"architectures": ["BertModel"]}, "only supported for BertLMHeadModel"), ({"is_decoder": False}, "must be true")],

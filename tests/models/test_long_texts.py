@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -74,35 +72,3 @@ def test_no_tensor_of_a_training_step_is_as_large_as_length_times_length(network
 def test_full_attention_in_the_same_place_does_make_one():
     length = 1024
     assert largest({"positions": "relative_key"}, packed_step, length) >= length * length
-
-
-MEMORY = """
-import sys
-from dataclasses import replace
-from maskwright.models.build import build
-from models.test_long_texts import CONFIG, packed_step
-network = {"sparse": {"attention": "big_bird"}, "dense": {"positions": "relative_key"}}[sys.argv[1]]
-model = build(replace(CONFIG, **network), "mlm").train()
-def peak():
-    lines = open("/proc/self/status").read().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
-packed_step(model, 512)
-before = peak()
-packed_step(model, 4096)
-print(peak() - before)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is read from /proc")
-def test_peak_memory_of_a_training_step_is_below_one_matrix_of_scores():
-    from conventions.sources import REPOSITORY
-
-    grown = {}
-    for kind in ("sparse", "dense"):
-        command = [sys.executable, "-c", MEMORY, kind]
-        result = subprocess.run(command, capture_output=True, text=True, check=True, cwd=REPOSITORY / "tests")
-        grown[kind] = int(result.stdout)
-    scores = 4 * LONG * LONG  # bytes of one matrix of float32
-    assert grown["dense"] > 2 * scores  # the measure sees them
-    assert grown["sparse"] < scores / 2

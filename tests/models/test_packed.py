@@ -6,8 +6,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from maskwright.core.errors import InputError
 from maskwright.data.batch import Batch
@@ -92,34 +90,6 @@ def test_poison_in_one_sequence_reaches_no_other(poison, lengths):
 # -- nothing padded ----------------------------------------------------------------------------------------------
 
 
-class Shapes(TorchDispatchMode):
-    """Records the shape of every tensor that any operator returns."""
-
-    def __init__(self):
-        super().__init__()
-        self.seen: set[tuple[int, ...]] = set()
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        self.seen |= {tuple(leaf.shape) for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)}
-        return result
-
-
-def test_no_padded_tensor_exists_in_training_outside_attention(monkeypatch):
-    monkeypatch.setattr("maskwright.nn.attention.plan", lambda runs, *_: runs)  # attention may pad inside itself
-    lengths = [3, 5, 7, 11, 13, 17]
-    batch = Batch.from_sequences([[1 + i % 90 for i in range(length)] for length in lengths])
-    model = make("pretraining").train()
-    with Shapes() as shapes:
-        encoded = model.encode(batch)
-        loss = model.mlm_logits(encoded.hidden[::4]).sum() + model.nsp_logits(model.pool(encoded.hidden, batch)).sum()
-        loss.backward()
-    rows, longest = len(lengths), max(lengths)
-    padded = [shape for shape in shapes.seen if shape[:1] == (rows * longest,) or shape[:2] == (rows, longest)]
-    assert not padded
-    assert (sum(lengths), 24) in shapes.seen and (6, 24) in shapes.seen  # the probe does see shapes
-
-
 # -- what comes back ---------------------------------------------------------------------------------------------
 
 
@@ -136,15 +106,6 @@ def test_every_layer_is_there_the_embeddings_first():
     plain = MODEL.encode(batch)
     assert plain.hidden_states is None and plain.attentions is None
     torch.testing.assert_close(plain.hidden, encoded.hidden, rtol=0, atol=1e-6)
-
-
-def test_sequence_heads_answer_once_per_sequence():
-    batch = Batch.from_sequences([[5, 6, 7], [8, 9], [3]])
-    assert make("classification", labels=5).logits(batch).shape == (3, 5)
-    assert make("regression").logits(batch).shape == (3, 1)
-    assert make("nsp").logits(batch).shape == (3, 2)
-    with pytest.raises(InputError, match="classify"):
-        make("mlm").logits(batch)
 
 
 def test_bfloat16_computes_low_and_learns_high():

@@ -58,18 +58,6 @@ def test_every_head_gives_the_same_padded_and_packed(name: str, head: str):
         torch.testing.assert_close(out.logits[mask.bool()], packed)
 
 
-@pytest.mark.parametrize(
-    ("name", "head"), [("gru-small", "clm"), ("elmo-small", "bilm"), ("bilstm-small", "tagging-crf")]
-)
-def test_a_folder_brings_the_same_numbers_back(name: str, head: str, tmp_path):
-    made = model(name, head)
-    made.save(tmp_path / "m")
-    loaded, report = load_model(tmp_path / "m")
-    assert not report.new and not report.unused and loaded.config == made.config
-    assert all(torch.equal(one, other) for one, other in zip(hidden(made, ROWS), hidden(loaded, ROWS), strict=True))
-    assert "LSTM cells" in (tmp_path / "m" / "README.md").read_text() or name == "gru-small"
-
-
 def test_the_head_of_both_directions_gives_the_losses_of_each():
     made = model("elmo-small", "bilm")
     ids = torch.tensor([ROWS[2]])

@@ -8,21 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 
-import maskwright as mw
 from contracts.common import ROWS, SMALL, lively
 from contracts.networks import learns, packs, travels
-from maskwright.core import storage
 from maskwright.core.errors import ConfigError
 from maskwright.data.batch import Batch
-from maskwright.hub.folders import load_model
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 from maskwright.models.presets import preset
 from maskwright.train.finetuning.config import FinetuneConfig
-from maskwright.train.finetuning.finetune import finetune
-from maskwright.train.pretraining.pretrain import pretrain
-from train.test_pretrain_recurrent import recurrent
-from train.test_recurrent_taggers import sentences
 
 TOP = {"mix_layers": True, "top_layers": 1}
 
@@ -78,21 +71,3 @@ def test_vectors_of_its_own_stand_beside_what_the_encoder_gives():
     assert made.top.words.weight.shape == (SMALL["vocab_size"], 6)
     with pytest.raises(ConfigError, match="top_embedding_size is used by top_layers"):
         ModelConfig(**SMALL, mix_layers=True, top_embedding_size=6)
-
-
-@pytest.mark.slow
-def test_features_of_a_pair_of_language_models_make_a_tagger(tmp_path: Path):
-    language = pretrain(recurrent(tmp_path, preset="elmo-small", objective="bilm", max_length=32, steps=20))
-    train, dev = sentences(tmp_path / "train.conll", 60, 1), sentences(tmp_path / "dev.conll", 20, 2)
-    settings = {"model": str(language.model), "network": TOP, "crf": True, "freeze_encoder": True, "lr": 1e-2}
-    result = finetune(
-        FinetuneConfig(train, tmp_path / "t", "tagging", dev=dev, epochs=10, precision="fp32", **settings)
-    )
-    before, after = load_model(language.model)[0], load_model(result.model)[0]
-    frozen = dict(before.encoder.named_parameters())
-    assert all(torch.equal(frozen[name], value) for name, value in after.encoder.named_parameters())
-    mix = storage.read_json(result.model / "maskwright.json")["training"]["mix"]
-    assert sum(mix["shares"]) == pytest.approx(1) and mix["shares"] != pytest.approx([1 / 3] * 3)
-    assert "Scalar mix weights by layer" in result.report.read_text()
-    assert result.mean["entity_f1"] > 0.4
-    assert len(mw.TokenTagger.load(result.model).predict([["aberg", "ing"]])[0]) == 2

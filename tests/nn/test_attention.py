@@ -98,14 +98,6 @@ def test_working_in_parts_changes_nothing_but_the_cost(monkeypatch, dropped):
         torch.testing.assert_close(parts, whole)
 
 
-def test_dropout_on_weights_keeps_the_expectation():
-    torch.manual_seed(0)
-    x, runs = draw(20, 3 * 8), [Run(0, 1, 20)]
-    exact, _ = attend(x, runs, 2)
-    mean = torch.stack([attend(x, runs, 2, dropout_probability=0.3)[0] for _ in range(4000)]).mean(0)
-    torch.testing.assert_close(mean, exact, rtol=0, atol=0.05)
-
-
 def test_returned_weights_are_those_before_dropout():
     x, runs = draw(10, 3 * 8), [Run(0, 2, 5)]
     _, exact = attend(x, runs, 2, want_weights=True)
@@ -282,11 +274,3 @@ def test_a_poisoned_sequence_of_a_group_moves_no_other():
     poisoned, gradient = attended(monkey, lengths, True, qkv=qkv)
     assert poisoned[:3].isnan().all()
     assert torch.equal(poisoned[3:], clean[3:]) and not gradient[3:].isnan().any()
-
-
-def test_inference_keeps_runs_as_they_are(monkeypatch):
-    planned = []
-    monkeypatch.setattr(attention, "plan", lambda runs, *_: planned.append(runs) or runs)
-    with torch.no_grad():
-        attend(draw(14, 24), runs_of([3, 5, 6]), HEADS)
-    assert not planned

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -65,24 +63,3 @@ def lively(objective: Objective, spread: float = 0.2) -> nn.Module:
         for parameter in model.parameters():
             parameter.normal_(0, spread, generator=draws)
     return model
-
-
-def each_alone(batch: Batch) -> list[Batch]:
-    """The pack cut into packs of one; positions in labels follow."""
-    parts = []
-    for number, (start, stop) in enumerate(pairwise(batch.cu_seqlens.tolist())):
-        positions = batch.labels["mlm_positions"]
-        inside = (positions >= start) & (positions < stop)
-        cut: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-            "mlm_positions": lambda values, inside=inside, start=start: values[inside] - start,
-            "draws_positions": lambda values, inside=inside, start=start: values[inside] - start,
-            "mlm": lambda values, inside=inside: values[inside],
-            "draws": lambda values, inside=inside: values[inside],
-        }
-        labels = {
-            name: cut[name](values) if name in cut else values[number : number + 1]
-            for name, values in batch.labels.items()
-        }
-        types = None if batch.token_type_ids is None else [batch.token_type_ids[start:stop].numpy()]
-        parts.append(Batch.from_sequences([batch.input_ids[start:stop].numpy()], types, labels))
-    return parts

@@ -17,7 +17,7 @@ from maskwright.objectives.distillation import (
     soft_target_loss,
 )
 from maskwright.objectives.masked import MaskedLanguageModeling
-from objectives.packing import CONFIG, batch_of, each_alone, lively, objective_of
+from objectives.packing import batch_of, lively, objective_of
 
 LOGITS = st.lists(st.floats(-8, 8, width=32), min_size=4, max_size=4)
 
@@ -78,16 +78,3 @@ def test_the_teacher_gets_no_gradient_and_the_student_all():
     torch.stack(list(objective.outcome(student, batch_of(objective)).losses.values())).sum().backward()
     assert all(parameter.grad is None for parameter in objective.teacher.parameters())
     assert all(parameter.grad is not None and bool(parameter.grad.any()) for parameter in student.parameters())
-
-
-@pytest.mark.parametrize("hidden_weight", [0.0, 1.0])
-def test_the_losses_of_a_pack_are_the_sums_of_its_sequences(hidden_weight: float):
-    objective, student = distillation(DistillationWeights(hidden_weight=hidden_weight), 0.1)
-    batch = batch_of(objective)
-    with torch.no_grad():
-        whole, parts = objective.outcome(student, batch), [objective.outcome(student, one) for one in each_alone(batch)]
-    assert set(whole.losses) == set(objective.counts(batch)) and ("hidden" in whole.losses) == (hidden_weight > 0)
-    for part, total in whole.losses.items():
-        apart = torch.stack([one.losses[part] for one in parts]).sum()
-        assert float(total / whole.counts[part]) == pytest.approx(float(apart / whole.counts[part]), abs=1e-5)
-    assert objective.make(CONFIG).head_name == "mlm"  # type: ignore[union-attr]

@@ -20,7 +20,7 @@ from maskwright.objectives.replaced import (
     replace_with_samples,
 )
 from maskwright.train.loop import Window
-from objectives.packing import CONFIG, MASK, batch_of, each_alone, lively, objective_of
+from objectives.packing import CONFIG, MASK, batch_of, lively, objective_of
 
 
 def test_a_draw_is_the_first_token_whose_cumulated_probability_is_above_it():
@@ -123,17 +123,3 @@ def test_a_single_discriminator_is_scored_with_an_untrained_generator():
     with torch.no_grad():
         once, again = (objective.outcome(model.discriminator, batch).losses for _ in range(2))
     assert all(torch.equal(once[part], again[part]) for part in once)
-
-
-@pytest.mark.parametrize("name", ["mlm", "mlm+nsp", "mlm+sop", "rtd"])
-def test_the_losses_of_a_pack_are_the_sums_of_its_sequences(name: str):
-    objective = objective_of(name)
-    model, batch = lively(objective), batch_of(objective)
-    with torch.no_grad():
-        whole, parts = objective.outcome(model, batch), [objective.outcome(model, one) for one in each_alone(batch)]
-    assert len(parts) > 5
-    for part, total in whole.losses.items():
-        assert whole.counts[part] == sum(one.counts[part] for one in parts)
-        assert int(whole.scores[part].correct) == sum(int(one.scores[part].correct) for one in parts)
-        apart = torch.stack([one.losses[part] for one in parts]).sum()
-        assert float(total / whole.counts[part]) == pytest.approx(float(apart / whole.counts[part]), abs=1e-5)

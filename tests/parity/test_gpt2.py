@@ -7,13 +7,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-import transformers
 
 from maskwright.core.errors import ModelFolderError
 from maskwright.hub.folders import load_model, save_model
 from maskwright.models.build import build
 from maskwright.models.presets import preset
-from maskwright.models.sizes import parameter_count
 from parity.checkpoints import checkpoint, labels_for, their_class
 from parity.comparing import VIEWS, compare, compare_outputs
 from parity.exact import exact
@@ -37,8 +35,6 @@ SCALES = (
     {"scale_attn_weights": False},
     {"scale_attn_weights": False, "scale_attn_by_inverse_layer_idx": True, "reorder_and_upcast_attn": True},
 )
-# Published counts: 124.4, 354.8, 774.0 and 1557.6 million.
-COUNTS = {"gpt2": 124_439_808, "gpt2-medium": 354_823_168, "gpt2-large": 774_030_080, "gpt2-xl": 1_557_611_200}
 
 
 def rows(config, seed: int = 0) -> dict[str, torch.Tensor]:
@@ -101,19 +97,6 @@ def test_what_is_written_here_opens_in_transformers_with_the_same_numbers(head, 
     with torch.no_grad():
         found = compare_outputs(ours(**batch, **VIEWS), again.eval()(**batch, **VIEWS), batch, head)
     assert max(found.values()) < FLOAT32, found
-
-
-@pytest.mark.parametrize("name", COUNTS)
-def test_the_published_sizes_have_their_exact_counts(name):
-    assert parameter_count(preset(name)) == parameter_count(preset(name), "clm") == COUNTS[name]
-    with torch.device("meta"):
-        size = preset(name)
-        theirs = transformers.GPT2LMHeadModel(
-            transformers.GPT2Config(
-                n_embd=size.hidden_size, n_layer=size.num_hidden_layers, n_head=size.num_attention_heads
-            )
-        )
-    assert sum(parameter.numel() for parameter in theirs.parameters()) == COUNTS[name]
 
 
 def test_old_files_without_prefix_and_with_stored_masks_load(tmp_path):
