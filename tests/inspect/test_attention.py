@@ -8,14 +8,34 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
 
 from drawn_networks import configs
 from inference.samples import tiny
 from looked_at import SWITCHES, TEXT, network, translator
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.inference.engine.engine import Engine
-from maskwright.inspect import attention, look, query_key, read
+from maskwright.inspect import (
+    PATTERNS,
+    AttentionMap,
+    attention,
+    find_heads,
+    find_word_heads,
+    flow,
+    head_moves,
+    hidden_states,
+    layer_steps,
+    look,
+    patterns_of,
+    query_key,
+    read,
+    rollout,
+    steps_of,
+)
 from maskwright.inspect.attention import attends
+from maskwright.inspect.flow import mixed
+from maskwright.inspect.heads import clearest_head, describe_head, find_token_heads
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 from maskwright.nn import attention as executors
@@ -189,3 +209,278 @@ def test_a_network_that_attends_to_nothing_says_so(name: str):
     assert not attends(model)
     with pytest.raises(InputError, match="no attention weights.*probe"):
         attention(model, TEXT)
+
+
+# -- Search for heads: planted patterns are found, and a head that moves is found to move --
+
+
+PAIR = ("the cat , the mat", "dogs and unbelievably long cats")
+
+
+def evenly(map: AttentionMap) -> AttentionMap:
+    """The same text with weights that are spread evenly."""
+    visible = np.tri(len(map.queries)) if map.is_causal else np.ones(map.weights.shape[2:])
+    rows = (visible / visible.sum(axis=1, keepdims=True)).astype(np.float32)
+    return replace(map, weights=np.broadcast_to(rows, map.weights.shape).copy())
+
+
+@pytest.mark.parametrize("pattern", [name for name in PATTERNS if name != "diagonal"])
+def test_a_planted_head_is_found_and_all_others_stay_at_even(pattern: str):
+    map = evenly(attention(tiny(), PAIR).main)
+    looks = planted(pattern, map)
+    asked = looks.any(axis=1)
+    map.weights[2, 1, asked] = looks[asked] / looks[asked].sum(axis=1, keepdims=True)
+    found = find_heads(map, pattern)
+    assert (found.heads[0].layer, found.heads[0].head) == (3, 2)
+    assert found.heads[0].score == pytest.approx(1, abs=1e-6) and found.num_tokens == asked.sum()
+    for head in found.heads[1:]:
+        assert head.score == pytest.approx(head.even, abs=1e-6)
+    assert 0 < found.heads[0].even < 1 and len(found.heads) == 16
+
+
+def test_the_clearest_head_and_its_sentence():
+    map = evenly(attention(tiny(), PAIR).main)
+    looks = planted("next token", map)
+    asked = looks.any(axis=1)
+    map.weights[1, 3, asked] = looks[asked]
+    map.weights[3, 0] = 0
+    map.weights[3, 0, :, 0] = 1  # all attention to [CLS], which most heads have
+    patterns = patterns_of(map)
+    assert clearest_head(patterns) == (2, 4)
+    found = describe_head(patterns, 2, 4)
+    assert found.startswith("Layer 2, head 4 attends to the following token: 100% of its attention; uniform attention")
+    assert "attends to the first token of the sequence: 100%" in describe_head(patterns, 4, 1)
+    assert "follows none of the patterns" in describe_head(patterns, 1, 1)
+
+
+def planted(pattern: str, map: AttentionMap) -> np.ndarray:
+    """bool [tokens, tokens], by a plain walk over all pairs of tokens."""
+    t, count = map.queries, len(map.queries)
+    looks = np.zeros((count, count), dtype=bool)
+    for i in range(count):
+        for j in range(count):
+            own, other = (t.texts[i], t.words[i]), (t.texts[j], t.words[j])
+            looks[i, j] = {
+                "previous token": j == i - 1,
+                "next token": j == i + 1,
+                "same token": i != j and t.ids[i] == t.ids[j],
+                "same word": i != j and own == other and None not in own,
+                "first token": j == 0 and i > 0,
+                "separator": t.subwords[j] == "[SEP]",
+                "itself": i == j,
+                "punctuation": t.subwords[j] in ",.!",
+                "other text": t.texts[j] is not None and t.texts[i] is not None and t.texts[i] != t.texts[j],
+            }[pattern] and t.texts[i] is not None
+    return looks
+
+
+def test_from_word_to_word_counts_all_pieces_of_both():
+    map = attention(tiny(), "unbelievably long cats").main
+    (rows,), (columns,) = map.queries.find("unbelievably"), map.keys.find("cats")
+    found = find_word_heads(map, "unbelievably", "cats")
+    expected = map.weights[:, :, rows][..., columns].sum(axis=-1).mean(axis=-1)
+    np.testing.assert_allclose(found.scores, expected, atol=1e-6)
+    assert len(rows) > 1 and found.pattern == "unbelievably -> cats"
+    assert [one.score for one in found.heads] == sorted((one.score for one in found.heads), reverse=True)
+    assert found.to_json(2)["heads"][0]["score"] == found.heads[0].score
+
+
+@pytest.mark.parametrize("kind", ["encoder", "causal"])
+def test_heads_are_ranked_by_the_attention_that_the_other_tokens_give_one(kind: str):
+    model = tiny() if kind == "encoder" else network("GPT-2")
+    map = attention(model, TEXT).main
+    token = 3
+    rows = [row for row, special in enumerate(map.queries.is_special) if not special and row != token]
+    rows = [row for row in rows if row > token] if map.is_causal else rows
+    expected = map.weights[:, :, rows, token].mean(axis=-1)
+    found = find_token_heads(map, token)
+    assert found is not None and found.num_tokens == len(rows)
+    assert found.scores == pytest.approx(expected, abs=1e-6)
+    assert (found.heads[0].layer - 1, found.heads[0].head - 1) == np.unravel_index(expected.argmax(), expected.shape)
+    even = [1 / (row + 1) if map.is_causal else 1 / len(map.keys) for row in rows]
+    assert found.heads[0].even == pytest.approx(np.mean(even))
+    assert find_token_heads(map, len(map.keys)) is None
+    assert not map.is_causal or find_token_heads(map, len(map.keys) - 1) is None
+    assert find_token_heads(attention(translator(), TEXT, target="rain fell").main, 0) is None
+
+
+def test_a_causal_model_has_no_attention_to_later_tokens():
+    map = attention(network("GPT-2"), TEXT).main
+    names = [found.pattern for found in patterns_of(map)]
+    assert "previous token" in names and "next token" not in names
+    for found in patterns_of(evenly(map)):
+        assert found.heads[0].score == pytest.approx(found.heads[0].even, abs=1e-6)
+    with pytest.raises(InputError, match="applies to no token"):
+        find_heads(map, "next token")
+
+
+def test_cross_attention_knows_words_and_the_diagonal():
+    map = attention(translator(), TEXT, target="rain fell").of("cross")
+    assert [found.pattern for found in patterns_of(map)] == ["diagonal"]
+    found = find_word_heads(map, "rain", "cat")
+    assert 0 <= found.heads[-1].score <= found.heads[0].score <= 1
+    with pytest.raises(InputError, match="diagonal, or words"):
+        find_heads(map, "previous token")
+
+
+def test_wrong_names_and_words_are_refused():
+    map = attention(tiny(), TEXT).main
+    with pytest.raises(ConfigError, match="attention pattern"):
+        find_heads(map, "previus token")
+    with pytest.raises(InputError, match="'tree' is not in"):
+        find_word_heads(map, "cat", "tree")
+
+
+# -- what moves ------------------------------------------------------------------------------------------------------
+
+
+def test_the_head_that_was_moved_moves_most_and_says_where():
+    """In the second text one head of `cat` attends to `mat` instead of `sat`."""
+    first = evenly(attention(tiny(), "the cat sat on the mat").main)
+    second = evenly(attention(tiny(), "the cat sat in the mat").main)
+    cat, sat, mat = (first.queries.find(word)[0][0] for word in ("cat", "sat", "mat"))
+    for map, place in ((first, sat), (second, mat)):
+        map.weights[1, 3, cat] = 0
+        map.weights[1, 3, cat, place] = 1
+    found = head_moves(first, second, "cat")
+    best = found.moves[0]
+    assert (best.layer, best.head) == (2, 4) and best.distance == pytest.approx(1)
+    assert {(one.label, one.before, one.after) for one in best.shifts[:2]} == {("sat", 1, 0), ("mat", 0, 1)}
+    assert all(move.distance == pytest.approx(0, abs=1e-6) for move in found.moves[1:])
+    assert found.to_json(1)["heads"][0]["shifts"][0]["token"] in ("sat", "mat")
+
+
+def test_texts_that_share_nothing_and_words_that_one_lacks_are_refused():
+    one, other = (attention(tiny(), text).main for text in ("the cat", "rain fell on dogs"))
+    with pytest.raises(InputError, match="'cat' is not in"):
+        head_moves(one, other, "cat")
+    with pytest.raises(InputError, match="different kinds"):
+        head_moves(one, other.select([1]))
+
+
+# -- The five steps of an attention layer with real numbers: each is what the one before it makes --
+
+
+PLAIN = [name for name in SWITCHES if name != "Shaw"]  # whose values have vectors of distances too
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_each_step_follows_from_the_one_before(name: str):
+    model = network(name)
+    for layer, found in zip(model.encoder.in_order, steps_of(read(model, TEXT)), strict=True):
+        weight, bias = (layer.attention.qkv.weight, layer.attention.qkv.bias)
+        projected = found.inputs @ weight.detach().numpy().T + (0 if bias is None else bias.detach().numpy())
+        values = projected[:, 64:].reshape(len(found.tokens), 4, 8).transpose(1, 0, 2)
+        np.testing.assert_allclose(found.value, values, atol=1e-4)
+        np.testing.assert_allclose(found.contexts, found.weights @ found.value, atol=1e-4)
+        np.testing.assert_allclose(found.joined, np.concatenate(list(found.contexts), axis=1), atol=1e-6)
+        out = layer.attention.out
+        np.testing.assert_allclose(
+            found.output, found.joined @ out.weight.detach().numpy().T + out.bias.detach().numpy(), atol=1e-4
+        )
+
+
+def test_the_first_step_is_what_the_layer_is_given():
+    model = network("BERT")
+    states = hidden_states(model, TEXT).vectors
+    for number, found in enumerate(steps_of(read(model, TEXT))):
+        np.testing.assert_allclose(found.inputs, states[number], atol=1e-6)
+        assert [step.values.shape for step in found.five] == [(9, 32), (3, 4, 9, 8), (4, 9, 8), (9, 32), (9, 32)]
+
+
+def test_a_layer_is_chosen_by_number_and_a_translator_shows_its_encoder():
+    assert layer_steps(network("BERT"), TEXT, 2).layer == 2
+    assert layer_steps(translator(), TEXT, 1).weights.shape[0] == 4
+    with pytest.raises(ConfigError, match="layers 1 to 2"):
+        layer_steps(network("BERT"), TEXT, 3)
+
+
+# -- Rollout and flow: laws, numbers by hand, and another way to solve the same network --
+
+
+TOKENS = attention(tiny(), "cat").main.queries  # three tokens
+
+
+def map_of(weights: np.ndarray) -> AttentionMap:
+    """A map of one head a layer. weights: [layers, 3, 3]."""
+    layers = tuple(range(1, len(weights) + 1))
+    return AttentionMap("self", TOKENS, TOKENS, weights[:, None].astype(np.float32), layers, (1,))
+
+
+def drawn(layers: int, seed: int) -> AttentionMap:
+    """Random rows that sum to 1."""
+    weights = np.random.default_rng(seed).dirichlet([0.5] * 3, size=(layers, 3))
+    return map_of(weights)
+
+
+def test_rollout_by_hand():
+    """Two layers of W = [[0, 1, 0], [0, 0, 1], [0, 0, 1]], mixed half with the identity."""
+    one = np.array([[0, 1, 0], [0, 0, 1], [0, 0, 1]])
+    found = rollout(map_of(np.stack([one, one])))
+    np.testing.assert_allclose(found[0], [[0.5, 0.5, 0], [0, 0.5, 0.5], [0, 0, 1]])
+    np.testing.assert_allclose(found[1], [[0.25, 0.5, 0.25], [0, 0.25, 0.75], [0, 0, 1]])
+
+
+def test_flow_by_hand():
+    """The same network: from token 0 two pipes of a half leave; token 1 of the input gets a half over each way."""
+    one = np.array([[0, 1, 0], [0, 0, 1], [0, 0, 1]])
+    found = flow(map_of(np.stack([one, one])))
+    np.testing.assert_allclose(found, [[0.5, 1.0, 0.5], [0, 0.5, 1.0], [0, 0, 1]], atol=1e-8)
+
+
+@settings(max_examples=25)
+@given(st.integers(1, 4), st.integers(0, 1000))
+def test_a_flow_is_that_of_a_linear_program(layers: int, seed: int):
+    map = drawn(layers, seed)
+    found, graphs = flow(map), mixed(map)
+    for top in range(3):
+        for sink in range(3):
+            assert found[top, sink] == pytest.approx(by_program(graphs, top, sink), abs=1e-6)
+
+
+def by_program(graphs: np.ndarray, top: int, sink: int) -> float:
+    """The most that reaches `sink`: variables are the pipes, what enters a node in between leaves it."""
+    layers = len(graphs)
+    pipes = [(layer, i, j) for layer in range(layers) for i in range(3) for j in range(3)]
+    bounds = [(0, graphs[pipe] if pipe[0] < layers - 1 or pipe[1] == top else 0) for pipe in pipes]
+    kept = [
+        [(1 if (p[0], p[1]) == (layer, node) else -1 if (p[0], p[2]) == (layer + 1, node) else 0) for p in pipes]
+        for layer in range(layers - 1)
+        for node in range(3)
+    ]
+    gain = [-1 if pipe[0] == 0 and pipe[2] == sink else 0 for pipe in pipes]
+    solved = linprog(gain, A_eq=kept or None, b_eq=[0] * len(kept) if kept else None, bounds=bounds)
+    return float(-solved.fun)
+
+
+def test_a_flow_is_at_least_the_best_single_path_and_at_most_what_leaves():
+    map = attention(tiny(), TEXT).main
+    found, graphs = flow(map, [3]), mixed(map)
+    best = np.zeros(len(map.queries))
+    best[3] = 1
+    for graph in graphs[::-1]:
+        best = np.minimum(best[:, None], graph).max(axis=0)
+    assert (found[0] >= best - 1e-8).all() and (found <= 1 + 1e-8).all()
+
+
+def test_a_left_to_right_model_carries_nothing_from_later_tokens():
+    map = attention(network("GPT-2"), TEXT).main
+    assert (np.triu(rollout(map)[-1], 1) == 0).all() and (np.triu(flow(map), 1) == 0).all()
+
+
+def test_without_a_residual_rollout_is_the_product_of_the_mean_weights():
+    map = attention(tiny(), TEXT).main
+    means = map.weights.astype(np.float64).mean(axis=1)
+    expected = means[3] @ means[2] @ means[1] @ means[0]
+    np.testing.assert_allclose(rollout(map, residual=0)[-1], expected, atol=1e-6)
+
+
+def test_what_has_no_flow_is_refused_in_a_sentence():
+    with pytest.raises(InputError, match="require self-attention"):
+        rollout(attention(translator(), TEXT, target="rain").of("cross"))
+    with pytest.raises(ConfigError, match="below 1"):
+        rollout(drawn(1, 1), residual=1)
+    long = attention(network("BERT"), " ".join(["cat"] * 100)).main
+    with pytest.raises(InputError, match="choose a token"):
+        flow(long)
+    assert flow(long.select([1]), [5]).shape == (1, len(long.keys))

@@ -8,11 +8,16 @@ import torch
 
 from inference.samples import TEXTS, tiny
 from looked_at import SWITCHES, TEXT, network, translator
-from maskwright.core.errors import ConfigError, InputError
+from maskwright.core.errors import ConfigError, InputError, MissingFileError
 from maskwright.inference.embed import TextEncoder
 from maskwright.inference.fill_mask import MaskFiller
-from maskwright.inspect import hidden_states, neighbors, predictions, read, states_of, word_map
+from maskwright.inspect import compare_models, hidden_states, neighbors, predictions, read, states_of, word_map
+from maskwright.inspect.compare import alignment
 from maskwright.inspect.states import plane
+from maskwright.inspect.structure import describe_weight, model_structure, weight_differences, weights_of
+from maskwright.models import sizes as flops
+from maskwright.models.adapters import merge_adapter
+from studio import models as writers
 
 MASKED = "the cat [MASK] on the [MASK] ."
 
@@ -126,3 +131,154 @@ def test_a_model_without_token_predictions_is_rejected():
         predictions(tiny("mlm"), TEXT)
     with pytest.raises(InputError, match="no position 2"):
         predictions(tiny("mlm"), MASKED).top(2)
+
+
+# -- Comparison of two models: a model equals itself, with permuted heads and rotated vectors too --
+
+
+SOME = [text for text in TEXTS if text]
+
+
+def test_a_model_is_the_same_as_itself_and_unlike_another():
+    model = tiny()
+    same, other = compare_models(model, model, SOME), compare_models(model, tiny(seed=2), SOME)
+    np.testing.assert_allclose(np.diag(same.layers), 1)
+    assert same.same_place.max() == 0 and other.same_place.min() > 0.01
+    assert same.layers.shape == (5, 5) and same.heads.shape == (4, 4, 4, 4) and same.num_texts == len(SOME)
+    assert (other.layers >= 0).all() and (other.layers <= 1 + 1e-9).all()
+
+
+def test_a_head_that_stands_elsewhere_is_found():
+    """Two heads of a layer of the second model are exchanged: queries, keys and values, and what W_O reads."""
+    import torch
+
+    first, second = tiny(), tiny()
+    attention = second.encoder.layers[2].attention
+    size = 8
+    order = torch.arange(32).view(4, size)[[1, 0, 2, 3]].reshape(-1)
+    with torch.no_grad():
+        rows = torch.cat([order, 32 + order, 64 + order])
+        attention.qkv.weight.copy_(attention.qkv.weight[rows])
+        attention.qkv.bias.copy_(attention.qkv.bias[rows])
+        attention.out.weight.copy_(attention.out.weight[:, order])
+    found = compare_models(first, second, SOME)
+    assert found.nearest(3, 1)[:2] == (3, 2) and found.nearest(3, 2)[:2] == (3, 1)
+    assert found.nearest(3, 1)[2] == pytest.approx(0, abs=1e-5) and found.same_place[2, 0] > 0.01
+    np.testing.assert_allclose(np.diag(found.layers), 1, atol=1e-6)
+
+
+def test_alignment_minds_neither_turn_nor_scale_nor_place_nor_width():
+    rng = np.random.default_rng(3)
+    one = rng.normal(size=(40, 6))
+    turn = np.linalg.qr(rng.normal(size=(6, 6)))[0]
+    wide = np.concatenate([one @ turn * 3 + 5, np.zeros((40, 4))], axis=1)
+    assert alignment(one, wide) == pytest.approx(1)
+    assert alignment(one, rng.normal(size=(40, 6))) < 0.5
+
+
+def test_networks_of_other_sizes_are_compared_by_their_nearest_heads():
+    found = compare_models(tiny(), network("ALBERT"), SOME[:2])
+    assert found.heads.shape == (4, 4, 3, 4) and found.layers.shape == (5, 4)
+    assert len(found.to_json()["heads"]) == 16
+    with pytest.raises(InputError, match="different numbers"):
+        _ = found.same_place
+
+
+def test_encoders_of_translators_are_compared_and_other_tokens_refused():
+    assert compare_models(translator(), translator(), ["rain fell"]).same_place.max() == 0
+    with pytest.raises(InputError, match="differently"):
+        compare_models(tiny(), translator(), SOME)
+    with pytest.raises(InputError, match="No texts"):
+        compare_models(tiny(), tiny(), [])
+
+
+# -- The blocks of a model: every parameter once, FLOPs as by the formulas, changes of weights as by thei --
+
+
+SENTENCE = "the cat sat on the mat ."
+KINDS = {
+    "masked": writers.write_masked,
+    "classes": writers.write_classifier,
+    "names": writers.write_tagger,
+    "answers": writers.write_answerer,
+    "choices": writers.write_chooser,
+    "writer": writers.write_writer,
+    "translator": writers.write_translator,
+    "recurrent": writers.write_recurrent_translator,
+}
+
+
+@pytest.fixture
+def load(tmp_path):
+    from maskwright.api import open_model
+
+    def opener(write):
+        return open_model(write(tmp_path / write.__name__), (), "cpu", "fp32")
+
+    return opener
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_parameter_is_in_one_part(load, kind):
+    model = load(KINDS[kind])
+    found = model_structure(model, SENTENCE)
+    weights = {one.name: one.shape for block in found.blocks for part in block.parts for one in part.weights}
+    assert weights == {name: tuple(one.shape) for name, one in model.named_parameters()}
+    assert found.parameters == sum(one.numel() for one in model.parameters())
+    assert all(part.output for block in found.blocks for part in block.parts if part.calls)
+    assert found.counts_flops == (kind != "recurrent")
+
+
+def test_flops_are_those_of_the_formulas(load):
+    model = load(writers.write_masked)
+    found = model_structure(model, SENTENCE)
+    config, count = model.config, len(found.tokens)
+    layers = [block.flops for block in found.blocks if ".layers." in block.name]
+    assert sum(layers) == count * (flops.linear_flops(config) + flops.attention_flops(config, count))
+    assert found.flops == sum(layers) + count * flops.word_head_flops(config)
+    parts = {part.name: part for block in found.blocks for part in block.parts}
+    assert parts["encoder.layers.0.attention"].flops == 4 * config.hidden_size * count * count
+    up = parts["encoder.layers.0.ffn.up"]
+    assert (up.input, up.output) == ((count, 32), (count, 64))
+
+
+def test_a_weight_is_described_by_its_numbers(load):
+    model = load(writers.write_masked)
+    name = "encoder.layers.1.ffn.up.weight"
+    weight = model.get_parameter(name).detach()
+    found = describe_weight(model, name)
+    assert found["shape"] == list(weight.shape) and sum(found["counts"]) == weight.numel() == found["size"]
+    assert found["deviation"] == pytest.approx(float(weight.std(correction=0)))
+    assert found["edges"][0] == pytest.approx(found["least"]) and found["edges"][-1] == pytest.approx(found["most"])
+    assert found["singular"] == pytest.approx(torch.linalg.svdvals(weight.double()).tolist(), rel=1e-6)
+    assert describe_weight(model, "encoder.layers.1.ffn.up.bias")["singular"] == []
+    with pytest.raises(MissingFileError, match="no weights named nothing"):
+        describe_weight(model, "nothing")
+
+
+def test_the_change_of_an_adapter_is_that_of_its_merged_weights():
+    from maskwright.api import open_model
+
+    model, base = open_model("english-spam", (), "cpu", "fp32"), open_model("english", (), "cpu", "fp32")
+    found, alone = weight_differences(model, None)
+    assert alone == ["encoder.pooler.weight", "encoder.pooler.bias", "head.classifier.weight", "head.classifier.bias"]
+    against, _ = weight_differences(model, base)
+    assert found == pytest.approx(against)
+    own = weights_of(model)
+    merge_adapter(model)
+    for name, weight in model.named_parameters():
+        assert torch.equal(own[name], weight.detach())
+    name = "encoder.layers.0.attention.out.weight"
+    before, after = base.get_parameter(name).detach(), model.get_parameter(name).detach()
+    assert found[name] == pytest.approx(float((after - before).norm() / before.norm())) and found[name] > 0.05
+    assert found["encoder.embeddings.word.weight"] == 0
+
+
+def test_models_that_cannot_be_compared(load):
+    from maskwright.api import open_model
+
+    masked, other = load(writers.write_masked), open_model("english", (), "cpu", "fp32")
+    with pytest.raises(InputError, match="is not an adapter"):
+        weight_differences(masked, None)
+    with pytest.raises(InputError, match="models of one architecture"):
+        weight_differences(masked, other)

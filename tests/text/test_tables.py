@@ -7,6 +7,10 @@ import gzip
 import io
 import json
 import lzma
+import os
+import sys
+import threading
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,11 +18,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError, MissingExtraError, MissingFileError, RowErrors
-from maskwright.text.readers.tables import read_table, read_texts
+from maskwright.doctor.fix import relabel
+from maskwright.tasks.classification import Classification
+from maskwright.text.formats.records import is_fasttext
+from maskwright.text.readers.inputs import split_pairs
+from maskwright.text.readers.parallel import read_parallel
+from maskwright.text.readers.tables import RowStream, find_reader, read_table, read_texts
 
 Table = list[dict[str, str]]
 
@@ -303,3 +312,213 @@ def test_a_source_is_a_text_only_with_a_target(tmp_path, row, text):
         assert read_table(path).rows[0].text == text
     path.write_text('{"source": "Eins."}\n')
     assert read_texts(path).rows[0].text == "Eins."
+
+
+# -- A stream of texts: the rows of `read_texts` in the same order, every bad row found before the first  --
+
+
+WORDS = ["one text", "another, longer text", "third"]
+
+
+def write_words(folder: Path, ending: str) -> Path:
+    """The words as a file of one of the formats."""
+    path = folder / f"texts.{ending}"
+    if ending == "txt":
+        path.write_text("\n".join(WORDS) + "\n\n\n", encoding="utf-8")
+    elif ending == "jsonl":
+        rows = [{"text": word} for word in WORDS[:2]] + [{"label": "x", "text": WORDS[2]}]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    elif ending == "parquet":
+        pq.write_table(pa.table({"text": WORDS, "label": ["x", None, "y"]}), path)
+    else:
+        mark = "\t" if ending == "tsv" else ","
+        quoted = [f'"{word}"' if ending == "csv" else word for word in WORDS]
+        path.write_text(
+            "\n".join([f"text{mark}label", *(f"{word}{mark}x" for word in quoted)]) + "\n", encoding="utf-8"
+        )
+    return path
+
+
+@pytest.mark.parametrize("ending", ["txt", "csv", "tsv", "jsonl", "parquet"])
+def test_a_stream_repeats_the_rows_of_the_file_as_requested(tmp_path: Path, ending: str):
+    path = write_words(tmp_path, ending)
+    stream, rows = RowStream(path), read_texts(path).rows
+    assert (stream.num_rows, stream.num_skipped) == (3, 0)
+    assert list(stream) == rows and list(stream) == rows
+    assert [row.text for row in rows] == WORDS
+
+
+@example(lines=['{"text": 3}'])
+@given(st.lists(st.sampled_from(['{"text": "a"}', '{"text": 3}', "nonsense", '{"text": "b"}', ""]), min_size=1))
+def test_bad_rows_are_those_of_a_whole_reading(tmp_path_factory: pytest.TempPathFactory, lines: list[str]):
+    path = tmp_path_factory.mktemp("rows") / "in.jsonl"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    def outcome(read):
+        try:
+            return read()
+        except RowErrors as error:
+            return str(error)
+        except InputError:
+            return "nothing there"
+
+    for skip in (False, True):
+        whole = outcome(lambda skip=skip: read_texts(path, skip_bad_rows=skip).rows)
+        assert outcome(lambda skip=skip: list(RowStream(path, skip_bad_rows=skip))) == whole
+
+
+def test_standard_input_is_given_as_it_comes_and_its_bad_rows_end_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\nb\n\nc\n\nd\n")))
+    stream = RowStream("-")
+    given = []
+    with pytest.raises(RowErrors) as caught:
+        given.extend(row.text for row in stream)
+    assert stream.num_rows is None and len(caught.value.rows) == 2 and "c" not in given
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes of POSIX")
+@pytest.mark.parametrize("ending", ["txt", "csv", "jsonl"])
+def test_a_named_pipe_is_read_once(tmp_path: Path, ending: str):
+    content, pipe = write_words(tmp_path, ending).read_bytes(), tmp_path / f"pipe.{ending}"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(content))
+    writer.start()
+    assert [row.text for row in RowStream(pipe)] == WORDS
+    writer.join(10)
+
+
+@pytest.mark.parametrize("ending", ["txt", "csv", "jsonl"])
+def test_no_more_than_a_row_is_held(tmp_path: Path, ending: str):
+    path, text = tmp_path / f"large.{ending}", "a text of some length " * 200
+    header = {"csv": "text\n"}.get(ending, "")
+    line = json.dumps({"text": text}) if ending == "jsonl" else text
+    path.write_text(header + f"{line}\n" * 1500, encoding="utf-8")
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in RowStream(path)) == 1500
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < path.stat().st_size / 4, f"{peak:,} of {path.stat().st_size:,} bytes"
+
+
+# -- Frames of other libraries as texts and pairs: their columns are read by name --
+
+
+OWN = {"text_pair": ["c"], "text": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("library", "frame_of"),
+    [
+        ("pyarrow", lambda pyarrow: pyarrow.table(OWN)),
+        ("pandas", lambda pandas: pandas.DataFrame(OWN)),
+        ("polars", lambda polars: polars.DataFrame(OWN)),
+        ("datasets", lambda datasets: datasets.Dataset.from_dict(OWN)),
+    ],
+)
+def test_frames_of_installed_libraries_are_read(library, frame_of):
+    assert split_pairs(frame_of(pytest.importorskip(library))) == (["a"], ["c"])
+
+
+# -- Line-aligned files: which lines belong together, and which do not --
+
+
+def files(folder: Path, source: str, target: str) -> tuple[Path, Path]:
+    """Both as files."""
+    for name, text in (("a.de", source), ("a.en", target)):
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder / "a.de", folder / "a.en"
+
+
+def test_line_n_belongs_to_line_n(tmp_path: Path):
+    table = read_parallel(*files(tmp_path, "eins\nzwei \n", "one\ntwo\n"))
+    assert [(row.text, row.label, row.line) for row in table.rows] == [("eins", "one", 1), ("zwei", "two", 2)]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "words"),
+    [
+        ("1\n2\n3\n", "1\n2\n", ("a.en ends after line 2", "line 3")),
+        ("1\n", "1\n2\n", ("a.de ends after line 1",)),
+        ("", "1\n", ("a.de is empty",)),
+    ],
+)
+@pytest.mark.parametrize("skips", [False, True])
+def test_unequal_counts_name_the_line_and_are_never_skipped(
+    tmp_path: Path, source: str, target: str, words: tuple[str, ...], skips: bool
+):
+    with pytest.raises(InputError) as error:
+        read_parallel(*files(tmp_path, source, target), skip_bad_rows=skips)
+    assert all(word in str(error.value) for word in words)
+
+
+def test_empty_sides_are_all_listed_or_counted(tmp_path: Path):
+    both = files(tmp_path, "eins\n\ndrei\nvier\n\nsechs\n\n", "one\ntwo\n \nfour\n\nsix\n\n")
+    with pytest.raises(RowErrors) as error:
+        read_parallel(*both)
+    assert [(Path(row.file).name, row.line) for row in error.value.rows] == [
+        ("a.de", 2),
+        ("a.en", 3),
+        ("a.de", 5),
+        ("a.en", 5),
+    ]
+    table = read_parallel(*both, skip_bad_rows=True)
+    assert ([row.line for row in table.rows], table.num_skipped) == ([1, 4, 6], 3)
+
+
+def test_one_file_on_both_sides_pairs_each_line_with_itself_and_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    source, _ = files(tmp_path, "ein Hund\nzwei Hunde\n", "\n")
+    rows = read_parallel(source, source).rows
+    assert [(row.text, row.label) for row in rows] == [("ein Hund", "ein Hund"), ("zwei Hunde", "zwei Hunde")]
+    assert "is both source and target" in capsys.readouterr().err
+
+
+# -- Training files of fastText --
+
+
+LINES = "__label__sauce __label__cheese How much  cheese ?\n\n__label__bread Rise of dough\n"
+
+
+@pytest.mark.parametrize("name", ["cooking.train", "train.txt", "a.ft"])
+@pytest.mark.compatibility(
+    "fastText 0.9",
+    theirs="words that begin with __label__ are the labels of a line, wherever they stand",
+    ours="such a file is read as labeled texts by its content, whatever its name",
+)
+def test_labels_of_fasttext_are_read(tmp_path, name):
+    path = tmp_path / name
+    path.write_text(LINES)
+    assert is_fasttext(path) and find_reader(path).name == "texts"
+    table = Classification.read(path)
+    assert [(row.text, row.label, row.line) for row in table.rows] == [
+        ("How much  cheese ?", "sauce|cheese", 1),
+        ("Rise of dough", "bread", 3),
+    ]
+    assert [row.text for row in read_texts(path).rows] == [row.text for row in RowStream(path)]
+    path.write_text("__label__a one\n__label__b two\n")
+    assert not Classification.read(path).form.multi_label
+
+
+def test_broken_lines_are_named(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text(LINES * 10 + "no label here\n__label__a\n__label__ empty\n")
+    with pytest.raises(RowErrors, match="a.txt:31: .*the label is missing") as caught:
+        Classification.read(path)
+    assert "a.txt:32: column 'text': the text is empty" in str(caught.value) and "a.txt:33" in str(caught.value)
+    other = tmp_path / "b.txt"
+    other.write_text("a text with __label__ in it\nand another\n")
+    assert not is_fasttext(other) and len(read_texts(other)) == 2
+
+
+def test_a_label_is_changed_in_place(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text(LINES)
+    assert relabel(path, {}, {(3, None): "dough|bread"}).decode() == LINES.replace(
+        "__label__bread", "__label__dough __label__bread"
+    )
+    table = tmp_path / "b.csv"
+    table.write_text('text;label\n"a; b";x\nc;y\n')
+    assert relabel(table, {}, {(2, None): "z"}).decode() == 'text;label\n"a; b";z\nc;y\n'
