@@ -363,7 +363,6 @@ def test_masks_are_filled_and_scored(folder):
 
 # -- TokenTagger ---------------------------------------------------------------------------------------------------
 
-
 SENTENCES = [["the", "cat", "sat"], ["rain", "fell"], ["dogs", "chase", "cats"]] * 6
 TAGS = [["O", "B-X", "O"], ["B-X", "O"], ["B-X", "O", "B-X"]] * 6
 
@@ -397,7 +396,6 @@ def test_an_adapter_is_trained_saved_and_loaded(settings, tmp_path):
 
 
 # -- AnomalyDetector ----------------------------------------------------------------------------------------------
-
 
 NORMAL = [
     f"the {who} sat on the {where} ." for who in ("cat", "dogs", "a", "she") for where in ("mat", "store", "garden")

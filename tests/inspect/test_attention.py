@@ -211,8 +211,7 @@ def test_a_network_that_attends_to_nothing_says_so(name: str):
         attention(model, TEXT)
 
 
-# -- Search for heads: planted patterns are found, and a head that moves is found to move --
-
+# -- Search for heads ------------------------------------------------------------------------------------------------
 
 PAIR = ("the cat , the mat", "dogs and unbelievably long cats")
 
@@ -358,8 +357,7 @@ def test_texts_that_share_nothing_and_words_that_one_lacks_are_refused():
         head_moves(one, other.select([1]))
 
 
-# -- The five steps of an attention layer with real numbers: each is what the one before it makes --
-
+# -- The five steps of an attention layer with real numbers ----------------------------------------------------------
 
 PLAIN = [name for name in SWITCHES if name != "Shaw"]  # whose values have vectors of distances too
 
@@ -395,8 +393,7 @@ def test_a_layer_is_chosen_by_number_and_a_translator_shows_its_encoder():
         layer_steps(network("BERT"), TEXT, 3)
 
 
-# -- Rollout and flow: laws, numbers by hand, and another way to solve the same network --
-
+# -- Rollout and flow ------------------------------------------------------------------------------------------------
 
 TOKENS = attention(tiny(), "cat").main.queries  # three tokens
 

@@ -147,8 +147,7 @@ def test_what_has_no_cells_is_refused():
         read_cells(model(), read("a"))
 
 
-# -- Vanishing gradients: equal to finite differences, faster in an RNN than in an LSTM, and rejected inp --
-
+# -- Vanishing gradients ---------------------------------------------------------------------------------------------
 
 IDS = np.random.default_rng(0).integers(5, 60, size=400).tolist()
 

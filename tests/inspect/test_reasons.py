@@ -137,8 +137,7 @@ def test_what_cannot_be_explained_is_refused():
         output_of(read(tiny("qa"), SHORT))
 
 
-# -- Integrated gradients: complete, exact where the network is linear, blind to what does not count --
-
+# -- Integrated gradients --------------------------------------------------------------------------------------------
 
 MASKED = "the cat [MASK] on the mat"
 

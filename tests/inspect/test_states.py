@@ -133,8 +133,7 @@ def test_a_model_without_token_predictions_is_rejected():
         predictions(tiny("mlm"), MASKED).top(2)
 
 
-# -- Comparison of two models: a model equals itself, with permuted heads and rotated vectors too --
-
+# -- Comparison of two models ----------------------------------------------------------------------------------------
 
 SOME = [text for text in TEXTS if text]
 
@@ -192,8 +191,7 @@ def test_encoders_of_translators_are_compared_and_other_tokens_refused():
         compare_models(tiny(), tiny(), [])
 
 
-# -- The blocks of a model: every parameter once, FLOPs as by the formulas, changes of weights as by thei --
-
+# -- The blocks of a model -------------------------------------------------------------------------------------------
 
 SENTENCE = "the cat sat on the mat ."
 KINDS = {

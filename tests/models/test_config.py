@@ -131,8 +131,7 @@ def test_a_configuration_exists_only_when_it_is_valid(name, value):
         assert (held is None and getattr(ModelConfig, name) is None) or least <= held <= most
 
 
-# -- Initial weights: as published, a function of the seed, blind to the global generator --
-
+# -- Initial weights -------------------------------------------------------------------------------------------------
 
 CONFIG = ModelConfig(vocab_size=500, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128)
 
@@ -198,7 +197,7 @@ def test_a_tied_decoder_is_stored_and_trained_once():
     assert model.word_embeddings.grad is not None and model.word_embeddings.grad.any()
 
 
-# -- The probe on given vectors: shapes, packs, seeds --
+# -- The probe on given vectors --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["linear", "bilstm"])
@@ -220,8 +219,7 @@ def test_every_parameter_learns():
     assert probe.num_parameters == sum(parameter.numel() for parameter in probe.parameters())
 
 
-# -- Between encoder and head: a learned mix of layers and BiLSTMs, on any encoder, frozen or not, in fol --
-
+# -- Between encoder and head ----------------------------------------------------------------------------------------
 
 TOP = {"mix_layers": True, "top_layers": 1}
 

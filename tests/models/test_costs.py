@@ -1,4 +1,4 @@
-"""Operations are counted as torch counts them, and by hand."""
+"""Operations and memory: counted and estimated as torch has them; recomputed layers; losses and long texts in parts."""
 
 from __future__ import annotations
 
@@ -103,8 +103,7 @@ def test_keys_of_a_window_are_those_that_a_mask_has(length: int, window: int):
     assert flops.keys_seen(config, length) == pytest.approx(float(mask.sum(1).float().mean()))
 
 
-# -- Estimated memory, compared with what torch stores for the backward pass of real models --
-
+# -- Estimated memory, compared with what torch stores for the backward pass of real models --------------------------
 
 MEDIUM = {
     "vocab_size": 300,
@@ -197,8 +196,7 @@ def test_activations_grow_with_the_tokens_and_on_a_gpu_not_with_their_square():
     assert activation_bytes(config, 512, on_cpu=True) > 1.5 * activation_bytes(config, 128, on_cpu=True)
 
 
-# -- Activation checkpointing: recomputed layers give the same gradients and store less --
-
+# -- Activation checkpointing ----------------------------------------------------------------------------------------
 
 DEEP = {
     "vocab_size": 100,
@@ -274,8 +272,7 @@ def test_layers_keep_their_inputs_alone():
     assert reckoned[0] < 0.6 * reckoned[1]
 
 
-# -- 4,096 tokens through a whole network, forward and backward: nothing of the size of length times leng --
-
+# -- 4,096 tokens through a whole network, forward and backward ------------------------------------------------------
 
 LONG = 4096
 CONFIG = ModelConfig(
@@ -339,8 +336,7 @@ def test_full_attention_in_the_same_place_does_make_one():
     assert largest({"positions": "relative_key"}, packed_step, length) >= length * length
 
 
-# -- The loss over a whole vocabulary in parts: the numbers of the plain one, and never all scores at onc --
-
+# -- The loss over a whole vocabulary in parts -----------------------------------------------------------------------
 
 VOCAB, SIZE, POSITIONS = 37, 8, 23
 

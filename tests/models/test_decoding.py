@@ -265,8 +265,7 @@ def test_the_highest_scores_are_those_of_torch_also_where_many_are_equal(vocab, 
     assert most_probable(scores).tolist() == first
 
 
-# -- Texts that share their steps are the texts that each decoder gives alone --
-
+# -- Texts that share their steps are the texts that each decoder gives alone ----------------------------------------
 
 GREEDY, DRAWN = Rules(greedy=True), Rules(temperature=0.9, top_k=20, repetition_penalty=1.2)
 STARTS = [

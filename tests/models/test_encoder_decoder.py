@@ -191,8 +191,7 @@ def test_what_was_planned_while_scoring_serves_a_step_of_training():
     hidden.sum().backward()
 
 
-# -- The recurrent decoder: its formulas, packs, what attention sees, and what the network without it beg --
-
+# -- The recurrent decoder -------------------------------------------------------------------------------------------
 
 SMALL = {
     "vocab_size": 30, "hidden_size": 8, "num_hidden_layers": 2, "num_decoder_layers": 2, "hidden_dropout": 0.0,
@@ -345,8 +344,7 @@ def test_texts_over_the_limit_and_empty_sources_are_refused():
         target_logits(model, empty)
 
 
-# -- Translation decoding: caches, beam search, batches; on tiny vocabularies compared with all texts --
-
+# -- Translation decoding --------------------------------------------------------------------------------------------
 
 START, END = 1, 2
 SHORT = ModelConfig(

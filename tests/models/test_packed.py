@@ -96,7 +96,6 @@ def test_poison_in_one_sequence_reaches_no_other(poison, lengths):
 
 # -- nothing padded ----------------------------------------------------------------------------------------------
 
-
 # -- what comes back ---------------------------------------------------------------------------------------------
 
 
@@ -155,8 +154,7 @@ def test_an_empty_pack_is_no_error_but_an_empty_sequence_cannot_be_pooled():
         MODEL.pool(hidden, batch)
 
 
-# -- Every kind of positions and every attention rule trains with every head, and has its documented effe --
-
+# -- Every kind of positions and every attention rule trains with every head, and has its ----------------------------
 
 SMALL = ModelConfig(
     vocab_size=30,
@@ -239,8 +237,7 @@ def test_order_counts_unless_there_are_no_positions(positions):
     assert is_blind == (positions == "none")
 
 
-# -- Every combination of switches: right shapes, packing changes nothing, padding changes nothing, folde --
-
+# -- Every combination of switches -----------------------------------------------------------------------------------
 
 heads = st.sampled_from([None, *(name for name in HEAD_NAMES if name not in ("seq2seq", "bilm"))])  # of other networks
 

@@ -138,8 +138,7 @@ def test_a_head_of_another_kind_does_not_take_parts_that_are_called_alike(tmp_pa
     assert not report.new and torch.equal(again.head.dense.weight, made.head.dense.weight)
 
 
-# -- Causal networks: attention, heads and folders --
-
+# -- Causal networks -------------------------------------------------------------------------------------------------
 
 CAUSAL = ModelConfig(
     vocab_size=150,

@@ -282,8 +282,7 @@ def test_a_poisoned_sequence_of_a_group_moves_no_other():
     assert torch.equal(poisoned[3:], clean[3:]) and not gradient[3:].isnan().any()
 
 
-# -- Attention over a whole pack by one kernel: how it is called, and that a kernel that fails or errs is --
-
+# -- Attention over a whole pack by one kernel -----------------------------------------------------------------------
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 SIZES = (3, 7, 7, 12)

@@ -137,7 +137,6 @@ def test_activations_follow_their_formulas():
 
 # -- positions ---------------------------------------------------------------------------------------------------
 
-
 # -- embeddings --------------------------------------------------------------------------------------------------
 
 
@@ -196,7 +195,7 @@ def test_the_gradient_is_that_of_finite_differences():
     assert torch.autograd.gradcheck(mixed, [tensor.clone().requires_grad_() for tensor in given])
 
 
-# -- Sinusoidal positions: the formula, what it means, and the tables of published models --
+# -- Sinusoidal positions --------------------------------------------------------------------------------------------
 
 
 @given(st.integers(1, 400), st.integers(1, 70), st.data())
@@ -300,7 +299,7 @@ def test_the_numbers_are_those_of_modernbert(theta):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-6)
 
 
-# -- The spread of scores and what a softmax makes of it: moments, identities, entropy, slope --
+# -- The spread of scores and what a softmax makes of it -------------------------------------------------------------
 
 
 @pytest.mark.parametrize("head_dim", [3, 64])

@@ -229,7 +229,7 @@ def test_nothing_is_padded_where_it_would_be_mostly_zeros_or_where_the_end_is_wa
     assert not pack_whole_texts([3, 2], "cpu", "gru").pads
 
 
-# -- Scores of attention between two recurrent networks: each is its formula, by hand and by random numbe --
+# -- Scores of attention between two recurrent networks --------------------------------------------------------------
 
 
 def score_of(score: str, size: int = 2, seed: int = 0) -> Alignment:
@@ -275,7 +275,7 @@ def test_one_layer_alone_cannot_tell_tokens_far_apart():
     assert float(weights.max() / weights.min()) <= math.exp(2) + 1e-9
 
 
-# -- The CRF against every sequence of tags, written out --
+# -- The CRF against every sequence of tags, written out -------------------------------------------------------------
 
 
 def lively(labels: int, seed: int) -> LinearChainCrf:
@@ -370,8 +370,7 @@ def test_a_primed_crf_knows_which_tags_follow_and_begin():
     assert crf.best_scores(emissions, [1]).argmax().item() != 2
 
 
-# -- Words from characters: where they begin, what filters see, and that a word knows nothing of its neig --
-
+# -- Words from characters -------------------------------------------------------------------------------------------
 
 SPACE = 5
 TEXTS = st.lists(st.lists(st.integers(0, 12), max_size=12), min_size=1, max_size=4)

@@ -297,8 +297,7 @@ def test_working_in_parts_changes_nothing(monkeypatch, rule):
         assert_same(attend_sparse(qkv, runs, 3, rule, want_weights=True), whole)
 
 
-# -- Relative positions: the papers' sums, distances alone, and the buckets of published models --
-
+# -- Relative positions ----------------------------------------------------------------------------------------------
 
 few_lengths = st.lists(st.integers(1, 12), min_size=1, max_size=6)
 HEADS = 2

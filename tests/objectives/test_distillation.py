@@ -1,4 +1,4 @@
-"""Distillation's losses: by hand, their gradients, and what they are for equals."""
+"""Distillation's losses: of answers, of hidden states, and of sentence embeddings."""
 
 from __future__ import annotations
 
@@ -88,8 +88,7 @@ def test_the_teacher_gets_no_gradient_and_the_student_all():
     assert all(parameter.grad is not None and bool(parameter.grad.any()) for parameter in student.parameters())
 
 
-# -- Distillation of sentence embeddings: the loss by hand, masks, pairs, and batches of similar length --
-
+# -- Distillation of sentence embeddings -----------------------------------------------------------------------------
 
 FOLDER, SIZE, MAX_LENGTH = Path("shards"), 32, 20
 

@@ -1,4 +1,4 @@
-"""The objective of a run fits its network: the default one always, another one or an error that names those that do."""
+"""Objectives and networks: which fit, how one is chosen, and that each learns by each."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_model_keeps_its_kind_of_objective(name: str, head: str, usual: str, u
         pretrain(replace(config, objective=unfit))
 
 
-# -- Which objective a trained model has, and the recipe that an objective has with a tokenizer --
+# -- Which objective a trained model has, and the recipe that an objective has with a tokenizer ----------------------
 
 
 @pytest.mark.parametrize("name", ["mlm", "mlm+nsp", "mlm+sop", "rtd", "clm"])
@@ -139,8 +139,7 @@ def test_a_tokenizer_without_a_mask_is_refused_by_name(monkeypatch: pytest.Monke
     assert make_recipe(registry.resolve("objective", "clm"), tokenizer, 20).cls_id == tokenizer.bos_id
 
 
-# -- Every kind of positions and every rule of attention learns by every objective --
-
+# -- Every kind of positions and every rule of attention learns by every objective -----------------------------------
 
 SMALL = ModelConfig(
     vocab_size=VOCAB,

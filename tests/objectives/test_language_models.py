@@ -1,4 +1,4 @@
-"""Causal language modeling: the predicted tokens and the loss."""
+"""Objectives of language modeling: causal, in streams, denoising, and replaced tokens."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_the_losses_are_the_mean_cross_entropies_of_the_neighbors():
         torch.testing.assert_close(outcome.losses[part], -shares[where, number, right].sum())
 
 
-# -- Contiguous streams: every token is predicted once per epoch, segments are consecutive, positions are --
+# -- Contiguous streams ----------------------------------------------------------------------------------------------
 
 
 class Shards(Documents):
@@ -273,8 +273,7 @@ def test_the_memory_travels_with_the_weights():
     assert fresh.memory is None
 
 
-# -- Denoising: source and target together are the text; the loss covers every target token --
-
+# -- Denoising -------------------------------------------------------------------------------------------------------
 
 MARK = 3
 texts = st.lists(st.integers(5, 99), min_size=1, max_size=60)
@@ -344,7 +343,7 @@ def test_a_network_without_a_decoder_is_refused():
         Denoising.make(ModelConfig(vocab_size=20, hidden_size=16, num_attention_heads=2, num_hidden_layers=1))
 
 
-# -- Replaced-token detection: the draw, who sees what, the loss by hand, and its independence of the pac --
+# -- Replaced-token detection ----------------------------------------------------------------------------------------
 
 
 def test_a_draw_is_the_first_token_whose_cumulated_probability_is_above_it():

@@ -1,4 +1,4 @@
-"""Focal loss: the cross-entropy at gamma 0, the values of the paper's formula, and slopes that are finite."""
+"""Focal and contrastive losses, the share of masked tokens, and scores beside their baselines."""
 
 from __future__ import annotations
 
@@ -124,8 +124,7 @@ def test_gradients_are_those_of_finite_differences():
     assert torch.autograd.gradcheck(cosine, (first, second))
 
 
-# -- The 15 % and the 80 / 10 / 10, on real sizes --
-
+# -- The 15 % and the 80 / 10 / 10, on real sizes --------------------------------------------------------------------
 
 VOCAB, MASK, SPECIAL = 500, 4, frozenset(range(5))
 
@@ -172,8 +171,7 @@ def test_laws_of_masking(lengths: list[int], seed: int, whole_words: bool):
                 assert (position in chosen) == (position - 1 in chosen), "half a word was selected"
 
 
-# -- The two losses of one prediction, and the masking of one sentence --
-
+# -- The two losses of one prediction, and the masking of one sentence -----------------------------------------------
 
 WORDS = ["the", "man", "went", "to", "the", "store", "to", "buy", "a", "gallon", "of", "milk"]
 
@@ -184,8 +182,7 @@ def test_the_losses_of_the_lecture():
     assert found.binary == pytest.approx(sum(found.terms) / 4) and found.categorical == pytest.approx(found.terms[2])
 
 
-# -- A score and its baseline are of the same labels: constant answers score exactly the baseline, in eve --
-
+# -- A score and its baseline are of the same labels -----------------------------------------------------------------
 
 CLS, SEP, HIDDEN, FIRST_WORD, WORDS_KNOWN, COMMON = 1, 2, 3, 5, 60, 17
 LENGTH = 24

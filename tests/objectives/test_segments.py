@@ -1,4 +1,4 @@
-"""Which text becomes segment A and B: half and half, nothing lost, nothing too long, nothing wasted."""
+"""Which text becomes segment A and B, and the stream of examples."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_lengths_and_ragged_ends_do_not_tell_swapped_segments(shape: str):
     assert _accuracy(features, labels) < CHANCE
 
 
-# -- The stream of examples: every document once an epoch, and exact continuation from three integers --
+# -- The stream of examples ------------------------------------------------------------------------------------------
 
 
 class Lengths:

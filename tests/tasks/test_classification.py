@@ -1,4 +1,4 @@
-"""Classification: labels from the data, losses by formula, answers and metrics in the labels' names."""
+"""Classification and regression: labels, losses by formula, answers, metrics, and the class that a ranking is by."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_the_worst_errors_come_first_and_right_rows_not_at_all():
     assert len(worst_errors(task, examples, logits, limit=1)) == 1
 
 
-# -- Regression: numbers in, numbers out, and rejected values --
+# -- Regression ------------------------------------------------------------------------------------------------------
 
 
 def scored_rows(*labels):
@@ -230,8 +230,7 @@ def test_the_range_is_kept_and_one_that_is_none_is_refused():
             task_from_json({"task": "regression", "score_range": wrong})
 
 
-# -- Metrics: equal to their formulas, fractions, and defined for every input --
-
+# -- Metrics ---------------------------------------------------------------------------------------------------------
 
 pairs_of_bits = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=1, max_size=60)
 
@@ -293,7 +292,7 @@ def test_calibration_error_is_a_fraction(rows):
     assert 0.0 <= metrics.ece([label for _, label in rows], probabilities) <= 1.0
 
 
-# -- Which class of a classifier of pairs a ranking is by: by name, or as the model folder says --
+# -- Which class of a classifier of pairs a ranking is by ------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

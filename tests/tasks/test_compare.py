@@ -1,4 +1,4 @@
-"""Two models on the same rows: paired tests that keep what they promise, for every task's main metric."""
+"""Two models on the same rows, calibrated probabilities, and the mean over models."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def test_vectors_of_sentences_are_compared_by_rank():
     assert rated.of(rated.parts) == pytest.approx(task.score(vectors, examples).metrics["spearman"])
 
 
-# -- Temperature and calibration error, risk and coverage: golden values by hand, laws, and no answer tha --
+# -- Temperature and calibration error, risk and coverage ------------------------------------------------------------
 
 
 def overconfident(num=600, classes=3, factor=4.0, seed=0):
@@ -436,8 +436,7 @@ def test_an_answer_below_the_least_confidence_is_none():
     assert abstain(several, 0.7)["labels"] == ["a"]
 
 
-# -- Ensembles: the mean over models, its laws, and what does not fit together --
-
+# -- Ensembles -------------------------------------------------------------------------------------------------------
 
 logits = arrays.arrays(np.float64, (3, 4, 5), elements=st.floats(-20, 20))
 

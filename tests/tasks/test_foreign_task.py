@@ -138,7 +138,7 @@ def test_its_settings_are_in_the_help_and_checked(run: SimpleNamespace):
         assert found.code == 2 and words in found.err
 
 
-# -- A metric and a reader that another package registers are used like those of this one --
+# -- A metric and a reader that another package registers are used like those of this one ----------------------------
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""BLEU and chrF are those of sacrebleu, with its signature."""
+"""BLEU, chrF and ROUGE are those of their packages, with the signature."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_missing_scorer_is_named_with_what_brings_it(monkeypatch: pytest.Monke
         corpus_scores(["a"], ["b"])
 
 
-# -- ROUGE is that of rouge-score, with its signature --
+# -- ROUGE is that of rouge-score, with its signature ----------------------------------------------------------------
 
 
 def test_rouge_is_the_number_computed_by_hand():
@@ -140,7 +140,7 @@ def test_a_missing_scorer_of_summaries_is_named(monkeypatch: pytest.MonkeyPatch)
         rouge_scores(["a"], ["b"])
 
 
-# -- BLEU that can be followed by hand is the number of sacrebleu --
+# -- BLEU that can be followed by hand is the number of sacrebleu ----------------------------------------------------
 
 
 def test_a_text_by_hand():

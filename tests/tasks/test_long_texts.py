@@ -1,4 +1,4 @@
-"""Tokenized rows: packed batches and results that come back in the order of the rows."""
+"""Tokenized rows in packed batches, and long texts in windows."""
 
 from __future__ import annotations
 
@@ -73,8 +73,7 @@ def test_results_can_be_used_outside_inference_mode():
     assert not result.requires_grad
 
 
-# -- Long texts in windows: no token is lost, logits are pooled as by hand, and texts that fit are unchan --
-
+# -- Long texts in windows -------------------------------------------------------------------------------------------
 
 WORDS = sorted({word for text in TEXTS for word in text.split()})
 LONG = " ".join(TEXTS) + " " + " ".join(reversed(TEXTS))

@@ -1,4 +1,4 @@
-"""Question answering as a task: training, answers with offsets, no-answer prediction by a threshold chosen on dev."""
+"""Question answering: training, windows, answers with offsets, scores by the official definition, thresholds."""
 
 from __future__ import annotations
 
@@ -182,8 +182,7 @@ def test_what_cannot_be_used_is_refused_in_words(tmp_path):
             QuestionAnswering.from_json({"task": "qa", **facts})
 
 
-# -- The trace of an answer: tokens counted from 1, start and end named, the splitter said --
-
+# -- The trace of an answer ------------------------------------------------------------------------------------------
 
 QUESTION = "What is the fashion capital of China?"
 CAPITALS = (
@@ -220,8 +219,7 @@ def test_what_is_no_answer_is_refused(span):
         trace_answer(QUESTION, CAPITALS, span)
 
 
-# -- Windows on contexts: every token in some window, characters kept, targets that point at the answer --
-
+# -- Windows on contexts ---------------------------------------------------------------------------------------------
 
 KINDS = ["wordpiece", "byte-bpe", "word", "char"]
 
@@ -374,7 +372,7 @@ def test_a_very_long_context_takes_time_in_proportion():
     assert seconds(400_000) < 12 * max(0.05, seconds(100_000))
 
 
-# -- Answers from logits: what trying every pair of tokens gives, as whole words of the original context --
+# -- Answers from logits ---------------------------------------------------------------------------------------------
 
 
 def random_logits(windows: Windows, seed: int, coarse: bool = False) -> list[np.ndarray]:
@@ -496,8 +494,7 @@ def test_a_context_without_text_has_no_answer():
     assert found.no_answer_margin == float("inf") and found.no_answer_probability == 1.0
 
 
-# -- Scores by the official definition: equal to one written here without any of the product's means, cas --
-
+# -- Scores by the official definition -------------------------------------------------------------------------------
 
 # -- the definition, character by character ----------------------------------------------------------------
 

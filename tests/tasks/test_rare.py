@@ -234,7 +234,7 @@ def test_what_cannot_be_is_refused(options, words):
         Classification.from_rows([row("a", "a"), row("b", "b")], **options)
 
 
-# -- A threshold for a rare class combined with temperatures, ensembles, windows and comparisons --
+# -- A threshold for a rare class combined with temperatures, ensembles, windows and ---------------------------------
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Leaderboard files of GLUE: names, columns, labels, and what is missing for a submission."""
+"""Leaderboard files of GLUE, and published tables."""
 
 from __future__ import annotations
 
@@ -80,8 +80,7 @@ def test_nothing_is_written_when_one_part_is_bad(tmp_path):
         write_submission(tmp_path, {})
 
 
-# -- Published tables: every number is typed, sourced and labeled, and what the sources compute comes out --
-
+# -- Published tables ------------------------------------------------------------------------------------------------
 
 ALL = [table for name in benchmarks() for table in published(name)]
 OUR_UNITS = {"per cent", "points", "BLEU", "FLOPs"}

@@ -1,4 +1,4 @@
-"""Tagging: words to first pieces, windows that lose nothing, tags known and repaired, scores and answers."""
+"""Tagging: words, windows, tags and their schemes, scores and answers."""
 
 from __future__ import annotations
 
@@ -343,8 +343,7 @@ def test_what_has_no_shape_is_no_word_and_no_entity():
     assert [one["text"] for one in task.answers(logits_for(task, "B-X B-X"), given)[0]["entities"]] == ["NY"]
 
 
-# -- Tags and entities against a table of rules that is written another way, as conlleval and seqeval hav --
-
+# -- Tags and entities against a table of rules that is written another way, as conlleval and ------------------------
 
 # conlleval: between which prefixes (before, now) of one type an entity ends, or begins.
 ENDS = {("E", any_) for any_ in "BIESO"} | {("S", any_) for any_ in "BIESO"}

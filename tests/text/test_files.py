@@ -1,4 +1,4 @@
-"""Files are opened, decompressed and split into physical lines; unreadable files are rejected with an error."""
+"""Files, corpora and passages: opened, decompressed, split and counted; unreadable ones are rejected."""
 
 from __future__ import annotations
 
@@ -210,8 +210,7 @@ def test_the_ending_tells_the_format_whatever_its_case_and_packing():
         file_format("table.data")
 
 
-# -- A corpus is a stream of documents, the same from every format; bad rows and limits are counted, neve --
-
+# -- A corpus is a stream of documents, the same from every format; bad rows and limits are --------------------------
 
 PLAIN = "One.\nTwo three. Four.\n\n\n  \n Five. \n\nSix 🙂\n"
 
@@ -382,8 +381,7 @@ def test_a_hub_data_set_that_cannot_be_had_is_refused_in_words(monkeypatch):
         sentences("hub:plain")
 
 
-# -- Passages are stretches of their source: every character but whitespace, in order, within the limit --
-
+# -- Passages are stretches of their source --------------------------------------------------------------------------
 
 WORST = (
     "\ufeffÜber naïve cafés: e\u0301toile. 🙂 👩‍👩‍👧 are here!\r\n"

@@ -1,4 +1,4 @@
-"""Delimiters and quotes of tables: detected, said, and never guessed from one cell."""
+"""Delimiters, quotes, and what a label cell can be: detected, said, and never guessed from one cell."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_real_files_are_quoted_or_not(name, is_quoted):
     assert dialect.is_quoted == is_quoted
 
 
-# -- What a label cell can be: lists in every spelling, indicators, class names, and what is asked --
+# -- What a label cell can be ----------------------------------------------------------------------------------------
 
 
 def table(folder: Path, cells: list, multi_label: bool | None = None, name: str = "a.jsonl", **columns: str) -> Table:

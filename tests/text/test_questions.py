@@ -1,4 +1,4 @@
-"""Questions on texts: the same questions from every layout, and every bad entry named with its id."""
+"""Questions and multiple choice: the same rows from every layout, and every bad entry named."""
 
 from __future__ import annotations
 
@@ -292,8 +292,7 @@ def test_entries_longer_than_a_chunk_are_whole(tmp_path):
     assert list(read_array(tmp_path / "long.json", "data")) == values
 
 
-# -- Questions of tables and flat JSON lines, with the answer as text, as a list, or as pandas prints it --
-
+# -- Questions of tables and flat JSON lines, with the answer as text, as a list, or as pandas -----------------------
 
 MOVED = "Mara Lindt, who is a pilot, moved to Lisbon."
 ANSWER = {"text": ["Lisbon"], "answer_start": [37]}
@@ -376,8 +375,7 @@ def test_labeled_pairs_are_no_questions(tmp_path):
         check_content(path, "classification")
 
 
-# -- Multiple choice from SWAG's csv and from JSON lines: the same rows, every bad one named --
-
+# -- Multiple choice from SWAG's csv and from JSON lines -------------------------------------------------------------
 
 SWAG_HEADER = ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label\n"
 SWAG_ROW = (

@@ -1,4 +1,4 @@
-"""Labeled text: the same rows from every format, column detection, error messages."""
+"""Labeled texts and pairs: the same rows from every format, whole and as a stream, and error messages."""
 
 from __future__ import annotations
 
@@ -314,8 +314,7 @@ def test_a_source_is_a_text_only_with_a_target(tmp_path, row, text):
     assert read_texts(path).rows[0].text == "Eins."
 
 
-# -- A stream of texts: the rows of `read_texts` in the same order, every bad row found before the first  --
-
+# -- A stream of texts -----------------------------------------------------------------------------------------------
 
 WORDS = ["one text", "another, longer text", "third"]
 
@@ -402,8 +401,7 @@ def test_no_more_than_a_row_is_held(tmp_path: Path, ending: str):
     assert peak < path.stat().st_size / 4, f"{peak:,} of {path.stat().st_size:,} bytes"
 
 
-# -- Frames of other libraries as texts and pairs: their columns are read by name --
-
+# -- Frames of other libraries as texts and pairs --------------------------------------------------------------------
 
 OWN = {"text_pair": ["c"], "text": ["a"]}
 
@@ -421,7 +419,7 @@ def test_frames_of_installed_libraries_are_read(library, frame_of):
     assert split_pairs(frame_of(pytest.importorskip(library))) == (["a"], ["c"])
 
 
-# -- Line-aligned files: which lines belong together, and which do not --
+# -- Line-aligned files ----------------------------------------------------------------------------------------------
 
 
 def files(folder: Path, source: str, target: str) -> tuple[Path, Path]:
@@ -476,8 +474,7 @@ def test_one_file_on_both_sides_pairs_each_line_with_itself_and_is_reported(
     assert "is both source and target" in capsys.readouterr().err
 
 
-# -- Training files of fastText --
-
+# -- Training files of fastText --------------------------------------------------------------------------------------
 
 LINES = "__label__sauce __label__cheese How much  cheese ?\n\n__label__bread Rise of dough\n"
 

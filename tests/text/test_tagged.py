@@ -1,4 +1,4 @@
-"""Tagged sentences read from CoNLL columns and JSON lines."""
+"""Tagged sentences read from CoNLL columns, JSON lines and CoNLL-U."""
 
 from __future__ import annotations
 
@@ -168,8 +168,7 @@ def test_tags_of_parquet_files_are_read_by_their_names(tmp_path):
     assert read_tagged(tmp_path / "a.parquet").rows[0].tags == ("B-PER", "O")
 
 
-# -- CoNLL-U and CoNLL-U Plus: words and columns by name, text and offsets, and what a damaged file says --
-
+# -- CoNLL-U and CoNLL-U Plus ----------------------------------------------------------------------------------------
 
 SPANISH = """\
 # newdoc id = story

@@ -1,4 +1,4 @@
-"""What holds for every tokenizer, whatever trained it."""
+"""Tokenizers: what holds for every kind, the trainers, and what is explained of them."""
 
 from __future__ import annotations
 
@@ -218,8 +218,7 @@ def test_continuing_pieces_are_those_with_the_prefix():
             trained(kind).continues_word()
 
 
-# -- Trainers against the algorithms written out plainly, the lecture's worked numbers, and their promise --
-
+# -- Trainers against the algorithms written out plainly, the lecture's worked numbers, and --------------------------
 
 few_letters = st.text(st.sampled_from("abc"), min_size=1, max_size=9)
 counted_words = st.dictionaries(few_letters, st.integers(1, 5), min_size=1, max_size=10)
@@ -441,7 +440,7 @@ def test_thirty_thousand_tokens_from_fifty_megabytes_in_two_minutes_and_two_giga
     assert min(seconds, processor_seconds) < 120
 
 
-# -- What is explained of tokenizers: merges, the steps of a word, and the comparison of kinds --
+# -- What is explained of tokenizers ---------------------------------------------------------------------------------
 
 
 def test_every_step_changes_the_counts_that_the_lecture_changes():
@@ -495,7 +494,6 @@ def test_what_cannot_be_explained_is_refused():
 
 
 # -- the steps of a word --------------------------------------------------------------------------------
-
 
 TEXTS = [
     "the taaaasty lantern is transformerified and the older lanterns are transformed",

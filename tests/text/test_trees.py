@@ -1,4 +1,4 @@
-"""Bracketed sentiment trees: sentences and phrases in five classes and two, and what is wrong with a line."""
+"""Trees in brackets: sentiment trees, and parses as targets of translation."""
 
 from __future__ import annotations
 
@@ -168,8 +168,7 @@ def test_trees_are_known_by_their_first_lines(tmp_path, lines, answer):
     assert not is_treebank(tmp_path / "absent.txt") and not is_treebank(tmp_path)
 
 
-# -- Targets of translation: language tags, and trees as bracket strings --
-
+# -- Targets of translation ------------------------------------------------------------------------------------------
 
 # -- language tags ----------------------------------------------------------------------------------------------------
 
@@ -202,7 +201,6 @@ def test_an_unknown_or_a_missing_language_is_said():
 
 
 # -- trees ------------------------------------------------------------------------------------------------------------
-
 
 LABELS = st.sampled_from(["S", "NP", "VP", "PP"])
 WORDS = st.sampled_from(["dogs", "chase", "cats", "an", "elephant"])

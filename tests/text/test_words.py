@@ -1,4 +1,4 @@
-"""Plain text split into the words of tagged corpora."""
+"""Words and sentences of a text: as tagged corpora split them, as answers begin and end, by script."""
 
 from __future__ import annotations
 
@@ -70,8 +70,7 @@ def test_a_word_is_found_whole_and_in_the_case_that_people_expect(text, word, fo
     assert [text[start:end] for start, end in find_word(text, word)] == found
 
 
-# -- Words of a text, as answers begin and end with them: by example, and what holds for every text --
-
+# -- Words of a text, as answers begin and end with them -------------------------------------------------------------
 
 EXAMPLES = {
     "in Central Park.": "in|Central|Park|.",
@@ -139,8 +138,7 @@ def test_a_long_text_is_read_in_time():
     assert time.perf_counter() - begin < 10
 
 
-# -- Sentence boundaries: cases that people care about, and laws that hold for any text --
-
+# -- Sentence boundaries ---------------------------------------------------------------------------------------------
 
 CASES = [
     ("It rained. We stayed in.", ["It rained.", "We stayed in."]),
@@ -208,7 +206,7 @@ def test_time_is_linear_in_the_length(pattern):
     assert seconds(160_000) < 0.05 + 24 * seconds(20_000)  # CPU time; linear is 8, quadratic is 64
 
 
-# -- Segmenters: the one that finds the words of training data, and what it makes of text --
+# -- Segmenters ------------------------------------------------------------------------------------------------------
 
 
 def rows(*texts):

@@ -213,8 +213,7 @@ def test_a_teacher_that_does_not_fit_the_data_is_refused_and_leaves_nothing(
     assert not (tmp_path / "run").exists()
 
 
-# -- Distillation from a sentence encoder: texts, the cache of embeddings, the student, and exact resume --
-
+# -- Distillation from a sentence encoder ----------------------------------------------------------------------------
 
 STILL = {"steps": 1, "warmup": 0, "lr": 1e-30, "weight_decay": 0.0}  # a run that changes no weight
 
@@ -374,8 +373,7 @@ def test_a_teacher_without_sentence_embeddings_or_a_suitable_head_is_rejected(tm
     assert not (tmp_path / "run").exists()
 
 
-# -- The student's initial weights, and pruning --
-
+# -- The student's initial weights, and pruning ----------------------------------------------------------------------
 
 SMALL = {
     "vocab_size": 60,

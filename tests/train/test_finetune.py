@@ -152,8 +152,7 @@ def test_a_dev_label_that_training_does_not_know_is_named_with_its_line(tmp_path
         finetune(config)
 
 
-# -- Defaults of fine-tuning: more epochs on small data sets, and the learning rate that a model recommen --
-
+# -- Defaults of fine-tuning -----------------------------------------------------------------------------------------
 
 PATHS = {"train": "t.tsv", "output": "run"}
 
@@ -240,8 +239,7 @@ def test_the_estimator_trains_as_long_as_the_command(tmp_path):
     assert mw.TextClassifier(tmp_path / "model", epochs=2, **short).fit(texts, labels).fit_result_.steps == 8
 
 
-# -- Every training says in one line whether it beats its trivial baseline --
-
+# -- Every training says in one line whether it beats its trivial baseline -------------------------------------------
 
 FLAT = {"mlm_accuracy": 0.05, "mlm_loss": 6.0, "nsp_accuracy": 0.5}
 

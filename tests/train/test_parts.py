@@ -58,7 +58,6 @@ def test_tied_tensors_are_stored_once_each(tmp_path: Path):
 
 # -- Schedules and decay groups as published ---------------------------------------------------------------------------
 
-
 SCHEDULES = st.sampled_from(["linear", "cosine", "constant"])
 
 
@@ -99,7 +98,6 @@ def test_a_schedule_is_a_function_and_a_line_of_the_registry(monkeypatch: pytest
 
 
 # -- Sparse look-up gradients train as dense ones do, and leave the model as it was ------------------------------------
-
 
 STEPS = ([3, 1, 3], [0, 2], [5, 5, 5, 1])
 
@@ -248,7 +246,6 @@ def test_finished_parts_of_ladders_and_labs_stay(tmp_path: Path, name: str):
 
 # -- The verdict on a run ----------------------------------------------------------------------------------------------
 
-
 BASELINE = Baseline(mlm_accuracy=0.06, mlm_loss=6.5)
 
 
@@ -292,7 +289,6 @@ def test_long_and_empty_texts_are_left_out_and_other_labels_too():
 
 # -- Compression without training: what is the same, what is smaller, and what is rejected -----------------------------
 
-
 BATCH = Batch.from_sequences([[2, 9, 11, 17, 3], [2, 5, 3]])
 
 
@@ -334,8 +330,7 @@ def test_what_cannot_be_compressed_again_is_refused():
         factorize_words(small_network(40), 32)
 
 
-# -- Compiled layers: when they are chosen, that they give the plain numbers, what happens where they can --
-
+# -- Compiled layers -------------------------------------------------------------------------------------------------
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 STILL = {**SMALL, "hidden_dropout": 0.0, "attention_dropout": 0.0}

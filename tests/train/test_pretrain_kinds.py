@@ -91,8 +91,7 @@ def test_the_plan_counts_both_networks_and_shared_tables_once(tmp_path: Path):
     assert model.num_parameters + generator.num_parameters - shared == planned
 
 
-# -- Runs of networks that are not BERT's: chosen by settings, kept in the folder, continued exactly, sho --
-
+# -- Runs of networks that are not BERT's ----------------------------------------------------------------------------
 
 SPARSE = {"attention": "big_bird", "block_size": 4, "random_blocks": 1, "positions": "relative_key_value"}
 RUNS: dict[str, dict[str, Any]] = {
@@ -128,7 +127,7 @@ def test_random_blocks_are_draws_of_the_run_and_an_interruption_changes_no_bit(
     assert mw.load(pretrain(given).model).config.attention_seed == 9
 
 
-# -- A left-to-right run from text to a classifier: files, scores, what a person is shown, what follows --
+# -- A left-to-right run from text to a classifier -------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -161,8 +160,7 @@ def test_a_classifier_on_it_learns_what_only_the_last_words_tell(run: PretrainRe
     assert torch.equal(model.first(model.encode(one).hidden, one), model.pool(model.encode(one).hidden, one))
 
 
-# -- A denoising run from text to a translation model: its metrics, its report, and fine-tuning from its  --
-
+# -- A denoising run from text to a translation model ----------------------------------------------------------------
 
 NETWORK = {"hidden_size": 32, "num_hidden_layers": 1, "num_decoder_layers": 1, "num_attention_heads": 2}
 WRITES = {"objective": "denoise", "preset": "transformer-mini", "model": NETWORK | {"intermediate_size": 48}}
@@ -216,8 +214,7 @@ def test_networks_of_another_kind_are_refused_in_words(tmp_path: Path):
         pretrain(pretraining(tmp_path, **(WRITES | {"objective": "mlm"})))
 
 
-# -- Recurrent runs from text to samples: carried memory, exact resume, perplexity, and the pair of direc --
-
+# -- Recurrent runs from text to samples -----------------------------------------------------------------------------
 
 MEMORY = {"hidden_size": 32, "num_hidden_layers": 2, "hidden_dropout": 0.1}
 
@@ -283,7 +280,7 @@ def test_a_pair_of_language_models_is_fine_tuned(both: PretrainResult, tmp_path:
     assert result.mean["accuracy"] > 0.9
 
 
-# -- Continued pre-training of a model on other text: all weights, or an adapter --
+# -- Continued pre-training of a model on other text -----------------------------------------------------------------
 
 
 def recipe(folder: Path, head: str | None = "mlm", **changes: object) -> PretrainConfig:
@@ -351,8 +348,7 @@ def test_a_model_that_does_not_fit_is_refused_and_leaves_nothing(tmp_path: Path,
     assert not (tmp_path / "run").exists()
 
 
-# -- Pre-training in memory: the objectives learn, seeds repeat, documents are what shards would give --
-
+# -- Pre-training in memory ------------------------------------------------------------------------------------------
 
 DOCUMENTS = [["red apples grow here .", "they are sweet ."], ["blue fish swim there .", "they are fast ."]] * 4
 SENTENCES = [sentence for document in DOCUMENTS for sentence in document]

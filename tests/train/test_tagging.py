@@ -94,8 +94,7 @@ def test_dev_types_that_training_does_not_know_leave_nothing(tmp_path: Path):
     assert not (tmp_path / "tuned").exists()
 
 
-# -- Taggers and classifiers on recurrent networks: pieces, characters, chains of tags, folders --
-
+# -- Taggers and classifiers on recurrent networks -------------------------------------------------------------------
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 1, "hidden_dropout": 0.1}
 

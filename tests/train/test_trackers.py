@@ -138,7 +138,7 @@ def test_mlflow_writes_a_run_into_the_folder(tmp_path: Path, monkeypatch: pytest
     assert "eval/accuracy" not in run.data.metrics
 
 
-# -- TensorBoard events: the log once more, each step once, readable by what others write to that format --
+# -- TensorBoard events ----------------------------------------------------------------------------------------------
 
 
 def logged(folder: Path) -> list[tuple[int, str, float]]:

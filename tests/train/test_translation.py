@@ -254,8 +254,7 @@ def test_enforced_brackets_become_trees_of_the_words_whatever_the_weights(kind: 
         assert kind == "byte-bpe" or found[3][0].fault is not None, "no token says this word"
 
 
-# -- Recurrent translation models and autoencoders: toy languages, bad input, alignments, sentence embedd --
-
+# -- Recurrent translation models and autoencoders -------------------------------------------------------------------
 
 TINY = {"hidden_size": 48, "num_hidden_layers": 1, "num_decoder_layers": 1, "hidden_dropout": 0.0}
 GREEDY = TranslationSettings(beams=1)
