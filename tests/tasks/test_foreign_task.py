@@ -100,6 +100,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     return SimpleNamespace(folder=folder, **found)
 
 
+@pytest.mark.slow
 def test_it_trains_evaluates_and_predicts(run: SimpleNamespace):
     assert run.trained.code == 0, run.trained.err
     trained, evaluated = json.loads(run.trained.out), json.loads(run.evaluated.out)
@@ -113,6 +114,7 @@ def test_it_trains_evaluates_and_predicts(run: SimpleNamespace):
     assert len(answers) == 40 and all(isinstance(one["score"], int) for one in answers)
 
 
+@pytest.mark.slow
 def test_its_predictions_its_models_and_its_report_are_in_its_words(run: SimpleNamespace):
     assert run.shown.code == 0 and re.search(r"cat +\d+ cats", run.shown.out), run.shown.out + run.shown.err
     assert run.other_model.code == 2 and "run/model contains a counting model" in run.other_model.err
@@ -126,6 +128,7 @@ def test_its_predictions_its_models_and_its_report_are_in_its_words(run: SimpleN
         assert words in page
 
 
+@pytest.mark.slow
 def test_its_settings_are_in_the_help_and_checked(run: SimpleNamespace):
     assert "--tolerance" in run.help.out and "--crf" in run.help.out
     assert "--tolerance" in run.own_help.out and "--crf" not in run.own_help.out and "default: 4" in run.own_help.out

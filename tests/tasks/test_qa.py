@@ -356,20 +356,19 @@ def test_settings_that_leave_no_room_are_refused():
 
 
 def test_a_very_long_context_takes_time_in_proportion():
-    """100,000 characters, ten questions; and ten times as much takes no more than about ten times as long."""
+    """Ten questions on 50,000 characters; four times as much takes no more than about four times as long."""
     sentence = "The old man told an older story; she walked along the lowest road. "
 
     def seconds(characters: int) -> float:
         context = sentence * (characters // len(sentence) + 1)
         questions = [ask(context, (len(context) - 30, len(context) - 20), name=str(n)) for n in range(10)]
-        begin = time.perf_counter()
+        begin = time.thread_time()
         windows = make_windows(questions, tokenizer(), 384)
         assert len(windows) > 10 * characters / (4 * 384) and not list(windows.unreachable)
-        return time.perf_counter() - begin
+        return time.thread_time() - begin
 
     seconds(10_000)
-    assert seconds(100_000) < 10
-    assert seconds(400_000) < 12 * max(0.05, seconds(100_000))
+    assert seconds(200_000) < 12 * max(0.05, seconds(50_000))
 
 
 # -- Answers from logits ---------------------------------------------------------------------------------------------

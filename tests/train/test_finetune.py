@@ -79,23 +79,6 @@ def test_without_dev_a_tenth_is_set_aside_by_class(tmp_path: Path):
     assert facts["training"]["dev_from_train"] is True
 
 
-def test_patience_stops_a_run_that_does_not_gain(tmp_path: Path):
-    result = finetune(finetuning(tmp_path, epochs=12, patience=2, lr=5e-3))
-    lines = (tmp_path / "tuned" / "seed-0" / "metrics.jsonl").read_text().count("eval_loss")
-    assert lines < 12
-    assert result.seeds[0]["best_step"] > 0
-
-
-def test_regression_learns_a_number(tmp_path: Path):
-    path = tmp_path / "numbers.tsv"
-    lines = [f"the {'old' if number % 2 else 'red'} cat\t{1.0 if number % 2 else 0.0}" for number in range(96)]
-    path.write_text("text\tscore\n" + "\n".join(lines) + "\n")
-    result = finetune(finetuning(tmp_path, task="regression", train=path, dev=path, epochs=8, lr=3e-3))
-    assert result.mean["pearson"] > 0.9
-    regressor = mw.TextRegressor.load(result.model)
-    assert regressor.predict(["the old cat"])[0] > regressor.predict(["the red cat"])[0] + 0.5
-
-
 def numbers(path: Path, shift: float) -> Path:
     """Rows whose number can be read off one word, all of them `shift` higher."""
     lines = [f"the {'old' if n % 2 else 'red'} cat\t{shift + n % 2}" for n in range(32)]
@@ -117,15 +100,6 @@ def test_a_new_head_starts_at_the_mean_and_a_trained_one_is_kept(tmp_path: Path)
     assert regressor.model_.head.classifier.bias.item() == pytest.approx(bias)
     regressor = mw.TextRegressor(mw.load(first.model), epochs=1, lr=1e-12).fit(["an old cat", "a red cat"], [7.0, 8.0])
     assert regressor.model_.head.classifier.bias.item() == pytest.approx(7.5)
-
-
-def test_several_labels_a_row(tmp_path: Path):
-    path = tmp_path / "multi.tsv"
-    rows = ["the cat\tanimal", "the tree\tplace", "the cat and the tree\tanimal|place", "it was then\t"]
-    path.write_text("text\tlabel\n" + "\n".join(rows * 16) + "\n")
-    config = finetuning(tmp_path, train=path, dev=path, epochs=18, lr=3e-3, multi_label=True)
-    result = finetune(config)
-    assert result.mean["f1"] > 0.9
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from maskwright.hub.sentence import declared_by
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.finetuning.finetune import finetune
-from train.runs import continues_exactly
 
 ANIMALS, PLACES = ["cat", "dog", "bird"], ["house", "tree", "river"]
 COLOURS = ["old", "red", "small", "new"]
@@ -93,8 +92,6 @@ def test_pairs_without_scores_learn_to_find_each_other(tmp_path: Path):
     )
     result = finetune(config)
     assert result.main_metric == "accuracy" and set(result.mean) == {"loss", "accuracy"}
-    scored = finetune(contrastive(tmp_path, train=tmp_path / "p.tsv", output=tmp_path / "scored", epochs=4))
-    assert scored.mean["spearman"] > 0.6
 
 
 def test_single_texts_need_dev_pairs_and_train_on_dropout_alone(tmp_path: Path):
@@ -144,10 +141,6 @@ def test_long_texts_are_read_in_windows_by_training_and_by_all_that_uses_the_fol
     code, out, _ = maskwright("ensemble", result.model, tmp_path / "copy", dev, "--json", "--precision", "fp32")
     united = json.loads(out)
     assert code == 0 and united["metrics"]["spearman"] == pytest.approx(found["metrics"]["spearman"], abs=1e-6)
-
-
-def test_an_interrupted_run_ends_with_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    continues_exactly(finetune, contrastive(tmp_path, checkpoint_every=2), monkeypatch, step=5)
 
 
 def test_a_folder_that_declares_its_pooling_keeps_it(tmp_path: Path):

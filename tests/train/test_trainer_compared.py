@@ -110,6 +110,7 @@ def test_evaluation_does_not_change_the_training(tmp_path: Path):
     "with train_sampling_strategy='group_by_length' only in the first epoch.",
     ours="The same bits, also from the middle of a later epoch whose batches are formed by length.",
 )
+@pytest.mark.slow
 def test_batches_by_length_resume_in_a_later_epoch_with_the_same_bits(tmp_path: Path, monkeypatch):
     tokenizer = finetuning(tmp_path).tokenizer
     draws = random.Random(3)

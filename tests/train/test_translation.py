@@ -199,11 +199,6 @@ def test_language_tags_become_tokens_and_a_language_that_is_not_known_is_refused
         translator.translate(["w1"], TranslationSettings(to="cc"))
     with pytest.raises(InputError, match="has no target language"):
         translator.translate(["w1"])
-    plain = TextTranslator(
-        load_model(finetune(recipe(tmp_path, tokenizer, epochs=1, output=tmp_path / "plain")).model)[0]
-    )
-    with pytest.raises(InputError, match="without language tags"):
-        plain.translate(["w1"], TranslationSettings(to="aa"))
 
 
 @pytest.mark.slow
