@@ -1,4 +1,4 @@
-"""Attention as it is shown: the weights of every architecture, and that showing them changes no output."""
+"""Attention as it is shown: weights, heads that are searched, steps of a layer, rollout and flow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cell explorer: rules by hand, values as the formulas give them, a planted unit found and confirmed."""
+"""Cells and gradients of recurrent networks: values by the formulas, a planted unit found, fading measured."""
 
 from __future__ import annotations
 

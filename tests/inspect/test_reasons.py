@@ -1,4 +1,4 @@
-"""Reasons of an answer: what the forward passes say, for every kind of output, with the check against random words."""
+"""Reasons of an answer: what the forward passes say, and integrated gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hidden states by layer, nearest neighbors in context, maps, and predictions at a position."""
+"""Hidden states by layer, two models compared, and the blocks of a model."""
 
 from __future__ import annotations
 

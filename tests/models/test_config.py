@@ -1,4 +1,4 @@
-"""Configurations and presets: exact sizes, and sentences for what cannot be."""
+"""Configurations, presets, initial weights, and what stands between encoder and head."""
 
 from __future__ import annotations
 

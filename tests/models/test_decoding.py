@@ -1,4 +1,4 @@
-"""Laws of decoding: the cache changes nothing, beams find the best, draws follow the probabilities and the seed."""
+"""Laws of decoding: the cache changes nothing, beams find the best, draws follow the seed, texts share steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The encoder-decoder: attention patterns, packs and padded rows, tied embeddings, pre-norm and post-norm."""
+"""Encoder-decoders, transformers and recurrent ones: packs, folders, formulas, and decoding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The packed path: no sequence touches another, packing changes nothing, nothing is padded."""
+"""Packs and padded rows: no sequence touches another, whatever the switches and positions."""
 
 from __future__ import annotations
 

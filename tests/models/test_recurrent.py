@@ -1,4 +1,4 @@
-"""Recurrent networks as models: directions, state, heads, folders, and rejected input."""
+"""Recurrent and causal networks: directions, state, heads, folders, and rejected input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention: the formula, the two executors, and what no sequence may do to another."""
+"""Attention: the formula, the executors, one kernel for a pack, and what no sequence may do to another."""
 
 from __future__ import annotations
 

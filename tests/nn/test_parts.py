@@ -1,4 +1,4 @@
-"""Linear, norm, dropout, activations, feed-forward, positions, embeddings."""
+"""Linear, norm, dropout, activations, feed-forward, positions, embeddings, and the spread of scores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recurrent layers: the formulas equal torch's kernels, and batching does not affect a sequence."""
+"""Recurrent layers, alignment scores, the CRF and words from characters: formulas, and packs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sparse attention: rules, patterns, and the block executor held to a dense mask and to BigBird itself."""
+"""Sparse attention and relative positions: rules, patterns, sums of the papers, published models."""
 
 from __future__ import annotations
 

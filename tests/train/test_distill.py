@@ -1,4 +1,4 @@
-"""A distillation as a user meets it: the distance to the teacher falls, it continues exactly, the report compares."""
+"""Distillations as a user meets them: of text, of a task, of sentence embeddings; the student's start."""
 
 from __future__ import annotations
 

@@ -372,7 +372,7 @@ def traced(monkeypatch: pytest.MonkeyPatch):
     torch._dynamo.reset()
 
 
-@pytest.mark.parametrize("changes", [{}, {"norm": "pre"}])
+@pytest.mark.parametrize("changes", [{}, pytest.param({"norm": "pre"}, marks=pytest.mark.slow)])
 def test_one_graph_serves_all_layers_and_lengths_with_the_plain_numbers(traced: list, changes: dict):
     found = []
     for compiles in (False, True):

@@ -1,4 +1,4 @@
-"""Runs with sentence order and with replaced tokens: files, scores, exact resume, what a person is shown."""
+"""Pre-training runs of every objective and kind of network: files, scores, exact resume, what follows."""
 
 from __future__ import annotations
 

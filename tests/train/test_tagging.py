@@ -1,4 +1,4 @@
-"""A tagging run as a user meets it."""
+"""Tagging runs as a user meets them, on transformers and on recurrent networks."""
 
 from __future__ import annotations
 

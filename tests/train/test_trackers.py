@@ -1,4 +1,4 @@
-"""Logs for tracking programs: each record once, also after a rollback; a failure there does not end the training."""
+"""Logs for tracking programs and TensorBoard: each record once, also after a rollback."""
 
 from __future__ import annotations
 

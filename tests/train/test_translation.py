@@ -1,4 +1,4 @@
-"""Training translation models: toy languages are learned exactly, published schedules and batches, runs resume."""
+"""Training translation models, transformers and recurrent ones: toy languages, batches, runs that resume."""
 
 from __future__ import annotations
 
