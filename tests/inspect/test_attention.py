@@ -25,7 +25,6 @@ from maskwright.inspect import (
     flow,
     head_moves,
     hidden_states,
-    layer_steps,
     look,
     patterns_of,
     query_key,
@@ -147,29 +146,6 @@ def test_a_translator_writes_its_own_target_and_scores_highest_what_it_wrote():
         assert decoded is not None
         best = model.mlm_logits(decoded.hidden).argmax(dim=-1).tolist()
     assert best[: len(reading.target) - 1] == list(reading.target.ids[1:])
-
-
-def test_layers_and_heads_are_chosen_by_number():
-    seen = attention(tiny(), TEXT)
-    some = seen.select([4, 1], [2])
-    assert some.main.layers == (4, 1) and some.main.weights.shape[:2] == (2, 1)
-    np.testing.assert_array_equal(some.main.of(4, 2), seen.main.weights[3, 1])
-    for wrong in ({"layers": [5]}, {"heads": [0]}):
-        with pytest.raises(ConfigError, match="1 to 4"):
-            seen.select(**wrong)
-    with pytest.raises(ConfigError, match="kind of attention"):
-        seen.of("cross")
-
-
-def test_words_are_found_with_all_their_pieces_and_special_tokens_by_name():
-    tokens = attention(tiny(), "unbelievably dogs and dogs").main.keys
-    first, second = tokens.find("dogs")
-    assert "".join(tokens.subwords[index].removeprefix("##") for index in first) == "dogs" and second > first
-    pieces = tokens.find("unbelievably")[0]
-    assert "".join(tokens.subwords[index].removeprefix("##") for index in pieces) == "unbelievably"
-    assert tokens.find("[CLS]") == [[0]]
-    with pytest.raises(InputError, match="'tree' is not in"):
-        tokens.find("tree")
 
 
 def test_long_texts_are_truncated_and_reported(capsys: pytest.CaptureFixture[str]):
@@ -313,15 +289,6 @@ def test_a_causal_model_has_no_attention_to_later_tokens():
         find_heads(map, "next token")
 
 
-def test_cross_attention_knows_words_and_the_diagonal():
-    map = attention(translator(), TEXT, target="rain fell").of("cross")
-    assert [found.pattern for found in patterns_of(map)] == ["diagonal"]
-    found = find_word_heads(map, "rain", "cat")
-    assert 0 <= found.heads[-1].score <= found.heads[0].score <= 1
-    with pytest.raises(InputError, match="diagonal, or words"):
-        find_heads(map, "previous token")
-
-
 def test_wrong_names_and_words_are_refused():
     map = attention(tiny(), TEXT).main
     with pytest.raises(ConfigError, match="attention pattern"):
@@ -347,14 +314,6 @@ def test_the_head_that_was_moved_moves_most_and_says_where():
     assert {(one.label, one.before, one.after) for one in best.shifts[:2]} == {("sat", 1, 0), ("mat", 0, 1)}
     assert all(move.distance == pytest.approx(0, abs=1e-6) for move in found.moves[1:])
     assert found.to_json(1)["heads"][0]["shifts"][0]["token"] in ("sat", "mat")
-
-
-def test_texts_that_share_nothing_and_words_that_one_lacks_are_refused():
-    one, other = (attention(tiny(), text).main for text in ("the cat", "rain fell on dogs"))
-    with pytest.raises(InputError, match="'cat' is not in"):
-        head_moves(one, other, "cat")
-    with pytest.raises(InputError, match="different kinds"):
-        head_moves(one, other.select([1]))
 
 
 # -- The five steps of an attention layer with real numbers ----------------------------------------------------------
@@ -384,13 +343,6 @@ def test_the_first_step_is_what_the_layer_is_given():
     for number, found in enumerate(steps_of(read(model, TEXT))):
         np.testing.assert_allclose(found.inputs, states[number], atol=1e-6)
         assert [step.values.shape for step in found.five] == [(9, 32), (3, 4, 9, 8), (4, 9, 8), (9, 32), (9, 32)]
-
-
-def test_a_layer_is_chosen_by_number_and_a_translator_shows_its_encoder():
-    assert layer_steps(network("BERT"), TEXT, 2).layer == 2
-    assert layer_steps(translator(), TEXT, 1).weights.shape[0] == 4
-    with pytest.raises(ConfigError, match="layers 1 to 2"):
-        layer_steps(network("BERT"), TEXT, 3)
 
 
 # -- Rollout and flow ------------------------------------------------------------------------------------------------
@@ -448,21 +400,6 @@ def by_program(graphs: np.ndarray, top: int, sink: int) -> float:
     gain = [-1 if pipe[0] == 0 and pipe[2] == sink else 0 for pipe in pipes]
     solved = linprog(gain, A_eq=kept or None, b_eq=[0] * len(kept) if kept else None, bounds=bounds)
     return float(-solved.fun)
-
-
-def test_a_flow_is_at_least_the_best_single_path_and_at_most_what_leaves():
-    map = attention(tiny(), TEXT).main
-    found, graphs = flow(map, [3]), mixed(map)
-    best = np.zeros(len(map.queries))
-    best[3] = 1
-    for graph in graphs[::-1]:
-        best = np.minimum(best[:, None], graph).max(axis=0)
-    assert (found[0] >= best - 1e-8).all() and (found <= 1 + 1e-8).all()
-
-
-def test_a_left_to_right_model_carries_nothing_from_later_tokens():
-    map = attention(network("GPT-2"), TEXT).main
-    assert (np.triu(rollout(map)[-1], 1) == 0).all() and (np.triu(flow(map), 1) == 0).all()
 
 
 def test_without_a_residual_rollout_is_the_product_of_the_mean_weights():

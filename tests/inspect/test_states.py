@@ -175,14 +175,6 @@ def test_alignment_minds_neither_turn_nor_scale_nor_place_nor_width():
     assert alignment(one, rng.normal(size=(40, 6))) < 0.5
 
 
-def test_networks_of_other_sizes_are_compared_by_their_nearest_heads():
-    found = compare_models(tiny(), network("ALBERT"), SOME[:2])
-    assert found.heads.shape == (4, 4, 3, 4) and found.layers.shape == (5, 4)
-    assert len(found.to_json()["heads"]) == 16
-    with pytest.raises(InputError, match="different numbers"):
-        _ = found.same_place
-
-
 def test_encoders_of_translators_are_compared_and_other_tokens_refused():
     assert compare_models(translator(), translator(), ["rain fell"]).same_place.max() == 0
     with pytest.raises(InputError, match="differently"):

@@ -12,9 +12,6 @@ from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError
 from maskwright.lessons.parts import (
-    identities,
-    moments,
-    sampled_scores,
     softmax_slope,
 )
 from maskwright.nn.attention import attend
@@ -300,19 +297,6 @@ def test_the_numbers_are_those_of_modernbert(theta):
 
 
 # -- The spread of scores and what a softmax makes of it -------------------------------------------------------------
-
-
-@pytest.mark.parametrize("head_dim", [3, 64])
-def test_scores_have_mean_0_and_the_variance_of_their_width(head_dim: int):
-    found = moments(sampled_scores(head_dim, 50_000))
-    assert abs(found.mean) < 4 * found.standard_error and found.variance == pytest.approx(head_dim, rel=0.04)
-
-
-def test_each_identity_is_met_by_its_samples():
-    found = identities()
-    assert [one.formula for one in found] == [-1.0, 4.25, -2.0, 17.25, 36.0]
-    for one in found:
-        assert one.sampled == pytest.approx(one.formula, abs=0.02 * max(1.0, abs(one.formula)))
 
 
 @given(st.lists(st.floats(-4, 4), min_size=2, max_size=6))

@@ -143,10 +143,6 @@ def test_the_encoder_stays_and_known_vectors_give_the_same_errors(trained):
 LONG = " ".join(TEXTS)
 
 
-def long_rows():
-    return [row(LONG, "n"), row("the cat", "n"), row(LONG[20:90], "n"), row("rain fell", "n")]
-
-
 @pytest.mark.parametrize("pool", ["mean", "max"])
 def test_the_error_of_a_long_text_is_pooled_from_its_windows_by_hand(pool):
     task = Anomaly("n", long=LongTexts(stride=3, pool=pool))
@@ -167,19 +163,3 @@ def test_the_error_of_a_long_text_is_pooled_from_its_windows_by_hand(pool):
         assert top_window["windows"] == len(alone) - 1 and top_window["window"] == int(alone[1:].argmax())
         assert top_window["score"] == pytest.approx(float(alone[1:].max()), abs=1e-5)
         assert answer["score"] == pytest.approx(float(by_hand), abs=1e-5)
-
-
-@pytest.mark.parametrize("pool", ["mean", "max"])
-def test_a_batch_has_the_vectors_of_its_own_windows_and_counts_rows(pool):
-    task = Anomaly("n", long=LongTexts(stride=2, pool=pool, max_windows=3))
-    model = tiny("anomaly")
-    examples = task.for_training(task.examples(long_rows(), tokenizer(), 12))
-    known = task.prepare(model, examples)
-    task.init_from_counts(model, known)
-    assert torch.allclose(model.head.center, known.features.mean(0))
-    chosen = [2, 0, 3]
-    plain = task.outcome(model.eval(), examples.batch(chosen))
-    fast = task.outcome(model, known.batch(chosen))
-    assert plain.counts == fast.counts == {"anomaly": 3}
-    assert fast.losses["anomaly"].item() == pytest.approx(plain.losses["anomaly"].item(), rel=1e-4)
-    assert fast.losses["anomaly"].item() == pytest.approx(task.logits(model, known)[chosen].sum().item(), rel=1e-4)

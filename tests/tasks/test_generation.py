@@ -20,21 +20,9 @@ from maskwright.tasks.translation import Translation
 from maskwright.text.readers.tables import Row
 from maskwright.text.tokenizers.encoding import TextCounts
 from maskwright.text.tokenizers.tokenizer import Tokenizer
-from maskwright.train.finetuning.finetune import finetune
 
 SMALL = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 96}
 WORDS = {"one": "un", "two": "deux", "three": "trois", "red": "rouge", "cat": "chat", "sees": "voit"}
-
-
-def pairs(path, rows: int = 60):
-    """Sources with each word said in the other language."""
-    draws = torch.Generator().manual_seed(1)
-    lines = ["source\ttarget"]
-    for _ in range(rows):
-        chosen = [list(WORDS)[int(i)] for i in torch.randint(0, len(WORDS), (3,), generator=draws)]
-        lines.append(f"{' '.join(chosen)}\t{' '.join(WORDS[word] for word in chosen)}")
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
 
 
 def tokenizer() -> Tokenizer:
@@ -83,43 +71,6 @@ def test_a_long_source_gives_way_and_a_target_that_is_cut_does_not_end_there():
     ]
     counts = TextCounts()
     assert len(task.unlabeled([long], tok, 12, counts=counts).input_ids[0]) <= 12 and counts.cut_tokens > 30
-
-
-@pytest.mark.slow
-def test_a_small_translation_model_is_trained_saved_and_used(tmp_path):
-    folder = tmp_path / "start"
-    start = build(preset("gpt2", vocab_size=40, max_position_embeddings=32, **SMALL), "clm", seed=1)
-    start.tokenizer = tokenizer()
-    start = with_tokenizer(start, start.tokenizer)
-    start.save(folder)
-    config = mw.FinetuneConfig(
-        train=pairs(tmp_path / "train.tsv", 200),
-        dev=pairs(tmp_path / "dev.tsv", 20),
-        output=tmp_path / "run",
-        task="generation",
-        model=str(folder),
-        delimiter="<to-fr>",
-        epochs=12,
-        lr=3e-3,
-        batch_size=25,
-        max_length=16,
-        precision="fp32",
-    )
-    result = finetune(config)
-    assert result.mean["clm_accuracy"] > 0.95 and result.mean["perplexity"] < 1.5
-    report = result.report.read_text()
-    assert "Generated texts" in report and "better than the model before training: " in report
-    model, loaded = load_model(result.model)
-    assert (not loaded.new and model.tokenizer.token_to_id("<to-fr>") == 40 - 0) or model.config.vocab_size >= 18
-    from maskwright.api import open_generator, open_predictor
-
-    predictor = open_predictor(result.model)
-    assert [one["generated"] for one in predictor.predict(["one red cat", "two cat sees"])] == [
-        "un rouge chat",
-        "deux chat voit",
-    ]
-    written = open_generator(result.model).generate(["one red cat <to-fr>"])[0][0]
-    assert written.text.strip() == "un rouge chat" and written.ended_by == "end"
 
 
 def test_new_rows_of_a_vocabulary_are_near_the_mean_and_change_nothing_else():

@@ -284,19 +284,6 @@ def test_a_threshold_chosen_after_calibration_is_the_one_chosen_before():
     assert {k: v for k, v in before.items() if k not in unlike} == {k: v for k, v in after.items() if k not in unlike}
 
 
-@settings(max_examples=25, deadline=None)
-@given(st.floats(0.3, 5.0), st.floats(0.05, 0.95), st.booleans())
-def test_an_ensemble_of_one_model_twice_answers_as_it_does(temperature, cut, multi_label):
-    labels = ("a", "b", "c") if multi_label else ("a", "b")
-    task = classifier(labels, cut, multi_label, temperature)
-    logits = some_logits(classes=len(labels))
-    joined = task.joined([task])
-    joined.temperature = None  # as inference.ensemble does: each member's logits are divided by its own
-    united = joined.combine_predictions([logits / temperature] * 2, [None, None])
-    name = "labels" if multi_label else "label"
-    assert [answer[name] for answer in joined.decode(united)] == [answer[name] for answer in task.decode(logits)]
-
-
 def test_an_ensemble_has_the_mean_of_the_thresholds_or_none_and_says_so(capsys):
     first, second = classifier(cut=0.2, seen="x"), classifier(cut=0.4, seen="y")
     joined = first.joined([second])
