@@ -85,7 +85,7 @@ def test_fit_refuses_parameters_out_of_range(folder, parameters, words):
 
 
 def test_parameters_decide_the_training(folder, classifier, capsys):
-    options = {name: value for name, value in QUICK.items() if name != "lr"} | {"epochs": 2}
+    options = {name: value for name, value in QUICK.items() if name != "lr"} | {"epochs": 1}
     plain = mw.TextClassifier(folder, lr=5e-3, **options).fit(X, Y).predict_proba(X)
     same = mw.TextClassifier(folder, learning_rate=5e-3, **options).fit(X, Y).predict_proba(X)
     assert "learning_rate is deprecated: use lr" in capsys.readouterr().err
@@ -367,7 +367,7 @@ SENTENCES = [["the", "cat", "sat"], ["rain", "fell"], ["dogs", "chase", "cats"]]
 TAGS = [["O", "B-X", "O"], ["B-X", "O"], ["B-X", "O", "B-X"]] * 6
 
 
-@pytest.mark.parametrize("crf", [False, True])
+@pytest.mark.parametrize("crf", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_tagger_learns_saves_and_answers_the_same(folder, tmp_path, crf):
     tagger = mw.TokenTagger(folder, **{**QUICK, "epochs": 12, "lr": 2e-3}, crf=crf).fit(SENTENCES, TAGS)
     assert tagger.score(SENTENCES, TAGS) > 0.9

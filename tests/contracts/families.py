@@ -7,8 +7,7 @@ from pathlib import Path
 
 import torch
 
-from contracts.common import ROWS, SMALL, lively
-from contracts.networks import answers
+from contracts.common import SMALL, lively
 from maskwright.core import registry
 from maskwright.hub.family import Family
 from maskwright.hub.folders import load_model, save_model
@@ -36,6 +35,7 @@ def travels(name: str, folder: Path) -> None:
     family = described(name)
     for head in set(family.classes.values()):
         model, target = lively(network(name), head), folder / str(head)
+        model.tokenizer = None  # whose files are not of the family
         save_model(model, target)
         written = json.loads((target / "config.json").read_text(encoding="utf-8"))
         assert written["model_type"] == family.model_type
@@ -43,8 +43,8 @@ def travels(name: str, folder: Path) -> None:
         loaded, report = load_model(target)
         assert (loaded.head_name, loaded.config) == (head, model.config)
         assert not report.new and not report.unused
-        before, after = answers(model, ROWS), answers(loaded, ROWS)
-        assert all(torch.equal(before[key], after[key]) for key in before)
+        after = loaded.state_dict()
+        assert all(torch.equal(value, after[key]) for key, value in model.state_dict().items())
 
 
 def repeats(name: str, folder: Path) -> None:

@@ -447,7 +447,7 @@ def test_a_rule_gets_the_text_index_and_a_dead_end_has_no_result():
     assert [one.ids for one in third] == [one.ids for one in freely]
 
 
-@settings(max_examples=16, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     st.integers(0, 2**16),
     st.sampled_from([0.0, 0.6, 1.0, -0.5]),

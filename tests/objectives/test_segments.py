@@ -168,6 +168,7 @@ SHAPES = {
     "two sentences": (4000, (2, 3), (3, 40)),
     "mixed": (800, (1, 150), (3, 60)),
 }
+MOSTLY_SLOW = [pytest.param(name, marks=pytest.mark.slow) if "sentence" in name else name for name in SHAPES]
 
 
 def _corpus(shape: str, seed: int) -> Corpus:
@@ -205,7 +206,7 @@ def _accuracy(features: list[list[float]], labels: list[bool]) -> float:
     return float((classifier.predict(table[half:]) == wanted[half:]).mean())
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", MOSTLY_SLOW)
 def test_places_and_lengths_do_not_tell_a_random_b(shape: str):
     """With the place of A and that of B both known the question is whether they touch, so one of them is known."""
     labels, given_a, given_b = [], [], []
@@ -219,7 +220,7 @@ def test_places_and_lengths_do_not_tell_a_random_b(shape: str):
     assert _accuracy(given_a, labels) < CHANCE
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", MOSTLY_SLOW)
 def test_lengths_and_ragged_ends_do_not_tell_swapped_segments(shape: str):
     labels, features = [], []
     for one, edges, _ in _examples(shape, plan_ordered):

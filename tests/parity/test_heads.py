@@ -8,7 +8,6 @@ import pytest
 import torch
 import transformers
 
-from hub.folder_tools import family_config
 from maskwright.hub.family import family_named
 from maskwright.hub.folders import load_model
 from maskwright.models.build import build
@@ -19,27 +18,6 @@ from parity.comparing import VIEWS, compare_outputs, largest
 
 TOLERANCE = 5e-5
 SMALL = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
-AUTO = {
-    None: transformers.AutoModel,
-    "mlm": transformers.AutoModelForMaskedLM,
-    "pretraining": transformers.AutoModelForPreTraining,
-    "rtd": transformers.AutoModelForPreTraining,
-    "clm": transformers.AutoModelForCausalLM,
-    "nsp": transformers.AutoModelForNextSentencePrediction,
-    "classification": transformers.AutoModelForSequenceClassification,
-    "tagging": transformers.AutoModelForTokenClassification,
-    "qa": transformers.AutoModelForQuestionAnswering,
-    "choice": transformers.AutoModelForMultipleChoice,
-}
-
-
-@pytest.mark.parametrize("name, head", [(name, head) for name in HEADS for head in HEADS[name] if head in AUTO])
-def test_auto_classes_find_what_is_built_here(name, head, tmp_path):
-    causal = {"attention": "causal"} if head == "clm" else {}
-    build(family_config(name, **SMALL, **causal), head).save(tmp_path / "m")
-    model, facts = AUTO[head].from_pretrained(tmp_path / "m", output_loading_info=True)
-    assert type(model) is their_class(name, head)
-    assert not facts["missing_keys"] and not facts["unexpected_keys"]
 
 
 @pytest.mark.parametrize("name", HEADS)

@@ -20,7 +20,10 @@ from minilm import minilm_folder
 from text.tokenizer_samples import CORPUS, any_text, trained
 
 transformers = pytest.importorskip("transformers")
-VOCABULARIES = ("minilm", "minilm-vocab.txt", "wordpiece", "wordpiece-cased", "wordpiece-score", "bpe", "byte-bpe")
+VOCABULARIES = (
+    *("minilm", "wordpiece-cased", "bpe", "byte-bpe"),
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("minilm-vocab.txt", "wordpiece", "wordpiece-score")),
+)
 TRUNCATIONS = ("longest_first", "only_first", "only_second")
 
 
