@@ -20,7 +20,7 @@ from maskwright.tasks.classification import Classification, balanced_weights, so
 from maskwright.tasks.evaluation import metrics
 from maskwright.tasks.evaluation.scoring import worst_errors
 from maskwright.tasks.regression import Regression
-from maskwright.tasks.sequence import class_named, relevant_class
+from maskwright.tasks.sequence import relevant_class
 from maskwright.text.readers.tables import Row
 from tasks.standins import SumModel, Words, row
 
@@ -338,11 +338,6 @@ def test_the_class_is_found_by_its_name(labels, expected):
 def test_other_names_are_not_guessed(labels):
     assert relevant_class(labels) is None
     assert relevant_class(labels, labels[-1]) == len(labels) - 1
-
-
-def test_zero_shot_uses_the_same_names():
-    assert class_named(["not_entailment", "Entailment"], "entailment") == 1
-    assert class_named(["not_entailment", "neutral"], "entailment") is None
 
 
 def rows(labels, second="b"):

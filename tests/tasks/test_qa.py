@@ -79,18 +79,6 @@ def test_the_loss_is_the_mean_of_the_cross_entropies_of_start_and_end():
     assert float(sums.sum()) == pytest.approx(expected, rel=1e-5)
 
 
-def test_rows_are_answered_the_same_alone_and_beside_others():
-    task, network = QuestionAnswering(), model()
-    together = task.unlabeled(rows(), tokenizer(), 40, counts=TextCounts())
-    found = task.answers(task.logits(network, together), together)
-    for row, answer in zip(rows(), found, strict=True):
-        alone = task.unlabeled([row], tokenizer(), 40, counts=TextCounts())
-        (own,) = task.answers(task.logits(network, alone, batch_tokens=1), alone)
-        assert own["answer"] == answer["answer"] == row.context[answer["start"] : answer["end"]]
-        assert own["score"] == pytest.approx(answer["score"], abs=1e-5)
-    assert json.loads(json.dumps(found)) == found
-
-
 @pytest.fixture(scope="module")
 def trained() -> tuple[QuestionAnswering, Model]:
     """A network that has memorized the rows."""
@@ -203,16 +191,6 @@ def test_the_answer_is_the_tenth_of_27_tokens_and_of_28_with_the_closing_one():
     assert [line for line in str(trace).splitlines() if line.startswith(">")] == ["> TK10  Shanghai"]
 
 
-def test_a_tokenizer_gives_more_tokens_and_is_named():
-    trace = trace_answer(QUESTION, CAPITALS, (0, len("Shanghai")), tokenizer())
-    assert trace.splitter == "wordpiece" and len(trace.tokens) > 28
-    encoding = tokenizer()(QUESTION, CAPITALS)
-    assert [token.text for token in trace.tokens] == encoding.tokens
-    names = [token.name for token in trace.tokens]
-    inside = trace.tokens[names.index(trace.start) : names.index(trace.end) + 1]
-    assert (inside[0].start, inside[-1].end) == (0, len("Shanghai")) and {token.part for token in inside} == {"context"}
-
-
 @pytest.mark.parametrize("span", [(-1, 3), (5, 5), (9, 4), (0, 1000), (8, 9)])
 def test_what_is_no_answer_is_refused(span):
     with pytest.raises(InputError, match=r"not in its context|No token"):
@@ -227,19 +205,6 @@ KINDS = ["wordpiece", "byte-bpe", "word", "char"]
 def context_ids(windows: Windows, index: int) -> np.ndarray:
     first = windows.first[index]
     return windows.input_ids[index][first : first + len(windows.spans[index])]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_one_window_is_the_tokenizers_own_pair(kind):
-    question = ask(CONTEXT)
-    windows = make_windows([question], tokenizer(kind), 400)
-    pair = tokenizer(kind)(question.question, CONTEXT)
-    assert len(windows) == 1 and windows.input_ids[0].tolist() == pair.ids
-    types = windows.token_types[0].tolist() if windows.token_types else [0] * len(pair.ids)
-    assert types == pair.type_ids
-    own = [place for place, text in enumerate(pair.sequence_ids) if text == 1]
-    assert answer_tokens(windows, 0) == own
-    assert windows.spans[0].tolist() == [list(pair.offsets[place]) for place in own]
 
 
 @given(
@@ -337,14 +302,6 @@ def test_long_questions_lose_their_end_and_are_counted():
     assert (counts.texts, counts.cut_texts, counts.cut_tokens) == (1, 1, len(whole) - 10)
     half = make_windows([question], tokenizer(), 43, stride=3)
     assert half.first.tolist() == [1 + 20 + 1] * len(half)  # 40 tokens plus the three special ones
-
-
-@given(context=any_text, question=any_text)
-def test_any_text_gives_windows(context, question):
-    windows = make_windows([ask(context, question=question)], tokenizer("byte-bpe"), 24, stride=3)
-    assert len(windows) >= 1
-    for spans in windows.spans:
-        assert ((spans >= 0) & (spans <= len(context))).all()
 
 
 def test_settings_that_leave_no_room_are_refused():

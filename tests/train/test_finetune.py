@@ -174,16 +174,6 @@ def test_a_run_has_the_epochs_that_it_states_and_resumes(tmp_path, capsys):
     assert finetune(config).already_finished
 
 
-def test_a_run_of_an_older_version_stays_finished(tmp_path):
-    config = finetuning(tmp_path)
-    finetune(config)
-    path = config.output / "config.toml"
-    lines = [line for line in path.read_text().splitlines() if not line.startswith("min_steps")]
-    storage.write_text(path, "\n".join(lines) + "\n")
-    assert finetune(config).already_finished
-    assert finetune(FinetuneConfig(**{**vars(config), "epochs": None, "min_steps": None})).already_finished
-
-
 def test_a_model_recommends_its_learning_rate(recommending):
     model = recommending({"lr": 4e-4})
     assert recommended_lr(model) == 4e-4 and inherited_settings(model) == {"finetuning": {"lr": 4e-4}}

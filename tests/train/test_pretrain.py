@@ -33,17 +33,6 @@ def test_a_run_leaves_what_the_interface_promises(tmp_path: Path):
         assert record["loss"] == pytest.approx(record["mlm_loss"] + record["nsp_loss"], rel=1e-12)
 
 
-def test_a_finished_run_is_not_run_again(tmp_path: Path):
-    config = pretraining(tmp_path)
-    first = pretrain(config)
-    before = storage.sha256(first.model / "model.safetensors")
-    (tmp_path / "corpus.txt").unlink()
-    second = pretrain(config)
-    assert second.already_finished
-    assert second.scores == first.scores
-    assert storage.sha256(first.model / "model.safetensors") == before
-
-
 def test_other_settings_are_refused_by_name_and_restart_starts_over(tmp_path: Path):
     pretrain(pretraining(tmp_path))
     changed = pretraining(tmp_path, steps=4, lr=1e-3)
@@ -127,22 +116,6 @@ def test_one_document_is_enough_for_mlm_and_too_little_for_next_sentence(tmp_pat
     assert "nsp_accuracy" not in result.scores
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "contains no text"),
-        (b"\n\n \n", "contains no text"),
-        (b"\x00\x01\x02" * 50, "binary|NUL|text"),
-    ],
-)
-def test_a_corpus_without_text_is_refused_and_leaves_nothing(tmp_path: Path, content: bytes, message: str):
-    bad = tmp_path / "bad.txt"
-    bad.write_bytes(content)
-    with pytest.raises(InputError, match=message):
-        pretrain(pretraining(tmp_path, corpus=(str(bad),)))
-    assert not (tmp_path / "run").exists()
-
-
 def test_bad_rows_are_left_out_of_tokenizer_and_shards(tmp_path: Path):
     bad = tmp_path / "bad.txt"
     bad.write_bytes(corpus(tmp_path).read_bytes() + b"\nnot \xff text\n")
@@ -159,13 +132,6 @@ def test_standard_input_trains_what_the_same_file_trains(tmp_path: Path, monkeyp
     monkeypatch.setattr("sys.stdin", None)  # a later start of the same run needs it no more
     digests = [storage.sha256(result.model / "model.safetensors") for result in (from_file, pretrain(piped))]
     assert digests[0] == digests[1]
-
-
-def test_bad_text_on_standard_input_is_reported_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"fine\nbad \xff\n")))
-    with pytest.raises(RowErrors, match="standard input:2"):
-        pretrain(pretraining(tmp_path, corpus=("-",)))
-    assert not (tmp_path / "run").exists()
 
 
 def test_a_tokenizer_that_knows_nothing_of_the_text_is_refused(tmp_path: Path):
@@ -187,12 +153,6 @@ def test_a_restart_that_would_discard_its_own_input_is_refused(tmp_path: Path):
     with pytest.raises(RunError, match="'tokenizer' reads"):
         pretrain(again, restart=True)
     assert (run / "tokenizer" / "tokenizer.json").is_file()
-
-
-def test_a_path_of_bytes_that_are_no_text_is_a_sentence(tmp_path: Path):
-    with pytest.raises(InputError, match="'output'.*not UTF-8"):
-        pretrain(pretraining(tmp_path, output=tmp_path / "\udcff"))
-    assert list(tmp_path.iterdir()) == [tmp_path / "corpus.txt"]
 
 
 def test_the_audit_shows_each_position_and_each_pair(tmp_path: Path):

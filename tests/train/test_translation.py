@@ -201,18 +201,6 @@ def test_language_tags_become_tokens_and_a_language_that_is_not_known_is_refused
         translator.translate(["w1"])
 
 
-@pytest.mark.slow
-def test_what_is_written_follows_the_tag(tmp_path: Path, tokenizer: Path):
-    config = tagged(tmp_path, tokenizer, sentences(2500, 1), epochs=14, lr=2e-3, warmup=100, schedule="linear")
-    translator = TextTranslator(load_model(finetune(config).model)[0])
-    unseen = sentences(40, 9)
-    for language in ("aa", "bb"):
-        wanted = [" ".join(row if language == "aa" else row[::-1]) for row in unseen]
-        settings = TranslationSettings(beams=1, to=language)
-        found = [one[0].text for one in translator.translate([" ".join(row) for row in unseen], settings)]
-        assert sum(a == b for a, b in zip(found, wanted, strict=True)) >= 38
-
-
 @pytest.mark.parametrize("kind", ["whole words", "byte-bpe"])
 @pytest.mark.parametrize("beams", [1, 4])
 def test_enforced_brackets_become_trees_of_the_words_whatever_the_weights(kind: str, beams: int):
@@ -298,19 +286,6 @@ def test_a_source_asks_for_a_language_as_its_model_knows_it(translator: Model):
     assert own.source_of("w1 w2", "fr") == "<to-fr> w1 w2"
     own.task.codes = ("fr",)
     assert own.source_of("w1 w2", "fr") == ">>fr<< w1 w2"
-
-
-@pytest.mark.slow
-def test_an_autoencoder_rebuilds_texts_from_one_vector_that_tells_them_apart(tmp_path: Path, tokenizer: Path):
-    config = small(tmp_path, tokenizer, preset="autoencoder-small", epochs=15, network=TINY | {"hidden_size": 96})
-    train = write(tmp_path, "train", sentences(3000, 1, 1, 4), False)
-    model = load_model(finetune(replace(config, train=train[0], train_target=train[1])).model)[0]
-    unseen = [" ".join(row) for row in sentences(100, 3, 1, 4)]
-    found = TextTranslator(model).translate(unseen, GREEDY)
-    assert np.mean([one[0].text == text for one, text in zip(found, unseen, strict=True)]) > 0.8
-    vectors = TextEncoder(model, pooling="state").vectors(["w1 w2 w3", "w1 w2 w4", "w9 w8"])
-    one, two, other = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    assert one @ two > one @ other
 
 
 def test_the_sentence_vector_is_the_state_with_which_the_decoder_begins(translator: Model):
