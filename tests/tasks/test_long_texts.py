@@ -203,6 +203,13 @@ def test_a_text_of_one_window_is_answered_bit_for_bit_as_without_windows(texts, 
         assert (before == after) if fit else ("loudest" in after)
 
 
+def test_answers_do_not_depend_on_how_many_tokens_are_computed_at_once():
+    predictor = Predictor(network(), task(), 16)
+    texts = [LONG, "a", LONG[:200], ""]
+    small, large = predictor.logits(texts, batch_tokens=16), predictor.logits(texts, batch_tokens=10_000)
+    assert torch.allclose(small, large, atol=1e-5)
+
+
 class Listening(nn.Module):
     """Logits by the words of a sequence: each word of `loud` gives its label 4, more words give more."""
 
@@ -245,6 +252,13 @@ def test_with_several_labels_each_has_its_own_top_scoring_window():
     assert "milk" in text[slice(*[answer["loudest"]["l0"][key] for key in ("start", "end")])]
     assert "cat" in text[slice(*[answer["loudest"]["l2"][key] for key in ("start", "end")])]
     assert answer["probabilities"]["l0"] == answer["loudest"]["l0"]["score"]
+
+
+def test_memory_of_answers_does_not_grow_with_the_length_of_a_row():
+    judge, model = task(), Listening({"milk": 1})
+    examples = judge.unlabeled([row((LONG + " ") * 40)], tokenizer(), 32, counts=TextCounts())
+    judge.predict(model, examples, batch_tokens=64)
+    assert len(examples.input_ids) > 300 and model.most <= 64
 
 
 # -- training ----------------------------------------------------------------------------------------------------------
