@@ -225,22 +225,7 @@ def teacher(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def recipe(folder: Path, teacher: Path, **changes: Any) -> DistillConfig:
-    settings: dict[str, Any] = {
-        "teacher": str(teacher),
-        "output": folder / "run",
-        "corpus": (str(corpus(folder)),),
-        "preset": "bert-tiny",
-        "model": TINY,
-        "vocab_size": 80,
-        "steps": 6,
-        "batch_tokens": 256,
-        "max_length": 32,
-        "checkpoint_every": 2,
-        "log_every": 1,
-        "holdout": 0.15,
-        "precision": "fp32",
-    }
-    return DistillConfig(**{**settings, **changes})
+    return on_text(folder, teacher, **{"preset": "bert-tiny", "model": TINY, "vocab_size": 80, **changes})
 
 
 def weights(run: Path) -> str:

@@ -281,12 +281,8 @@ def test_a_pair_of_language_models_is_fine_tuned(both: PretrainResult, tmp_path:
 def recipe(folder: Path, head: str | None = "mlm", **changes: object) -> PretrainConfig:
     """A run of some steps that starts from a model in `folder / "base"`."""
     tiny(head).save(folder / "base", replace=True)
-    settings: dict[str, object] = {
-        "corpus": (str(corpus(folder)),), "output": folder / "run", "start": str(folder / "base"), "objective": "mlm",
-        "steps": 6, "batch_tokens": 256, "max_length": 32, "checkpoint_every": 2, "log_every": 1, "holdout": 0.15,
-        "precision": "fp32", "compile": "off",
-    }  # fmt: skip
-    return PretrainConfig(**{**settings, **changes})
+    own = {"start": str(folder / "base"), "preset": None, "model": {}, "vocab_size": None, "objective": "mlm"}
+    return pretraining(folder, **{**own, "compile": "off", **changes})
 
 
 def test_it_continues_from_the_weights_with_network_and_tokenizer(tmp_path: Path):

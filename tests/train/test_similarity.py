@@ -20,6 +20,7 @@ from maskwright.hub.sentence import declared_by
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.finetuning.finetune import finetune
+from train.runs import finetuning
 
 ANIMALS, PLACES = ["cat", "dog", "bird"], ["house", "tree", "river"]
 COLOURS = ["old", "red", "small", "new"]
@@ -44,21 +45,9 @@ def contrastive(folder: Path, **changes: Any) -> FinetuneConfig:
     if not (folder / "tok").exists():
         words = " ".join([*ANIMALS, *PLACES, *COLOURS, "the was here"])
         Tokenizer.train_from_iterator(iter([words] * 3), kind="wordpiece", vocab_size=90).save(folder / "tok")
-    settings: dict[str, Any] = {
-        "task": "regression",
-        "contrastive": True,
-        "train": pairs(folder / "train.tsv", 64, 1),
-        "dev": pairs(folder / "dev.tsv", 24, 2),
-        "output": folder / "tuned",
-        "preset": "bert-tiny",
-        "tokenizer": folder / "tok",
-        "epochs": 3,
-        "lr": 1e-3,
-        "batch_size": 16,
-        "max_length": 12,
-        "precision": "fp32",
-    }
-    return FinetuneConfig(**{**settings, **changes})
+    own = {"task": "regression", "contrastive": True, "lr": 1e-3, "max_length": 12}
+    own |= {"train": pairs(folder / "scored.tsv", 64, 1), "dev": pairs(folder / "scored-dev.tsv", 24, 2)}
+    return finetuning(folder, **{**own, **changes})
 
 
 def test_scored_pairs_are_learned_and_the_folder_makes_sentence_embeddings(tmp_path: Path, maskwright: Any):
@@ -72,7 +61,7 @@ def test_scored_pairs_are_learned_and_the_folder_makes_sentence_embeddings(tmp_p
     vectors = embedder.transform(["the old cat was here", "the red dog was here", "a river"])
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
     assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2]
-    code, out, _ = maskwright("evaluate", result.model, tmp_path / "dev.tsv", "--json", "--precision", "fp32")
+    code, out, _ = maskwright("evaluate", result.model, tmp_path / "scored-dev.tsv", "--json", "--precision", "fp32")
     found = json.loads(out)
     assert (code, found["task"], found["examples"]) == (0, "similarity", 24)
     assert found["metrics"]["spearman"] == pytest.approx(result.mean["spearman"], abs=1e-4)

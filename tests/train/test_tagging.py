@@ -14,6 +14,7 @@ from maskwright.core.errors import InputError, RowErrors
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.finetuning.finetune import finetune
+from train.runs import finetuning
 
 PEOPLE, PLACES = ["Anna", "Bob", "Karl"], ["Rome", "New York", "Paris"]
 
@@ -36,20 +37,13 @@ def tagging(folder: Path, **changes) -> FinetuneConfig:
     if not (folder / "tok").exists():
         texts = ["Anna Bob Karl is in Rome New York Paris now and then here ."] * 3
         Tokenizer.train_from_iterator(iter(texts), kind="wordpiece", vocab_size=90).save(folder / "tok")
-    settings = {
+    own = {
         "task": "tagging",
         "train": tagged(folder / "train.conll", 48, 1),
         "dev": tagged(folder / "dev.conll", 16, 2),
-        "output": folder / "tuned",
-        "preset": "bert-tiny",
-        "tokenizer": folder / "tok",
-        "epochs": 8,
-        "lr": 3e-3,
-        "batch_size": 8,
-        "max_length": 10,
-        "precision": "fp32",
     }
-    return FinetuneConfig(**{**settings, **changes})
+    own |= {"epochs": 8, "lr": 3e-3, "batch_size": 8, "max_length": 10}
+    return finetuning(folder, **{**own, **changes})
 
 
 def test_it_learns_entities_and_leaves_a_model_that_says_the_same(tmp_path: Path, capsys):
