@@ -41,7 +41,6 @@ class FinetuneCommand(SettingsCommand):
     task: str | None = None
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words of the command line."""
         self.words = registry.names("task")
         self.task = next((word for word in args if word in self.words), None)
         return super().parse_args(ctx, args)

@@ -111,11 +111,9 @@ class InspectSettings(Hardware, Rows):
 
     @property
     def is_json(self) -> bool:
-        """Whether all results are written as JSON."""
         return self.output is not None and self.output.suffix.lower() == ".json"
 
     def with_pair(self, text: str) -> str | tuple[str, str]:
-        """A text with the second one of its pair, if there is one."""
         return text if self.pair is None else (text, self.pair)
 
 

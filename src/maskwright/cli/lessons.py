@@ -100,7 +100,6 @@ def _listed(found: list[Lesson]) -> Result:
 
 
 def _pairs(given: Sequence[str]) -> dict[str, str]:
-    """Split NAME=VALUE."""
     pairs = [one.partition("=") for one in given]
     for name, equals, _ in pairs:
         if not equals or not name:

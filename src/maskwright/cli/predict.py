@@ -151,7 +151,6 @@ def predict(settings: PredictSettings, json: JsonFlag = False) -> None:
 
 
 def _rows(settings: PredictSettings) -> Sequence[AnyRow] | RowStream:
-    """The rows of the file, or of the command line."""
     if settings.input is not None:
         return read_any_rows(settings.input, settings.roles, settings.skip_bad_rows)
     from ..tasks.examples import rows_of

@@ -171,7 +171,6 @@ class OrderedGroup(TyperGroup):
     order: tuple[str, ...] = ()
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The commands in the order of `--help`."""
         return sorted(self.commands, key=self.order.index)
 
 
@@ -184,7 +183,6 @@ class SettingsCommand(TyperCommand):
     words: Collection[str] = ()  # arguments that end the values of an option
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words of the command line."""
         if self.words:
             options = {name for option in self.params if getattr(option, "multiple", False) for name in option.opts}
             args = list(spread(args, options, self.words))
@@ -244,7 +242,6 @@ class DefaultModelCommand(SettingsCommand):
     """A command that inserts the built-in model where the command line names none."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words of the command line."""
         is_default = not self._names_model(ctx, args)
         rest = super().parse_args(ctx, [ENGLISH, *args] if is_default else args)
         if is_default:

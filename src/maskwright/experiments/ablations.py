@@ -92,7 +92,6 @@ class Run:
     top: dict[str, Any]
 
     def words(self) -> str:
-        """One line of the plan."""
         kind = self.config
         return (
             f"seed {self.seed}, {self.name}: {kind.preset}, {kind.objective}, {kind.steps:,} steps, "

@@ -122,7 +122,6 @@ class Experiment:
 
     @classmethod
     def show(cls, recipe: Mapping[str, Any], facts: Facts) -> Shown:
-        """Results in words."""
         raise NotImplementedError
 
     def run_parts(self, parts: Sequence[Part], after: Callable[[], object] = lambda: None) -> dict[str, Facts]:

@@ -242,7 +242,6 @@ class TorchRuntime:
 
     @torch.inference_mode()
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """See Runtime."""
         outputs = self._module(*(torch.from_numpy(inputs[name]) for name in self._network.inputs))
         return {name: one.numpy() for name, one in zip(self._network.outputs, outputs, strict=True)}
 

@@ -102,7 +102,6 @@ class CausalNetwork(CachedNetwork):
         super().__init__(model, model.config, axes, model.config.vocab_size, ("",))
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        """The inputs and outputs of the class, in their order."""
         ids, mask, positions, *past = inputs
         stack, cache = self.model.encoder, Cache(past)
         dtype = self.model.compute_dtype
@@ -147,7 +146,6 @@ class TargetNetwork(CachedNetwork):
         super().__init__(model, model.decoder.config, axes, model.config.target_vocab_size, ("decoder.", "encoder."))
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        """The inputs and outputs of the class, in their order."""
         memory_mask, ids, memory, *past = inputs
         stack, cache, dtype = self.model.decoder, Cache(past), self.model.compute_dtype
         rows, length = ids.shape

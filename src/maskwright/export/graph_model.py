@@ -112,7 +112,6 @@ class CausalGraphDecoder(GraphDecoder):
         self._room, self._windows = room, [list(prompt)[-room:] for prompt in prompts]
 
     def step(self, tokens: Tensor) -> Tensor:
-        """See GraphDecoder."""
         for window, token in zip(self._windows, tokens.tolist(), strict=True):
             window.append(token)
         if max(map(len, self._windows)) <= self._room:
@@ -122,7 +121,6 @@ class CausalGraphDecoder(GraphDecoder):
         return self.start()
 
     def keep(self, rows: Tensor, *, same_texts: bool = False) -> None:
-        """See GraphDecoder."""
         super().keep(rows)
         self._windows = [list(self._windows[row]) for row in rows.tolist()]
 
@@ -224,11 +222,9 @@ class GraphModel(_WithoutWeights, Model):
         return Encoded(self.run(batch)[STATES])
 
     def one_pass(self, batch: Batch) -> Tensor:
-        """See Model."""
         return next(iter(self.run(batch).values()))
 
     def logits(self, batch: Batch) -> Tensor:
-        """See Model."""
         if isinstance(self.head, SpanHead):
             return torch.stack(list(self.run(batch).values()), dim=-1)
         if LOGITS not in self._axes or isinstance(self.head, MaskedLanguageModelHead):
@@ -236,13 +232,11 @@ class GraphModel(_WithoutWeights, Model):
         return self.run(batch)[LOGITS]
 
     def token_logits(self, batch: Batch, where: Tensor) -> Tensor:
-        """See Model."""
         if not isinstance(self.head, MaskedLanguageModelHead | PretrainingHead):
             return super().token_logits(batch, where)
         return next(iter(self.run(batch).values()))[where]
 
     def pair_logits(self, batch: Batch) -> Tensor:
-        """See Model."""
         if not isinstance(self.head, NextSentenceHead | PretrainingHead):
             return super().pair_logits(batch)
         return list(self.run(batch).values())[-1]

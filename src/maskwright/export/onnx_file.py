@@ -167,7 +167,6 @@ class OnnxRuntime:
         self._outputs = [one.name for one in self._session.get_outputs()]
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        """See Runtime."""
         return dict(zip(self._outputs, self._session.run(None, dict(inputs)), strict=True))
 
 

@@ -107,7 +107,6 @@ class OpenVino:
         self._lock = threading.Lock()  # a compiled model has one request, which threads of a server share
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        """See Runtime."""
         with self._lock:
             found = self._compiled(dict(inputs))
         return {name: np.array(found[index]) for index, name in enumerate(self._outputs)}

@@ -58,7 +58,6 @@ class Json(JSONResponse):
     """JSON response in ASCII, so that any character of a file name or a text can be encoded."""
 
     def render(self, content: Any) -> bytes:
-        """Returns the encoded body."""
         return json.dumps(finite(content), separators=(",", ":")).encode("ascii")
 
 

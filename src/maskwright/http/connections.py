@@ -176,7 +176,6 @@ class LimitedConnection(HttpToolsProtocol):
         return len(self._open()) > limits.connections or len(self._open(self.client)) > limits.connections_per_client
 
     def _open(self, client: tuple[str, int] | None = None) -> list[LimitedConnection]:
-        """Returns the open connections of one client or of all."""
         found = [
             one for one in self.connections if isinstance(one, LimitedConnection) and not one.transport.is_closing()
         ]
@@ -259,7 +258,6 @@ class LimitedConnection(HttpToolsProtocol):
             self._write_and_close(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
     def on_message_begin(self) -> None:
-        """Starts to count."""
         if self._is_repeating:
             return
         self._is_in_message = self._is_in_header = True
@@ -268,7 +266,6 @@ class LimitedConnection(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
-        """Adds to the path."""
         if not self._is_repeating:
             super().on_url(url)
 
@@ -314,7 +311,6 @@ class LimitedConnection(HttpToolsProtocol):
             super().data_received(rest)
 
     def send_400_response(self, msg: str) -> None:
-        """Rejects an invalid request (400)."""
         self._is_in_header = False
         self._write_and_close(HTTPStatus.BAD_REQUEST)
 
@@ -346,7 +342,6 @@ class RequestLimits:
         self.active: Counter[str] = Counter()  # requests in progress by client
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles one ASGI request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

@@ -54,37 +54,30 @@ class LoadedModel:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The model's tokenizer."""
         return tokenizer_of(self.model)
 
     @cached_property
     def filler(self) -> MaskFiller:
-        """Predicts masked tokens."""
         return MaskFiller(self.model)
 
     @cached_property
     def predictor(self) -> Predictor:
-        """Predicts with a fine-tuned head."""
         return predictor_of(self.model, self.source, self.wanted_length)
 
     @cached_property
     def answerer(self) -> Answerer:
-        """Answers questions (extractive)."""
         return Answerer(self.predictor)
 
     @cached_property
     def generator(self) -> TextGenerator:
-        """Generates continuations."""
         return TextGenerator(self.model, max_length=self.wanted_length, shares_steps=self.shares_steps)
 
     @cached_property
     def translator(self) -> TextTranslator:
-        """Translates texts."""
         return TextTranslator(self.model, self.wanted_length)
 
     @cached_property
     def sparse_encoder(self) -> SparseEncoder:
-        """Encodes texts as sparse embeddings."""
         return sparse_encoder_of(self.model, self.source, self.wanted_length)
 
     @property
@@ -117,7 +110,6 @@ class LoadedModel:
 
     @property
     def max_length(self) -> int:
-        """Maximum tokens of a text."""
         if self.is_sparse:
             return self.sparse_encoder.max_length
         if self.kind.can("embed") and not self.kind.can("generate"):
@@ -151,7 +143,6 @@ class LoadedModel:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the weights."""
         folder, root = find_folder(self.source)
         return sha256(folder / ADAPTER_FILE) if is_adapter(folder) else weights_digest(folder, root)
 

@@ -111,11 +111,9 @@ class Checkpoint:
             self.copies |= words - {self.stored.get(family.words, "")}
 
     def has_head(self) -> bool:
-        """Returns whether the file has a tensor of any head."""
         return any(name in self.family.head_names or name.startswith("head.") for name in self.stored)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Returns the shape of a tensor by canonical name."""
         shape = self.file.shapes[self.stored[name]]
         return shape if name not in self._part else (shape[0] // self._part[name][1], *shape[1:])
 

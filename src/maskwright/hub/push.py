@@ -63,7 +63,6 @@ class PushPlan:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all files."""
         return sum(self.files.values())
 
     def to_json(self) -> dict[str, Any]:

@@ -113,7 +113,6 @@ class Attention:
         raise ConfigError(unknown_name("kind of attention", kind, [one.kind for one in self.maps]))
 
     def select(self, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None) -> Attention:
-        """Select layers and heads, numbers from 1."""
         return replace(self, maps=tuple(one.select(layers, heads) for one in self.maps))
 
     def to_json(self, digits: int = 6, *, weights: bool = True) -> dict[str, Any]:

@@ -160,7 +160,6 @@ class FoundUnit:
         return self.strength >= CONFIRMED and self.strength > self.random + RANDOM_MARGIN
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields and "is_confirmed"."""
         return {**asdict(self), "is_confirmed": self.is_confirmed}
 
 

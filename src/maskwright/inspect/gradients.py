@@ -39,7 +39,6 @@ class GradientDecay:
     half: float | None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields."""
         return asdict(self)
 
 

@@ -37,7 +37,6 @@ class ByLength:
     bleu: tuple[float, ...] | None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields."""
         return asdict(self)
 
 

@@ -83,7 +83,6 @@ class Output(ABC):
         return type(self)(reading, self.places, self.temperature)
 
     def pack(self, count: int = 1) -> Batch:
-        """Pack the text `count` times."""
         source = self.reading.source
         types = [list(source.types)] * count if any(source.types) else None
         device: torch.device = self.reading.model.word_embeddings.device
@@ -99,27 +98,22 @@ class ClassOutput(Output):
     """The classes of a text, or its number."""
 
     def logits(self, hidden: Tensor, pack: Batch) -> Tensor:
-        """Return the logits of the labels."""
         return self.reading.model.head_logits(hidden, pack).float()
 
     @property
     def names(self) -> list[str]:
-        """Names of the outputs."""
         return ["the number"] if self.is_number else list(self.reading.model.labels)
 
     def name(self, index: int) -> str:
-        """Return a label."""
         return self.names[index]
 
     def index(self, name: str) -> int:
-        """Return the index of a label."""
         if name not in self.names:
             raise InputError(f"'{name}' is not a label of this model; its labels are {', '.join(self.names[:12])}.")
         return self.names.index(name)
 
     @property
     def is_number(self) -> bool:
-        """Whether the head has a single output."""
         return self.reading.model.num_labels == 1
 
     def scores(self, logits: Tensor) -> Tensor:
@@ -135,15 +129,12 @@ class MaskOutput(Output):
     """The token of a mask."""
 
     def logits(self, hidden: Tensor, pack: Batch) -> Tensor:
-        """Return the logits of the vocabulary."""
         return self.reading.model.mlm_logits(self._rows(hidden)).float()
 
     def name(self, index: int) -> str:
-        """Return a vocabulary entry."""
         return tokenizer_of(self.reading.model).id_to_token(index) or str(index)
 
     def index(self, name: str) -> int:
-        """Return the ID of a token."""
         tokenizer = tokenizer_of(self.reading.model)
         direct = tokenizer.token_to_id(name)
         ids = tokenizer.encode_plain([name])[0] if direct is None else [direct]
@@ -153,11 +144,9 @@ class MaskOutput(Output):
 
     @property
     def span(self) -> tuple[int, int, int]:
-        """Where the mask is."""
         return _characters(self.reading, self.places[0])
 
     def again(self, reading: TokenizedText, shift: int = 0) -> Output:
-        """Return the mask with the same number in another text."""
         return MaskOutput(reading, (masks_of(reading)[masks_of(self.reading).index(self.places[0])],), self.temperature)
 
 
@@ -165,18 +154,15 @@ class TagOutput(Output):
     """The tag of a word, read at its first token."""
 
     def logits(self, hidden: Tensor, pack: Batch) -> Tensor:
-        """Return the logits of the tags."""
         head = self.reading.model.head
         assert isinstance(head, TokenClassificationHead)
         logits: Tensor = head(self._rows(hidden))
         return logits.float()
 
     def name(self, index: int) -> str:
-        """Return a tag."""
         return self.reading.model.labels[index]
 
     def index(self, name: str) -> int:
-        """Return the index of a tag."""
         labels = self.reading.model.labels
         if name not in labels:
             raise InputError(f"'{name}' is not a tag of this model; its tags are {', '.join(labels[:12])}.")
@@ -184,11 +170,9 @@ class TagOutput(Output):
 
     @property
     def span(self) -> tuple[int, int, int]:
-        """The characters of the first token."""
         return _characters(self.reading, self.places[0])
 
     def again(self, reading: TokenizedText, shift: int = 0) -> Output:
-        """Return the tag of the same word in another text."""
         return replace(self, reading=reading, places=(_token_at(reading, self.span[1] + shift),))
 
 
@@ -238,14 +222,12 @@ class SpanOutput(Output):
 
     @property
     def span(self) -> tuple[int, int, int] | None:
-        """The characters of the answer, once `at` has set it."""
         if self.places == (0,):
             return None
         offsets = self.reading.source.offsets
         return 1, offsets[self.places[0]][0], offsets[self.places[-1]][1]
 
     def again(self, reading: TokenizedText, shift: int = 0) -> Output:
-        """Return the span output of another text, without an answer yet."""
         return SpanOutput(reading, (0,), self.temperature)
 
 

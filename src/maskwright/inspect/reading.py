@@ -115,7 +115,6 @@ def read(
 
 
 def _pack(model: Model, tokens: Tokens) -> Batch:
-    """Build a batch of one sequence."""
     types = [list(tokens.types)] if any(tokens.types) else None
     batch = Batch.from_sequences([list(tokens.ids)], types)
     device: torch.device = model.word_embeddings.device

@@ -304,7 +304,6 @@ class WordChange:
     before: float
 
     def to_json(self) -> dict[str, Any]:
-        """Return all fields by name."""
         return dict(vars(self))
 
 

@@ -43,7 +43,6 @@ class QueryKey:
 
     @property
     def scale(self) -> float:
-        """1 / sqrt(head_dim)."""
         return 1.0 / math.sqrt(self.query.shape[-1])
 
     @property
@@ -167,7 +166,6 @@ class LayerSteps:
 
     @property
     def five(self) -> list[Step]:
-        """The five steps in order."""
         heads, _, size = self.query.shape
         return [
             Step("embed", "x", "tokens, hidden", self.inputs),

@@ -69,7 +69,6 @@ class Part:
 
     @property
     def parameters(self) -> int:
-        """Number of parameters."""
         return sum(weight.size for weight in self.weights)
 
 
@@ -86,7 +85,6 @@ class Block:
 
     @property
     def parameters(self) -> int:
-        """Number of parameters."""
         return sum(part.parameters for part in self.parts)
 
 
@@ -104,16 +102,13 @@ class Structure:
 
     @property
     def parameters(self) -> int:
-        """Number of parameters."""
         return sum(block.parameters for block in self.blocks)
 
     @property
     def flops(self) -> int:
-        """FLOPs of the text."""
         return sum(block.flops for block in self.blocks)
 
     def to_json(self) -> dict[str, Any]:
-        """Return JSON-serializable values."""
         blocks = [
             {
                 **asdict(block),

@@ -26,7 +26,6 @@ class ReadText:
     ends: np.ndarray
 
     def first(self, most: int) -> ReadText:
-        """Return the first `most` tokens."""
         ends = self.ends[:most]
         last = int(ends.max(initial=-1))
         return ReadText(self.text[: max(last, 0)], self.ids[:most], ends)

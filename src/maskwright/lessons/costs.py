@@ -68,7 +68,6 @@ class Kind:
     power: int  # exponent of n
 
     def flops(self, n: int, d: int, k: int, r: int) -> float:
-        """Return the FLOPs of the layer."""
         return {
             "self-attention": 4.0 * n * n * d,  # scores and weighted sums
             "recurrent": 4.0 * n * d * d,  # input and recurrent products

@@ -70,7 +70,6 @@ class Input:
         return str(value) if isinstance(value, int) else f"{value:.12g}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values, with the default as a text."""
         return {**vars(self), "default": self.written(self.default)}
 
     def _number(self, text: str) -> float | int:

@@ -304,7 +304,6 @@ class Moments:
 
     @property
     def standard_error(self) -> float:
-        """Standard error of the mean."""
         return math.sqrt(self.variance / self.count)
 
 

@@ -138,7 +138,6 @@ class LessonRecorder:
         self.checks.append(check if law or not self.is_own else Check(check.what, "", check.computed, True))
 
     def show(self, *blocks: Block) -> None:
-        """Add pictures."""
         self.pictures += blocks
 
     def answer(self, text: str, *blocks: Block) -> None:

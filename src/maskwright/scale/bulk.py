@@ -248,7 +248,6 @@ class Job:
 
     @property
     def columns(self) -> list[str]:
-        """The columns that are read."""
         return [self.column, *([self.pair] if self.pair else []), *self.keep]
 
 
@@ -265,7 +264,6 @@ class BlockWorker(Worker):
         self.results = results_of(self.job.kind, self.job.model, **options)
 
     def make_part(self, name: str, item: dict[str, Any]) -> dict[str, Any]:
-        """See Worker."""
         block = Block(**item["block"])
         counts = {"rows": 0, "skipped": 0}
         waiting: deque[NamedRow] = deque()  # read ahead of their results
@@ -374,7 +372,6 @@ def digest_of_model(name: str) -> str:
 
 
 def _items(job: Job, files: Sequence[RowFile]) -> dict[str, dict[str, Any]]:
-    """See parts.Items."""
     found = {}
     for number, file in enumerate(files):
         for index, block in enumerate(blocks_of(file)):

@@ -151,7 +151,6 @@ class FileWorker(Worker):
         self.tokenizer = Tokenizer.load(self.job.tokenizer)
 
     def make_part(self, name: str, item: dict[str, Any]) -> dict[str, Any]:
-        """Write the part of a file. Returns its facts."""
         from pyarrow import fs
 
         uri = item["uri"]
@@ -304,7 +303,6 @@ def prepare(
 
 
 def _items(job: CorpusJob, files: Sequence[CorpusFile]) -> Items:
-    """See parts.Items."""
     found = {}
     for number, file in enumerate(files):
         path = file.uri if is_remote(file.uri) else os.fspath(Path(file.uri).absolute())

@@ -37,7 +37,6 @@ class Access:
         self.app, self.service = app, service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles one ASGI connection."""
         if not await is_request(self.app, scope, receive, send):
             return
         headers = request_headers(scope)

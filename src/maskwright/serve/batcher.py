@@ -177,7 +177,6 @@ class Pack:
 
     @property
     def num_tokens(self) -> int:
-        """Tokens of all sequences."""
         return sum(ticket.lengths[index] for ticket, index in self.items)
 
 
@@ -223,7 +222,6 @@ class _Class:
     ends: dict[str, float] = field(default_factory=dict)  # virtual time at which a client's share is used up
 
     def add(self, ticket: Ticket, numbers: Iterator[int]) -> None:
-        """Adds the sequences of a request to both lines."""
         ticket.owner = self
         self.count(ticket.lengths, 1)
         end = max(self.ends.get(ticket.client, 0.0), self.now)

@@ -37,7 +37,6 @@ class RequestLog:
         self._thread.start()
 
     def write(self, entry: Mapping[str, Any]) -> None:
-        """Queues one line."""
         line = orjson.dumps(entry).decode()
         with self._changed:
             if len(self._lines) >= MOST_LINES:
@@ -48,7 +47,6 @@ class RequestLog:
                 self._changed.notify()
 
     def close(self) -> None:
-        """Writes what is queued, and stops."""
         with self._changed:
             self._stopping.set()
             self._changed.notify()
@@ -137,7 +135,6 @@ class Metrics:
                 self.requests.labels(route, name, "200")
 
     def render(self) -> bytes:
-        """Returns the exposition format."""
         return generate_latest(self.registry)
 
     def _counter(self, name: str, about: str, labels: Sequence[str] = ()) -> Counter:

@@ -71,7 +71,6 @@ class ServedModels:
 
     @property
     def names(self) -> list[str]:
-        """Names, in order."""
         return list(self.by_name)
 
     def find(self, ability: str, name: str | None = None) -> LoadedModel:

@@ -135,11 +135,9 @@ class Exchange:
 
     @property
     def seconds_left(self) -> float:
-        """Time until the deadline."""
         return self.start + self.timeout - time.monotonic()
 
     def response_headers(self) -> dict[str, str]:
-        """Returns the headers that describe the work."""
         found = {"x-request-id": self.id, **self.headers}
         if self.num_tokens:
             found |= {
@@ -151,7 +149,6 @@ class Exchange:
         return found
 
     def to_log(self, method: str, route: str, status: int) -> dict[str, Any]:
-        """Returns the log line."""
         return {
             "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()) + "Z",
             "id": self.id,

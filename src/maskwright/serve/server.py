@@ -181,7 +181,6 @@ class Stopper:
         self._draining: asyncio.Task[None] | None = None
 
     def install(self) -> None:
-        """Handles SIGTERM, SIGINT and SIGHUP in the event loop."""
         for number in (signal.SIGTERM, signal.SIGINT):
             self.loop.add_signal_handler(number, self.stop)
         if hasattr(signal, "SIGHUP"):
@@ -278,7 +277,6 @@ def _answers(path: Path) -> bool:
 
 @contextlib.contextmanager
 def _only_while_open(path: Path | None) -> Generator[None, None, None]:
-    """Removes the unix socket at the end."""
     try:
         yield
     finally:

@@ -89,7 +89,6 @@ class Service:
         self._tasks = [asyncio.create_task(self._load()), asyncio.create_task(self._watch())]
 
     async def stop(self) -> None:
-        """Stops the threads."""
         for task in self._tasks:
             task.cancel()
         await asyncio.get_running_loop().run_in_executor(None, self.worker.stop)
@@ -98,13 +97,11 @@ class Service:
         self.close()
 
     def close(self) -> None:
-        """Writes what is left of the log."""
         if self.log is not None:
             self.log.close()
 
     @property
     def is_healthy(self) -> bool:
-        """Whether the inference thread works."""
         return self.worker.is_up and self.phase != FAILED
 
     def drain(self) -> None:
@@ -163,7 +160,6 @@ class Service:
             self._speeds[id(done.forward.model)] = Speed(speed, known.batch_tokens)
 
     def speed_of(self, name: str) -> Speed:
-        """Returns the measured speed of a model by name."""
         return self._speeds[id(self.models.by_name[name].model)]
 
     def _queued(self) -> tuple[int, float]:

@@ -155,12 +155,10 @@ class ServeSettings:
 
     @property
     def has_keys(self) -> bool:
-        """Whether requests need a key."""
         return self.api_key is not None or self.api_key_file is not None
 
     @property
     def is_private(self) -> bool:
-        """Whether only this machine can connect."""
         return self.uds is not None or is_loopback(self.host)
 
     def to_recipe(self) -> dict[str, Any]:

@@ -168,11 +168,9 @@ class Worker:
         self._thread = threading.Thread(target=self._run, name="maskwright-inference", daemon=True)
 
     def start(self) -> None:
-        """Starts the thread."""
         self._thread.start()
 
     def stop(self, seconds: float = 5.0) -> None:
-        """Stops the thread after the current pack."""
         with self._changed:
             self._is_stopping = True
             self._changed.notify()
@@ -185,7 +183,6 @@ class Worker:
         return self._thread.is_alive() and (since is None or time.monotonic() - since < HUNG_SECONDS)
 
     def submit(self, ticket: Computation) -> None:
-        """Adds a call to the queue."""
         with self._changed:
             self.batcher.add(ticket)
             self._changed.notify()
@@ -204,7 +201,6 @@ class Worker:
 
     @property
     def num_rows(self) -> int:
-        """Texts that streams generate."""
         return self._num_rows
 
     # -- in the thread -----------------------------------------------------------------------------------------------
@@ -313,7 +309,6 @@ def _types(examples: Any, index: int) -> Any:
 
 
 def _deliver(finished: Sequence[tuple[Computation, Sequence[Tensor] | Exception]]) -> None:
-    """Sets the results, in the event loop."""
     for call, result in finished:
         if call.done.done():
             continue

@@ -288,7 +288,6 @@ class EmbeddedTexts:
 
     @property
     def num_done(self) -> int:
-        """Number of embedded texts."""
         return sum(map(len, self.blocks))
 
     @property

@@ -60,7 +60,6 @@ class Guard:
         self.session = secrets.token_urlsafe(32)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles one ASGI connection."""
         if not await is_request(self.app, scope, receive, send):
             return
         answer = self.answer(scope)

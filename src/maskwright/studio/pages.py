@@ -36,7 +36,6 @@ class Page:
     of_weights: bool = False
 
     def fits(self, model: LoadedModel) -> bool:
-        """Returns whether the page supports this model."""
         is_able = not self.ability or model.kind.can(*self.ability.split())
         has_weights = model.model.graph_precision is None or not self.of_weights
         return is_able and has_weights and (attends(model.model) or not self.of_attention)

@@ -43,7 +43,6 @@ class Job:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process is still running."""
         return self.process.poll() is None
 
 
@@ -192,7 +191,6 @@ def _summaries(root: Path, folder: Path, jobs: Jobs, depth: int) -> Iterator[dic
 
 
 def _unreadable(root: Path, path: Path, error: Exception) -> dict[str, Any]:
-    """Returns the list entry of an unreadable directory."""
     reason = str(error) if isinstance(error, MaskwrightError) else f"{path} cannot be read: {error}."
     return {
         "name": _name(root, path),

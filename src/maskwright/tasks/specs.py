@@ -350,12 +350,10 @@ def spec_of(task: str) -> TaskSpec:
 
 
 def task_for(reader: str, has_numbers: bool = False) -> str:
-    """Returns the first registered task that reads such files."""
-    return next(
-        name
-        for name in registry.names("task")
-        if reader in spec_of(name).reads and spec_of(name).has_numbers == has_numbers
-    )
+    """Returns the first registered task that reads such files, for readers of other packages that of labeled texts."""
+    tasks = {name: spec_of(name) for name in registry.names("task")}
+    found = (name for name, spec in tasks.items() if reader in spec.reads and spec.has_numbers == has_numbers)
+    return next(found, None) or task_for("texts", has_numbers)
 
 
 def task_after(objective: str) -> str:

@@ -112,7 +112,6 @@ class Inputs:
                 )
 
     def write(self, folder: Path) -> None:
-        """Record the files in a run folder."""
         storage.write_json(
             folder / INPUTS, {setting: [one.to_json() for one in files] for setting, files in self.files.items()}
         )

@@ -72,7 +72,6 @@ class EventFile:
         """Every record is already on disk."""
 
     def append(self, record: Record) -> None:
-        """Append a step, its time and its scalars."""
         begin = b"" if self.path.exists() else _block(_first_event(record))
         storage.append_bytes(self.path, begin + _block(_event(record)))
 

@@ -194,7 +194,6 @@ class LocalSteps:
         self.rows, self.times = rows, times or StepTimes(Group())
 
     def batches(self, job: Any, step: int) -> list[tuple[int, Batch]]:
-        """The micro-batches of a step with their numbers."""
         return list(enumerate(job.micro_batches(step)))
 
     def add_up(self, counts: Mapping[str, int], tokens: int) -> Callable[[], Totals]:
@@ -206,12 +205,10 @@ class LocalSteps:
         return nullcontext()
 
     def outcome(self, job: Any, batch: Batch) -> LossSums:
-        """What the job computes for a batch."""
         found: LossSums = job.outcome(batch)
         return found
 
     def backward(self, loss: Tensor, number: int) -> None:
-        """The backward pass of a micro-batch."""
         loss.backward()
 
     def finish(self) -> None:

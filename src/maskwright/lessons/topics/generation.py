@@ -171,11 +171,9 @@ class _Table:
         self.shares = NEXT | {"": {"the": first, "a": 1 - first}}
 
     def start(self) -> Tensor:
-        """Return the logits of the first word."""
         return self._logits([""])
 
     def step(self, tokens: Tensor) -> Tensor:
-        """Return the logits of the word after each of `tokens`."""
         self.steps += 1
         return self._logits([WORDS[token] for token in tokens.tolist()])
 
@@ -245,7 +243,6 @@ def _probability(first: float, text: str) -> float:
 
 def _zero_shot(record: LessonRecorder) -> None:
     def row(source: str, target: str, line: int = 1) -> Row:
-        """Return a sentence with the tag of the target language."""
         return Row(with_language_tag(SENTENCES[source], target), None, SENTENCES[target], line, "pairs")
 
     trained = (("de", "en"), ("en", "fr"))
@@ -332,7 +329,6 @@ def _leads(record: LessonRecorder) -> None:
 
 
 def _parts(tokenizer: Tokenizer, ids: list[int], place: int, summary: str) -> str:
-    """Return the parts of a row by name."""
     decode = tokenizer.decode
     is_summary = decode(ids[place + 1 : -1]).strip() == summary
     is_end = ids[-1] == tokenizer.eos_id

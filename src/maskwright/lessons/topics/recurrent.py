@@ -76,7 +76,6 @@ def _gates(record: LessonRecorder, forget: float, insert: float, output: float, 
 
 
 def _layer(cell: Any, inputs: int, size: int, side: Any = "left") -> Any:
-    """Build a recurrent layer with initial weights."""
     import torch
 
     from ...nn.recurrent import RecurrentLayer, fill_recurrent

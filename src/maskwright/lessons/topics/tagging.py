@@ -78,7 +78,6 @@ def _together(record: LessonRecorder, transition: float, matrix: Matrix) -> None
     crf.transitions[2, 1] = crf.start[1] = transition  # I-PER after O, or at the beginning
 
     def total(path: tuple[int, ...]) -> float:
-        """Return the score of a tag sequence, summed by hand."""
         pairs = sum(float(crf.transitions[a, b]) for a, b in zip(path, path[1:], strict=False))
         return float(crf.start[path[0]]) + sum(float(scores[n, tag]) for n, tag in enumerate(path)) + pairs
 

@@ -51,8 +51,6 @@ def linear_probe(
     cut = len(chosen) - max(round(len(chosen) * TEST_SHARE), 1)
 
     def score(model: Model) -> dict[str, float]:
-        """Fit the probe on the features of `model` and score it on the test rows."""
-
         def mean_vectors(batch: Batch) -> Tensor:
             """Mean-pooled hidden states: float32 [sequences, hidden]."""
             hidden = model.encode(batch).hidden.float()  # [tokens, hidden]

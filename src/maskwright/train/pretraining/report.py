@@ -171,7 +171,6 @@ def _curves(records: list[dict[str, Any]], baseline: Baseline) -> Curves:
 
 
 def _shown(value: Any) -> Any:
-    """A setting as text."""
     if isinstance(value, dict):
         return ", ".join(f"{key}={item}" for key, item in value.items())
     if isinstance(value, (list, tuple)):
