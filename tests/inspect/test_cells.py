@@ -10,14 +10,7 @@ import torch.nn.functional as F
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.data.batch import Batch
 from maskwright.inspect import cells
-from maskwright.inspect.cells import (
-    CONFIRMED,
-    RULES,
-    UnitActivations,
-    find_units,
-    read_cells,
-    rule_values,
-)
+from maskwright.inspect.cells import CONFIRMED, RULES, UnitActivations, find_units, read_cells, rule_values
 from maskwright.inspect.gradients import fading, gradient_norms
 from maskwright.inspect.reports import gradients_headline, headline, write_gradients
 from maskwright.inspect.text import ReadText, documents_of, tokens_of

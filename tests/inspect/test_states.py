@@ -15,13 +15,7 @@ from looked_at import SWITCHES, TEXT, network, translator
 from maskwright.core.errors import ConfigError, InputError, MissingFileError
 from maskwright.inference.embed import TextEncoder
 from maskwright.inference.fill_mask import MaskFiller
-from maskwright.inference.probing import (
-    LabeledVectors,
-    control_labels,
-    embed_labeled,
-    fit_and_score,
-    probe_vectors,
-)
+from maskwright.inference.probing import LabeledVectors, control_labels, embed_labeled, fit_and_score, probe_vectors
 from maskwright.inspect import compare_models, hidden_states, neighbors, predictions, probe, read, states_of, word_map
 from maskwright.inspect.compare import alignment
 from maskwright.inspect.states import plane

@@ -17,16 +17,7 @@ from maskwright.inference.generate import Generation, TextGenerator
 from maskwright.models.build import build
 from maskwright.models.config import CHOICES, ModelConfig
 from maskwright.models.decoding.causal import CausalDecoder
-from maskwright.models.decoding.rules import (
-    HEAD,
-    PART,
-    Rules,
-    choose,
-    draw,
-    highest,
-    most_probable,
-    probabilities,
-)
+from maskwright.models.decoding.rules import HEAD, PART, Rules, choose, draw, highest, most_probable, probabilities
 from maskwright.models.decoding.search import Beams, grow, search_beams
 from maskwright.models.model import Model
 from studio.models import write_writer

@@ -11,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError
-from maskwright.lessons.parts import (
-    softmax_slope,
-)
+from maskwright.lessons.parts import softmax_slope
 from maskwright.nn.attention import attend
 from maskwright.nn.embeddings import Embeddings
 from maskwright.nn.layers import ACTIVATIONS, FeedForward, LayerNorm, Linear, ScalarMix, dropout

@@ -20,19 +20,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from maskwright.core import registry
-from maskwright.core.errors import (
-    ConfigError,
-    InputError,
-)
+from maskwright.core.errors import ConfigError, InputError
 from maskwright.text.tokenizers import trainers
 from maskwright.text.tokenizers.encoding import TextCounts
-from maskwright.text.tokenizers.explain import (
-    SegmentationTracer,
-    compare,
-    explain,
-    measure,
-    parse_words,
-)
+from maskwright.text.tokenizers.explain import SegmentationTracer, compare, explain, measure, parse_words
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from text.tokenizer_samples import CORPUS, KINDS, LECTURE, any_text, trained
 

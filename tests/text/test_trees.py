@@ -20,11 +20,7 @@ from maskwright.text.formats.targets import (
     may_become_tree,
     tag,
 )
-from maskwright.text.readers.sentiment_trees import (
-    is_treebank,
-    read_sentiment_trees,
-    read_treebank,
-)
+from maskwright.text.readers.sentiment_trees import is_treebank, read_sentiment_trees, read_treebank
 from maskwright.text.readers.tables import Row
 
 FILM = "(3 (2 (2 The) (2 film)) (4 (4 shines) (2 .)))"
