@@ -158,7 +158,6 @@ FRAMES = {
 
 @pytest.mark.parametrize("name", FRAMES)
 def test_a_table_is_pairs_only_where_it_says_so(folder, classifier, name):
-    """Every estimator: neither fit nor predict infers the text column from its content."""
     frame = FRAMES[name]
     calls = [
         lambda: mw.TextClassifier(folder, **QUICK).fit(frame, Y),

@@ -49,8 +49,7 @@ def imported():
     torch.nn.LSTM(2, 2)
 
 
-def state() -> dict[str, Any]:
-    """Everything that a call could change for the rest of the process."""
+def state():
     numpy_state = np.random.get_state()
     return {
         "torch generator": torch.get_rng_state().tolist(),
@@ -87,7 +86,6 @@ def state() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Model folders and data files, by name."""
     root = tmp_path_factory.mktemp("made")
     tiny("pretraining").save(root / "pretrained")
     tiny("qa").save(root / "qa")
@@ -120,7 +118,7 @@ QUESTIONS = [("who sat ?", "the cat sat"), ("what fell ?", "rain fell")] * 4
 CHOICES = [("rain", ["fell", "sat"]), ("the cat", ["fell", "sat"])] * 4
 
 
-def run_of(made: Any, folder: Any, task: str = "classification", **changes: Any) -> mw.FinetuneConfig:
+def run_of(made, folder, task="classification", **changes):
     settings = {"train": made / "rows.tsv", "epochs": 1, "max_length": 16, "precision": "fp32", "output": folder}
     return mw.FinetuneConfig(**{**settings, "task": task, "model": str(made / "pretrained"), **changes})
 

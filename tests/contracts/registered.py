@@ -29,7 +29,7 @@ from maskwright.text.readers.tables import find_reader
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 
 
-def network(name: str) -> ModelConfig:
+def network(name):
     """A small network of the family: its first preset with small sizes, or what it makes of the defaults."""
     mine = [one for one in PRESETS if preset(one).family == name]
     if mine and name != "maskwright":  # our own format takes any network and every head
@@ -38,13 +38,13 @@ def network(name: str) -> ModelConfig:
     return ModelConfig(**family.to_ours(family.to_theirs(ModelConfig(family=name, **SMALL))))
 
 
-def described(name: str) -> Family:
+def described(name):
     """Return the family of a registered name."""
     found: Family = registry.resolve("family", name)()
     return found
 
 
-def travels(name: str, folder: Path) -> None:
+def travels(name, folder):
     """Every head that the family has classes for is written under its model type and comes back with the same bits."""
     family = described(name)
     for head in set(family.classes.values()):
@@ -61,7 +61,7 @@ def travels(name: str, folder: Path) -> None:
         assert all(torch.equal(value, after[key]) for key, value in model.state_dict().items())
 
 
-def repeats(name: str, folder: Path) -> None:
+def repeats(name, folder):
     """A configuration survives the way to the family's names and back; two ways give the same."""
     config, family = network(name), described(name)
     theirs = family.to_theirs(config)
@@ -81,7 +81,7 @@ FAMILY = {
 HEADS = (None, "pretraining", "classification")
 
 
-def travels_of_folders(name: str, folder: Path) -> None:
+def travels_of_folders(name, folder):
     """Every parameter, the tokenizer and the facts come back as they were."""
     save = registry.resolve("model_folder", name)
     for head in HEADS:
@@ -96,7 +96,7 @@ def travels_of_folders(name: str, folder: Path) -> None:
         assert all(torch.equal(before[key], after[key]) for key in before)
 
 
-def is_whole(name: str, folder: Path) -> None:
+def is_whole(name, folder):
     """A manifest covers every file, a changed byte is found, and a folder that is there stays unless replaced."""
     save = registry.resolve("model_folder", name)
     model, target = lively(ModelConfig(**SMALL)), folder / "model"
@@ -111,7 +111,7 @@ def is_whole(name: str, folder: Path) -> None:
         load_model(target)
 
 
-def repeats_of_folders(name: str, folder: Path) -> None:
+def repeats_of_folders(name, folder):
     """One model gives the same bytes every time."""
     save = registry.resolve("model_folder", name)
     model = lively(ModelConfig(**SMALL), "mlm")
@@ -136,7 +136,7 @@ LABELS = np.array([0, 1, 1, 0, 1, 0, 0, 1])
 WRONG = 1 - LABELS
 
 
-def is_a_decay(name: str, folder: Path) -> None:
+def is_a_decay(name, folder):
     """A fraction of the peak that never grows, and is the peak where the warmup ends."""
     decay = registry.resolve("schedule", name)
     found = [decay(step, STEPS, WARMUP) for step in range(WARMUP, STEPS)]
@@ -144,7 +144,7 @@ def is_a_decay(name: str, folder: Path) -> None:
     assert all(later <= earlier for earlier, later in zip(found, found[1:], strict=False))
 
 
-def is_a_number(name: str, folder: Path) -> None:
+def is_a_number(name, folder):
     """A plain float for right, wrong and constant predictions, which tells right from wrong."""
     metric = registry.resolve("metric", name)
     ordered = LABELS if name != "micro_f1" else LABELS[:, None].astype(bool)
@@ -154,7 +154,7 @@ def is_a_number(name: str, folder: Path) -> None:
     assert right != wrong
 
 
-def ignores_order(name: str, folder: Path) -> None:
+def ignores_order(name, folder):
     """The order of the rows does not matter."""
     metric, order = registry.resolve("metric", name), np.array([3, 0, 7, 1, 6, 2, 5, 4])
     given = np.array([0, 1, 0, 0, 1, 1, 0, 1])
@@ -163,7 +163,7 @@ def ignores_order(name: str, folder: Path) -> None:
     assert math.isclose(metric(gold, given), metric(gold[order], given[order]), abs_tol=1e-12)
 
 
-def names_its_command(name: str, folder: Path) -> None:
+def names_its_command(name, folder):
     """The settings of a command are a dataclass that names it, as the table does."""
     settings = registry.resolve("command", name)
     assert dataclasses.is_dataclass(settings) and name.startswith(settings.COMMAND)
@@ -179,7 +179,7 @@ METRIC = {
 }
 
 
-def is_a_format(name: str, folder: Path) -> None:
+def is_a_format(name, folder):
     """A program that runs the graph of a format names the file and the outputs."""
     form = registry.resolve("export_format", name)
     assert isinstance(form, Format)
@@ -195,7 +195,7 @@ EXPORT_FORMAT = {"program": is_a_format}
 # -- The contract of loggers -----------------------------------------------------------------------------------------
 
 
-def begins_with_a_record(name: str, folder: Path) -> None:
+def begins_with_a_record(name, folder):
     """A logger that is made, checked and closed leaves the folder empty; with a record it has its file."""
     logger = registry.resolve("logger", name)(folder, {"lr": 1.0})
     try:
@@ -228,13 +228,13 @@ FILES = {
 }
 
 
-def is_found(name: str, folder: Path) -> None:
+def is_found(name, folder):
     """The first reader that recognizes its file is this one, whose name is that of the registry."""
     found = find_reader(_file(name, folder))
     assert found is registry.resolve("reader", name) and found.name == name
 
 
-def reads(name: str, folder: Path) -> None:
+def reads(name, folder):
     """Reading and scanning give the same row, with its label."""
     path, reader = _file(name, folder), registry.resolve("reader", name)
     faults: list[RowError] = []
@@ -244,7 +244,7 @@ def reads(name: str, folder: Path) -> None:
     assert rows[0].label is not None
 
 
-def _file(name: str, folder: Path) -> Path:
+def _file(name, folder):
     path = folder / FILES[name][0]
     path.write_text(FILES[name][1] + "\n", encoding="utf-8")
     return path
@@ -264,16 +264,16 @@ PROBES = [*TEXTS, "a text of words that were never seen", "don't  stop\tnow"]
 
 
 @cache
-def _trained(name: str, entry: object) -> Tokenizer:
+def _trained(name, entry):
     return Tokenizer.train_from_iterator(iter(TEXTS), name, VOCAB_SIZE)
 
 
-def trained(name: str) -> Tokenizer:
+def trained(name):
     """A tokenizer of this kind over the sample texts, made once for each entry."""
     return _trained(name, registry.resolve("tokenizer", name))
 
 
-def has_its_shapes(name: str, folder: Path) -> None:
+def has_its_shapes(name, folder):
     """IDs inside the vocabulary, special tokens, offsets inside the text; known words are decoded."""
     tokenizer = trained(name)
     assert tokenizer.vocab_size <= VOCAB_SIZE
@@ -289,7 +289,7 @@ def has_its_shapes(name: str, folder: Path) -> None:
     assert tokenizer.decode(ids).replace(" ", "") == TEXTS[1].replace(" ", "")
 
 
-def packs(name: str, folder: Path) -> None:
+def packs(name, folder):
     """A single text has the same IDs as in a batch, on the fast path and on the full one."""
     tokenizer = trained(name)
     alone = [tokenizer(text).ids for text in PROBES]
@@ -299,7 +299,7 @@ def packs(name: str, folder: Path) -> None:
     assert [ids.tolist() for ids in batch.input_ids.split(batch.lengths)] == alone
 
 
-def travels_of_tokenizers(name: str, folder: Path) -> None:
+def travels_of_tokenizers(name, folder):
     """Saved and loaded it gives the same ids, and the same files again."""
     tokenizer = trained(name)
     tokenizer.save(folder / "tokenizer")
@@ -308,7 +308,7 @@ def travels_of_tokenizers(name: str, folder: Path) -> None:
     assert (loaded.kind, loaded.files()) == (name, tokenizer.files())
 
 
-def repeats_of_tokenizers(name: str, folder: Path) -> None:
+def repeats_of_tokenizers(name, folder):
     """Training twice on one text gives the same files."""
     again = Tokenizer.train_from_iterator(iter(TEXTS), name, VOCAB_SIZE)
     assert again.files() == trained(name).files()
@@ -346,12 +346,12 @@ CONTRACTS: dict[str, Mapping[str, Check]] = {
 }
 
 
-def kinds() -> list[str]:
+def kinds():
     """Every kind of thing that has names: those of the registry, and presets."""
     return [*registry.TABLE, "preset"]
 
 
-def entries() -> list[tuple[str, str]]:
+def entries():
     """(kind, name) of everything registered now, entry points included; of presets that differ in sizes alone, one."""
     own = [(kind, name) for kind in registry.TABLE for name in registry.names(kind)]
     kinds_of_network = {repr(shrunk(name)): name for name in reversed(PRESETS)}

@@ -1,7 +1,5 @@
 """Attention as it is shown: weights, heads that are searched, steps of a layer, rollout and flow."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -36,14 +34,13 @@ from maskwright.inspect.attention import attends
 from maskwright.inspect.flow import mixed
 from maskwright.inspect.heads import clearest_head, describe_head, find_token_heads
 from maskwright.models.build import build
-from maskwright.models.config import ModelConfig
 from maskwright.nn import attention as executors
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from models.recurrent_models import model as recurrent
 
 
 @pytest.mark.parametrize("name", SWITCHES)
-def test_every_row_of_every_head_sums_to_one(name: str):
+def test_every_row_of_every_head_sums_to_one(name):
     model = network(name)
     found = attention(model, TEXT).main
     layers = model.config.num_hidden_layers
@@ -56,9 +53,7 @@ def test_every_row_of_every_head_sums_to_one(name: str):
 
 @pytest.mark.parametrize("name", SWITCHES)
 @pytest.mark.parametrize("length", [8, 300])
-def test_inspection_changes_no_output_of_the_explicit_the_fused_or_the_engine_path(
-    monkeypatch: pytest.MonkeyPatch, name: str, length: int
-):
+def test_inspection_changes_no_output_of_the_explicit_the_fused_or_the_engine_path(monkeypatch, name, length):
     """300 tokens are above the length from which the fused kernel is taken; of 8 it is taken by force."""
     model = network(name)
     reading = read(model, " ".join((TEXT.split() * 60)[:length]))
@@ -73,7 +68,7 @@ def test_inspection_changes_no_output_of_the_explicit_the_fused_or_the_engine_pa
 
 
 @pytest.mark.parametrize("name", [name for name in SWITCHES if name != "BigBird"])
-def test_weights_are_the_softmax_of_the_scores_that_are_shown(name: str):
+def test_weights_are_the_softmax_of_the_scores_that_are_shown(name):
     found = query_key(network(name), TEXT)
     scores = torch.from_numpy(found.scores)
     scores[torch.from_numpy(found.map.weights == 0)] = -torch.inf  # hidden tokens
@@ -85,7 +80,7 @@ def test_weights_are_the_softmax_of_the_scores_that_are_shown(name: str):
 
 @settings(max_examples=25)
 @given(configs)
-def test_any_network_can_be_looked_at(config: ModelConfig):
+def test_any_network_can_be_looked_at(config):
     """Of whatever switches: rows sum to 1, and weights times values, through W_O, are what the layer gives."""
     model = build(config, None, seed=1).eval()
     model.tokenizer = _small(config.vocab_size)
@@ -94,7 +89,7 @@ def test_any_network_can_be_looked_at(config: ModelConfig):
     assert found.query.shape[:2] == found.map.weights.shape[:2] and np.isfinite(found.scores).all()
 
 
-def _small(size: int) -> Tokenizer:
+def _small(size):
     made = Tokenizer.train_from_iterator(iter(["a b c d e f g"] * 2), kind="word", vocab_size=size)
     assert len(made) <= size
     return made
@@ -130,7 +125,7 @@ def test_cross_attention_is_that_of_the_padded_call():
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
-def test_queries_and_keys_of_a_translator_make_its_weights(kind: str):
+def test_queries_and_keys_of_a_translator_make_its_weights(kind):
     found = query_key(translator(), TEXT, kind, target="rain fell")
     scores = torch.from_numpy(found.scores)
     scores[torch.from_numpy(found.map.weights == 0)] = -torch.inf
@@ -148,7 +143,7 @@ def test_a_translator_writes_its_own_target_and_scores_highest_what_it_wrote():
     assert best[: len(reading.target) - 1] == list(reading.target.ids[1:])
 
 
-def test_long_texts_are_truncated_and_reported(capsys: pytest.CaptureFixture[str]):
+def test_long_texts_are_truncated_and_reported(capsys):
     seen = attention(tiny(), " ".join(["cat"] * 100))
     assert len(seen.main.keys) == 48 and "truncated to 48 tokens (54 tokens removed)" in capsys.readouterr().err
 
@@ -179,7 +174,7 @@ def test_a_recurrent_translator_shows_what_its_decoder_looks_at():
 
 
 @pytest.mark.parametrize("name", ["lstm-small", "bilstm-small", "bag-small"])
-def test_a_network_that_attends_to_nothing_says_so(name: str):
+def test_a_network_that_attends_to_nothing_says_so(name):
     model = recurrent(name, None, vocab_size=300, **({"num_hidden_layers": 0} if name == "bag-small" else {}))
     model.tokenizer = network("BERT").tokenizer
     assert not attends(model)
@@ -192,15 +187,14 @@ def test_a_network_that_attends_to_nothing_says_so(name: str):
 PAIR = ("the cat , the mat", "dogs and unbelievably long cats")
 
 
-def evenly(map: AttentionMap) -> AttentionMap:
-    """The same text with weights that are spread evenly."""
+def evenly(map):
     visible = np.tri(len(map.queries)) if map.is_causal else np.ones(map.weights.shape[2:])
     rows = (visible / visible.sum(axis=1, keepdims=True)).astype(np.float32)
     return replace(map, weights=np.broadcast_to(rows, map.weights.shape).copy())
 
 
 @pytest.mark.parametrize("pattern", [name for name in PATTERNS if name != "diagonal"])
-def test_a_planted_head_is_found_and_all_others_stay_at_even(pattern: str):
+def test_a_planted_head_is_found_and_all_others_stay_at_even(pattern):
     map = evenly(attention(tiny(), PAIR).main)
     looks = planted(pattern, map)
     asked = looks.any(axis=1)
@@ -228,7 +222,7 @@ def test_the_clearest_head_and_its_sentence():
     assert "follows none of the patterns" in describe_head(patterns, 1, 1)
 
 
-def planted(pattern: str, map: AttentionMap) -> np.ndarray:
+def planted(pattern, map):
     """bool [tokens, tokens], by a plain walk over all pairs of tokens."""
     t, count = map.queries, len(map.queries)
     looks = np.zeros((count, count), dtype=bool)
@@ -261,7 +255,7 @@ def test_from_word_to_word_counts_all_pieces_of_both():
 
 
 @pytest.mark.parametrize("kind", ["encoder", "causal"])
-def test_heads_are_ranked_by_the_attention_that_the_other_tokens_give_one(kind: str):
+def test_heads_are_ranked_by_the_attention_that_the_other_tokens_give_one(kind):
     model = tiny() if kind == "encoder" else network("GPT-2")
     map = attention(model, TEXT).main
     token = 3
@@ -322,7 +316,7 @@ PLAIN = [name for name in SWITCHES if name != "Shaw"]  # whose values have vecto
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_each_step_follows_from_the_one_before(name: str):
+def test_each_step_follows_from_the_one_before(name):
     model = network(name)
     for layer, found in zip(model.encoder.in_order, steps_of(read(model, TEXT)), strict=True):
         weight, bias = (layer.attention.qkv.weight, layer.attention.qkv.bias)
@@ -350,14 +344,12 @@ def test_the_first_step_is_what_the_layer_is_given():
 TOKENS = attention(tiny(), "cat").main.queries  # three tokens
 
 
-def map_of(weights: np.ndarray) -> AttentionMap:
-    """A map of one head a layer. weights: [layers, 3, 3]."""
+def map_of(weights):
     layers = tuple(range(1, len(weights) + 1))
     return AttentionMap("self", TOKENS, TOKENS, weights[:, None].astype(np.float32), layers, (1,))
 
 
-def drawn(layers: int, seed: int) -> AttentionMap:
-    """Random rows that sum to 1."""
+def drawn(layers, seed):
     weights = np.random.default_rng(seed).dirichlet([0.5] * 3, size=(layers, 3))
     return map_of(weights)
 
@@ -379,7 +371,7 @@ def test_flow_by_hand():
 
 @settings(max_examples=25)
 @given(st.integers(1, 4), st.integers(0, 1000))
-def test_a_flow_is_that_of_a_linear_program(layers: int, seed: int):
+def test_a_flow_is_that_of_a_linear_program(layers, seed):
     map = drawn(layers, seed)
     found, graphs = flow(map), mixed(map)
     for top in range(3):
@@ -387,7 +379,7 @@ def test_a_flow_is_that_of_a_linear_program(layers: int, seed: int):
             assert found[top, sink] == pytest.approx(by_program(graphs, top, sink), abs=1e-6)
 
 
-def by_program(graphs: np.ndarray, top: int, sink: int) -> float:
+def by_program(graphs, top, sink):
     """The most that reaches `sink`: variables are the pipes, what enters a node in between leaves it."""
     layers = len(graphs)
     pipes = [(layer, i, j) for layer in range(layers) for i in range(3) for j in range(3)]

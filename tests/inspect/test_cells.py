@@ -1,7 +1,5 @@
 """Cells and gradients of recurrent networks: values by the formulas, a planted unit found, fading measured."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -13,14 +11,14 @@ from maskwright.inspect import cells
 from maskwright.inspect.cells import CONFIRMED, RULES, UnitActivations, find_units, read_cells, rule_values
 from maskwright.inspect.gradients import fading, gradient_norms
 from maskwright.inspect.reports import gradients_headline, headline, write_gradients
-from maskwright.inspect.text import ReadText, documents_of, tokens_of
+from maskwright.inspect.text import documents_of, tokens_of
 from maskwright.models.build import build
 from maskwright.nn.recurrent import CELLS
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from models.recurrent_models import model, network
 
 
-def said(rule: str, text: str) -> str:
+def said(rule, text):
     """What a rule says of each character, as a string of digits."""
     return "".join(str(int(value)) for value in RULES[rule][0](text))
 
@@ -39,22 +37,22 @@ def said(rule: str, text: str) -> str:
         ("condition", "x if ab: c", "0011111000"),
     ],
 )
-def test_rules_by_hand(rule: str, text: str, expected: str):
+def test_rules_by_hand(rule, text, expected):
     assert said(rule, text) == expected
 
 
-def tokenizer() -> Tokenizer:
+def tokenizer():
     return Tokenizer.train_from_iterator(
         ['abc def ghi jkl mno pqr stu vwx yz "quoted words" (in) 0123'], kind="char", vocab_size=60
     )
 
 
-def read(text: str) -> ReadText:
+def read(text):
     return tokens_of([text], tokenizer())
 
 
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
-def test_values_are_what_the_formulas_remember(cell: str):
+def test_values_are_what_the_formulas_remember(cell):
     made = model(recurrent=cell)
     text = read("abc def ghi")
     values = read_cells(made, text).values
@@ -72,7 +70,7 @@ def test_values_are_what_the_formulas_remember(cell: str):
         hidden = torch.cat(outputs)
 
 
-def test_streams_warm_up_with_the_text_before_them(monkeypatch: pytest.MonkeyPatch):
+def test_streams_warm_up_with_the_text_before_them(monkeypatch):
     made, text = model(), read("abc def ghi jkl mno pqr stu vwx yz " * 4)
     whole = read_cells(made, text).values
     monkeypatch.setattr(cells, "STREAM", 20)
@@ -80,7 +78,7 @@ def test_streams_warm_up_with_the_text_before_them(monkeypatch: pytest.MonkeyPat
     np.testing.assert_allclose(read_cells(made, text).values, whole, atol=1e-5)
 
 
-def planted(noise: float = 0.1) -> UnitActivations:
+def planted(noise=0.1):
     """A text whose unit 3 of layer 2 follows quotes."""
     rng = np.random.default_rng(0)
     text = 'he said "come here" and she "did not" go ' * 20
@@ -89,7 +87,7 @@ def planted(noise: float = 0.1) -> UnitActivations:
     return UnitActivations(text, np.arange(1, len(text) + 1), values, False)
 
 
-def noise_like(readings: UnitActivations, units: int = 6) -> UnitActivations:
+def noise_like(readings, units=6):
     """The same text read by a network that knows nothing of it."""
     rng = np.random.default_rng(1)
     values = rng.normal(size=(len(readings.ends), 2, units)).astype(np.float32)
@@ -165,7 +163,7 @@ def test_a_gradient_is_what_a_small_change_of_the_memory_does_to_the_loss():
     first = made.encode_stateful(Batch.from_sequences([row[:far]]))
     state = first.states[0][0].detach().requires_grad_()
 
-    def loss(memory: torch.Tensor) -> torch.Tensor:
+    def loss(memory):
         rest = made.encode_stateful(Batch.from_sequences([row[far:-1]]), ((memory,),))
         return F.cross_entropy(made.mlm_logits(rest.hidden[-1:]), torch.tensor(row[-1:]))
 

@@ -1,7 +1,5 @@
 """Reasons of an answer: what the forward passes say, and integrated gradients."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
@@ -144,7 +142,7 @@ MASKED = "the cat [MASK] on the mat"
 
 @pytest.mark.parametrize("baseline", ["mask", "pad", "zero"])
 @pytest.mark.parametrize("answer", [None, *LABELS])
-def test_attributions_add_up_to_what_the_text_changes(baseline: str, answer: str | None):
+def test_attributions_add_up_to_what_the_text_changes(baseline, answer):
     model = tiny("classification", labels=LABELS)
     found = attribute(model, TEXT, answer, baseline=baseline)
     assert found.is_complete
@@ -157,7 +155,7 @@ def test_attributions_add_up_to_what_the_text_changes(baseline: str, answer: str
 
 
 @pytest.mark.parametrize("answer", [None, "sat"])
-def test_a_prediction_for_a_mask_is_explained_too(answer: str | None):
+def test_a_prediction_for_a_mask_is_explained_too(answer):
     found = attribute(tiny("mlm"), MASKED, answer, baseline="pad")
     assert found.is_complete and (answer is None or found.answer == answer)
     assert found.attributions[found.tokens.subwords.index("[MASK]")] == 0  # it stays as it is

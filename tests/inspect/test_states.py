@@ -1,7 +1,5 @@
 """Hidden states by layer, two models compared, the blocks of a model, and probes."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np
@@ -30,7 +28,7 @@ MASKED = "the cat [MASK] on the [MASK] ."
 
 
 @pytest.mark.parametrize("name", SWITCHES)
-def test_states_are_the_layers_of_the_network(name: str):
+def test_states_are_the_layers_of_the_network(name):
     model = network(name)
     found = hidden_states(model, TEXT)
     assert found.vectors.shape == (model.config.num_hidden_layers + 1, len(found.tokens), model.config.hidden_size)
@@ -286,7 +284,7 @@ def test_models_that_cannot_be_compared(load):
 WORDS = "the cat sat on mat dogs chase cats in garden rain fell she bought milk at store".split()  # noqa: SIM905
 
 
-def planted(layer: int, num_things: int, seed: int, num_types: int = 40) -> LabeledVectors:
+def planted(layer, num_things, seed, num_types=40):
     """Noise in four layers, and a label of three that one of them holds; types say nothing of the label."""
     draws = np.random.default_rng(seed)
     labels = draws.integers(3, size=num_things)
@@ -296,7 +294,7 @@ def planted(layer: int, num_things: int, seed: int, num_types: int = 40) -> Labe
     return LabeledVectors("words", vectors, [f"L{label}" for label in labels], types)
 
 
-def sentences(num_rows: int, seed: int, holding: str | None = None) -> list[Sentence]:
+def sentences(num_rows, seed, holding=None):
     """Eight random words each, tagged by type; with `holding`, by whether their sentence contains that word."""
     draws = np.random.default_rng(seed)
     made = []
@@ -311,7 +309,7 @@ def sentences(num_rows: int, seed: int, holding: str | None = None) -> list[Sent
 
 
 @pytest.mark.parametrize("layer", [0, 2, 3])
-def test_a_planted_property_is_found_in_its_layer_and_not_elsewhere(layer: int):
+def test_a_planted_property_is_found_in_its_layer_and_not_elsewhere(layer):
     found = probe_vectors(planted(layer, 600, 1), planted(layer, 600, 2))
     others = [one.accuracy for one in found.layers if one.layer != layer]
     assert found.best.layer == found.most_selective.layer == layer and found.best.accuracy > 0.95
@@ -325,7 +323,7 @@ def test_memorization_is_not_selectivity():
     """A layer that encodes only the type: labels by type and random labels are probed equally well."""
     draws = np.random.default_rng(5)
 
-    def made(num_things: int) -> LabeledVectors:
+    def made(num_things):
         types = draws.integers(20, size=num_things)
         vectors = np.stack([draws.normal(size=(num_things, 20)), np.eye(20)[types]]).astype(np.float32)
         return LabeledVectors(
@@ -387,7 +385,7 @@ def test_the_probe_is_the_minimum_of_another_optimizer():
     bias.requires_grad_()
     solver = torch.optim.LBFGS([weight, bias], max_iter=500, tolerance_grad=1e-10, line_search_fn="strong_wolfe")
 
-    def loss() -> torch.Tensor:
+    def loss():
         solver.zero_grad()
         own = (
             torch.nn.functional.cross_entropy(x @ weight + bias, y, reduction="sum") + 10.0 / 2 * weight.square().sum()

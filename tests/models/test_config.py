@@ -1,7 +1,5 @@
 """Configurations, presets, initial weights, and what stands between encoder and head."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -224,7 +222,7 @@ def test_every_parameter_learns():
 TOP = {"mix_layers": True, "top_layers": 1}
 
 
-def networks() -> dict[str, ModelConfig]:
+def networks():
     sizes = {name: SMALL[name] for name in ("vocab_size", "hidden_size", "num_hidden_layers")}
     return {
         "bert": ModelConfig(**SMALL, **TOP, pooler=False, pooling="mean", classifier_act="tanh", choice_act="tanh"),
@@ -237,7 +235,7 @@ def networks() -> dict[str, ModelConfig]:
 @pytest.mark.parametrize(
     ("name", "head"), [("bert", "classification"), ("elmo", "tagging-crf"), ("mix", "qa"), ("beside", "tagging-crf")]
 )
-def test_heads_on_it_learn_pack_and_travel(name: str, head: str, tmp_path: Path):
+def test_heads_on_it_learn_pack_and_travel(name, head, tmp_path):
     made = lively(networks()[name], head)
     packs(made)
     travels(made, tmp_path / "m")

@@ -1,7 +1,5 @@
 """Operations and memory: counted and estimated as torch has them; recomputed layers; losses and long texts in parts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -13,7 +11,6 @@ from maskwright.data.batch import Batch
 from maskwright.models import sizes as flops
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.models.model import Model
 from maskwright.models.presets import preset
 from maskwright.models.pretraining_heads import _first_is_right, _right_of_all, vocabulary_loss
 from maskwright.models.sizes import activation_bytes, training_memory
@@ -43,7 +40,7 @@ LENGTH, SEQUENCES = 12, 3
         ("gpt2", {}),
     ],
 )
-def test_a_training_step_has_the_operations_that_torch_counts(name: str, changes: dict):
+def test_a_training_step_has_the_operations_that_torch_counts(name, changes):
     config = preset(name, **SMALL, **changes)
     model = build(config, head="mlm").train()
     batch = Batch.from_sequences([list(range(5, 5 + LENGTH))] * SEQUENCES)
@@ -59,7 +56,7 @@ def test_a_training_step_has_the_operations_that_torch_counts(name: str, changes
     assert counter.get_total_flops() == pytest.approx(flops.TRAINING_PASSES * forward, rel=1e-9)
 
 
-def _masked(config: ModelConfig, tokens: int, length: int, layers: int) -> float:
+def _masked(config, tokens, length, layers):
     """Operations with the masked keys of causal attention, which torch counts."""
     return tokens * layers * 4 * config.hidden_size * (length - (length + 1) / 2)
 
@@ -72,7 +69,7 @@ def _masked(config: ModelConfig, tokens: int, length: int, layers: int) -> float
         ("transformer-base", {"decoder_vocab_size": 80, "tie_word_embeddings": False, "norm": "pre"}),
     ],
 )
-def test_an_encoder_decoder_has_the_operations_that_torch_counts(name: str, changes: dict):
+def test_an_encoder_decoder_has_the_operations_that_torch_counts(name, changes):
     config = preset(name, **SMALL, num_decoder_layers=3, **changes)
     model = build(config, head="seq2seq").train()
     source = Batch.from_sequences([list(range(5, 5 + LENGTH))] * SEQUENCES)
@@ -96,7 +93,7 @@ def test_bert_base_by_hand():
 
 
 @pytest.mark.parametrize(("length", "window"), [(5, 4), (16, 4), (16, 64), (1, 2)])
-def test_keys_of_a_window_are_those_that_a_mask_has(length: int, window: int):
+def test_keys_of_a_window_are_those_that_a_mask_has(length, window):
     config = ModelConfig(**SMALL, attention="window", window_size=window)
     places = torch.arange(length)
     mask = (places[:, None] - places[None, :]).abs() <= window // 2
@@ -115,10 +112,8 @@ MEDIUM = {
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
-def kept_of(model: Model, batch: Batch, positions: torch.Tensor) -> int:
-    """Bytes that autograd keeps of a step of masked language modeling, with plain logits."""
-
-    def run() -> None:
+def kept_of(model, batch, positions):
+    def run():
         scores = model.mlm_logits(model.encode(batch).hidden[positions]).float()
         F.cross_entropy(scores, torch.zeros(len(positions), dtype=torch.int64))
 
@@ -137,7 +132,7 @@ def kept_of(model: Model, batch: Batch, positions: torch.Tensor) -> int:
     ],
 )
 @pytest.mark.parametrize(("length", "precision"), [(16, "fp32"), (96, "bf16")])
-def test_what_is_reckoned_is_what_autograd_keeps(name: str, changes: dict, precision: str, length: int):
+def test_what_is_reckoned_is_what_autograd_keeps(name, changes, precision, length):
     config = preset(name, **(MEDIUM | changes))
     model = build(config, head="mlm").train()
     model.compute_dtype = DTYPES[precision]
@@ -162,7 +157,7 @@ def test_what_is_reckoned_is_what_autograd_keeps(name: str, changes: dict, preci
     ],
 )
 @pytest.mark.parametrize(("lengths", "precision"), [((16, 16), "fp32"), ((96, 20), "bf16")])
-def test_the_same_for_an_encoder_decoder(name: str, changes: dict, precision: str, lengths: tuple[int, int]):
+def test_the_same_for_an_encoder_decoder(name, changes, precision, lengths):
     config = preset(name, **(MEDIUM | {"num_decoder_layers": 2} | changes))
     model = build(config, head="seq2seq").train()
     model.compute_dtype = DTYPES[precision]
@@ -172,7 +167,7 @@ def test_the_same_for_an_encoder_decoder(name: str, changes: dict, precision: st
     )
     positions = torch.arange(0, target.num_tokens, 7)
 
-    def run() -> None:
+    def run():
         hidden = model.decode(target, model.encode(source).hidden, source).hidden
         F.cross_entropy(model.mlm_logits(hidden[positions]).float(), torch.zeros(len(positions), dtype=torch.int64))
 
@@ -209,17 +204,17 @@ DEEP = {
 LENGTHS = (5, 9, 9, 20)
 
 
-def model_of(recomputes: bool, **changes: object) -> Model:
+def model_of(recomputes, **changes):
     model = build(ModelConfig(**(DEEP | changes)), head="mlm").train()
     model.recomputes = recomputes
     return model
 
 
-def batch() -> Batch:
+def batch():
     return Batch.from_sequences([[7 + (place * length) % 90 for place in range(length)] for length in LENGTHS])
 
 
-def loss_of(model: Model) -> torch.Tensor:
+def loss_of(model):
     torch.manual_seed(3)  # dropout
     hidden = model.encode(batch()).hidden
     return model.mlm_loss(hidden[::3], torch.arange(len(hidden[::3])))[0]
@@ -230,7 +225,7 @@ def loss_of(model: Model) -> torch.Tensor:
     [{}, {"norm": "pre", "positions": "rotary"}, {"num_hidden_groups": 1}, {"attention": "window", "window_size": 8}],
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_gradients_are_the_same_to_the_last_bit_with_dropout(changes: dict, dtype: torch.dtype):
+def test_gradients_are_the_same_to_the_last_bit_with_dropout(changes, dtype):
     found = []
     for recomputes in (False, True):
         model = model_of(recomputes, **changes)
@@ -243,7 +238,7 @@ def test_gradients_are_the_same_to_the_last_bit_with_dropout(changes: dict, dtyp
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_a_decoder_runs_again_too(norm: str, monkeypatch: pytest.MonkeyPatch):
+def test_a_decoder_runs_again_too(norm, monkeypatch):
     from maskwright.models import transformer
 
     source, target, found, again = batch(), batch(), [], []
@@ -298,7 +293,6 @@ NETWORKS = [
 
 
 def ids_of(length):
-    """int64 [length], the same every time."""
     return torch.randint(1, 50, (length,), generator=torch.Generator().manual_seed(length))
 
 
@@ -317,7 +311,6 @@ def padded_step(model, length):
 
 
 def largest(network, step, length):
-    """The most elements of any tensor of a training step."""
     model = build(replace(CONFIG, **network), "mlm").train()
     with Largest() as found:
         step(model, length)
@@ -341,7 +334,7 @@ def test_full_attention_in_the_same_place_does_make_one():
 VOCAB, SIZE, POSITIONS = 37, 8, 23
 
 
-def drawn(dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+def drawn(dtype=torch.float32):
     draws = torch.Generator().manual_seed(5)
     vectors = torch.randn(POSITIONS, SIZE, generator=draws).to(dtype).requires_grad_()
     table, bias = torch.randn(VOCAB, SIZE, generator=draws), torch.randn(VOCAB, generator=draws)
@@ -350,7 +343,7 @@ def drawn(dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tenso
     return vectors, table.requires_grad_(), bias.requires_grad_(), torch.randint(VOCAB, (POSITIONS,), generator=draws)
 
 
-def plain(vectors: torch.Tensor, table: torch.Tensor, bias: torch.Tensor | None, labels: torch.Tensor, smooth: float):
+def plain(vectors, table, bias, labels, smooth):
     scores = F.linear(vectors, table.to(vectors.dtype), None if bias is None else bias.to(vectors.dtype))
     wide = scores if scores.dtype == torch.float64 else scores.float()
     loss = F.cross_entropy(wide, labels, reduction="sum", label_smoothing=smooth)
@@ -361,9 +354,7 @@ def plain(vectors: torch.Tensor, table: torch.Tensor, bias: torch.Tensor | None,
     ("most", "smooth", "has_bias"), [(1, 0.1, True), (5 * VOCAB, 0.0, False), (5 * VOCAB, 0.1, True)]
 )
 @pytest.mark.parametrize(("dtype", "near"), [(torch.float64, 1e-12), (torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
-def test_loss_hits_and_gradients_are_those_of_the_plain_way(
-    dtype: torch.dtype, near: float, most: int, smooth: float, has_bias: bool
-):
+def test_loss_hits_and_gradients_are_those_of_the_plain_way(dtype, near, most, smooth, has_bias):
     found = []
     for is_plain in (False, True):
         vectors, table, bias, labels = drawn(dtype)
@@ -382,7 +373,7 @@ def test_loss_hits_and_gradients_are_those_of_the_plain_way(
 
 @pytest.mark.parametrize("is_trained", [True, False])
 @pytest.mark.parametrize("most", [3 * VOCAB, 1000 * VOCAB])
-def test_only_scored_labels_count_as_right_and_in_their_loss(is_trained: bool, most: int):
+def test_only_scored_labels_count_as_right_and_in_their_loss(is_trained, most):
     vectors, table, bias, labels = drawn(torch.float32)
     labels[::2] = (vectors @ table.T + bias).argmax(dim=-1)[::2]  # so that some are right
     is_scored = torch.arange(POSITIONS) % 3 > 0
@@ -407,7 +398,7 @@ def test_the_count_of_a_gpu_is_that_of_a_cpu():
         assert 0 < found < 200 and found == _first_is_right(scores, highest, at_label, labels, is_scored)
 
 
-def test_scores_never_exist_whole(monkeypatch: pytest.MonkeyPatch):
+def test_scores_never_exist_whole(monkeypatch):
     sizes = []
     original = F.linear
     monkeypatch.setattr(F, "linear", lambda *inputs: sizes.append(len(inputs[0])) or original(*inputs))

@@ -1,7 +1,5 @@
 """Laws of decoding: the cache changes nothing, beams find the best, draws follow the seed, texts share steps."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 
@@ -19,7 +17,6 @@ from maskwright.models.config import CHOICES, ModelConfig
 from maskwright.models.decoding.causal import CausalDecoder
 from maskwright.models.decoding.rules import HEAD, PART, Rules, choose, draw, highest, most_probable, probabilities
 from maskwright.models.decoding.search import Beams, grow, search_beams
-from maskwright.models.model import Model
 from studio.models import write_writer
 
 TINY = ModelConfig(
@@ -37,11 +34,11 @@ TINY = ModelConfig(
 PROMPTS = [[3, 4, 5], [6], [7, 8, 9, 10, 11, 12, 13], [14, 15]]
 
 
-def model(**changes) -> Model:
+def model(**changes):
     return build(replace(TINY, **changes), "clm", seed=2).eval()
 
 
-def logits_of(decoder: CausalDecoder, fed: torch.Tensor, keeps: dict[int, list[int]]) -> list[torch.Tensor]:
+def logits_of(decoder, fed, keeps):
     """The logits of every step when the columns of `fed` [rows, steps] are read; keeps: rows kept after a step."""
     found = [decoder.start()]
     for step in range(fed.shape[1]):
@@ -270,20 +267,19 @@ STARTS = [
 
 @pytest.fixture(scope="module")
 def writer(tmp_path_factory):
-    """A small causal model."""
     from maskwright.api import open_model
 
     return open_model(write_writer(tmp_path_factory.mktemp("models") / "writer"), "generate", "cpu", "fp32")
 
 
-def settings_of(number: int) -> Generation:
+def settings_of(number):
     """Other lengths, rules and seeds for each text; some have several results."""
     rules = DRAWN if number % 2 else GREEDY
     count = 3 if number == 3 else 1
     return Generation(max_new_tokens=5 + 37 * (number % 3), rules=rules, num_results=count, seed=number)
 
 
-def together(generator: TextGenerator, starts: dict[int, list[int]], leaving: dict[int, int] | None = None) -> dict:
+def together(generator, starts, leaving=None):
     """Give each text a step in turn. starts: texts that begin before a round; leaving: round in which it ends."""
     live, found, number = {}, {}, 0
     while live or any(one >= number for one in starts):
@@ -303,7 +299,7 @@ def together(generator: TextGenerator, starts: dict[int, list[int]], leaving: di
     return found
 
 
-def alone(model, number: int):
+def alone(model, number):
     return TextGenerator(model, max_length=48).generate([STARTS[number]], settings_of(number))
 
 

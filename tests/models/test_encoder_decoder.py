@@ -1,11 +1,7 @@
 """Encoder-decoders, transformers and recurrent ones: packs, folders, formulas, and decoding."""
 
-from __future__ import annotations
-
 import itertools
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +9,6 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.data.batch import Batch
@@ -21,7 +16,7 @@ from maskwright.hub.folders import load_model
 from maskwright.inference.engine.engine import Engine
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.models.decoding.rules import Decoder, Rules
+from maskwright.models.decoding.rules import Rules
 from maskwright.models.decoding.search import Beams, grow, search_beams
 from maskwright.models.decoding.translation import target_decoder, translate_ids
 from maskwright.models.encoder_decoder import EncoderDecoder
@@ -59,15 +54,13 @@ SOURCES = [[5, 6, 7, 8], [9], [10, 11, 12, 13, 14, 15], [16, 17]]
 TARGETS = [[1, 5, 6], [1, 7, 8, 9, 10], [1], [1, 11]]
 
 
-def made(config: ModelConfig = CONFIG) -> EncoderDecoder:
-    """In evaluation mode and float64, so that equal is equal."""
+def made(config=CONFIG):
     model = build(config, "seq2seq", seed=3)
     assert isinstance(model, EncoderDecoder)
     return model.double().eval()
 
 
-def logits(model: EncoderDecoder, sources: list[list[int]], targets: list[list[int]]) -> list[torch.Tensor]:
-    """Of each target, [length, vocab]."""
+def logits(model, sources, targets):
     source, target = Batch.from_sequences(sources), Batch.from_sequences(targets)
     with torch.no_grad():
         memory = model.encode(source).hidden
@@ -76,7 +69,7 @@ def logits(model: EncoderDecoder, sources: list[list[int]], targets: list[list[i
 
 
 @pytest.mark.parametrize("config", SWITCHES)
-def test_a_pair_gives_what_it_gives_beside_others(config: ModelConfig):
+def test_a_pair_gives_what_it_gives_beside_others(config):
     model = made(config)
     together = logits(model, SOURCES, TARGETS)
     for source, target, beside in zip(SOURCES, TARGETS, together, strict=True):
@@ -85,7 +78,7 @@ def test_a_pair_gives_what_it_gives_beside_others(config: ModelConfig):
 
 
 @pytest.mark.parametrize("config", SWITCHES)
-def test_a_target_token_changes_nothing_before_it(config: ModelConfig):
+def test_a_target_token_changes_nothing_before_it(config):
     model, target, place = made(config), [1, 7, 8, 9, 10], 3
     changed = [*target[:place], target[place] + 1, *target[place + 1 :]]
     (one,), (other,) = logits(model, [SOURCES[0]], [target]), logits(model, [SOURCES[0]], [changed])
@@ -94,7 +87,7 @@ def test_a_target_token_changes_nothing_before_it(config: ModelConfig):
 
 
 @pytest.mark.parametrize("config", SWITCHES)
-def test_padded_rows_give_what_packs_give_and_every_parameter_learns(config: ModelConfig):
+def test_padded_rows_give_what_packs_give_and_every_parameter_learns(config):
     model = made(config)
     ids = torch.tensor([row + [0] * (6 - len(row)) for row in SOURCES])
     mask = torch.tensor([[1] * len(row) + [0] * (6 - len(row)) for row in SOURCES])
@@ -111,7 +104,7 @@ def test_padded_rows_give_what_packs_give_and_every_parameter_learns(config: Mod
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=8), st.integers(0, 2**20))
-def test_cross_attention_in_groups_is_attention_of_each_pair(pairs: list[tuple[int, int]], seed: int):
+def test_cross_attention_in_groups_is_attention_of_each_pair(pairs, seed):
     from maskwright.nn.attention import scaled_dot_product
     from maskwright.nn.cross import CrossAttention, cross_attend, plan_pairs
 
@@ -135,7 +128,7 @@ def test_cross_attention_in_groups_is_attention_of_each_pair(pairs: list[tuple[i
 
 
 @pytest.mark.parametrize("config", SWITCHES)
-def test_a_folder_keeps_every_kind(tmp_path: Path, config: ModelConfig):
+def test_a_folder_keeps_every_kind(tmp_path, config):
     model = made(config).float()
     model.save(tmp_path / "m")
     loaded, report = load_model(tmp_path / "m")
@@ -153,7 +146,7 @@ def test_a_folder_keeps_every_kind(tmp_path: Path, config: ModelConfig):
         ({"num_decoder_layers": 0, "decoder_vocab_size": 9}, "needs a decoder"),
     ],
 )
-def test_settings_that_do_not_fit_are_named(changes: dict[str, object], message: str):
+def test_settings_that_do_not_fit_are_named(changes, message):
     with pytest.raises(ConfigError, match=message):
         replace(CONFIG, **changes)
 
@@ -201,12 +194,11 @@ ATTENTION = [("none", False), ("dot", False), ("bilinear", True), ("mlp", False)
 LENGTHS = st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1, max_size=4)
 
 
-def network(**changes: object) -> ModelConfig:
+def network(**changes):
     return preset("seq2seq-small", **{**SMALL, **changes})
 
 
-def recurrent(seed: int = 0, **changes: object) -> EncoderDecoder:
-    """In evaluation mode and float64, with weights large enough that tokens matter."""
+def recurrent(seed=0, **changes):
     model = build(network(**changes), "seq2seq", seed=seed).double().eval()
     draws = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -216,14 +208,13 @@ def recurrent(seed: int = 0, **changes: object) -> EncoderDecoder:
     return model
 
 
-def pairs(lengths: list[tuple[int, int]], seed: int = 0) -> Batch:
-    """Sources and targets of these lengths."""
+def pairs(lengths, seed=0):
     draws = torch.Generator().manual_seed(seed)
     sides = [[torch.randint(3, 30, (pair[side],), generator=draws).numpy() for pair in lengths] for side in (0, 1)]
     return replace(Batch.from_sequences(sides[0]), target=Batch.from_sequences(sides[1]))
 
 
-def by_hand(model: EncoderDecoder, batch: Batch) -> Tensor:
+def by_hand(model, batch):
     """What the decoder gives for one pair, by the formulas of the module, a token and a layer at a time."""
     writer, memory = model.decoder, model.encode(batch).hidden  # C: [source, hidden]
     cell, half = CELLS[writer.first.cell], memory.shape[1] // 2
@@ -232,7 +223,7 @@ def by_hand(model: EncoderDecoder, batch: Batch) -> Tensor:
     begun = [torch.tanh(F.linear(v, bridge.weight, bridge.bias)) for bridge in writer.bridges]
     states = [tuple(part[None] for part in state.chunk(cell.num_states)) for state in begun]
 
-    def look(asking: Tensor) -> Tensor:
+    def look(asking):
         score = writer.alignment
         if score.score == "dot":
             e = memory @ asking
@@ -264,7 +255,7 @@ def by_hand(model: EncoderDecoder, batch: Batch) -> Tensor:
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
 @pytest.mark.parametrize(("score", "feeds"), ATTENTION)
 @pytest.mark.parametrize(("layers", "residual"), [(1, False), (3, True)])
-def test_the_decoder_is_its_formulas(cell: str, score: str, feeds: bool, layers: int, residual: bool):
+def test_the_decoder_is_its_formulas(cell, score, feeds, layers, residual):
     model = recurrent(
         recurrent=cell, attention_score=score, input_feeding=feeds, num_decoder_layers=layers,
         recurrent_residual=residual,
@@ -278,7 +269,7 @@ def test_the_decoder_is_its_formulas(cell: str, score: str, feeds: bool, layers:
 @pytest.mark.parametrize(("score", "feeds"), ATTENTION)
 @settings(max_examples=10, deadline=None)
 @given(lengths=LENGTHS)
-def test_a_pack_gives_what_its_pairs_give_one_by_one(score: str, feeds: bool, lengths: list[tuple[int, int]]):
+def test_a_pack_gives_what_its_pairs_give_one_by_one(score, feeds, lengths):
     model, batch = recurrent(attention_score=score, input_feeding=feeds), pairs(lengths)
     wanted = {"attentions": True, "hidden_states": True}
     with torch.no_grad():
@@ -301,8 +292,7 @@ def test_a_pack_gives_what_its_pairs_give_one_by_one(score: str, feeds: bool, le
     assert torch.equal(together.hidden_states[-1], together.hidden)
 
 
-def target_logits(model: EncoderDecoder, batch: Batch) -> Tensor:
-    """Logits of every target token with teacher forcing, [target tokens, vocab]."""
+def target_logits(model, batch):
     assert batch.target is not None
     return model.mlm_logits(model.decode(batch.target, model.encode(batch).hidden, batch).hidden)
 
@@ -316,7 +306,7 @@ def target_logits(model: EncoderDecoder, batch: Batch) -> Tensor:
         ({"character_width": 3}, "does not support character_width and num_decoder_layers"),
     ],
 )
-def test_settings_that_do_not_fit_a_recurrent_target_are_named(changes: dict[str, object], said: str):
+def test_settings_that_do_not_fit_a_recurrent_target_are_named(changes, said):
     with pytest.raises(ConfigError, match=said):
         network(**changes)
 
@@ -377,20 +367,18 @@ SHORT_SWITCHES = [
 ]
 
 
-def short(config: ModelConfig = SHORT, seed: int = 0) -> EncoderDecoder:
-    """In evaluation mode and float64."""
+def short(config=SHORT, seed=0):
     model = build(config, "seq2seq", seed=seed)
     assert isinstance(model, EncoderDecoder)
     return model.double().eval()
 
 
-def decoder(model: EncoderDecoder, sources: list[list[int]], steps: int) -> Decoder:
-    """Over these sources."""
+def decoder(model, sources, steps):
     return target_decoder(model, Batch.from_sequences(sources), steps)
 
 
 @pytest.mark.parametrize("config", [*SHORT_SWITCHES, *RECURRENT_SWITCHES])
-def test_steps_give_the_numbers_of_whole_targets_also_when_rows_change_places(config: ModelConfig):
+def test_steps_give_the_numbers_of_whole_targets_also_when_rows_change_places(config):
     model = short(config)
     moves = [torch.tensor([0, 0, 1, 1, 2, 2, 3, 3]), torch.tensor([1, 0, 2, 2, 5, 4, 7, 6]), torch.tensor([4, 0, 1])]
     rows, written = decoder(model, SOURCES, 8), [(source, [START]) for source in SOURCES]
@@ -409,15 +397,14 @@ def test_steps_give_the_numbers_of_whole_targets_also_when_rows_change_places(co
         assert torch.allclose(one, other, atol=1e-5)
 
 
-def whole(model: EncoderDecoder, rows: list[tuple[list[int], list[int]]]) -> torch.Tensor:
-    """Logits after each target, which is decoded at once."""
+def whole(model, rows):
     source, target = (Batch.from_sequences(side) for side in zip(*rows, strict=True))
     hidden = model.decode(target, model.encode(source).hidden, source).hidden
     return model.mlm_logits(hidden[target.last_tokens]).detach().float()
 
 
 @pytest.mark.parametrize("config", [SHORT, *RECURRENT_SWITCHES])
-def test_greedy_and_one_beam_write_the_same_and_what_stands_beside_changes_nothing(config: ModelConfig):
+def test_greedy_and_one_beam_write_the_same_and_what_stands_beside_changes_nothing(config):
     model = short(config)
     greedy = grow(decoder(model, SOURCES, 9), PROMPTS, Rules(greedy=True), max_new_tokens=9, end_ids={END})
     beam = search_beams(decoder(model, SOURCES, 9), PROMPTS, Beams(1), max_new_tokens=9, end_ids={END})
@@ -427,7 +414,7 @@ def test_greedy_and_one_beam_write_the_same_and_what_stands_beside_changes_nothi
         assert alone.ids == beside.ids and alone.score == pytest.approx(beside.score, abs=1e-4)
 
 
-def closes(text: int, ids: list[int]) -> Callable[[int], bool]:
+def closes(text, ids):
     """A rule: 4 comes where a 3 is open, and the end where none is."""
     depth = ids.count(3) - ids.count(4)
     return lambda token: depth == 0 if token == END else depth > 0 if token == 4 else True
@@ -437,7 +424,7 @@ def test_a_rule_gets_the_text_index_and_a_dead_end_has_no_result():
     model = short(replace(SHORT, vocab_size=200))
     sources = [np.array(one) for one in ([5, 6, 7], [9], [10, 11])]
 
-    def allows(text: int, ids: list[int]) -> Callable[[int], bool]:
+    def allows(text, ids):
         """The first text may write 150 alone, far down in the vocabulary, the second nothing, the third anything."""
         return lambda token: (token == 150, False, True)[text]
 
@@ -455,9 +442,7 @@ def test_a_rule_gets_the_text_index_and_a_dead_end_has_no_result():
     st.booleans(),
     st.sampled_from([SHORT, RECURRENT_SWITCHES[-1]]),
 )
-def test_a_wide_beam_finds_the_best_of_all_texts(
-    seed: int, penalty: float, longest: int, is_ruled: bool, config: ModelConfig
-):
+def test_a_wide_beam_finds_the_best_of_all_texts(seed, penalty, longest, is_ruled, config):
     """Every text over a vocabulary of 5, of which one token ends it and one is banned, scored one by one; with a rule,
     every text that it allows: what 3 opens 4 closes.
     """
@@ -514,7 +499,7 @@ def test_a_banned_token_is_never_written_and_its_probability_goes_to_no_other():
 
 @pytest.mark.parametrize("config", SHORT_SWITCHES)
 @pytest.mark.parametrize("num_sources", [1, 4])
-def test_an_engine_writes_the_same(config: ModelConfig, num_sources: int):
+def test_an_engine_writes_the_same(config, num_sources):
     model, found = short(config).float(), []
     for engine in (None, Engine()):
         model.engine = engine
@@ -529,7 +514,7 @@ def test_an_engine_writes_the_same(config: ModelConfig, num_sources: int):
 
 
 @pytest.mark.parametrize("config", [SHORT, *RECURRENT_SWITCHES])
-def test_beams_of_one_text_change_places_without_a_copy_of_what_they_share(config: ModelConfig):
+def test_beams_of_one_text_change_places_without_a_copy_of_what_they_share(config):
     model = short(config)
     beams = decoder(model, SOURCES[:2], 8)
     beams.start()

@@ -30,7 +30,6 @@ CONFIG = ModelConfig(
 
 
 def make(head=None, **options):
-    """A model whose parameters are all drawn at a spread of 0.2."""
     model = build(CONFIG, head, **options).eval()
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -208,7 +207,6 @@ def test_neither_neighbors_nor_padding_nor_a_folder_change_a_number(kind, tmp_pa
 
 @pytest.mark.parametrize("positions", ["rotary", "relative_key", "relative_key_value", "relative_key_query", "none"])
 def test_only_distances_count(positions):
-    """Every place moved by five: not a number changes."""
     model = build(replace(SMALL, positions=positions), seed=3).eval()
     ids = IDS[:, :15]
     here = model(input_ids=ids).last_hidden_state
@@ -231,7 +229,6 @@ heads = st.sampled_from([None, *(name for name in HEAD_NAMES if name not in ("se
 
 
 def drawn(config, head, seed):
-    """Build the model; the head `clm` gets a causal network."""
     if head == "clm":
         config = replace(config, attention="causal", full_attention_every=0, conv_width=0)
     return build(config, head, seed=seed)
@@ -241,7 +238,6 @@ SHORT = [[7, 8, 9, 10], [11, 12], [13, 14, 15, 16, 17, 18], [19, 20, 21, 22]]
 
 
 def padded(side="right"):
-    """SEQUENCES as rows, ids and mask [4, 8], padded with 6."""
     ids, mask = torch.full((4, 8), 6), torch.zeros(4, 8, dtype=torch.int64)
     for row, sequence in enumerate(SHORT):
         place = slice(0, len(sequence)) if side == "right" else slice(8 - len(sequence), 8)

@@ -1,7 +1,5 @@
 """Recurrent and causal networks: directions, state, heads, folders, and rejected input."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
@@ -19,14 +17,12 @@ from maskwright.models.config import CHOICES, ModelConfig
 from maskwright.models.decoding.causal import decoder_of
 from maskwright.models.decoding.rules import Rules
 from maskwright.models.decoding.search import grow
-from maskwright.models.model import Model
 from models.recurrent_models import model, network
 
 ROWS = [[5, 6, 7, 8, 9], [10, 11], [12, 13, 14, 15, 16, 17, 18]]
 
 
 def hidden(made, rows):
-    """Hidden states of each row."""
     batch = Batch.from_sequences(rows)
     return made.encode(batch).hidden.split(batch.lengths)
 
@@ -45,7 +41,7 @@ def test_a_text_in_pieces_is_the_text_whole_when_what_was_remembered_goes_on():
 
 @pytest.mark.parametrize("name", ["lstm-small", "bilstm-small"])
 @pytest.mark.parametrize("head", ["classification", "tagging", "tagging-crf", "qa", "mlm", "choice"])
-def test_every_head_gives_the_same_padded_and_packed(name: str, head: str):
+def test_every_head_gives_the_same_padded_and_packed(name, head):
     made = model(name, head)
     ids, mask = torch.zeros(3, 8, dtype=torch.int64), torch.zeros(3, 8, dtype=torch.int64)
     for number, row in enumerate(ROWS):
@@ -78,7 +74,7 @@ def test_the_head_of_both_directions_gives_the_losses_of_each():
 
 
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
-def test_texts_grow_as_they_would_read_whole(cell: str):
+def test_texts_grow_as_they_would_read_whole(cell):
     made = model(recurrent=cell)
     prompts = [[5, 6, 7], [8]]
     grown = grow(decoder_of(made, prompts, 6), prompts, Rules(greedy=True), max_new_tokens=6)
@@ -111,7 +107,7 @@ def test_rows_of_a_decoder_go_on_in_any_order():
         ({"character_width": 64}, "character_width above its hidden_size"),
     ],
 )
-def test_what_a_recurrent_network_cannot_be_is_refused(changes, said: str):
+def test_what_a_recurrent_network_cannot_be_is_refused(changes, said):
     with pytest.raises(ConfigError, match=said):
         network(**changes)
 
@@ -153,7 +149,7 @@ CAUSAL = ModelConfig(
 SEQUENCES = [[7, 8, 9, 10], [11, 12], [13, 14, 15, 16, 17, 18, 9, 11], [19, 20, 21, 22]]
 
 
-def made(head: str | None = "clm", config: ModelConfig = CAUSAL) -> Model:
+def made(head="clm", config=CAUSAL):
     model = build(config, head, seed=1).eval()
     model.tokenizer = tokenizer()
     return model

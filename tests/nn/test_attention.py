@@ -1,7 +1,5 @@
 """Attention: the formula, the executors, one kernel for a pack, and what no sequence may do to another."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -174,7 +172,7 @@ def test_with_relative_positions_later_tokens_change_nothing_either(relative, po
 # -- Queries in blocks: the numbers and gradients of the whole product, whatever the size of a block ------------------
 
 
-def drawn(count: int, heads: int, tokens: int, head_dim: int) -> list[torch.Tensor]:
+def drawn(count, heads, tokens, head_dim):
     draws = torch.Generator().manual_seed(0)
     size = (count, heads, tokens, head_dim)
     return [torch.randn(size, generator=draws, dtype=torch.float64).requires_grad_() for _ in range(3)]
@@ -233,7 +231,6 @@ SHORT = st.lists(st.integers(1, 9), min_size=1, max_size=9)
 
 
 def attended(monkey, lengths, joined, causal=False, qkv=None):
-    """Context and gradient of a pack, with runs joined or each on its own."""
     qkv = draw(sum(lengths), 3 * 8) if qkv is None else qkv
     qkv = qkv.clone().requires_grad_()
     with monkey.context() as patch:
@@ -296,9 +293,7 @@ SMALL_NETWORK = {
 }
 
 
-def one_by_one(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, ends: SequenceOffsets, rate: float, causal: bool
-):
+def one_by_one(query, key, value, ends, rate, causal):
     """What the kernel promises, sequence by sequence."""
     assert ends.offsets.dtype == torch.int32 and ends.longest == int(ends.offsets.diff().max())
     found = []
@@ -310,7 +305,7 @@ def one_by_one(
 
 
 @pytest.fixture
-def kernel(monkeypatch: pytest.MonkeyPatch):
+def kernel(monkeypatch):
     """Replaces the GPU kernel; counts its calls."""
     calls = []
 
@@ -323,7 +318,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_one_kernel_gives_what_the_runs_give(kernel: list, causal: bool):
+def test_one_kernel_gives_what_the_runs_give(kernel, causal):
     batch = Batch.from_sequences([[5] * length for length in SIZES])
     qkv = torch.randn(batch.num_tokens, 3 * 16, generator=torch.Generator().manual_seed(1))
     found, weights = varlen.attend_varlen(qkv, batch.runs, 2, ends=batch.ends, causal=causal)
@@ -336,9 +331,7 @@ def test_one_kernel_gives_what_the_runs_give(kernel: list, causal: bool):
 @pytest.mark.parametrize(
     "changes", [{}, {"positions": "rotary"}, {"attention": "causal"}, {"attention": "window", "window_size": 4}]
 )
-def test_a_network_uses_it_where_attention_has_no_other_request(
-    kernel: list, monkeypatch: pytest.MonkeyPatch, changes: dict
-):
+def test_a_network_uses_it_where_attention_has_no_other_request(kernel, monkeypatch, changes):
     config = ModelConfig(**(SMALL_NETWORK | changes))
     model = build(config).eval()
     batch = Batch.from_sequences([[5 + place for place in range(length)] for length in SIZES])
@@ -380,7 +373,7 @@ def test_a_right_kernel_passes_the_check_and_a_wrong_one_does_not():
         assert varlen.worst_difference(wrong, torch.float32, CPU, 16) > varlen.TOLERANCE
 
 
-def test_an_operator_that_is_gone_or_errs_leaves_the_runs_and_says_why(monkeypatch: pytest.MonkeyPatch):
+def test_an_operator_that_is_gone_or_errs_leaves_the_runs_and_says_why(monkeypatch):
     check = varlen._checked.__wrapped__
     before = torch.get_rng_state()
 

@@ -1,7 +1,5 @@
 """Linear, norm, dropout, activations, feed-forward, positions, embeddings, and the spread of scores."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -28,7 +26,6 @@ from nn.packs import draw, runs_of
 
 
 def filled(module, seed=0):
-    """The module with every parameter drawn at a spread of 0.5."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in module.parameters():
@@ -171,7 +168,7 @@ LAYERS = [draw(5, 3, seed=number) for number in range(4)]
 
 
 @pytest.mark.parametrize("chosen", range(4))
-def test_weights_that_are_all_on_one_layer_give_that_layer(chosen: int):
+def test_weights_that_are_all_on_one_layer_give_that_layer(chosen):
     mix = ScalarMix(4).double()
     with torch.no_grad():
         mix.weights.fill_(-1e9)
@@ -238,7 +235,6 @@ def test_simple_positions_are_what_their_names_say():
 
 
 def turned(qkv, heads, position_ids, theta=10_000.0):
-    """The pack with its queries and keys turned."""
     cosine, sine = rotary_angles(position_ids, qkv.shape[1] // (3 * heads), theta, qkv.dtype)
     return rotate_query_key(qkv, heads, cosine, sine)
 
@@ -298,7 +294,7 @@ def test_the_numbers_are_those_of_modernbert(theta):
 
 
 @given(st.lists(st.floats(-4, 4), min_size=2, max_size=6))
-def test_the_slope_is_the_norm_of_the_jacobian(scores: list[float]):
+def test_the_slope_is_the_norm_of_the_jacobian(scores):
     row = torch.tensor(scores, dtype=torch.float64)
     jacobian = torch.autograd.functional.jacobian(lambda x: torch.softmax(x, dim=0), row)
     assert softmax_slope(torch.softmax(row, dim=0)).item() == pytest.approx(jacobian.norm().item(), abs=1e-12)

@@ -1,7 +1,5 @@
 """Recurrent layers, alignment scores, the CRF and words from characters: formulas, and packs."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 from typing import get_args
@@ -10,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import nn
 from torch.func import functional_call
 
 from maskwright.nn.attention import group_of
@@ -32,7 +30,7 @@ from nn.packs import draw
 LENGTHS = st.lists(st.integers(0, 7), min_size=1, max_size=6)
 
 
-def filled(cell: str = "lstm", num_layers: int = 1, reads: str = "both", seed: int = 3, **settings) -> RecurrentStack:
+def filled(cell="lstm", num_layers=1, reads="both", seed=3, **settings):
     network = RecurrentStack(cell, 4, 5, num_layers, reads=reads, **settings).eval()
     network.initialize(torch.Generator().manual_seed(seed))
     return network.double()
@@ -42,7 +40,7 @@ def filled(cell: str = "lstm", num_layers: int = 1, reads: str = "both", seed: i
 
 
 @pytest.mark.parametrize("cell", CELL_NAMES)
-def test_one_step_of_the_formula_is_one_step_of_the_kernel(cell: str):
+def test_one_step_of_the_formula_is_one_step_of_the_kernel(cell):
     layer = filled(cell, reads="left").layers[0]
     x, before = draw(3, 4, seed=1), tuple(draw(3, 5, seed=2 + part) for part in range(CELLS[cell].num_states))
     own = tuple(part.unsqueeze(0) for part in before)
@@ -55,7 +53,7 @@ def test_one_step_of_the_formula_is_one_step_of_the_kernel(cell: str):
 @pytest.mark.parametrize("cell", CELL_NAMES)
 @settings(max_examples=10, deadline=None)
 @given(lengths=LENGTHS)
-def test_the_unrolled_formula_reads_a_pack_as_the_kernel_does(cell: str, lengths: list[int]):
+def test_the_unrolled_formula_reads_a_pack_as_the_kernel_does(cell, lengths):
     network, vectors = filled(cell), draw(sum(lengths), 4, seed=1)
     found = network(vectors, lengths).layers[0].split(lengths)
     layer = network.layers[0]
@@ -91,7 +89,7 @@ def test_a_pack_gives_what_its_sequences_give_one_by_one(cell, reads, lengths, n
 @pytest.mark.parametrize("cell", CELL_NAMES)
 @settings(max_examples=10, deadline=None)
 @given(lengths=LENGTHS, share=st.floats(0, 1))
-def test_a_text_that_is_cut_goes_on_with_what_was_remembered(cell: str, lengths: list[int], share: float):
+def test_a_text_that_is_cut_goes_on_with_what_was_remembered(cell, lengths, share):
     network, vectors = filled(cell, 2, "left"), draw(sum(lengths), 4, seed=1)
     whole = network(vectors, lengths)
     first = [round(share * length) for length in lengths]
@@ -109,7 +107,7 @@ def test_a_text_that_is_cut_goes_on_with_what_was_remembered(cell: str, lengths:
 
 
 @pytest.mark.parametrize("reads", ["both", "apart"])
-def test_each_direction_of_a_first_layer_sees_its_own_side_alone(reads: str):
+def test_each_direction_of_a_first_layer_sees_its_own_side_alone(reads):
     network, vectors = filled(reads=reads), draw(6, 4, seed=2)
     changed = vectors.clone()
     changed[3] += 1.0
@@ -122,7 +120,7 @@ def test_each_direction_of_a_first_layer_sees_its_own_side_alone(reads: str):
 
 
 @pytest.mark.parametrize("cell", CELL_NAMES)
-def test_from_the_right_is_from_the_left_over_the_text_turned(cell: str):
+def test_from_the_right_is_from_the_left_over_the_text_turned(cell):
     left, right = RecurrentLayer(cell, 4, 5), RecurrentLayer(cell, 4, 5, "right")
     stack = RecurrentStack(cell, 4, 5)
     stack.layers[0] = left
@@ -138,7 +136,7 @@ def test_from_the_right_is_from_the_left_over_the_text_turned(cell: str):
 
 
 @pytest.mark.parametrize("cell", CELL_NAMES)
-def test_stacked_layers_equal_torch_on_one_padded_sequence(cell: str):
+def test_stacked_layers_equal_torch_on_one_padded_sequence(cell):
     network, vectors = filled(cell, 2), draw(6, 4, seed=2)
     kind = {"rnn": torch.nn.RNN, "gru": torch.nn.GRU, "lstm": torch.nn.LSTM}[cell]
     plain = kind(4, 5, 2, bidirectional=True).double()
@@ -164,7 +162,7 @@ def test_a_residual_layer_adds_to_what_it_reads():
 
 
 @given(lengths=LENGTHS, pads=st.booleans(), from_right=st.booleans())
-def test_what_is_laid_is_collected_as_it_was(lengths: list[int], pads: bool, from_right: bool):
+def test_what_is_laid_is_collected_as_it_was(lengths, pads, from_right):
     reading, vectors = PackedRecurrence(lengths, pads=pads), draw(sum(lengths), 3, seed=1)
     arranged = reading.to_kernel_layout(vectors, from_right=from_right)
     assert torch.equal(reading.from_kernel_layout(arranged, from_right=from_right), vectors)
@@ -183,10 +181,10 @@ def test_a_padded_block_by_hand():
 
 @pytest.mark.parametrize("from_right", [False, True])
 @pytest.mark.parametrize("pads", [False, True])
-def test_the_gradient_goes_the_way_back(pads: bool, from_right: bool):
+def test_the_gradient_goes_the_way_back(pads, from_right):
     reading = PackedRecurrence([2, 0, 3, 1], pads=pads)
 
-    def there_and_back(vectors: torch.Tensor) -> torch.Tensor:
+    def there_and_back(vectors):
         arranged = reading.to_kernel_layout(vectors, from_right=from_right)
         return reading.from_kernel_layout(
             arranged * (reading.turn(arranged) if pads else arranged), from_right=from_right
@@ -201,7 +199,7 @@ def test_the_gradient_goes_the_way_back(pads: bool, from_right: bool):
 @pytest.mark.parametrize("reads", ["left", "both", "apart"])
 @settings(max_examples=15, deadline=None)
 @given(lengths=LENGTHS.filter(sum), residual=st.booleans())
-def test_padding_changes_no_output_and_no_gradient(cell, reads, lengths: list[int], residual: bool):
+def test_padding_changes_no_output_and_no_gradient(cell, reads, lengths, residual):
     network = RecurrentStack(cell, 4, 4, 2, reads=reads, residual=residual)
     network.initialize(torch.Generator().manual_seed(3))
     network.double()
@@ -232,7 +230,7 @@ def test_nothing_is_padded_where_it_would_be_mostly_zeros_or_where_the_end_is_wa
 # -- Scores of attention between two recurrent networks --------------------------------------------------------------
 
 
-def score_of(score: str, size: int = 2, seed: int = 0) -> Alignment:
+def score_of(score, size=2, seed=0):
     made, source = Alignment(score, size).double(), torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in made.parameters():
@@ -240,7 +238,7 @@ def score_of(score: str, size: int = 2, seed: int = 0) -> Alignment:
     return made
 
 
-def by_hand(score: str, own: Alignment, h: Tensor, c: Tensor) -> Tensor:
+def by_hand(score, own, h, c):
     """e of one query and one token, as the lectures write it."""
     both = torch.cat([h, c])
     if score == "dot":
@@ -255,7 +253,7 @@ def by_hand(score: str, own: Alignment, h: Tensor, c: Tensor) -> Tensor:
 @pytest.mark.parametrize("score", get_args(ScoreName))
 @settings(max_examples=15, deadline=None)
 @given(lengths=st.lists(st.integers(1, 5), min_size=1, max_size=4), queries=st.integers(1, 3), seed=st.integers(0, 99))
-def test_a_score_is_its_formula_and_padding_takes_nothing(score: str, lengths: list[int], queries: int, seed: int):
+def test_a_score_is_its_formula_and_padding_takes_nothing(score, lengths, queries, seed):
     own, vectors = score_of(score, 3, seed), draw(sum(lengths), 3, seed=seed)
     asking = draw(len(lengths) * queries, 3, seed=seed + 1).view(len(lengths), queries, 3)
     context, weights = own(asking, own.prepare(vectors, group_of(lengths)))
@@ -278,7 +276,7 @@ def test_one_layer_alone_cannot_tell_tokens_far_apart():
 # -- The CRF against every sequence of tags, written out -------------------------------------------------------------
 
 
-def lively(labels: int, seed: int) -> LinearChainCrf:
+def lively(labels, seed):
     crf = LinearChainCrf(labels)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -287,7 +285,7 @@ def lively(labels: int, seed: int) -> LinearChainCrf:
     return crf
 
 
-def every_path(crf: LinearChainCrf, emissions: torch.Tensor, begins: bool = True, ends: bool = True) -> dict:
+def every_path(crf, emissions, begins=True, ends=True):
     """The score of each sequence of tags. emissions: float [words, labels]."""
     words, labels = emissions.shape
     scores = {}
@@ -344,9 +342,7 @@ def test_the_gradient_is_that_of_small_steps():
 
 
 class Losses(nn.Module):
-    """A CRF whose call is its losses."""
-
-    def __init__(self, crf: LinearChainCrf) -> None:
+    def __init__(self, crf):
         super().__init__()
         self.crf = crf
 
@@ -377,11 +373,10 @@ TEXTS = st.lists(st.lists(st.integers(0, 12), max_size=12), min_size=1, max_size
 
 
 def pack(texts):
-    """Ids of texts end to end, and their lengths."""
     return torch.tensor([id for text in texts for id in text], dtype=torch.int64), [len(text) for text in texts]
 
 
-def words_part(width: int = 3) -> CharacterWords:
+def words_part(width=3):
     part = CharacterWords(4, 9, width)
     generator = torch.Generator().manual_seed(2)
     for parameter in part.parameters():

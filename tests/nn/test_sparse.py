@@ -59,7 +59,6 @@ def pack(lengths, heads, seed=0):
 
 
 def assert_same(one, other, atol=1e-11):
-    """Contexts and weights agree."""
     torch.testing.assert_close(one[0], other[0], rtol=0, atol=atol)
     for mine, reference in zip(one[1], other[1], strict=True):
         torch.testing.assert_close(mine, reference, rtol=0, atol=atol)
@@ -211,7 +210,6 @@ def test_rules_that_cannot_be_are_refused():
 
 
 def big_bird_layer(config, layer, is_training):
-    """One block-sparse layer of transformers."""
     modeling = pytest.importorskip("transformers.models.big_bird.modeling_big_bird")
     attention = modeling.BigBirdBlockSparseAttention(config, seed=layer).double()
     attention.train(is_training)
@@ -304,7 +302,6 @@ HEADS = 2
 
 
 def kinds():
-    """One of each kind, filled."""
     return {
         **{kind: filled(RelativeVectors(3, HEAD_DIM, kind)) for kind in KINDS},
         "bias": filled(RelativeBias(8, HEADS, 20)),
@@ -312,7 +309,6 @@ def kinds():
 
 
 def two_heads(lengths, seed=0):
-    """Queries, keys and values: [tokens, 3 * heads * head_dim]."""
     return draw(sum(lengths), 3 * HEADS * HEAD_DIM, seed=seed)
 
 

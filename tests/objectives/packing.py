@@ -1,16 +1,10 @@
 """Small objectives, documents and models that the laws of objectives share."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import torch
-from torch import nn
 
 from maskwright.core import registry
 from maskwright.core.randomness import generator
-from maskwright.data.batch import Batch
 from maskwright.models.config import ModelConfig
 from maskwright.objectives.base import Objective
 from maskwright.objectives.masked import MaskedRecipe, Masker
@@ -30,32 +24,29 @@ CONFIG = ModelConfig(
 class Documents:
     """Six documents of some sentences, the same every time."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         rng = np.random.default_rng(5)
         self.lengths = [rng.integers(3, 9, size=rng.integers(2, 6)) for _ in range(6)]
         self.tokens = [rng.integers(FIRST_WORD, VOCAB, size=lengths.sum()) for lengths in self.lengths]
 
-    def document_tokens(self, document: int) -> np.ndarray:
-        """The ids of a document: int64 [tokens]."""
+    def document_tokens(self, document):
         return self.tokens[document]
 
 
-def objective_of(name: str, **recipe: Any) -> Objective:
-    """The objective `name` for examples of 20 tokens."""
+def objective_of(name, **recipe):
     masker = Masker(MASK, frozenset(range(FIRST_WORD)), VOCAB)
     made: Objective = registry.resolve("objective", name)(MaskedRecipe.of(CLS, SEP, masker, 20, **recipe))
     return made
 
 
-def batch_of(objective: Objective, seed: int = 0) -> Batch:
-    """All examples of the documents in one pack."""
+def batch_of(objective, seed=0):
     documents = Documents()
     bounds = {number: sentence_bounds(lengths) for number, lengths in enumerate(documents.lengths)}
     examples = objective.plan(bounds, generator(seed, "examples"))
     return objective.batch(documents, examples, generator(seed, "batch"))
 
 
-def lively(objective: Objective, spread: float = 0.2) -> nn.Module:
+def lively(objective, spread=0.2):
     """The objective's network with every parameter drawn, out of training mode."""
     model = objective.network(CONFIG, 0).eval()
     draws = torch.Generator().manual_seed(3)

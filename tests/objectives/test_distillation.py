@@ -1,7 +1,5 @@
 """Distillation's losses: of answers, of hidden states, and of sentence embeddings."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 
@@ -39,9 +37,7 @@ def test_soft_targets_by_hand():
 
 
 @given(student=LOGITS, teacher=LOGITS, temperature=st.floats(0.5, 20))
-def test_the_gradient_of_soft_targets_is_t_times_the_difference_of_the_answers(
-    student: list[float], teacher: list[float], temperature: float
-):
+def test_the_gradient_of_soft_targets_is_t_times_the_difference_of_the_answers(student, teacher, temperature):
     found, wanted = torch.tensor([student], requires_grad=True), torch.tensor([teacher])
     soft_target_loss(found, wanted, temperature).backward()
     difference = (found.detach() / temperature).softmax(-1) - (wanted / temperature).softmax(-1)
@@ -62,7 +58,7 @@ def test_hidden_states_are_compared_by_direction():
     assert float(hidden_cosine_loss(student, teacher)) == pytest.approx(0 + 1 + 2)
 
 
-def distillation(mix: DistillationWeights, student_spread: float = 0.2):
+def distillation(mix, student_spread=0.2):
     task = objective_of("mlm")
     teacher, student = lively(task), lively(task, student_spread)
     return MaskedDistillation(task.recipe, teacher, mix, student), student  # type: ignore[arg-type]
@@ -98,32 +94,30 @@ class Texts:
 
     folder = FOLDER
 
-    def __init__(self) -> None:
+    def __init__(self):
         rng = np.random.default_rng(2)
         self.sizes = [rng.integers(3, 15, size=2 if index % 4 == 0 else 1) for index in range(60)]
         self.tokens = [rng.integers(FIRST_WORD, VOCAB, size=sizes.sum()) for sizes in self.sizes]
 
-    def document_tokens(self, document: int) -> np.ndarray:
+    def document_tokens(self, document):
         return self.tokens[document]
 
-    def sentence_lengths_of(self, document: int) -> np.ndarray:
+    def sentence_lengths_of(self, document):
         return self.sizes[document]
 
-    def document_lengths(self) -> np.ndarray:
+    def document_lengths(self):
         return np.array([len(tokens) for tokens in self.tokens])
 
 
 class Drawn:
-    """An embedding for each document."""
-
-    def __init__(self, size: int = SIZE) -> None:
+    def __init__(self, size=SIZE):
         self.table = np.random.default_rng(4).normal(size=(60, size)).astype(np.float32)
 
-    def rows(self, documents) -> np.ndarray:
+    def rows(self, documents):
         return self.table[documents]
 
 
-def objective(size: int = SIZE, mask_weight: float = 0.1, batch_tokens: int = 64) -> EmbeddingDistillation:
+def objective(size=SIZE, mask_weight=0.1, batch_tokens=64):
     masker = Masker(MASK, frozenset(range(FIRST_WORD)), VOCAB, 0.2)
     weights = {"embedding": 1.0, "mlm": mask_weight}
     recipe = MaskedRecipe.of(CLS, SEP, masker, MAX_LENGTH)

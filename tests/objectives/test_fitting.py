@@ -1,9 +1,6 @@
 """Objectives and networks: which fit, how one is chosen, and that each learns by each."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -51,7 +48,7 @@ MASKED = ("mlm", "mlm+nsp", "mlm+sop", "rtd")
 
 
 @pytest.mark.parametrize(("name", "objective"), USUAL.items())
-def test_the_default_objective_is_that_of_the_network(name: str, objective: str, tmp_path: Path):
+def test_the_default_objective_is_that_of_the_network(name, objective, tmp_path):
     config = mw.PretrainConfig(corpus=("-",), output=tmp_path, preset=name)
     assert config.objective == usual_objective(PRESETS[name]) == objective
     assert PlanConfig(preset=name).objective == objective
@@ -65,7 +62,7 @@ def test_the_default_objective_of_every_preset_fits_it():
 
 @pytest.mark.parametrize("name", ["gpt2", "lstm-small", "rnn-small"])
 @pytest.mark.parametrize("objective", MASKED)
-def test_a_causal_network_learns_no_masked_tokens(name: str, objective: str, tmp_path: Path):
+def test_a_causal_network_learns_no_masked_tokens(name, objective, tmp_path):
     said = f"{objective} needs an encoder that sees both sides of a token, which {name} is not: use --objective clm"
     with pytest.raises(InputError) as error:
         pretrain(pretraining(tmp_path, preset=name, objective=objective, model={}))
@@ -93,7 +90,7 @@ def test_what_fits_is_named():
         ("elmo-small", "bilm", "bilm", "clm"),
     ],
 )
-def test_a_model_keeps_its_kind_of_objective(name: str, head: str, usual: str, unfit: str, tmp_path: Path):
+def test_a_model_keeps_its_kind_of_objective(name, head, usual, unfit, tmp_path):
     sizes = {"hidden_size": 32, "num_hidden_layers": 1, "vocab_size": 90, "pad_token_id": None}
     sizes |= {} if name == "elmo-small" else {"num_attention_heads": 2}
     model = build(preset(name, **sizes), head)
@@ -108,7 +105,7 @@ def test_a_model_keeps_its_kind_of_objective(name: str, head: str, usual: str, u
 
 
 @pytest.mark.parametrize("name", ["mlm", "mlm+nsp", "mlm+sop", "rtd", "clm"])
-def test_the_head_of_a_model_tells_its_objective(name: str):
+def test_the_head_of_a_model_tells_its_objective(name):
     objective = registry.resolve("objective", name)
     config = replace(CONFIG, **objective.network_settings)
     assert selection.objective_of(build(config, objective.head), carries=True) is objective
@@ -131,7 +128,7 @@ def test_every_objective_derives_from_the_base_and_only_those_that_mask_have_a_m
         assert set(np.flatnonzero(recipe.is_special)) == tokenizer.special_ids
 
 
-def test_a_tokenizer_without_a_mask_is_refused_by_name(monkeypatch: pytest.MonkeyPatch):
+def test_a_tokenizer_without_a_mask_is_refused_by_name(monkeypatch):
     tokenizer = Tokenizer.train_from_iterator(CORPUS, "wordpiece", 100)
     monkeypatch.setattr(tokenizer, "mask_id", None)
     with pytest.raises(InputError, match=r"no \[MASK\] token, which objective mlm needs"):
@@ -164,7 +161,6 @@ NETWORKS = [
 
 
 def made(name, config):
-    """The objective `name`, and the network that it trains."""
     if name != "distill":
         objective = objective_of(name, generator_share=0.5)
         settings = objective.network_settings
@@ -179,7 +175,6 @@ NAMES = ["mlm", "mlm+nsp", "mlm+sop", "rtd", "clm", "distill"]
 
 @pytest.mark.parametrize(("name", "network"), [(NAMES[number % 6], one) for number, one in enumerate(NETWORKS)])
 def test_the_loss_of_every_part_falls(name, network):
-    """A small batch is memorized in 20 steps."""
     objective, model = made(name, replace(SMALL, **network))
     batch, first, last = batch_of(objective), {}, {}
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)

@@ -1,7 +1,5 @@
 """Objectives of language modeling: causal, in streams, denoising, and replaced tokens."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -141,28 +139,24 @@ def test_the_losses_are_the_mean_cross_entropies_of_the_neighbors():
 
 
 class Shards(Documents):
-    """The documents, with their lengths."""
-
-    def document_lengths(self) -> np.ndarray:
-        """Tokens of each: int64 [documents]."""
+    def document_lengths(self):
         return np.array([len(tokens) for tokens in self.tokens])
 
 
-def recipe(length: int = 7, **changes) -> Recipe:
+def recipe(length=7, **changes):
     return replace(Recipe(CLS, SEP, special_tokens(range(5), 150), length), **changes)
 
 
-def streams(length: int = 7, num_streams: int = 3, seed: int | None = 1, **changes) -> ContiguousStreams:
+def streams(length=7, num_streams=3, seed=1, **changes):
     return ContiguousStreams(Shards(), np.arange(8), recipe(length, **changes), num_streams, seed)
 
 
-def whole(frames: bool = True) -> list[int]:
-    """The text as one row."""
+def whole(frames=True):
     return [id for tokens in Shards().tokens for id in [*([CLS] if frames else []), *tokens.tolist(), SEP]]
 
 
 @given(st.integers(2, 30), st.integers(1, 6), st.integers(0, 3))
-def test_an_epoch_is_the_text_in_streams_each_in_order(length: int, num_streams: int, seed: int):
+def test_an_epoch_is_the_text_in_streams_each_in_order(length, num_streams, seed):
     source, text = streams(length, num_streams, seed), whole()
     parts = [source.take() for _ in range(source.num_segments)]
     assert source.place.epoch == 1 and source.place.stretch == 0
@@ -190,7 +184,7 @@ def test_a_short_text_has_fewer_streams_and_one_token_has_none():
     assert streams(7, 1000).stream_tokens >= 14
 
     class One(Shards):
-        def __init__(self) -> None:
+        def __init__(self):
             self.tokens = [np.array([], dtype=np.int64)]
 
     with pytest.raises(InputError, match="no token to predict"):
@@ -211,12 +205,12 @@ def test_each_token_but_the_beginning_of_a_text_is_predicted_at_the_one_before_i
             assert bool(part.labels["goes_on"].all()) == (step > 0)
 
 
-def stateful(seed: int = 0):
+def stateful(seed=0):
     objective = StatefulCausalLM(recipe())
     return objective, StatefulLanguageModel(model(vocab_size=150, seed=seed)).eval()
 
 
-def total(objective, carrier, batches) -> float:
+def total(objective, carrier, batches):
     with torch.no_grad():
         return sum(float(objective.outcome(carrier, batch).losses["clm"]) for batch in batches)
 
@@ -420,20 +414,20 @@ def test_a_new_generator_is_no_copy_of_the_discriminator():
     ("electra-large", 0.25, (256, 4, 1024, 1024)),
     ("electra-base", 1 / 3, (256, 4, 1024, 768)),
 ])  # fmt: skip
-def test_generators_have_the_published_sizes(name: str, share: float, sizes: tuple[int, ...]):
+def test_generators_have_the_published_sizes(name, share, sizes):
     made = generator_config(preset(name), share)
     assert (made.hidden_size, made.num_attention_heads, made.intermediate_size, made.table_size) == sizes
 
 
 @given(heads=st.integers(1, 12), width=st.integers(1, 40), share=st.floats(0.01, 1.0))
-def test_every_share_gives_a_network(heads: int, width: int, share: float):
+def test_every_share_gives_a_network(heads, width, share):
     made = generator_config(preset("bert-tiny", hidden_size=heads * width, num_attention_heads=heads), share)
     assert made.table_size == heads * width
     assert made.hidden_size <= heads * width + made.num_attention_heads
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5, 1.0])
-def test_shared_keys_and_a_bare_word_head_have_a_generator(share: float):
+def test_shared_keys_and_a_bare_word_head_have_a_generator(share):
     config = replace(CONFIG, num_key_value_heads=1, mlm_dense=False)
     made = objective_of("rtd", generator_share=share).network(config, seed=4).generator.config
     assert made.num_key_value_heads == 1 and made.mlm_dense

@@ -1,7 +1,5 @@
 """Focal and contrastive losses, the share of masked tokens, and scores beside their baselines."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -11,11 +9,9 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import nn
 
 from maskwright.core import registry
 from maskwright.core.randomness import generator
-from maskwright.data.batch import Batch
 from maskwright.lessons.parts import explain_loss
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
@@ -52,7 +48,7 @@ def test_without_gamma_it_is_the_cross_entropy():
         (0.5, 0.5, math.sqrt(0.5) * math.log(2)),
     ],
 )
-def test_values_by_hand(probability: float, gamma: float, expected: float):
+def test_values_by_hand(probability, gamma, expected):
     logit = math.log(probability / (1 - probability))
     two = torch.tensor([[0.0, logit]], dtype=torch.float64)
     assert float(focal_cross_entropy(two, torch.tensor([1]), gamma)) == pytest.approx(expected)
@@ -62,14 +58,14 @@ def test_values_by_hand(probability: float, gamma: float, expected: float):
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0, 2.0, 5.0])
-def test_gradients_are_those_of_the_formula(gamma: float):
+def test_gradients_are_those_of_the_formula(gamma):
     logits = LOGITS.clone().requires_grad_()
     assert torch.autograd.gradcheck(lambda x: focal_cross_entropy(x, CLASSES, gamma).sum(), (logits,))
     assert torch.autograd.gradcheck(lambda x: focal_binary(x, SEVERAL, gamma).sum(), (logits,))
 
 
 @given(st.sampled_from([0.5, 1.0, 2.0]), st.sampled_from([-200.0, -40.0, 40.0, 200.0]))
-def test_a_row_that_is_sure_has_a_finite_loss_and_slope(gamma: float, logit: float):
+def test_a_row_that_is_sure_has_a_finite_loss_and_slope(gamma, logit):
     for loss in (
         lambda x: focal_cross_entropy(torch.cat([torch.zeros_like(x), x], dim=1), torch.tensor([1]), gamma),
         lambda x: focal_binary(x, torch.ones(1, 1), gamma),
@@ -114,10 +110,10 @@ def test_gradients_are_those_of_finite_differences():
     gold = torch.rand(5, generator=generator, dtype=torch.float64)
     positive = torch.tensor([True, False, True, True, False])
 
-    def in_batch(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    def in_batch(a, b):
         return in_batch_loss(in_batch_logits(F.normalize(a, dim=-1), F.normalize(b, dim=-1)), positive)
 
-    def cosine(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    def cosine(a, b):
         return cosine_loss(F.cosine_similarity(a, b), gold)
 
     assert torch.autograd.gradcheck(in_batch, (first, second))
@@ -129,7 +125,7 @@ def test_gradients_are_those_of_finite_differences():
 VOCAB, MASK, SPECIAL = 500, 4, frozenset(range(5))
 
 
-def pack(lengths: list[int], seed: int = 0) -> np.ndarray:
+def pack(lengths, seed=0):
     """Sequences [CLS] ... [SEP] of these lengths, end to end."""
     rng = np.random.default_rng(seed)
     rows = [np.concatenate([[2], rng.integers(5, VOCAB, size=length - 2), [3]]) for length in lengths]
@@ -151,7 +147,7 @@ def test_a_hundred_thousand_tokens_give_fifteen_per_cent_and_eighty_ten_ten():
 
 @pytest.mark.parametrize("whole_words", [False, True])
 @given(lengths=st.lists(st.integers(2, 40), min_size=1, max_size=12), seed=st.integers(0, 1000))
-def test_laws_of_masking(lengths: list[int], seed: int, whole_words: bool):
+def test_laws_of_masking(lengths, seed, whole_words):
     ids = pack(lengths, seed)
     continues = np.arange(VOCAB) % 3 == 0 if whole_words else None
     masked = Masker(MASK, SPECIAL, VOCAB, continues_word=continues)(ids, np.array(lengths), generator(seed, "masks"))
@@ -204,7 +200,7 @@ NETWORKS = {"denoise": replace(CONFIG, num_decoder_layers=1), "bilm": RECURRENT,
 class Documents:
     """Forty documents; a third of their tokens are COMMON."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         rng = np.random.default_rng(5)
         self.lengths = [rng.integers(3, 9, size=rng.integers(2, 8)) for _ in range(40)]
         self.tokens = [rng.integers(FIRST_WORD, WORDS_KNOWN, size=lengths.sum()) for lengths in self.lengths]
@@ -212,21 +208,17 @@ class Documents:
             tokens[rng.random(len(tokens)) < 0.33] = COMMON
         self.counts = np.bincount(np.concatenate(self.tokens), minlength=WORDS_KNOWN)
 
-    def document_tokens(self, document: int) -> np.ndarray:
-        """int64 [tokens]."""
+    def document_tokens(self, document):
         return self.tokens[document]
 
-    def sentence_lengths_of(self, document: int) -> np.ndarray:
-        """int64 [sentences]."""
+    def sentence_lengths_of(self, document):
         return self.lengths[document]
 
-    def document_lengths(self) -> np.ndarray:
-        """int64 [documents]."""
+    def document_lengths(self):
         return np.array([len(tokens) for tokens in self.tokens])
 
 
-def made(name: str) -> tuple[MaskedLanguageModeling, nn.Module, list[Batch]]:
-    """The objective, its untrained network, and batches."""
+def made(name):
     documents = Documents()
     masker = Masker(HIDDEN, frozenset(range(FIRST_WORD)), WORDS_KNOWN)
     recipe = MaskedRecipe.of(CLS, SEP, masker, LENGTH, token_counts=documents.counts)
@@ -245,8 +237,7 @@ def made(name: str) -> tuple[MaskedLanguageModeling, nn.Module, list[Batch]]:
     return objective, model, batches
 
 
-def scored(objective: MaskedLanguageModeling, model: nn.Module, batches: list[Batch]) -> dict[str, float]:
-    """Mean scores over all batches, as a run computes them."""
+def scored(objective, model, batches):
     window = Window()
     with torch.inference_mode():
         for batch in batches:
@@ -254,7 +245,7 @@ def scored(objective: MaskedLanguageModeling, model: nn.Module, batches: list[Ba
     return window.means()
 
 
-def answer_constantly(objective: MaskedLanguageModeling, model: nn.Module, answer: int) -> None:
+def answer_constantly(objective, model, answer):
     """Make every head answer the same whatever it reads: tokens the most common one, classes `answer`."""
     head = objective.final_model(model).head
     with torch.no_grad():
@@ -270,7 +261,7 @@ def answer_constantly(objective: MaskedLanguageModeling, model: nn.Module, answe
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_constant_answers_score_exactly_the_baseline(name: str):
+def test_constant_answers_score_exactly_the_baseline(name):
     found = []
     for answer in (0, 1):
         objective, model, batches = made(name)
@@ -282,7 +273,7 @@ def test_constant_answers_score_exactly_the_baseline(name: str):
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_an_untrained_network_is_not_called_healthy(name: str):
+def test_an_untrained_network_is_not_called_healthy(name):
     objective, model, batches = made(name)
     scores = scored(objective, model, batches)
     for part in [key.removesuffix("_accuracy") for key in scores if key.endswith("_accuracy")]:
@@ -292,7 +283,7 @@ def test_an_untrained_network_is_not_called_healthy(name: str):
 
 
 @pytest.mark.parametrize("name", ["clm", "bilm", "denoise", "carried"])
-def test_the_form_of_examples_is_not_scored(name: str):
+def test_the_form_of_examples_is_not_scored(name):
     """A network that knows where marks and ends of texts stand, and no word of the text, has the baseline's scores."""
     objective, _, batches = made(name)
     is_special = torch.from_numpy(objective.recipe.masker.is_special)

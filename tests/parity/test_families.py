@@ -3,8 +3,6 @@
 Outputs, every layer, every attention map, the loss, and the gradient of every parameter.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -35,7 +33,7 @@ AUTO = {
 }
 
 
-def cases(quick: bool, slow=()):
+def cases(quick, slow=()):
     """Every head with the first settings of its family, or with all others. slow: heads whose cases are slow."""
     for name, heads in HEADS.items():
         for head in heads:

@@ -1,7 +1,5 @@
 """GPT-2 as transformers has it: outputs, losses, gradients, folders both ways, and its generated texts."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from dataclasses import replace
@@ -41,7 +39,7 @@ SCALES = (
 )
 
 
-def rows(config, seed: int = 0) -> dict[str, torch.Tensor]:
+def rows(config, seed=0):
     """Ids and mask [4, 20], padded at the right; the padding token stands nowhere else, since theirs looks for it."""
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(6, config.vocab_size, (4, 20), generator=generator)
@@ -175,7 +173,6 @@ def pair(tmp_path_factory):
 
 
 def padded(prompts):
-    """Left-padded ids and mask, as transformers wants prompts."""
     width = max(map(len, prompts))
     ids = torch.tensor([[PAD] * (width - len(row)) + row for row in prompts])
     mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in prompts])

@@ -1,7 +1,5 @@
 """Multiple choice as a task: softmax over a row's choices, whatever order they are packed in; cut rows are counted."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
@@ -17,7 +15,7 @@ from maskwright.text.tokenizers.encoding import TextCounts
 from maskwright.train.finetuning.finetune import fit
 
 
-def row(context: str, *choices: str, label: int | None = 0, question: str = "", line: int = 1) -> ChoiceRow:
+def row(context, *choices, label=0, question="", line=1):
     return ChoiceRow(context, question, choices, label, line, "rows.jsonl")
 
 

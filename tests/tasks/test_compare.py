@@ -1,7 +1,5 @@
 """Two models on the same rows, calibrated probabilities, and the mean over models."""
 
-from __future__ import annotations
-
 import math
 from math import comb
 
@@ -40,9 +38,7 @@ from maskwright.tasks.tagging.task import Tagging
 from tasks.standins import row
 
 
-def answers(
-    only_first: int, only_second: int, both: int, neither: int = 0
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def answers(only_first, only_second, both, neither=0):
     """(gold, first, second) with these numbers of right rows."""
     first = np.repeat([1, 0, 1, 0], [only_first, only_second, both, neither])
     second = np.repeat([0, 1, 1, 0], [only_first, only_second, both, neither])
@@ -441,7 +437,7 @@ def test_an_answer_below_the_least_confidence_is_none():
 logits = arrays.arrays(np.float64, (3, 4, 5), elements=st.floats(-20, 20))
 
 
-def softmax(values: np.ndarray) -> np.ndarray:
+def softmax(values):
     powers = np.exp(values - values.max(axis=-1, keepdims=True))
     return powers / powers.sum(axis=-1, keepdims=True)
 

@@ -1,7 +1,5 @@
 """Text-to-text: examples, targets, special tokens; BLEU, chrF and ROUGE are those of their packages."""
 
-from __future__ import annotations
-
 import json
 import math
 import random
@@ -28,13 +26,12 @@ SMALL = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2, "i
 WORDS = {"one": "un", "two": "deux", "three": "trois", "red": "rouge", "cat": "chat", "sees": "voit"}
 
 
-def tokenizer() -> Tokenizer:
+def tokenizer():
     texts = [" ".join(WORDS), " ".join(WORDS.values())] * 3
     return Tokenizer.train_from_iterator(texts, kind="word", vocab_size=40)
 
 
-def gpt2_tokenizer(folder) -> Tokenizer:
-    """A tokenizer without special tokens, like GPT-2's: bytes, and one token between texts."""
+def gpt2_tokenizer(folder):
     own = Tokenizer.train_from_iterator(["one two three", "red cat sees"] * 3, kind="byte-bpe", vocab_size=275)
     own.save(folder / "own")
     vocab = json.loads((folder / "own" / "vocab.json").read_text())
@@ -218,7 +215,7 @@ def test_short_translations_of_long_references_still_score_0(capsys):
     assert scores["bleu"] == 0 and "eff:no" in signatures["bleu"] and capsys.readouterr().err == ""
 
 
-def test_a_missing_scorer_is_named_with_what_brings_it(monkeypatch: pytest.MonkeyPatch):
+def test_a_missing_scorer_is_named_with_what_brings_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'maskwright\[translation\]'"):
         corpus_scores(["a"], ["b"])
@@ -297,7 +294,7 @@ def test_references_without_words_or_pairs_are_counted(capsys):
     assert "1 of 3 references without a letter" in err and "1 of 3 references of one word" in err
 
 
-def test_a_missing_scorer_of_summaries_is_named(monkeypatch: pytest.MonkeyPatch):
+def test_a_missing_scorer_of_summaries_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'maskwright\[translation\]'"):
         rouge_scores(["a"], ["b"])
@@ -314,7 +311,7 @@ def test_a_text_by_hand():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_it_is_the_number_of_sacrebleu(seed: int):
+def test_it_is_the_number_of_sacrebleu(seed):
     pytest.importorskip("sacrebleu")
     rng = random.Random(seed)
     wanted = [" ".join(rng.choices("abcd", k=rng.randint(5, 12))) for _ in range(20)]

@@ -97,7 +97,6 @@ def task(pool="mean", multi_label=False, **options):
 
 
 def own(windows, tok, index, ids_before=1):
-    """The tokens of a window without its frame."""
     return windows.input_ids[index][ids_before:-1].tolist()
 
 

@@ -1,7 +1,5 @@
 """Question answering: training, windows, answers with offsets, scores by the official definition, thresholds."""
 
-from __future__ import annotations
-
 import json
 import math
 import random
@@ -20,12 +18,10 @@ from maskwright.inference.answer import Answerer
 from maskwright.inference.predict import Predictor
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.models.model import Model
 from maskwright.tasks.evaluation.rare import two_halves
 from maskwright.tasks.examples import rows_of
 from maskwright.tasks.qa.task import (
     QuestionAnswering,
-    Scored,
     Threshold,
     out_of_fold_outcome,
     score_all,
@@ -34,7 +30,7 @@ from maskwright.tasks.qa.task import (
     tune_threshold,
 )
 from maskwright.tasks.qa.trace import trace_answer
-from maskwright.tasks.qa.windows import AnswerCandidates, Span, Windows, find_answers, make_windows
+from maskwright.tasks.qa.windows import AnswerCandidates, Span, find_answers, make_windows
 from maskwright.text.readers.squad import Question, ReferenceAnswer
 from maskwright.text.tokenizers.encoding import TextCounts
 from maskwright.text.word_boundaries import word_edges
@@ -45,7 +41,7 @@ from text.tokenizer_samples import any_text
 CONTEXT = "The old man told an older story. She walked along the lowest road, and the oldest of them was the finest."
 
 
-def model(seed: int = 0, **changes: object) -> Model:
+def model(seed=0, **changes):
     sizes = {"vocab_size": tokenizer().vocab_size, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
     config = ModelConfig(**{**sizes, "intermediate_size": 64, "max_position_embeddings": 128, **changes})
     made = build(config, "qa", seed=seed)
@@ -53,7 +49,7 @@ def model(seed: int = 0, **changes: object) -> Model:
     return made.eval()
 
 
-def rows() -> list[Question]:
+def rows():
     return [
         ask(CONTEXT, "old man", question="Who told it?", name="a"),
         ask(CONTEXT, "lowest road", question="Where did she walk?", name="b"),
@@ -80,8 +76,7 @@ def test_the_loss_is_the_mean_of_the_cross_entropies_of_start_and_end():
 
 
 @pytest.fixture(scope="module")
-def trained() -> tuple[QuestionAnswering, Model]:
-    """A network that has memorized the rows."""
+def trained():
     task, network = QuestionAnswering.from_rows(rows()), model(hidden_dropout=0.0, attention_dropout=0.0)
     fit(network, task, task.examples(rows(), tokenizer(), 64), epochs=120, lr=3e-3, batch_size=4, seed=0)
     return task, network.eval()
@@ -202,7 +197,7 @@ def test_what_is_no_answer_is_refused(span):
 KINDS = ["wordpiece", "byte-bpe", "word", "char"]
 
 
-def context_ids(windows: Windows, index: int) -> np.ndarray:
+def context_ids(windows, index):
     first = windows.first[index]
     return windows.input_ids[index][first : first + len(windows.spans[index])]
 
@@ -316,7 +311,7 @@ def test_a_very_long_context_takes_time_in_proportion():
     """Ten questions on 50,000 characters; four times as much takes no more than about four times as long."""
     sentence = "The old man told an older story; she walked along the lowest road. "
 
-    def seconds(characters: int) -> float:
+    def seconds(characters):
         context = sentence * (characters // len(sentence) + 1)
         questions = [ask(context, (len(context) - 30, len(context) - 20), name=str(n)) for n in range(10)]
         begin = time.thread_time()
@@ -331,14 +326,13 @@ def test_a_very_long_context_takes_time_in_proportion():
 # -- Answers from logits ---------------------------------------------------------------------------------------------
 
 
-def random_logits(windows: Windows, seed: int, coarse: bool = False) -> list[np.ndarray]:
-    """coarse: whole numbers, so that scores tie."""
+def random_logits(windows, seed, coarse=False):
     generator = np.random.default_rng(seed)
     values = [generator.normal(scale=3, size=(len(ids), 2)) for ids in windows.input_ids]
     return [np.round(value) if coarse else value.astype(np.float32) for value in values]
 
 
-def brute_force(windows: Windows, logits: list[np.ndarray], question: int, max_answer_tokens: int):
+def brute_force(windows, logits, question, max_answer_tokens):
     """Every valid pair of tokens of every window as the words it touches, and the smallest score of the first token."""
     context, scores, nulls = windows.questions[question].context, {}, []
     edges = word_edges(context).tolist()
@@ -426,7 +420,7 @@ def test_the_training_target_is_decoded_to_the_whole_words_of_the_answer(words, 
     assert best.start <= edges[start][0] and edges[end - 1][1] <= best.end
 
 
-def sharp(windows: Windows, window: int, start: int, end: int, height: float = 9.0) -> np.ndarray:
+def sharp(windows, window, start, end, height=9.0):
     values = np.zeros((len(windows.input_ids[window]), 2))
     values[start, 0] = values[end, 1] = height
     return values
@@ -455,7 +449,7 @@ def test_a_context_without_text_has_no_answer():
 # -- the definition, character by character ----------------------------------------------------------------
 
 
-def words_of(text: str) -> list[str]:
+def words_of(text):
     kept = [character for character in text.lower() if character not in string.punctuation]
     runs: list[str] = []  # of letters and digits, and the text between them
     for character in kept:
@@ -466,7 +460,7 @@ def words_of(text: str) -> list[str]:
     return "".join(" " if run in ("a", "an", "the") else run for run in runs).split()
 
 
-def f1_of(given: list[str], wanted: list[str]) -> float:
+def f1_of(given, wanted):
     if not given and not wanted:
         return 1.0
     left, same = list(wanted), 0
@@ -480,7 +474,7 @@ def f1_of(given: list[str], wanted: list[str]) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-def by_definition(answer: str, golds: list[str]) -> tuple[float, float]:
+def by_definition(answer, golds):
     wanted = [words_of(gold) for gold in golds if words_of(gold)] or [[]]
     given = words_of(answer)
     return max(float(given == gold) for gold in wanted), max(f1_of(given, gold) for gold in wanted)
@@ -509,11 +503,11 @@ PIECES = [
 ]
 
 
-def generated_cases(count: int) -> list[tuple[str, list[str]]]:
+def generated_cases(count):
     """Answers that are often near a gold one: a piece more or less, other case, other punctuation, or none."""
     draw = random.Random(0)
 
-    def phrase() -> str:
+    def phrase():
         return " ".join(draw.choice(PIECES) for _ in range(draw.randint(0, 5)))
 
     cases = []
@@ -567,15 +561,15 @@ def test_known_cases(answer, golds, exact, f1):
 # -- whole files -------------------------------------------------------------------------------------------
 
 
-def question(name: str, golds: list[str]) -> Question:
+def question(name, golds):
     return Question(name, f"Q{name}?", "context", tuple(ReferenceAnswer(text, 0) for text in golds), 1, "the tests")
 
 
-def found(answer: str, no_answer: float) -> AnswerCandidates:
+def found(answer, no_answer):
     return AnswerCandidates((Span(answer, 0, len(answer), 0.0, 0.5),) if answer else (), no_answer, 0.5)
 
 
-def scored_cases(count: int, seed: int = 0) -> tuple[Scored, list[str], list[list[str]], np.ndarray]:
+def scored_cases(count, seed=0):
     """The cases as a scored file, with no-answer scores that know something and often tie."""
     draw = np.random.default_rng(seed)
     cases = [CASES[place] for place in draw.permutation(len(CASES))[:count]]
@@ -586,7 +580,7 @@ def scored_cases(count: int, seed: int = 0) -> tuple[Scored, list[str], list[lis
     return scored, [answer for answer, _ in cases], [golds for _, golds in cases], scores
 
 
-def by_definition_all(answers: list[str], golds: list[list[str]]) -> dict[str, float]:
+def by_definition_all(answers, golds):
     rows = [by_definition(answer, wanted) for answer, wanted in zip(answers, golds, strict=True)]
     parts = {
         ("exact_match", "f1"): rows,
@@ -611,11 +605,11 @@ def test_a_file_scores_as_the_definition_says(threshold):
     assert set(metrics) >= {"exact_match", "f1", "has_answer_f1", "no_answer_f1"}
 
 
-def report(scored: Scored, threshold: Threshold | None = None) -> dict[str, float]:
+def report(scored, threshold=None):
     return summarize(scored.answered if threshold is None else scored.outcome(threshold.value), scored.has_answer)
 
 
-def halves(scored: Scored, seed: int = 0) -> tuple[Scored, Scored]:
+def halves(scored, seed=0):
     one, other = two_halves(scored.keys, scored.has_answer, generator(seed, "qa-halves"))
     return scored.take(one), scored.take(other)
 

@@ -1,7 +1,5 @@
 """A rare class and anomalies: told before training, ranked, and decided by a threshold of other rows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -187,7 +185,7 @@ def test_an_unreachable_precision_and_a_class_missing_in_dev_are_reported(capsys
 # -- in a classifier -----------------------------------------------------------------------------------------------
 
 
-def scored(task: Classification, logits, labels):
+def scored(task, logits, labels):
     rows = [row(f"text {number}", label, line=number) for number, label in enumerate(labels)]
     examples = task.examples(rows, Words())
     assert isinstance(examples, Examples)
@@ -363,7 +361,7 @@ def test_detectors_are_compared_by_how_they_rank():
 SIZE = 16
 
 
-def head(seed: int = 1) -> AutoencoderHead:
+def head(seed=1):
     found = AutoencoderHead(ModelConfig(vocab_size=10, hidden_size=SIZE, num_attention_heads=2))
     initialize(found, 0.2, seed)
     return found

@@ -1,7 +1,5 @@
 """Leaderboard files of GLUE, and published tables."""
 
-from __future__ import annotations
-
 import math
 import zipfile
 
@@ -9,7 +7,6 @@ import pytest
 
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.tasks.evaluation.published import (
-    PublishedTable,
     benchmarks,
     glue_average,
     published,
@@ -92,7 +89,7 @@ def test_every_benchmark_of_the_lectures_is_there():
 
 
 @pytest.mark.parametrize("table", ALL, ids=lambda table: f"{table.benchmark} {table.label}")
-def test_tables_are_whole(table: PublishedTable):
+def test_tables_are_whole(table):
     assert table.source and table.lectures and table.title and table.rows
     assert {column.unit for column in table.columns} <= OUR_UNITS
     assert {column.split for column in table.columns} <= {"train", "dev", "test"}
@@ -113,7 +110,7 @@ def test_tables_are_whole(table: PublishedTable):
 
 
 @pytest.mark.parametrize("table", published("glue"), ids=lambda table: table.label)
-def test_the_averages_of_glue_are_means_of_nine_numbers(table: PublishedTable):
+def test_the_averages_of_glue_are_means_of_nine_numbers(table):
     """Rounded to the table's one decimal. One row was averaged before its numbers were rounded, and notes it."""
     for row in table.rows:
         mean, printed = glue_average(row.values), row.values["Average"]

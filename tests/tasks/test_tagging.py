@@ -219,7 +219,6 @@ def test_a_sentence_of_many_thousand_words_takes_memory_in_proportion():
 
 
 def rows_of_tags(*tags):
-    """Sentences with these tags, a word each; words are those of the sample tokenizer."""
     return [
         Sentence.of_words([WORDS[(3 * number + place) % len(WORDS)] for place in range(len(row.split()))], row.split(),
                           number + 1, "rows.conll")

@@ -149,7 +149,6 @@ def file(tmp_path):
 
 
 def entities(path, **more):
-    """The words and tags of a file, joined."""
     return [" ".join(map("/".join, zip(row.words, row.tags, strict=True))) for row in Tagging.read(path, **more).rows]
 
 
@@ -485,7 +484,6 @@ def test_annotators_who_agree_count_once_and_who_disagree_are_kept_apart(file):
 
 
 def test_texts_alone_are_read_whatever_their_annotations(file):
-    """As `predict` does."""
     disagree = task(annotated(choice("a"), by=1), annotated(*REGIONS, choice("b"), by=2))
     path = file(
         "a.json", [disagree, task(annotated(region(3, 99, "PER"), choice("a")), text="Two."), task(text="Three.")]

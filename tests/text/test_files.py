@@ -1,7 +1,5 @@
 """Files, corpora and passages: opened, decompressed, split and counted; unreadable ones are rejected."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json
@@ -21,7 +19,7 @@ from hypothesis import strategies as st
 
 from inference.samples import TEXTS, tokenizer
 from maskwright.core.errors import InputError, MissingExtraError, MissingFileError, RowErrors
-from maskwright.text.formats.files import Line, expand, file_format, read_lines
+from maskwright.text.formats.files import expand, file_format, read_lines
 from maskwright.text.readers import corpus
 from maskwright.text.readers.corpus import MAX_PARAGRAPH, CorpusFacts, bad_rows_of, cut, read_documents, read_passages
 from maskwright.text.tokenizers.tokenizer import Tokenizer
@@ -34,12 +32,12 @@ PACK = {
 TEXT = "one\n\ntwo  three\nвоєн 中文 🙂\nlast".encode()
 
 
-def pack(path: Path, data: bytes) -> Path:
+def pack(path, data):
     path.write_bytes(PACK[path.suffix](data) if path.suffix in PACK else data)
     return path
 
 
-def lines_of(path: Path, data: bytes) -> list[Line]:
+def lines_of(path, data):
     return list(read_lines(pack(path, data)))
 
 
@@ -170,7 +168,7 @@ def test_standard_input_is_read_and_left_open(monkeypatch):
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Path:
+def tree(tmp_path):
     for name in ["b.txt", "a.jsonl", "sub/c.txt.gz", "sub/notes.md", ".hidden/d.txt", "sub/.e.txt", "list.tsv"]:
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
@@ -178,7 +176,7 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def shown(names: list[str], tree: Path) -> list[str]:
+def shown(names, tree):
     return [Path(name).relative_to(tree).as_posix() for name in names]
 
 
@@ -215,14 +213,14 @@ def test_the_ending_tells_the_format_whatever_its_case_and_packing():
 PLAIN = "One.\nTwo three. Four.\n\n\n  \n Five. \n\nSix 🙂\n"
 
 
-def write(folder: Path, name: str, content: str | bytes) -> Path:
+def write(folder, name, content):
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
 
 
-def sentences(source: object, **options: object) -> list[tuple[str, ...]]:
+def sentences(source, **options):
     return [document.sentences for document in read_documents(source, **options)]  # type: ignore[arg-type]
 
 
@@ -325,7 +323,7 @@ def test_a_long_sentence_is_cut_at_spaces_and_loses_nothing_else(tmp_path, monke
 def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
     monkeypatch.setattr(corpus, "MAX_DOCUMENT_CHARACTERS", 30_000)
 
-    def peak(copies: int) -> int:
+    def peak(copies):
         path = write(tmp_path, "a.txt", b"A line of text that repeats itself.\n" * (3_000 * copies))
         tracemalloc.start()
         for _ in read_documents(path):
@@ -340,8 +338,8 @@ def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
 # -- data sets of the hub ----------------------------------------------------------------------------------------
 
 
-def fake_library(calls: list[tuple[object, ...]], known: dict[tuple[str, str | None], list], version: str):
-    def load_dataset(name: str, config: str | None, **options: object) -> list:
+def fake_library(calls, known, version):
+    def load_dataset(name, config, **options):
         calls.append((name, config, options))
         if (name, config) not in known:
             raise FileNotFoundError(f"Dataset '{name}' doesn't exist on the Hub")
@@ -370,7 +368,7 @@ def test_a_hub_data_set_that_cannot_be_had_is_refused_in_words(monkeypatch):
     with pytest.raises(InputError, match="is not a data set name"):
         sentences("hub:a/b/c/d")
 
-    def offline(*_: object, **__: object) -> None:
+    def offline(*_, **__):
         raise ConnectionError("Couldn't reach the Hub")
 
     monkeypatch.setattr(library, "load_dataset", offline)
@@ -394,12 +392,12 @@ WORST = (
 )
 
 
-def passages(path: Path, max_tokens: int, **options):
+def passages(path, max_tokens, **options):
     return list(read_passages(str(path), tokenizer(), max_tokens, **options))
 
 
 @pytest.mark.parametrize("max_tokens", [1, 3, 8, 100])
-def test_a_span_is_the_sources_characters_whatever_they_are(tmp_path: Path, max_tokens: int):
+def test_a_span_is_the_sources_characters_whatever_they_are(tmp_path, max_tokens):
     path = tmp_path / "worst.txt"
     path.write_bytes(WORST.encode("utf-8"))
     source = path.read_bytes().decode("utf-8")
@@ -412,13 +410,13 @@ def test_a_span_is_the_sources_characters_whatever_they_are(tmp_path: Path, max_
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=120), st.integers(1, 9))
-def test_segmentation_loses_no_character(text: str, max_tokens: int):
+def test_segmentation_loses_no_character(text, max_tokens):
     spans = cut(text, tokenizer(), max_tokens)
     assert "".join("".join(text[start:end].split()) for start, end in spans) == "".join(text.split())
 
 
 @given(st.lists(st.sampled_from(" ".join(TEXTS).split()), max_size=40), st.integers(9, 20))
-def test_no_passage_is_longer_than_the_limit_and_no_word_is_cut(words: list[str], max_tokens: int):
+def test_no_passage_is_longer_than_the_limit_and_no_word_is_cut(words, max_tokens):
     text = " ".join(words)
     pieces = [text[start:end] for start, end in cut(text, tokenizer(), max_tokens)]
     assert all(len(ids) <= max_tokens for ids in tokenizer().encode_plain(pieces))
@@ -438,7 +436,7 @@ def test_sentences_are_joined_while_they_fit():
     assert [text[start:end] for start, end in cut(text, words, 3)][:3] == ["the cat sat", ".", "The dog ."]
 
 
-def test_paragraphs_are_apart_and_a_giant_one_is_bounded(tmp_path: Path):
+def test_paragraphs_are_apart_and_a_giant_one_is_bounded(tmp_path):
     path = tmp_path / "two.txt"
     path.write_text("the cat\nsat .\n\nrain fell\n", encoding="utf-8")
     assert [one.text for one in passages(path, 100)] == ["the cat\nsat .", "rain fell"]
@@ -446,7 +444,7 @@ def test_paragraphs_are_apart_and_a_giant_one_is_bounded(tmp_path: Path):
     assert max(len(one.text) for one in passages(path, 10**9)) <= MAX_PARAGRAPH
 
 
-def test_rows_of_tables_are_paragraphs_with_their_line(tmp_path: Path):
+def test_rows_of_tables_are_paragraphs_with_their_line(tmp_path):
     rows = [{"text": "the cat sat ."}, {"text": "rain\nfell"}]
     path = tmp_path / "rows.jsonl.gz"
     path.write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))

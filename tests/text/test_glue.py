@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import pytest
 
 from maskwright.core.errors import ConfigError, InputError, MissingFileError, RowErrors
@@ -55,14 +52,14 @@ UNLABELED = {
 }
 
 
-def write(folder: Path, name: str, lines: Sequence[str | None], end: str = "\n") -> Path:
+def write(folder, name, lines, end="\n"):
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes("".join(f"{line}{end}" for line in lines if line is not None).encode())
     return path
 
 
-def tabs(text: str | None, mark: str) -> str | None:
+def tabs(text, mark):
     return None if text is None else text.replace(mark, "\t")
 
 

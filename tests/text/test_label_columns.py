@@ -1,7 +1,5 @@
 """Delimiters, quotes, and what a label cell can be: detected, said, and never guessed from one cell."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -15,10 +13,10 @@ import pytest
 from maskwright.core.errors import InputError, RowErrors
 from maskwright.tasks.classification import Classification
 from maskwright.text.formats.records import Dialect, read_records
-from maskwright.text.readers.tables import RowStream, Table, read_table
+from maskwright.text.readers.tables import RowStream, read_table
 
 
-def rows_of(folder: Path, name: str, content: str) -> tuple[list[list[str]], Dialect]:
+def rows_of(folder, name, content):
     (folder / name).write_text(content, encoding="utf-8", newline="")
     dialect = Dialect()
     found = list(read_records(folder / name, name.rpartition(".")[2], dialect=dialect))
@@ -160,7 +158,7 @@ def test_real_files_are_quoted_or_not(name, is_quoted):
 # -- What a label cell can be ----------------------------------------------------------------------------------------
 
 
-def table(folder: Path, cells: list, multi_label: bool | None = None, name: str = "a.jsonl", **columns: str) -> Table:
+def table(folder, cells, multi_label=None, name="a.jsonl", **columns):
     path = folder / name
     if name.endswith(".csv"):
         quoted = ['"' + str(cell).replace('"', '""') + '"' for cell in cells]
@@ -172,7 +170,7 @@ def table(folder: Path, cells: list, multi_label: bool | None = None, name: str 
     return read_table(path, multi_label=multi_label, columns=columns or None)
 
 
-def labels(found: Table) -> list[str | None]:
+def labels(found):
     return [row.label for row in found.rows]
 
 
@@ -329,7 +327,7 @@ def test_columns_of_zeros_and_ones_are_asked_for_or_said(tmp_path, capsys):
 # -- Parquet with class names --------------------------------------------------------------------------------
 
 
-def write_features(path: Path, columns: dict, features: dict) -> None:
+def write_features(path, columns, features):
     metadata = {"huggingface": json.dumps({"info": {"features": features}})}
     pq.write_table(pa.table(columns).replace_schema_metadata(metadata), path)
 

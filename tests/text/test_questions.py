@@ -8,7 +8,6 @@ import io
 import json
 import lzma
 import re
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,18 +16,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskwright.core.errors import InputError, RowError, RowErrors
+from maskwright.core.errors import InputError, RowErrors
 from maskwright.tasks.qa.task import QuestionAnswering
 from maskwright.tasks.specs import check_content
 from maskwright.text.formats.files import read_array
 from maskwright.text.readers.choices import read_choices
-from maskwright.text.readers.squad import Question, ReferenceAnswer, find_answer, read_questions, scan_questions
+from maskwright.text.readers.squad import ReferenceAnswer, find_answer, read_questions, scan_questions
 from maskwright.text.readers.tables import find_reader
 
 CONTEXT = "Shanghai is the fashion capital of China, and Beijing is its political capital."
 
 
-def entry(name: str, question: str = "Which city?", *answers: tuple[str, int], **more: Any) -> dict[str, Any]:
+def entry(name, question="Which city?", *answers, **more):
     golds = [{"text": text, "answer_start": start} for text, start in answers]
     return {"id": name, "question": question, "answers": golds, **more}
 
@@ -40,7 +39,7 @@ GOOD = [
 ]
 
 
-def squad(*paragraphs: tuple[Any, list[Any]]) -> dict[str, Any]:
+def squad(*paragraphs):
     return {
         "version": "v2.0",
         "data": [
@@ -49,23 +48,23 @@ def squad(*paragraphs: tuple[Any, list[Any]]) -> dict[str, Any]:
     }
 
 
-def write_json(path: Path, value: Any, indent: int | None = None) -> Path:
+def write_json(path, value, indent=None):
     data = json.dumps(value, indent=indent).encode()
     pack = {".gz": gzip.compress, ".xz": lzma.compress}.get(path.suffix, bytes)
     path.write_bytes(pack(data))
     return path
 
 
-def write_lines(path: Path, rows: list[Any]) -> Path:
+def write_lines(path, rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
 
 
-def content(rows: list[Question]) -> list[tuple[Any, ...]]:
+def content(rows):
     return [(row.id, row.question, row.context, row.answers) for row in rows]
 
 
-def faults_of(path: Path, **options: Any) -> list[RowError]:
+def faults_of(path, **options):
     with pytest.raises(RowErrors) as caught:
         read_questions(path, **options)
     return caught.value.rows
@@ -134,7 +133,6 @@ def test_whole_words_come_first_where_an_answer_is_looked_for(answer, context, s
 
 
 def test_questions_come_while_the_file_is_read(tmp_path):
-    """Text after the first article is not needed for it."""
     text = json.dumps(squad(*[(CONTEXT, [entry(str(n), "Which?", ("Beijing", 46))]) for n in range(3000)]))
     (tmp_path / "q.json").write_text(text[: len(text) // 2], encoding="utf-8")
     rows = scan_questions(tmp_path / "q.json", [])
@@ -162,7 +160,7 @@ def test_real_files_are_read_as_json_reads_them(data_folder):
 # -- bad entries -------------------------------------------------------------------------------------------
 
 
-def placed(**places: Any) -> dict[str, Any]:
+def placed(**places):
     return entry("x", answers=[{"text": "China", **places}])
 
 
@@ -298,7 +296,7 @@ MOVED = "Mara Lindt, who is a pilot, moved to Lisbon."
 ANSWER = {"text": ["Lisbon"], "answer_start": [37]}
 
 
-def write(folder: Path, name: str, rows: list[dict]) -> Path:
+def write(folder, name, rows):
     path = folder / name
     if name.endswith(".parquet"):
         pq.write_table(pa.Table.from_pylist(rows), path)
@@ -384,17 +382,17 @@ SWAG_ROW = (
 )
 
 
-def put(folder: Path, name: str, content: str) -> Path:
+def put(folder, name, content):
     path = folder / name
     path.write_text(content, encoding="utf-8")
     return path
 
 
-def jsonl(folder: Path, *rows: Any, name: str = "a.jsonl") -> Path:
+def jsonl(folder, *rows, name="a.jsonl"):
     return put(folder, name, "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
 
 
-def plain(**changes: Any) -> dict[str, Any]:
+def plain(**changes):
     return {"context": "c", "question": "q", "choices": ["a", "b"], "label": 0} | changes
 
 

@@ -32,7 +32,7 @@ from maskwright.text.readers.tables import RowStream, find_reader, read_table, r
 Table = list[dict[str, str]]
 
 
-def to_csv(rows: Table) -> bytes:
+def to_csv(rows):
     stream = io.StringIO()
     writer = csv.DictWriter(stream, list(rows[0]))
     writer.writeheader()
@@ -40,16 +40,16 @@ def to_csv(rows: Table) -> bytes:
     return stream.getvalue().encode()
 
 
-def to_tsv(rows: Table) -> bytes:
+def to_tsv(rows):
     lines = ["\t".join(rows[0])] + ["\t".join(row.values()) for row in rows]
     return ("\n".join(lines) + "\n").encode()
 
 
-def to_jsonl(rows: Table) -> bytes:
+def to_jsonl(rows):
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
-def to_parquet(rows: Table) -> bytes:
+def to_parquet(rows):
     stream = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rows), stream)
     return stream.getvalue()
@@ -74,7 +74,7 @@ ROWS: Table = [
 ]
 
 
-def write(folder: Path, name: str, content: str | bytes) -> Path:
+def write(folder, name, content):
     path = folder / name
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
@@ -319,8 +319,7 @@ def test_a_source_is_a_text_only_with_a_target(tmp_path, row, text):
 WORDS = ["one text", "another, longer text", "third"]
 
 
-def write_words(folder: Path, ending: str) -> Path:
-    """The words as a file of one of the formats."""
+def write_words(folder, ending):
     path = folder / f"texts.{ending}"
     if ending == "txt":
         path.write_text("\n".join(WORDS) + "\n\n\n", encoding="utf-8")
@@ -339,7 +338,7 @@ def write_words(folder: Path, ending: str) -> Path:
 
 
 @pytest.mark.parametrize("ending", ["txt", "csv", "tsv", "jsonl", "parquet"])
-def test_a_stream_repeats_the_rows_of_the_file_as_requested(tmp_path: Path, ending: str):
+def test_a_stream_repeats_the_rows_of_the_file_as_requested(tmp_path, ending):
     path = write_words(tmp_path, ending)
     stream, rows = RowStream(path), read_texts(path).rows
     assert (stream.num_rows, stream.num_skipped) == (3, 0)
@@ -349,7 +348,7 @@ def test_a_stream_repeats_the_rows_of_the_file_as_requested(tmp_path: Path, endi
 
 @example(lines=['{"text": 3}'])
 @given(st.lists(st.sampled_from(['{"text": "a"}', '{"text": 3}', "nonsense", '{"text": "b"}', ""]), min_size=1))
-def test_bad_rows_are_those_of_a_whole_reading(tmp_path_factory: pytest.TempPathFactory, lines: list[str]):
+def test_bad_rows_are_those_of_a_whole_reading(tmp_path_factory, lines):
     path = tmp_path_factory.mktemp("rows") / "in.jsonl"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -366,7 +365,7 @@ def test_bad_rows_are_those_of_a_whole_reading(tmp_path_factory: pytest.TempPath
         assert outcome(lambda skip=skip: list(RowStream(path, skip_bad_rows=skip))) == whole
 
 
-def test_standard_input_is_given_as_it_comes_and_its_bad_rows_end_it(monkeypatch: pytest.MonkeyPatch):
+def test_standard_input_is_given_as_it_comes_and_its_bad_rows_end_it(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\nb\n\nc\n\nd\n")))
     stream = RowStream("-")
     given = []
@@ -377,7 +376,7 @@ def test_standard_input_is_given_as_it_comes_and_its_bad_rows_end_it(monkeypatch
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes of POSIX")
 @pytest.mark.parametrize("ending", ["txt", "csv", "jsonl"])
-def test_a_named_pipe_is_read_once(tmp_path: Path, ending: str):
+def test_a_named_pipe_is_read_once(tmp_path, ending):
     content, pipe = write_words(tmp_path, ending).read_bytes(), tmp_path / f"pipe.{ending}"
     os.mkfifo(pipe)
     writer = threading.Thread(target=lambda: pipe.write_bytes(content))
@@ -387,7 +386,7 @@ def test_a_named_pipe_is_read_once(tmp_path: Path, ending: str):
 
 
 @pytest.mark.parametrize("ending", ["txt", "csv", "jsonl"])
-def test_no_more_than_a_row_is_held(tmp_path: Path, ending: str):
+def test_no_more_than_a_row_is_held(tmp_path, ending):
     path, text = tmp_path / f"large.{ending}", "a text of some length " * 200
     header = {"csv": "text\n"}.get(ending, "")
     line = json.dumps({"text": text}) if ending == "jsonl" else text
@@ -422,14 +421,13 @@ def test_frames_of_installed_libraries_are_read(library, frame_of):
 # -- Line-aligned files ----------------------------------------------------------------------------------------------
 
 
-def files(folder: Path, source: str, target: str) -> tuple[Path, Path]:
-    """Both as files."""
+def files(folder, source, target):
     for name, text in (("a.de", source), ("a.en", target)):
         (folder / name).write_text(text, encoding="utf-8")
     return folder / "a.de", folder / "a.en"
 
 
-def test_line_n_belongs_to_line_n(tmp_path: Path):
+def test_line_n_belongs_to_line_n(tmp_path):
     table = read_parallel(*files(tmp_path, "eins\nzwei \n", "one\ntwo\n"))
     assert [(row.text, row.label, row.line) for row in table.rows] == [("eins", "one", 1), ("zwei", "two", 2)]
 
@@ -443,15 +441,13 @@ def test_line_n_belongs_to_line_n(tmp_path: Path):
     ],
 )
 @pytest.mark.parametrize("skips", [False, True])
-def test_unequal_counts_name_the_line_and_are_never_skipped(
-    tmp_path: Path, source: str, target: str, words: tuple[str, ...], skips: bool
-):
+def test_unequal_counts_name_the_line_and_are_never_skipped(tmp_path, source, target, words, skips):
     with pytest.raises(InputError) as error:
         read_parallel(*files(tmp_path, source, target), skip_bad_rows=skips)
     assert all(word in str(error.value) for word in words)
 
 
-def test_empty_sides_are_all_listed_or_counted(tmp_path: Path):
+def test_empty_sides_are_all_listed_or_counted(tmp_path):
     both = files(tmp_path, "eins\n\ndrei\nvier\n\nsechs\n\n", "one\ntwo\n \nfour\n\nsix\n\n")
     with pytest.raises(RowErrors) as error:
         read_parallel(*both)
@@ -465,9 +461,7 @@ def test_empty_sides_are_all_listed_or_counted(tmp_path: Path):
     assert ([row.line for row in table.rows], table.num_skipped) == ([1, 4, 6], 3)
 
 
-def test_one_file_on_both_sides_pairs_each_line_with_itself_and_is_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_one_file_on_both_sides_pairs_each_line_with_itself_and_is_reported(tmp_path, capsys):
     source, _ = files(tmp_path, "ein Hund\nzwei Hunde\n", "\n")
     rows = read_parallel(source, source).rows
     assert [(row.text, row.label) for row in rows] == [("ein Hund", "ein Hund"), ("zwei Hunde", "zwei Hunde")]

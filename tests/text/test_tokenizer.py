@@ -1,7 +1,5 @@
 """Tokenizers: what holds for every kind, the trainers, and what is explained of them."""
 
-from __future__ import annotations
-
 import json
 import lzma
 import resource
@@ -218,7 +216,7 @@ counted_words = st.dictionaries(few_letters, st.integers(1, 5), min_size=1, max_
 # -- BPE -----------------------------------------------------------------------------------------------------------
 
 
-def plain_bpe(counted: dict[str, int], num_merges: int, tie_break: str) -> list[tuple[str, str]]:
+def plain_bpe(counted, num_merges, tie_break):
     """The textbook's loop: count every pair, merge the best, repeat; a word is always cut as the merges cut it."""
     merges: list[tuple[str, str]] = []
     for _ in range(num_merges):
@@ -237,7 +235,7 @@ def plain_bpe(counted: dict[str, int], num_merges: int, tie_break: str) -> list[
     return merges
 
 
-def plain_encode(word: str, merges: list[tuple[str, str]]) -> list[str]:
+def plain_encode(word, merges):
     """Apply the oldest merge that fits, leftmost first, until none does."""
     symbols = [*word, "</w>"]
     ranks = {pair: rank for rank, pair in reversed(list(enumerate(merges)))}
@@ -289,7 +287,7 @@ def test_punctuation_can_be_split_off_with_an_end_of_word_of_its_own():
 # -- WordPiece -----------------------------------------------------------------------------------------------------
 
 
-def plain_scores(counted: dict[str, int], num_merges: int) -> list[tuple[str, str]]:
+def plain_scores(counted, num_merges):
     """Count pieces and pairs afresh at every step and take the pair with the highest score, first seen of equals."""
     rows = [(trainers.prefixed(word), count) for word, count in counted.items()]
     merges = []
@@ -321,7 +319,7 @@ def test_wordpiece_by_score_learns_the_merges_of_the_plain_loop(counted):
     assert learned == plain_scores(counted, 25)
 
 
-def longest_match(word: str, vocab: set[str]) -> list[str]:
+def longest_match(word, vocab):
     """WordPiece encoding as published: the longest piece that fits, else the whole word is unknown."""
     pieces, start = [], 0
     while start < len(word):
@@ -495,7 +493,7 @@ CUT_KINDS = ["wordpiece", "wordpiece-score", "bpe", "byte-bpe"]
 
 
 @cache
-def cutter(kind: str) -> SegmentationTracer:
+def cutter(kind):
     return SegmentationTracer(
         Tokenizer.train_from_iterator(iter(TEXTS), kind=kind, vocab_size=320 if kind == "byte-bpe" else 110)
     )
@@ -528,7 +526,7 @@ def test_merges_apply_in_the_order_in_which_they_were_learned():
 # -- comparison of kinds ---------------------------------------------------------------------------------
 
 
-def write_corpus(folder, documents: list[list[str]]):
+def write_corpus(folder, documents):
     path = folder / "corpus.txt"
     path.write_text("\n\n".join("\n".join(document) for document in documents), encoding="utf-8")
     return path

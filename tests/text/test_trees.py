@@ -1,9 +1,6 @@
 """Trees in brackets: sentiment trees, and parses as targets of translation."""
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -28,7 +25,7 @@ DULL = "(1 (2 (2 The) (2 film)) (1 (1 drags) (2 .)))"
 FLAT = "(2 (2 A) (2 film))"
 
 
-def write(folder: Path, *lines: str) -> Path:
+def write(folder, *lines):
     path = folder / "train.txt"
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return path
@@ -63,13 +60,12 @@ trees = st.recursive(
 )
 
 
-def bracketed(tree) -> str:
+def bracketed(tree):
     label, below = tree
     return f"({label} {below})" if isinstance(below, str) else f"({label} {' '.join(map(bracketed, below))})"
 
 
-def expected(tree) -> list[tuple[str, int]]:
-    """Phrases of a tree by recursion, children first."""
+def expected(tree):
     label, below = tree
     if isinstance(below, str):
         return [(below, label)]
@@ -169,7 +165,7 @@ def test_trees_are_known_by_their_first_lines(tmp_path, lines, answer):
 # -- language tags ----------------------------------------------------------------------------------------------------
 
 
-def rows(*texts: str) -> list[Row]:
+def rows(*texts):
     return [Row(text, None, "x", number, "a.tsv") for number, text in enumerate(texts, start=2)]
 
 

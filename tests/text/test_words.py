@@ -1,7 +1,5 @@
 """Words and sentences of a text: as tagged corpora split them, as answers begin and end, by script."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np
@@ -93,11 +91,11 @@ EXAMPLES = {
 }
 
 
-def words(text: str) -> list[str]:
+def words(text):
     return [text[start:end] for start, end in spans_of(text)]
 
 
-def spans_of(text: str) -> list[tuple[int, int]]:
+def spans_of(text):
     edges = word_edges(text).tolist()
     return list(dict.fromkeys(tuple(edge) for edge, letter in zip(edges, text, strict=True) if not letter.isspace()))
 
@@ -193,7 +191,7 @@ def test_sentences_are_the_text_in_order_without_the_space_between(text):
     ["A. ", "a.b", "U.S. ", "Dr. ", "x", "... "],
 )
 def test_time_is_linear_in_the_length(pattern):
-    def seconds(length: int) -> float:
+    def seconds(length):
         text = pattern * (length // len(pattern))
         best = float("inf")
         for _ in range(3):

@@ -1,9 +1,6 @@
 """Distillations as a user meets them: of text, of a task, of sentence embeddings; the student's start."""
 
-from __future__ import annotations
-
 import copy
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,8 +16,6 @@ from maskwright.hub.sentence import declared_by
 from maskwright.inference.embed import TextEncoder
 from maskwright.inference.engine import operators
 from maskwright.models.build import build
-from maskwright.models.config import ModelConfig
-from maskwright.models.model import Model
 from maskwright.models.presets import preset
 from maskwright.text.readers.corpus import read_documents
 from maskwright.text.tokenizers.tokenizer import Tokenizer
@@ -54,8 +49,7 @@ DEEP = TINY | {"num_hidden_layers": 2}
 
 
 @pytest.fixture(scope="module")
-def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A pre-trained teacher of two layers, with next sentence."""
+def pretrained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pretrained")
     result = pretrain(pretraining(folder, model=DEEP, steps=60, lr=3e-3, checkpoint_every=60, dropout=0.0))
     assert result.scores["mlm_accuracy"] > 0
@@ -63,7 +57,7 @@ def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def opinionated(tmp_path_factory: pytest.TempPathFactory, pretrained: Path) -> Path:
+def opinionated(tmp_path_factory, pretrained):
     """A teacher whose layers differ much, so that its lowest alone says something else than both."""
     folder = tmp_path_factory.mktemp("opinionated") / "model"
     model, _ = load_model(pretrained)
@@ -77,14 +71,13 @@ def opinionated(tmp_path_factory: pytest.TempPathFactory, pretrained: Path) -> P
 
 
 @pytest.fixture(scope="module")
-def finetuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fine-tuned teacher of two layers (the preset's own sizes)."""
+def finetuned(tmp_path_factory):
     result = finetune(finetuning(tmp_path_factory.mktemp("finetuned"), epochs=10, lr=1e-3))
     assert result.mean["accuracy"] > 0.9, "a teacher that knows nothing teaches nothing"
     return result.model
 
 
-def on_text(folder: Path, teacher: Path, **changes: Any) -> DistillConfig:
+def on_text(folder, teacher, **changes):
     settings: dict[str, Any] = {
         "teacher": str(teacher),
         "output": folder / "run",
@@ -100,7 +93,7 @@ def on_text(folder: Path, teacher: Path, **changes: Any) -> DistillConfig:
     return DistillConfig(**{**settings, **changes})
 
 
-def on_rows(folder: Path, teacher: Path, **changes: Any) -> DistillConfig:
+def on_rows(folder, teacher, **changes):
     settings: dict[str, Any] = {
         "teacher": str(teacher),
         "output": folder / "run",
@@ -116,7 +109,7 @@ def on_rows(folder: Path, teacher: Path, **changes: Any) -> DistillConfig:
     return DistillConfig(**{**settings, **changes})
 
 
-def test_the_distance_to_a_pre_trained_teacher_falls(tmp_path: Path, opinionated: Path):
+def test_the_distance_to_a_pre_trained_teacher_falls(tmp_path, opinionated):
     result = distill(on_text(tmp_path, opinionated, steps=80, lr=3e-3, checkpoint_every=20))
     logged = records(tmp_path / "run")
     for part in ("soft_loss", "hidden_loss"):
@@ -136,7 +129,7 @@ def test_the_distance_to_a_pre_trained_teacher_falls(tmp_path: Path, opinionated
     storage.verify_folder(result.model)
 
 
-def test_a_student_that_was_not_trained_is_the_teachers_layers(tmp_path: Path, pretrained: Path):
+def test_a_student_that_was_not_trained_is_the_teachers_layers(tmp_path, pretrained):
     result = distill(on_text(tmp_path, pretrained, steps=1, warmup=0, lr=1e-30, weight_decay=0.0))
     teacher, student = mw.load(pretrained), mw.load(result.model)
     theirs, ours = dict(teacher.named_parameters()), dict(student.named_parameters())
@@ -144,7 +137,7 @@ def test_a_student_that_was_not_trained_is_the_teachers_layers(tmp_path: Path, p
         assert torch.equal(ours[name], theirs[name]), name
 
 
-def test_the_report_compares_teacher_student_and_what_pruning_leaves(tmp_path: Path, pretrained: Path):
+def test_the_report_compares_teacher_student_and_what_pruning_leaves(tmp_path, pretrained):
     result = distill(on_text(tmp_path, pretrained, prune_heads=0.5))
     rows = {row.name: row for row in result.rows}
     int8 = rows.pop("teacher in int8", None)
@@ -168,15 +161,11 @@ def test_the_report_compares_teacher_student_and_what_pruning_leaves(tmp_path: P
     assert again.already_finished and again.rows == result.rows
 
 
-def test_an_interrupted_run_on_text_ends_with_the_same_bits(
-    tmp_path: Path, pretrained: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_interrupted_run_on_text_ends_with_the_same_bits(tmp_path, pretrained, monkeypatch):
     continues_exactly(distill, on_text(tmp_path, pretrained), monkeypatch)
 
 
-def test_a_fine_tuned_teacher_teaches_its_task_and_the_run_continues_exactly(
-    tmp_path: Path, finetuned: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_fine_tuned_teacher_teaches_its_task_and_the_run_continues_exactly(tmp_path, finetuned, monkeypatch):
     result = distill(on_rows(tmp_path, finetuned, output=tmp_path / "whole"))
     student, _ = load_model(result.model)
     assert (student.head_name, student.config.num_hidden_layers) == ("classification", 1)
@@ -187,7 +176,7 @@ def test_a_fine_tuned_teacher_teaches_its_task_and_the_run_continues_exactly(
     continues_exactly(distill, on_rows(tmp_path, finetuned), monkeypatch, step=5, whole=tmp_path / "whole")
 
 
-def test_a_run_does_not_go_on_with_another_teacher(tmp_path: Path, finetuned: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_run_does_not_go_on_with_another_teacher(tmp_path, finetuned, monkeypatch):
     teacher = tmp_path / "teacher"
     model, _ = load_model(finetuned)
     model.save(teacher, facts=read_facts(finetuned))
@@ -199,9 +188,7 @@ def test_a_run_does_not_go_on_with_another_teacher(tmp_path: Path, finetuned: Pa
         distill(on_rows(tmp_path, teacher))
 
 
-def test_a_teacher_that_does_not_fit_the_data_is_refused_and_leaves_nothing(
-    tmp_path: Path, pretrained: Path, finetuned: Path
-):
+def test_a_teacher_that_does_not_fit_the_data_is_refused_and_leaves_nothing(tmp_path, pretrained, finetuned):
     with pytest.raises(ModelFolderError, match="a classifier"):
         distill(on_text(tmp_path, finetuned))
     with pytest.raises(ModelFolderError, match="pre-trained"):
@@ -219,23 +206,23 @@ STILL = {"steps": 1, "warmup": 0, "lr": 1e-30, "weight_decay": 0.0}  # a run tha
 
 
 @pytest.fixture(scope="module")
-def teacher(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def teacher(tmp_path_factory):
     folder = tmp_path_factory.mktemp("teacher")
     return sentence_teacher(corpus(folder), folder / "model")
 
 
-def recipe(folder: Path, teacher: Path, **changes: Any) -> DistillConfig:
+def recipe(folder, teacher, **changes):
     return on_text(folder, teacher, **{"preset": "bert-tiny", "model": TINY, "vocab_size": 80, **changes})
 
 
-def weights(run: Path) -> str:
+def weights(run):
     return storage.sha256(run / "model" / "model.safetensors")
 
 
 # -- the student -------------------------------------------------------------------------------------------------
 
 
-def test_a_student_with_its_own_network_and_vocabulary_learns_the_teachers_embeddings(tmp_path: Path, teacher: Path):
+def test_a_student_with_its_own_network_and_vocabulary_learns_the_teachers_embeddings(tmp_path, teacher):
     result = distill(recipe(tmp_path, teacher, steps=80, checkpoint_every=40, lr=3e-3))
     logged = records(tmp_path / "run")
     losses = [record["embedding_loss"] for record in logged if "embedding_loss" in record]
@@ -256,7 +243,7 @@ def test_a_student_with_its_own_network_and_vocabulary_learns_the_teachers_embed
     assert "Distance to the teacher" in page and "maskwright embed" in page
 
 
-def test_the_word_table_is_initialized_with_the_teachers_embeddings_of_the_tokens(tmp_path: Path, teacher: Path):
+def test_the_word_table_is_initialized_with_the_teachers_embeddings_of_the_tokens(tmp_path, teacher):
     model, _ = load_model(teacher)
     encoder = TextEncoder(model, normalize=True)
     result = distill(recipe(tmp_path, teacher, **STILL))
@@ -277,7 +264,7 @@ def test_the_word_table_is_initialized_with_the_teachers_embeddings_of_the_token
     assert torch.dot(centered, alone) > torch.dot(centered, other)
 
 
-def test_a_student_of_another_width_is_trained_with_a_projection_that_is_not_saved(tmp_path: Path, teacher: Path):
+def test_a_student_of_another_width_is_trained_with_a_projection_that_is_not_saved(tmp_path, teacher):
     result = distill(recipe(tmp_path, teacher, model=TINY | {"hidden_size": 16}, steps=40, lr=3e-3))
     losses = [record["embedding_loss"] for record in records(tmp_path / "run") if "embedding_loss" in record]
     assert sum(losses[-5:]) < 0.8 * sum(losses[:5])
@@ -289,11 +276,11 @@ def test_a_student_of_another_width_is_trained_with_a_projection_that_is_not_sav
 # -- resume ----------------------------------------------------------------------------------------------------
 
 
-def test_an_interrupted_run_ends_with_the_same_bits(tmp_path: Path, teacher: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_interrupted_run_ends_with_the_same_bits(tmp_path, teacher, monkeypatch):
     continues_exactly(distill, recipe(tmp_path, teacher), monkeypatch)
 
 
-def test_a_damaged_part_is_computed_again(tmp_path: Path, teacher: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_damaged_part_is_computed_again(tmp_path, teacher, capsys):
     cache = tmp_path / "embeddings"
     distill(recipe(tmp_path, teacher, embeddings=cache))
     part = next(cache.glob("*/vectors.bin"))
@@ -305,7 +292,7 @@ def test_a_damaged_part_is_computed_again(tmp_path: Path, teacher: Path, capsys:
     assert weights(tmp_path / "again") == weights(tmp_path / "run")
 
 
-def test_a_cache_of_another_teacher_is_rejected(tmp_path: Path, teacher: Path):
+def test_a_cache_of_another_teacher_is_rejected(tmp_path, teacher):
     cache = tmp_path / "embeddings"
     distill(recipe(tmp_path, teacher, embeddings=cache))
     model, _ = load_model(teacher)
@@ -319,7 +306,7 @@ def test_a_cache_of_another_teacher_is_rejected(tmp_path: Path, teacher: Path):
 # -- the texts ---------------------------------------------------------------------------------------------------
 
 
-def test_every_sentence_is_in_one_text_and_the_kinds_have_their_shares(tmp_path: Path):
+def test_every_sentence_is_in_one_text_and_the_kinds_have_their_shares(tmp_path):
     sentences = [f"word{index} is here ." for index in range(4000)]
     lines = ["\n".join(sentences[start : start + 40]) for start in range(0, 4000, 40)]
     (tmp_path / "corpus.txt").write_text("\n\n".join(lines) + "\n", encoding="utf-8")
@@ -344,7 +331,7 @@ def test_every_sentence_is_in_one_text_and_the_kinds_have_their_shares(tmp_path:
 # -- bad input ---------------------------------------------------------------------------------------------
 
 
-def test_a_teacher_without_sentence_embeddings_or_a_suitable_head_is_rejected(tmp_path: Path, teacher: Path):
+def test_a_teacher_without_sentence_embeddings_or_a_suitable_head_is_rejected(tmp_path, teacher):
     model, _ = load_model(teacher)
     model.sentence = None
     model.save(tmp_path / "bare")
@@ -371,7 +358,7 @@ SMALL = {
 ROWS = [[5, 6, 7, 8, 9], [12, 13, 14], [15, 7], [16, 17, 18, 19, 20]]
 
 
-def lively(config: ModelConfig, head: str | None, **options: object) -> Model:
+def lively(config, head, **options):
     model = build(config, head, **options).eval()  # type: ignore[arg-type]
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
@@ -380,7 +367,7 @@ def lively(config: ModelConfig, head: str | None, **options: object) -> Model:
     return model
 
 
-def batch(dtype: torch.dtype = torch.float32) -> Batch:
+def batch(dtype=torch.float32):
     targets = torch.tensor([0, 1, 1, 0])
     return Batch.from_sequences(ROWS).with_labels(sequence=targets)
 
@@ -395,14 +382,14 @@ def batch(dtype: torch.dtype = torch.float32) -> Batch:
         (12, 4, (0, 3, 6, 9)),
     ],
 )
-def test_a_student_begins_as_evenly_spread_layers(teacher: int, student: int, layers: tuple[int, ...]):
+def test_a_student_begins_as_evenly_spread_layers(teacher, student, layers):
     assert chosen_layers(teacher, student) == layers
 
 
 @pytest.mark.parametrize(
     ("family", "head"), [("bert-tiny", "pretraining"), ("roberta-base", "mlm"), ("albert-base", "mlm")]
 )
-def test_every_weight_of_the_student_is_the_teachers(family: str, head: str):
+def test_every_weight_of_the_student_is_the_teachers(family, head):
     sizes = SMALL | ({"embedding_size": 16} if family.startswith("albert") else {})
     teacher = lively(preset(family, **sizes), head)
     student = make_student(teacher, student_config(teacher.config), "mlm")
@@ -416,7 +403,7 @@ def test_every_weight_of_the_student_is_the_teachers(family: str, head: str):
 
 
 @pytest.mark.parametrize("name", ["half", "distilbert"])
-def test_a_student_of_all_layers_answers_as_the_teacher(name: str):
+def test_a_student_of_all_layers_answers_as_the_teacher(name):
     teacher = lively(preset("bert-tiny", **SMALL), "pretraining")
     student = make_student(teacher, student_config(teacher.config, name, 4), "mlm")
     with torch.no_grad():
@@ -448,7 +435,7 @@ def test_a_classifier_keeps_its_judge_labels_and_problem_type():
         ({"num_hidden_groups": 1}, "distilbert", None, "num_hidden_groups None .teacher 1."),
     ],
 )
-def test_a_student_that_does_not_fit_is_refused(changes: dict, name: str, layers: int | None, message: str):
+def test_a_student_that_does_not_fit_is_refused(changes, name, layers, message):
     with pytest.raises(InputError, match=message):
         student_config(preset("bert-tiny", **{**SMALL, **changes}), name, layers)
 
@@ -464,7 +451,7 @@ def test_dropping_the_highest_layers_gives_the_hidden_states_below():
         drop_top_layers(teacher, 4)
 
 
-def silence(model: Model, heads: dict[int, list[int]], factor: float = 0.0) -> Model:
+def silence(model, heads, factor=0.0):
     """The same model with these heads' parts of the output multiplied by `factor`."""
     changed, size = copy.deepcopy(model), model.config.head_dim
     with torch.no_grad():
@@ -489,7 +476,7 @@ def test_a_pruned_head_is_one_that_says_nothing():
 def test_importance_is_the_derivative_of_each_texts_loss_at_the_mask():
     model = lively(preset("bert-tiny", **SMALL), "classification", labels=2).double()
 
-    def loss(network: Model, one: Batch) -> torch.Tensor:
+    def loss(network, one):
         return torch.nn.functional.cross_entropy(network.logits(one), one.labels["sequence"], reduction="sum")
 
     found = head_importance(model, [batch()], loss)

@@ -1,9 +1,6 @@
 """A fine-tuning run as a user meets it: what it learns, its defaults, and its baseline."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -22,7 +19,7 @@ from maskwright.train.pretraining.health import PARTS, compare_pretraining
 from train.runs import finetuning, labeled
 
 
-def test_it_learns_and_leaves_a_model_that_says_the_same(tmp_path: Path):
+def test_it_learns_and_leaves_a_model_that_says_the_same(tmp_path):
     result = finetune(finetuning(tmp_path, epochs=6))
     assert result.mean["accuracy"] > 0.9
     assert result.report.is_file()
@@ -30,7 +27,7 @@ def test_it_learns_and_leaves_a_model_that_says_the_same(tmp_path: Path):
     assert classifier.predict(["the red cat was here", "the old river was here"]).tolist() == ["animal", "place"]
 
 
-def test_seeds_give_mean_and_deviation_and_the_best_is_kept(tmp_path: Path):
+def test_seeds_give_mean_and_deviation_and_the_best_is_kept(tmp_path):
     result = finetune(finetuning(tmp_path, seeds=2, epochs=1, lr=5e-4))
     scores = [seed["accuracy"] for seed in result.seeds]
     assert [seed["seed"] for seed in result.seeds] == [0, 1]
@@ -42,7 +39,7 @@ def test_seeds_give_mean_and_deviation_and_the_best_is_kept(tmp_path: Path):
     assert storage.sha256(single.model / "model.safetensors") == saved
 
 
-def test_the_average_of_the_seeds_is_the_mean_of_their_weights(tmp_path: Path):
+def test_the_average_of_the_seeds_is_the_mean_of_their_weights(tmp_path):
     start = finetune(finetuning(tmp_path, epochs=1))
     settings = {"preset": None, "tokenizer": None, "model": str(start.model), "epochs": 1, "lr": 5e-4}
     result = finetune(
@@ -58,7 +55,7 @@ def test_the_average_of_the_seeds_is_the_mean_of_their_weights(tmp_path: Path):
     assert mw.TextClassifier.load(result.model).score(texts, labels) == pytest.approx(result.average["accuracy"])
 
 
-def test_a_frozen_encoder_stays_as_it_was(tmp_path: Path):
+def test_a_frozen_encoder_stays_as_it_was(tmp_path):
     start = finetune(finetuning(tmp_path, epochs=1))
     frozen = finetune(
         finetuning(
@@ -71,20 +68,19 @@ def test_a_frozen_encoder_stays_as_it_was(tmp_path: Path):
         assert bool((tensor == after[name]).all()) == is_encoder, name
 
 
-def test_without_dev_a_tenth_is_set_aside_by_class(tmp_path: Path):
+def test_without_dev_a_tenth_is_set_aside_by_class(tmp_path):
     result = finetune(finetuning(tmp_path, dev=None, epochs=1))
     facts = storage.read_json(result.model / "maskwright.json")
     assert facts["training"]["dev_from_train"] is True
 
 
-def numbers(path: Path, shift: float) -> Path:
-    """Rows whose number can be read off one word, all of them `shift` higher."""
+def numbers(path, shift):
     lines = [f"the {'old' if n % 2 else 'red'} cat\t{shift + n % 2}" for n in range(32)]
     path.write_text("text\tscore\n" + "\n".join(lines) + "\n", encoding="utf-8")
     return path
 
 
-def test_a_new_head_starts_at_the_mean_and_a_trained_one_is_kept(tmp_path: Path):
+def test_a_new_head_starts_at_the_mean_and_a_trained_one_is_kept(tmp_path):
     """With a rate of nearly nothing a run ends where it began."""
     still = {"task": "regression", "epochs": 1, "lr": 1e-12}
     low, high = numbers(tmp_path / "low.tsv", 0.0), numbers(tmp_path / "high.tsv", 7.0)
@@ -108,7 +104,7 @@ def test_a_new_head_starts_at_the_mean_and_a_trained_one_is_kept(tmp_path: Path)
         (["\N{GRINNING FACE}\tglad", "\N{CRYING FACE}\tsad"] * 7, "are unknown to the model's tokenizer"),
     ],
 )
-def test_rows_that_cannot_teach_are_refused_and_leave_nothing(tmp_path: Path, rows: list[str], message: str):
+def test_rows_that_cannot_teach_are_refused_and_leave_nothing(tmp_path, rows, message):
     path = tmp_path / "bad.tsv"
     path.write_text("text\tlabel\n" + "\n".join(rows) + "\n")
     with pytest.raises(InputError, match=message):
@@ -116,7 +112,7 @@ def test_rows_that_cannot_teach_are_refused_and_leave_nothing(tmp_path: Path, ro
     assert not (tmp_path / "tuned").exists()
 
 
-def test_a_dev_label_that_training_does_not_know_is_named_with_its_line(tmp_path: Path):
+def test_a_dev_label_that_training_does_not_know_is_named_with_its_line(tmp_path):
     config = finetuning(tmp_path)
     with (tmp_path / "dev.tsv").open("a") as handle:
         handle.write("the car was here\tvehicle\n")
@@ -134,7 +130,7 @@ def recommending(tmp_path):
     """A model folder that recommends a learning rate, set by the test."""
     tiny().save(tmp_path / "model")
 
-    def with_value(value: object):
+    def with_value(value):
         path = tmp_path / "model" / "maskwright.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), "finetuning": value}))
         accept(tmp_path / "model")

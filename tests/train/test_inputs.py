@@ -1,7 +1,5 @@
 """A run belongs to its data: files with other content stop it, finished or not; other names and dates do not."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import shutil
@@ -31,28 +29,28 @@ QUICK = {"epochs": 1, "batch_size": 16, "max_length": 24, "precision": "fp32"}
 Case = tuple[Callable[..., Any], Any, list[Path]]
 
 
-def a_pretraining(folder: Path) -> Case:
+def a_pretraining(folder):
     config = pretraining(folder, steps=2, eval=(str(held_out(folder)),))
     return pretrain, config, [Path(config.corpus[0]), folder / "held-out.txt"]
 
 
-def held_out(folder: Path) -> Path:
+def held_out(folder):
     (folder / "more").mkdir(exist_ok=True)
     return corpus(folder / "more", 8).rename(folder / "held-out.txt")
 
 
-def continued(folder: Path) -> Case:
+def continued(folder):
     model = encoder(folder)
     config = pretraining(folder, steps=2, start=str(model), preset=None, model={}, max_length=16)
     return pretrain, config, [model / "model.safetensors", model / "vocab.txt"]
 
 
-def from_scratch(folder: Path) -> Case:
+def from_scratch(folder):
     config = finetuning(folder, epochs=1, seeds=2)
     return finetune, config, [config.train, config.dev, config.tokenizer / "vocab.txt"]
 
 
-def a_finetuning(folder: Path) -> Case:
+def a_finetuning(folder):
     model = encoder(folder)
     rows = {"train": labeled(folder / "train.tsv", 64, 1), "dev": labeled(folder / "dev.tsv", 24, 2)}
     config = FinetuneConfig(**rows, output=folder / "run", model=str(model), **QUICK)
@@ -78,7 +76,7 @@ CONFIGS = (
 
 
 @pytest.mark.parametrize("kind", KINDS)  # other trainings read and compare their files by the same code
-def test_changed_data_stop_a_finished_run_and_a_resumed_one(tmp_path: Path, kind: str):
+def test_changed_data_stop_a_finished_run_and_a_resumed_one(tmp_path, kind):
     run, config, files = KINDS[kind](tmp_path)
     run(config)
     for state in ("finished", "interrupted"):
@@ -93,7 +91,7 @@ def test_changed_data_stop_a_finished_run_and_a_resumed_one(tmp_path: Path, kind
         (config.output / "result.json").unlink()
 
 
-def test_a_moved_run_with_moved_data_is_the_same(tmp_path: Path):
+def test_a_moved_run_with_moved_data_is_the_same(tmp_path):
     (tmp_path / "here").mkdir()
     run, config, _ = a_pretraining(tmp_path / "here")
     run(config)
@@ -104,7 +102,7 @@ def test_a_moved_run_with_moved_data_is_the_same(tmp_path: Path):
     assert not run(moved).already_finished
 
 
-def test_the_same_content_under_another_name_is_the_same_and_another_format_is_not(tmp_path: Path):
+def test_the_same_content_under_another_name_is_the_same_and_another_format_is_not(tmp_path):
     config = finetuning(tmp_path, epochs=1)
     finetune(config)
     os.utime(config.train, (1, 1))
@@ -120,7 +118,7 @@ def test_the_same_content_under_another_name_is_the_same_and_another_format_is_n
         finetune(replace(config, train=copy))
 
 
-def test_a_run_of_an_older_version_resumes_and_says_so_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_run_of_an_older_version_resumes_and_says_so_once(tmp_path, capsys):
     config = finetuning(tmp_path, epochs=1)
     finetune(config)
     (config.output / INPUTS).unlink()
@@ -137,7 +135,7 @@ def test_a_run_of_an_older_version_resumes_and_says_so_once(tmp_path: Path, caps
     assert "cannot be compared" not in capsys.readouterr().err
 
 
-def test_the_results_of_a_finished_run_can_be_read_without_its_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_results_of_a_finished_run_can_be_read_without_its_data(tmp_path, capsys):
     config = finetuning(tmp_path, epochs=1)
     finetune(config)
     config.dev.unlink()
@@ -147,11 +145,11 @@ def test_the_results_of_a_finished_run_can_be_read_without_its_data(tmp_path: Pa
         finetune(replace(config, dev=tmp_path / "mistyped.tsv"))
 
 
-def test_a_file_that_changes_while_it_is_read_is_noticed_and_leaves_no_run(tmp_path: Path, monkeypatch):
+def test_a_file_that_changes_while_it_is_read_is_noticed_and_leaves_no_run(tmp_path, monkeypatch):
     config = finetuning(tmp_path)
     read = finetune_module.read_data
 
-    def read_and_replace(recipe: FinetuneConfig):
+    def read_and_replace(recipe):
         found = read(recipe)
         labeled(recipe.train, 64, 7)
         return found
@@ -163,7 +161,7 @@ def test_a_file_that_changes_while_it_is_read_is_noticed_and_leaves_no_run(tmp_p
 
 
 @pytest.mark.parametrize("cls", CONFIGS)
-def test_every_path_of_a_recipe_is_an_input_or_an_output(cls: type):
+def test_every_path_of_a_recipe_is_an_input_or_an_output(cls):
     own = {"output", "embeddings", "multi_task"} | ({"data"} if cls is BenchmarkConfig else set())  # found otherwise
     hints = typing.get_type_hints(cls)
     for name, setting in settings_of(cls).items():
@@ -172,7 +170,7 @@ def test_every_path_of_a_recipe_is_an_input_or_an_output(cls: type):
         assert bool(setting.reads) == ((is_path or is_model or name in ("corpus", "eval")) and name not in own), name
 
 
-def test_a_corpus_is_its_files_in_order_and_shards_are_not_read_again(tmp_path: Path, monkeypatch):
+def test_a_corpus_is_its_files_in_order_and_shards_are_not_read_again(tmp_path, monkeypatch):
     folder = tmp_path / "texts"
     folder.mkdir()
     for name in ("b", "a"):
@@ -188,7 +186,7 @@ def test_a_corpus_is_its_files_in_order_and_shards_are_not_read_again(tmp_path: 
     assert one.file.endswith("data") and len(one.sha256) == 64
 
 
-def test_annotations_are_all_files_of_a_folder_and_the_text_beside_a_file(tmp_path: Path):
+def test_annotations_are_all_files_of_a_folder_and_the_text_beside_a_file(tmp_path):
     folder = tmp_path / "notes"
     folder.mkdir()
     for name, text in (("a.txt", "Anna is in Rome"), ("a.ann", "T1\tPER 0 4\tAnna"), (".hidden", "")):

@@ -1,8 +1,5 @@
 """Checkpoints, optimizer, prefetching, run folders, verdicts, compression: the parts of a training alone."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -36,7 +33,7 @@ from small_network import SMALL
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.int64, torch.uint8, torch.bool])
-def test_a_file_has_the_bytes_of_the_library(tmp_path: Path, dtype: torch.dtype):
+def test_a_file_has_the_bytes_of_the_library(tmp_path, dtype):
     tensors = {
         "b": torch.arange(6).view(2, 3).to(dtype),
         "a/step": torch.tensor(3.0),
@@ -49,7 +46,7 @@ def test_a_file_has_the_bytes_of_the_library(tmp_path: Path, dtype: torch.dtype)
     assert (tmp_path / "x.safetensors").read_bytes() == safetensors.torch.save(whole)
 
 
-def test_tied_tensors_are_stored_once_each(tmp_path: Path):
+def test_tied_tensors_are_stored_once_each(tmp_path):
     table = torch.randn(4, 2)
     write_tensors(tmp_path / "x.safetensors", {"one": table, "other": table})
     found = safetensors.torch.load((tmp_path / "x.safetensors").read_bytes())
@@ -62,7 +59,7 @@ SCHEDULES = st.sampled_from(["linear", "cosine", "constant"])
 
 
 @given(steps=st.integers(1, 500), share=st.floats(0, 0.9), schedule=SCHEDULES)
-def test_rates_rise_to_the_peak_and_never_pass_it(steps: int, share: float, schedule):
+def test_rates_rise_to_the_peak_and_never_pass_it(steps, share, schedule):
     warmup = warmup_steps(share, steps)
     rates = [learning_rate(step, steps=steps, peak=1.0, warmup=warmup, schedule=schedule) for step in range(steps)]
     assert all(0 < rate <= 1 for rate in rates)
@@ -77,12 +74,11 @@ def test_golden_values_of_the_linear_schedule():
     assert rates == pytest.approx([0.5, 1.0, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125])
 
 
-def half(step: int, steps: int, warmup: int) -> float:
-    """Half the peak, always."""
+def half(step, steps, warmup):
     return 0.5
 
 
-def test_a_schedule_is_a_function_and_a_line_of_the_registry(monkeypatch: pytest.MonkeyPatch):
+def test_a_schedule_is_a_function_and_a_line_of_the_registry(monkeypatch):
     monkeypatch.setitem(registry.TABLE["schedule"], "half", "train.test_parts:half")
     assert learning_rate(7, steps=9, peak=3.0, warmup=2, schedule="half") == 1.5
     assert learning_rate(0, steps=9, peak=3.0, warmup=2, schedule="half") == 1.5  # the warmup is not its own
@@ -136,7 +132,7 @@ def test_steps_are_those_of_dense_gradients(tied):
 
 
 def test_an_error_is_raised_when_its_step_is_requested():
-    def make(step: int) -> int:
+    def make(step):
         if step == 1:
             raise ValueError("step 1")
         return step
@@ -153,21 +149,19 @@ def test_an_error_is_raised_when_its_step_is_requested():
 
 
 class Shards:
-    """Documents of random tokens in sentences of five."""
-
     tokens = np.random.default_rng(0).integers(5, 30, size=(12, 40))
 
-    def document_tokens(self, document: int) -> np.ndarray:
+    def document_tokens(self, document):
         return self.tokens[document].astype(np.int64)
 
-    def sentence_lengths_of(self, document: int) -> np.ndarray:
+    def sentence_lengths_of(self, document):
         return np.full(8, 5)
 
-    def document_lengths(self) -> np.ndarray:
+    def document_lengths(self):
         return np.full(12, 40)
 
 
-def job(ahead: bool) -> PretrainJob:
+def job(ahead):
     objective, _ = make("mlm")
     made = PretrainJob(
         model_for(objective),
@@ -209,7 +203,7 @@ def test_a_restored_job_goes_on_where_the_checkpoint_was():
 # -- A failed run leaves no files, unless it has trained weights, which are never removed ------------------------------
 
 
-def test_refused_input_leaves_no_folder(tmp_path: Path):
+def test_refused_input_leaves_no_folder(tmp_path):
     with pytest.raises(InputError), open_run(tmp_path / "run", {"epochs": 1}) as run:
         storage.write_text(run.path / "tokenizer/vocab.txt", "a\n")
         raise InputError("a bad row")
@@ -217,7 +211,7 @@ def test_refused_input_leaves_no_folder(tmp_path: Path):
 
 
 @pytest.mark.parametrize("part", [".", "seed-0", "finetuned/lstm/seed-1"])
-def test_trained_weights_stay_when_something_fails_afterwards(tmp_path: Path, part: str):
+def test_trained_weights_stay_when_something_fails_afterwards(tmp_path, part):
     with pytest.raises(ValueError), open_run(tmp_path / "run", {"epochs": 1}) as run:
         (run.path / part).mkdir(parents=True, exist_ok=True)
         RunFolder(run.path / part, {}).log({"step": 1})
@@ -228,7 +222,7 @@ def test_trained_weights_stay_when_something_fails_afterwards(tmp_path: Path, pa
 
 
 @pytest.mark.parametrize("name", FINISHED)
-def test_finished_parts_of_ladders_and_labs_stay(tmp_path: Path, name: str):
+def test_finished_parts_of_ladders_and_labs_stay(tmp_path, name):
     with pytest.raises(InputError), open_run(tmp_path / "run", {"epochs": 1}) as run:
         storage.write_json(run.path / name / "words.json", {"score": 0.5})
         raise InputError("another part cannot be made")
@@ -241,7 +235,7 @@ BASELINE = Baseline(mlm_accuracy=0.06, mlm_loss=6.5)
 
 
 @pytest.mark.parametrize(("loss", "accuracy", "level"), [(6.48, 0.06, "bad"), (6.0, 0.08, "watch"), (3.5, 0.4, "good")])
-def test_levels(loss: float, accuracy: float, level: str):
+def test_levels(loss, accuracy, level):
     scores = {"mlm_scored_loss": loss, "mlm_accuracy": accuracy, "nsp_accuracy": 0.8}
     assert judge(scores, BASELINE, [8.0, 7.0, loss]).level == level
 
@@ -283,7 +277,7 @@ def test_long_and_empty_texts_are_left_out_and_other_labels_too():
 BATCH = Batch.from_sequences([[2, 9, 11, 17, 3], [2, 5, 3]])
 
 
-def hidden(model) -> torch.Tensor:
+def hidden(model):
     return model.encode(BATCH).hidden.detach()
 
 
@@ -327,7 +321,7 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda")
 STILL = {**SMALL, "hidden_dropout": 0.0, "attention_dropout": 0.0}
 
 
-def test_long_runs_on_a_gpu_are_compiled_and_others_are_not(monkeypatch: pytest.MonkeyPatch):
+def test_long_runs_on_a_gpu_are_compiled_and_others_are_not(monkeypatch):
     monkeypatch.setattr(compiled, "missing_compiler", lambda device: None)
     assert choose_compiling("auto", GPU, 10**6).compiles
     assert not choose_compiling("auto", GPU, 10).compiles
@@ -336,7 +330,7 @@ def test_long_runs_on_a_gpu_are_compiled_and_others_are_not(monkeypatch: pytest.
     assert choose_compiling("on", CPU, 1).compiles
 
 
-def test_where_there_is_no_compiler_auto_says_so_and_on_is_refused(monkeypatch: pytest.MonkeyPatch):
+def test_where_there_is_no_compiler_auto_says_so_and_on_is_refused(monkeypatch):
     monkeypatch.setattr(compiled, "missing_compiler", lambda device: "Triton is not installed")
     assert choose_compiling("auto", GPU, 10**6) == compiled.Choice(False, "Triton is not installed")
     with pytest.raises(ConfigError, match="Triton"):
@@ -344,11 +338,11 @@ def test_where_there_is_no_compiler_auto_says_so_and_on_is_refused(monkeypatch: 
 
 
 @pytest.fixture
-def traced(monkeypatch: pytest.MonkeyPatch):
+def traced(monkeypatch):
     """The same tracing and gradients without making kernels, which takes long; counts the graphs."""
     graphs: list[torch.fx.GraphModule] = []
 
-    def keep(graph: torch.fx.GraphModule, inputs: object):
+    def keep(graph, inputs):
         graphs.append(graph)
         return make_boxed_func(graph)
 
@@ -364,7 +358,7 @@ def traced(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize("changes", [{}, pytest.param({"norm": "pre"}, marks=pytest.mark.slow)])
-def test_one_graph_serves_all_layers_and_lengths_with_the_plain_numbers(traced: list, changes: dict):
+def test_one_graph_serves_all_layers_and_lengths_with_the_plain_numbers(traced, changes):
     found = []
     for compiles in (False, True):
         model = build(ModelConfig(**(STILL | changes))).train()
@@ -383,8 +377,8 @@ def test_one_graph_serves_all_layers_and_lengths_with_the_plain_numbers(traced: 
     assert 1 <= len(traced) <= 2  # the trial's graph, perhaps once more for a free number of tokens
 
 
-def test_a_compiler_that_fails_leaves_the_layers_plain_and_is_reported(monkeypatch: pytest.MonkeyPatch):
-    def broken(*_: object) -> torch.Tensor:
+def test_a_compiler_that_fails_leaves_the_layers_plain_and_is_reported(monkeypatch):
+    def broken(*_):
         raise RuntimeError("no kernel today\nmore lines")
 
     monkeypatch.setattr(transformer, "_compiled_add", lambda: broken)

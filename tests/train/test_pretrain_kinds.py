@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,9 +20,8 @@ from maskwright.models.encoder_decoder import EncoderDecoder
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.finetuning.finetune import finetune
-from maskwright.train.pretraining.config import PretrainConfig
 from maskwright.train.pretraining.job import pretrain_small
-from maskwright.train.pretraining.pretrain import PretrainResult, pretrain, pretraining_plan
+from maskwright.train.pretraining.pretrain import pretrain, pretraining_plan
 from train.runs import TINY, continues_exactly, corpus, finetuning, pretraining
 
 FAMILY = {"mlm+sop": "albert-base", "rtd": "electra-small"}
@@ -37,18 +35,18 @@ SMALL = {
 WEIGHTS = {"mlm+sop": ["model"], "rtd": ["model", "model/generator"]}
 
 
-def configured(folder: Path, objective: str, **changes: object):  # type: ignore[no-untyped-def]
+def configured(folder, objective, **changes):  # type: ignore[no-untyped-def]
     return pretraining(folder, objective=objective, preset=FAMILY[objective], model=SMALL, **changes)
 
 
 @pytest.mark.parametrize("objective", ["mlm+sop", "rtd", "clm"])
-def test_an_interrupted_run_ends_with_the_same_bits(objective: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_interrupted_run_ends_with_the_same_bits(objective, tmp_path, monkeypatch):
     files = [f"{name}/model.safetensors" for name in WEIGHTS.get(objective, ["model"])]
     config = pretraining(tmp_path, objective="clm") if objective == "clm" else configured(tmp_path, objective)
     continues_exactly(pretrain, config, monkeypatch, files=files)
 
 
-def test_a_run_with_sentence_order_leaves_a_model_that_judges_it(tmp_path: Path):
+def test_a_run_with_sentence_order_leaves_a_model_that_judges_it(tmp_path):
     result = pretrain(configured(tmp_path, "mlm+sop"))
     assert set(result.scores) == {
         *("loss", "mlm_loss", "mlm_scored_loss", "mlm_baseline_loss", "mlm_accuracy", "mlm_baseline"),
@@ -61,7 +59,7 @@ def test_a_run_with_sentence_order_leaves_a_model_that_judges_it(tmp_path: Path)
     assert "Sentence orders" in result.report.read_text(encoding="utf-8")
 
 
-def test_a_run_with_replaced_tokens_leaves_the_discriminator_and_its_generator(tmp_path: Path):
+def test_a_run_with_replaced_tokens_leaves_the_discriminator_and_its_generator(tmp_path):
     result = pretrain(configured(tmp_path, "rtd"))
     assert set(result.scores) >= {"mlm_accuracy", "rtd_accuracy", "rtd_baseline", "rtd_loss"}
     assert result.scores["loss"] == pytest.approx(result.scores["mlm_loss"] + 50 * result.scores["rtd_loss"])
@@ -80,7 +78,7 @@ def test_a_run_with_replaced_tokens_leaves_the_discriminator_and_its_generator(t
     assert "Tokens classified correctly" in page and "model/generator" in page
 
 
-def test_the_plan_counts_both_networks_and_shared_tables_once(tmp_path: Path):
+def test_the_plan_counts_both_networks_and_shared_tables_once(tmp_path):
     config = configured(tmp_path, "rtd")
     planned = pretraining_plan(config)["parameters"]
     pretrain(config)
@@ -102,12 +100,12 @@ RUNS: dict[str, dict[str, Any]] = {
 }
 
 
-def built(folder: Path, objective: str, **changes: Any) -> Any:
+def built(folder, objective, **changes):
     return pretraining(folder, objective=objective, steps=4, model=TINY | RUNS[objective], **changes)
 
 
 @pytest.mark.parametrize("objective", RUNS)
-def test_the_folder_keeps_the_network(objective: str, tmp_path: Path):
+def test_the_folder_keeps_the_network(objective, tmp_path):
     result = pretrain(built(tmp_path, objective))
     config = mw.load(result.model).config
     assert {name: getattr(config, name) for name in RUNS[objective]} == RUNS[objective]
@@ -116,9 +114,7 @@ def test_the_folder_keeps_the_network(objective: str, tmp_path: Path):
     assert all(f"{name}={str(value).lower()}" in page for name, value in RUNS[objective].items())
 
 
-def test_random_blocks_are_draws_of_the_run_and_an_interruption_changes_no_bit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_random_blocks_are_draws_of_the_run_and_an_interruption_changes_no_bit(tmp_path, monkeypatch):
     config = built(tmp_path, "mlm", seed=5)
     continues_exactly(pretrain, config, monkeypatch)
     assert mw.load(config.output / "model").config.attention_seed == 5
@@ -131,13 +127,13 @@ def test_random_blocks_are_draws_of_the_run_and_an_interruption_changes_no_bit(
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> PretrainResult:
+def run(tmp_path_factory):
     return pretrain(
         pretraining(tmp_path_factory.mktemp("clm"), objective="clm", steps=60, lr=3e-3, checkpoint_every=20)
     )
 
 
-def test_its_folder_is_a_decoder_whose_perplexity_is_evaluated(run: PretrainResult):
+def test_its_folder_is_a_decoder_whose_perplexity_is_evaluated(run):
     assert storage.read_json(run.model / "config.json")["architectures"] == ["BertLMHeadModel"]
     model, report = load_model(run.model)
     assert model.config.pools_last_token and not report.new and not report.unused
@@ -146,7 +142,7 @@ def test_its_folder_is_a_decoder_whose_perplexity_is_evaluated(run: PretrainResu
     assert math.log(found["perplexity"]) == pytest.approx(run.scores["clm_loss"], abs=0.5)
 
 
-def test_a_classifier_on_it_learns_what_only_the_last_words_tell(run: PretrainResult, tmp_path: Path):
+def test_a_classifier_on_it_learns_what_only_the_last_words_tell(run, tmp_path):
     start = {"preset": None, "tokenizer": None, "model": str(run.model)}
     tuned = finetune(finetuning(tmp_path, epochs=8, lr=5e-3, **start))
     assert tuned.mean["accuracy"] > 0.9
@@ -167,11 +163,11 @@ WRITES = {"objective": "denoise", "preset": "transformer-mini", "model": NETWORK
 
 
 @pytest.fixture(scope="module")
-def denoised(tmp_path_factory: pytest.TempPathFactory) -> PretrainResult:
+def denoised(tmp_path_factory):
     return pretrain(pretraining(tmp_path_factory.mktemp("denoise"), steps=60, lr=5e-3, checkpoint_every=20, **WRITES))
 
 
-def test_what_it_learns_is_compared_with_its_baseline_and_shown(denoised: PretrainResult):
+def test_what_it_learns_is_compared_with_its_baseline_and_shown(denoised):
     names = ("loss", "scored_loss", "baseline_loss", "accuracy", "baseline")
     assert set(denoised.scores) == {"loss", *(f"denoise_{name}" for name in names)}
     # It has learned where marks stand, and no word of the text: the loss over both must not make it healthy.
@@ -183,7 +179,7 @@ def test_what_it_learns_is_compared_with_its_baseline_and_shown(denoised: Pretra
     assert "One masked word per sequence of " in report
 
 
-def test_its_folder_is_a_marian_that_a_translator_begins_with(denoised: PretrainResult, tmp_path: Path):
+def test_its_folder_is_a_marian_that_a_translator_begins_with(denoised, tmp_path):
     assert storage.read_json(denoised.model / "config.json")["architectures"] == ["MarianMTModel"]
     model, report = load_model(denoised.model)
     assert isinstance(model, EncoderDecoder) and not report.new and not report.unused
@@ -207,7 +203,7 @@ def test_its_folder_is_a_marian_that_a_translator_begins_with(denoised: Pretrain
     assert "bleu" in finetune(recipe).final
 
 
-def test_networks_of_another_kind_are_refused_in_words(tmp_path: Path):
+def test_networks_of_another_kind_are_refused_in_words(tmp_path):
     with pytest.raises(InputError, match=r"Objective denoise needs an encoder-decoder .*, which bert-mini is not"):
         pretrain(pretraining(tmp_path, **(WRITES | {"preset": "bert-mini", "model": {}})))
     with pytest.raises(InputError, match="which transformer-mini is not: use --objective denoise, or train it on"):
@@ -219,7 +215,7 @@ def test_networks_of_another_kind_are_refused_in_words(tmp_path: Path):
 MEMORY = {"hidden_size": 32, "num_hidden_layers": 2, "hidden_dropout": 0.1}
 
 
-def recurrent(folder: Path, **changes) -> PretrainConfig:
+def recurrent(folder, **changes):
     settings = {
         "preset": "lstm-small",
         "objective": "clm",
@@ -232,17 +228,15 @@ def recurrent(folder: Path, **changes) -> PretrainConfig:
 
 
 @pytest.fixture(scope="module")
-def lstm(tmp_path_factory: pytest.TempPathFactory) -> PretrainResult:
+def lstm(tmp_path_factory):
     return pretrain(recurrent(tmp_path_factory.mktemp("lstm")))
 
 
-def test_a_run_that_was_cut_off_ends_with_the_bits_of_one_that_was_not(
-    tmp_path: Path, lstm: PretrainResult, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_run_that_was_cut_off_ends_with_the_bits_of_one_that_was_not(tmp_path, lstm, monkeypatch):
     continues_exactly(pretrain, recurrent(tmp_path), monkeypatch, step=33, whole=lstm.output)
 
 
-def test_its_folder_writes_and_is_scored(lstm: PretrainResult, tmp_path: Path):
+def test_its_folder_writes_and_is_scored(lstm, tmp_path):
     writer = mw.Generator(lstm.model, max_new_tokens=8, top_k=1)
     one, other = writer.predict(["the cat"]), writer.predict(["the cat"])
     assert one == other and one[0]
@@ -256,12 +250,12 @@ def test_its_folder_writes_and_is_scored(lstm: PretrainResult, tmp_path: Path):
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> PretrainResult:
+def both(tmp_path_factory):
     folder = tmp_path_factory.mktemp("elmo")
     return pretrain(recurrent(folder, preset="elmo-small", objective="bilm", max_length=32))
 
 
-def test_both_directions_learn_and_are_scored(both: PretrainResult, tmp_path: Path):
+def test_both_directions_learn_and_are_scored(both, tmp_path):
     assert both.scores["clm_scored_loss"] < both.baseline.mlm_loss > both.scores["backward_scored_loss"]
     found = score_text(load_model(both.model)[0], corpus(tmp_path, 6))
     assert set(found.metrics) == {
@@ -270,7 +264,7 @@ def test_both_directions_learn_and_are_scored(both: PretrainResult, tmp_path: Pa
     assert found.tokens > found.examples
 
 
-def test_a_pair_of_language_models_is_fine_tuned(both: PretrainResult, tmp_path: Path):
+def test_a_pair_of_language_models_is_fine_tuned(both, tmp_path):
     result = finetune(finetuning(tmp_path, model=both.model, preset=None, tokenizer=None, epochs=16, lr=1e-2))
     assert result.mean["accuracy"] > 0.9
 
@@ -278,14 +272,13 @@ def test_a_pair_of_language_models_is_fine_tuned(both: PretrainResult, tmp_path:
 # -- Continued pre-training of a model on other text -----------------------------------------------------------------
 
 
-def recipe(folder: Path, head: str | None = "mlm", **changes: object) -> PretrainConfig:
-    """A run of some steps that starts from a model in `folder / "base"`."""
+def recipe(folder, head="mlm", **changes):
     tiny(head).save(folder / "base", replace=True)
     own = {"start": str(folder / "base"), "preset": None, "model": {}, "vocab_size": None, "objective": "mlm"}
     return pretraining(folder, **{**own, "compile": "off", **changes})
 
 
-def test_it_continues_from_the_weights_with_network_and_tokenizer(tmp_path: Path):
+def test_it_continues_from_the_weights_with_network_and_tokenizer(tmp_path):
     result = pretrain(recipe(tmp_path, lr=1e-12))
     start, model = (load_model(folder)[0] for folder in (tmp_path / "base", result.model))
     assert model.config == start.config and model.tokenizer.files() == start.tokenizer.files()
@@ -294,7 +287,7 @@ def test_it_continues_from_the_weights_with_network_and_tokenizer(tmp_path: Path
 
 
 @pytest.mark.parametrize("head", ["mlm", None], ids=["with its head", "with a new head"])
-def test_an_adapter_of_a_domain_resumes_and_fills_masks(head, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_adapter_of_a_domain_resumes_and_fills_masks(head, tmp_path, monkeypatch):
     settings = {"adapter": "lora", "lr": 1e-2, "targets": "all-linear", "dropout": 0.0}
     result = pretrain(recipe(tmp_path, head, **settings))
     assert (result.model / "adapter_model.safetensors").is_file()
@@ -317,7 +310,7 @@ def test_an_adapter_of_a_domain_resumes_and_fills_masks(head, tmp_path: Path, mo
         ({"rank": 4}, "'rank' requires --adapter lora"),
     ],
 )
-def test_settings_that_do_not_fit_are_named(tmp_path: Path, settings: dict, message: str):
+def test_settings_that_do_not_fit_are_named(tmp_path, settings, message):
     with pytest.raises(ConfigError, match=message):
         recipe(tmp_path, **settings)
 
@@ -333,7 +326,7 @@ def test_settings_that_do_not_fit_are_named(tmp_path: Path, settings: dict, mess
         ({"max_length": 64}, "'max_length' is 64; .* has 48 positions"),
     ],
 )
-def test_a_model_that_does_not_fit_is_refused_and_leaves_nothing(tmp_path: Path, settings: dict, message: str):
+def test_a_model_that_does_not_fit_is_refused_and_leaves_nothing(tmp_path, settings, message):
     with pytest.raises(InputError, match=message):
         pretrain(recipe(tmp_path, **settings))
     assert not (tmp_path / "run").exists()
@@ -346,18 +339,18 @@ SENTENCES = [sentence for document in DOCUMENTS for sentence in document]
 
 
 @pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
+def tokenizer():
     return Tokenizer.train_from_iterator(SENTENCES, "word", 50)
 
 
-def test_a_masked_word_is_learned(tokenizer: Tokenizer):
+def test_a_masked_word_is_learned(tokenizer):
     model = pretrain_small(DOCUMENTS, tokenizer, steps=80, hidden_size=32, mask_rate=0.3)
     best = MaskFiller(model).fill(["red [MASK] grow here ."])[0].masks[0].candidates[0]
     assert best.token_str == "apples" and best.score > 0.3
 
 
 @pytest.mark.parametrize("objective", ["mlm", "mlm+nsp", "clm"])
-def test_every_objective_trains_and_a_seed_repeats(tokenizer: Tokenizer, objective: str):
+def test_every_objective_trains_and_a_seed_repeats(tokenizer, objective):
     first, again = (pretrain_small(DOCUMENTS, tokenizer, objective, steps=3, hidden_size=16) for _ in range(2))
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), again.parameters(), strict=True))
     assert first.tokenizer is tokenizer and not first.training

@@ -1,12 +1,8 @@
 """Contrastive runs as a user meets them: scored pairs, pairs, single texts; the folder; going on after a cut."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +14,6 @@ from maskwright.core import storage as sealed
 from maskwright.core.errors import InputError
 from maskwright.hub.sentence import declared_by
 from maskwright.text.tokenizers.tokenizer import Tokenizer
-from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.finetuning.finetune import finetune
 from train.runs import finetuning
 
@@ -26,7 +21,7 @@ ANIMALS, PLACES = ["cat", "dog", "bird"], ["house", "tree", "river"]
 COLOURS = ["old", "red", "small", "new"]
 
 
-def pairs(path: Path, rows: int, seed: int, form: str = "scores") -> Path:
+def pairs(path, rows, seed, form="scores"):
     """Two texts about an animal or a place; their score is 4 where both are of one kind, else 1."""
     rng = random.Random(seed)
     lines = {"scores": ["sentence1\tsentence2\tscore"], "pairs": ["sentence1\tsentence2"], "texts": []}[form]
@@ -41,7 +36,7 @@ def pairs(path: Path, rows: int, seed: int, form: str = "scores") -> Path:
     return path
 
 
-def contrastive(folder: Path, **changes: Any) -> FinetuneConfig:
+def contrastive(folder, **changes):
     if not (folder / "tok").exists():
         words = " ".join([*ANIMALS, *PLACES, *COLOURS, "the was here"])
         Tokenizer.train_from_iterator(iter([words] * 3), kind="wordpiece", vocab_size=90).save(folder / "tok")
@@ -50,7 +45,7 @@ def contrastive(folder: Path, **changes: Any) -> FinetuneConfig:
     return finetuning(folder, **{**own, **changes})
 
 
-def test_scored_pairs_are_learned_and_the_folder_makes_sentence_embeddings(tmp_path: Path, maskwright: Any):
+def test_scored_pairs_are_learned_and_the_folder_makes_sentence_embeddings(tmp_path, maskwright):
     result = finetune(contrastive(tmp_path, epochs=6))
     assert result.main_metric == "spearman" and result.mean["spearman"] > 0.7
     model = mw.load(result.model)
@@ -73,7 +68,7 @@ def test_scored_pairs_are_learned_and_the_folder_makes_sentence_embeddings(tmp_p
     assert "A sentence encoder" in (result.model / "README.md").read_text(encoding="utf-8")
 
 
-def test_pairs_without_scores_learn_to_find_each_other(tmp_path: Path):
+def test_pairs_without_scores_learn_to_find_each_other(tmp_path):
     config = contrastive(
         tmp_path,
         train=pairs(tmp_path / "p.tsv", 64, 3, "pairs"),
@@ -83,7 +78,7 @@ def test_pairs_without_scores_learn_to_find_each_other(tmp_path: Path):
     assert result.main_metric == "accuracy" and set(result.mean) == {"loss", "accuracy"}
 
 
-def test_single_texts_need_dev_pairs_and_train_on_dropout_alone(tmp_path: Path):
+def test_single_texts_need_dev_pairs_and_train_on_dropout_alone(tmp_path):
     texts = pairs(tmp_path / "texts.txt", 32, 5, "texts")
     with pytest.raises(InputError, match="single texts"):
         finetune(contrastive(tmp_path, train=texts, dev=None))
@@ -92,14 +87,14 @@ def test_single_texts_need_dev_pairs_and_train_on_dropout_alone(tmp_path: Path):
     assert (facts["task"], facts["trained_on"]) == ("similarity", "texts")
 
 
-def long_pairs(path: Path, rows: int, seed: int) -> Path:
+def long_pairs(path, rows, seed):
     """Pairs as those of `pairs`, whose first text begins with more words than the network takes."""
     lines = pairs(path, rows, seed).read_text(encoding="utf-8").splitlines()
     path.write_text("\n".join([lines[0], *(f"{'was here ' * 9}{line}" for line in lines[1:]), ""]), encoding="utf-8")
     return path
 
 
-def test_long_texts_are_read_in_windows_by_training_and_by_all_that_uses_the_folder(tmp_path: Path, maskwright: Any):
+def test_long_texts_are_read_in_windows_by_training_and_by_all_that_uses_the_folder(tmp_path, maskwright):
     train, dev = long_pairs(tmp_path / "long.tsv", 48, 7), long_pairs(tmp_path / "held.tsv", 24, 8)
     windows = {"long": "windows", "stride": 2, "max_windows": 2}
     result = finetune(contrastive(tmp_path, train=train, dev=dev, epochs=4, score_range=(0, 5), **windows))
@@ -132,7 +127,7 @@ def test_long_texts_are_read_in_windows_by_training_and_by_all_that_uses_the_fol
     assert code == 0 and united["metrics"]["spearman"] == pytest.approx(found["metrics"]["spearman"], abs=1e-6)
 
 
-def test_a_folder_that_declares_its_pooling_keeps_it(tmp_path: Path):
+def test_a_folder_that_declares_its_pooling_keeps_it(tmp_path):
     first = finetune(contrastive(tmp_path, epochs=1))
     path = first.model / "1_Pooling" / "config.json"
     pooling = storage.read_json(path)

@@ -1,10 +1,7 @@
 """Tagging runs as a user meets them, on transformers and on recurrent networks."""
 
-from __future__ import annotations
-
 import random
 from itertools import product
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +16,7 @@ from train.runs import finetuning
 PEOPLE, PLACES = ["Anna", "Bob", "Karl"], ["Rome", "New York", "Paris"]
 
 
-def tagged(path: Path, rows: int, seed: int) -> Path:
+def tagged(path, rows, seed):
     """Sentences of a person and a place, three columns; every fifth begins an entity with I-."""
     rng = random.Random(seed)
     blocks = []
@@ -33,7 +30,7 @@ def tagged(path: Path, rows: int, seed: int) -> Path:
     return path
 
 
-def tagging(folder: Path, **changes) -> FinetuneConfig:
+def tagging(folder, **changes):
     if not (folder / "tok").exists():
         texts = ["Anna Bob Karl is in Rome New York Paris now and then here ."] * 3
         Tokenizer.train_from_iterator(iter(texts), kind="wordpiece", vocab_size=90).save(folder / "tok")
@@ -46,7 +43,7 @@ def tagging(folder: Path, **changes) -> FinetuneConfig:
     return finetuning(folder, **{**own, **changes})
 
 
-def test_it_learns_entities_and_leaves_a_model_that_says_the_same(tmp_path: Path, capsys):
+def test_it_learns_entities_and_leaves_a_model_that_says_the_same(tmp_path, capsys):
     result = finetune(tagging(tmp_path))
     assert result.mean["entity_f1"] > 0.9
     told = capsys.readouterr().err
@@ -67,7 +64,7 @@ def test_it_learns_entities_and_leaves_a_model_that_says_the_same(tmp_path: Path
         assert part in page or part.replace("&#x27;", "'") in page, part
 
 
-def test_part_of_speech_tags_are_scored_by_word(tmp_path: Path):
+def test_part_of_speech_tags_are_scored_by_word(tmp_path):
     tags = {"the": "DET", "cat": "NOUN", "is": "VERB"}
     texts = [words for length in (2, 3) for words in product(tags, repeat=length)][:30]  # no text twice
     path = tmp_path / "pos.conll"
@@ -79,7 +76,7 @@ def test_part_of_speech_tags_are_scored_by_word(tmp_path: Path):
     assert result.mean["accuracy"] > 0.9
 
 
-def test_dev_types_that_training_does_not_know_leave_nothing(tmp_path: Path):
+def test_dev_types_that_training_does_not_know_leave_nothing(tmp_path):
     config = tagging(tmp_path)
     config.dev.write_text("Anna\tX\tB-ORG\nis\tX\tO\n", encoding="utf-8")
     with pytest.raises(RowErrors, match=r"dev\.conll:1.*B-ORG"):
@@ -92,7 +89,7 @@ def test_dev_types_that_training_does_not_know_leave_nothing(tmp_path: Path):
 SMALL = {"hidden_size": 32, "num_hidden_layers": 1, "hidden_dropout": 0.1}
 
 
-def sentences(path: Path, rows: int, seed: int) -> Path:
+def sentences(path, rows, seed):
     """Sentences in which every word that ends in -berg is a place, most of them seen once."""
     rng = random.Random(seed)
     lines: list[str] = []
@@ -108,7 +105,7 @@ def sentences(path: Path, rows: int, seed: int) -> Path:
     return path
 
 
-def tagger(folder: Path, kind: str, **changes) -> FinetuneConfig:
+def tagger(folder, kind, **changes):
     train, dev = sentences(folder / "train.conll", 150, 1), sentences(folder / "dev.conll", 50, 2)
     words = [line.split("\t")[0] for line in train.read_text().splitlines() if line]
     Tokenizer.train_from_iterator(words, kind=kind, vocab_size=200).save(folder / "tok")
@@ -117,7 +114,7 @@ def tagger(folder: Path, kind: str, **changes) -> FinetuneConfig:
     return FinetuneConfig(**{**settings, "precision": "fp32", **changes})
 
 
-def test_characters_know_words_that_were_never_seen(tmp_path: Path):
+def test_characters_know_words_that_were_never_seen(tmp_path):
     result = finetune(tagger(tmp_path, "char", preset="bilstm-char-small", crf=True))
     assert result.mean["entity_f1"] > 0.9
     loaded = mw.TokenTagger.load(result.model)
@@ -125,7 +122,7 @@ def test_characters_know_words_that_were_never_seen(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_pieces_of_words_do_too_and_whole_words_do_not(tmp_path: Path):
+def test_pieces_of_words_do_too_and_whole_words_do_not(tmp_path):
     (tmp_path / "p").mkdir()
     (tmp_path / "w").mkdir()
     pieces = finetune(tagger(tmp_path / "p", "wordpiece")).mean["entity_f1"]
@@ -133,6 +130,6 @@ def test_pieces_of_words_do_too_and_whole_words_do_not(tmp_path: Path):
     assert pieces > 0.7 and pieces > words
 
 
-def test_a_network_of_characters_wants_characters(tmp_path: Path):
+def test_a_network_of_characters_wants_characters(tmp_path):
     with pytest.raises(InputError, match="--kind char"):
         finetune(tagger(tmp_path, "wordpiece", preset="bilstm-char-small"))

@@ -40,25 +40,25 @@ class Program(Tracker):
     ended: list[bool] = []  # noqa: RUF012
     is_down = False
 
-    def check(self) -> None:
+    def check(self):
         pass
 
-    def begin(self, run: str | None) -> str:
+    def begin(self, run):
         run = run or f"run {len(self.runs) + 1}"
         self.open = self.runs.setdefault(run, [])
         return run
 
-    def send(self, records: Any) -> None:
+    def send(self, records):
         if self.is_down:
             raise OSError("no network")
         self.open += [record["step"] for record in records]
 
-    def end(self, is_finished: bool) -> None:
+    def end(self, is_finished):
         self.ended.append(is_finished)
 
 
 @pytest.fixture
-def program(monkeypatch: pytest.MonkeyPatch) -> type[Program]:
+def program(monkeypatch):
     class Fresh(Program):
         runs: dict[str, list[int]] = {}  # noqa: RUF012
         ended: list[bool] = []  # noqa: RUF012
@@ -70,7 +70,7 @@ def program(monkeypatch: pytest.MonkeyPatch) -> type[Program]:
     return Fresh
 
 
-def train_twice(folder: Path, name: str) -> None:
+def train_twice(folder, name):
     """Three steps; then from a checkpoint at step 1 to the end."""
     with open_run(folder, {"log": [name], "lr": 1e-3}) as run:
         run.rewind(0)
@@ -83,12 +83,12 @@ def train_twice(folder: Path, name: str) -> None:
         run.finish({})
 
 
-def test_a_resumed_run_goes_on_in_the_same_run_of_the_program_and_repeats_nothing(tmp_path: Path, program: Any):
+def test_a_resumed_run_goes_on_in_the_same_run_of_the_program_and_repeats_nothing(tmp_path, program):
     train_twice(tmp_path / "run", "memory")
     assert program.runs == {"run 1": [1, 2, 3, 4, 5]} and program.ended == [False, True]
 
 
-def test_a_logger_named_later_gets_the_earlier_records(tmp_path: Path, program: Any):
+def test_a_logger_named_later_gets_the_earlier_records(tmp_path, program):
     with open_run(tmp_path / "run", {"lr": 1}) as run:
         run.log({"step": 1, "loss": 1.0})
         run.part("seed-0").path.mkdir()
@@ -99,7 +99,7 @@ def test_a_logger_named_later_gets_the_earlier_records(tmp_path: Path, program: 
     assert program.runs == {"run 1": [1, 2], "run 2": [1]}
 
 
-def test_a_failing_program_is_reported_once_and_gets_the_rest_later(tmp_path: Path, program: Any, capsys: Any):
+def test_a_failing_program_is_reported_once_and_gets_the_rest_later(tmp_path, program, capsys):
     program.is_down = True
     with open_run(tmp_path / "run", {"log": ["memory"]}) as run:
         run.rewind(0)
@@ -115,9 +115,7 @@ def test_a_failing_program_is_reported_once_and_gets_the_rest_later(tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", ["wandb", "mlflow"])
-def test_a_missing_package_is_named_before_anything_is_written(
-    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_missing_package_is_named_before_anything_is_written(tmp_path, name, monkeypatch):
     monkeypatch.setattr(tracker, "find_spec", lambda name: None)
     with (
         pytest.raises(MissingExtraError, match=rf"^--log {name} needs .* pip install 'maskwright\[{name}\]'\.$"),
@@ -128,12 +126,12 @@ def test_a_missing_package_is_named_before_anything_is_written(
 
 
 @pytest.mark.parametrize("config", [pretraining, finetuning])
-def test_an_unknown_logger_is_an_error_that_names_the_known_ones(tmp_path: Path, config: Callable[..., Any]):
+def test_an_unknown_logger_is_an_error_that_names_the_known_ones(tmp_path, config):
     with pytest.raises(ConfigError, match=r"Setting 'log': Unknown logger 'wanb'.* Did you mean 'wandb'\?"):
         config(tmp_path, log=("wanb",))
 
 
-def test_mlflow_writes_a_run_into_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_mlflow_writes_a_run_into_the_folder(tmp_path, monkeypatch):
     mlflow = pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
 
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
@@ -149,15 +147,14 @@ def test_mlflow_writes_a_run_into_the_folder(tmp_path: Path, monkeypatch: pytest
 # -- TensorBoard events ----------------------------------------------------------------------------------------------
 
 
-def logged(folder: Path) -> list[tuple[int, str, float]]:
-    """What the log says, as events say it."""
+def logged(folder):
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     narrow = lambda value: struct.unpack("<f", struct.pack("<f", value))[0]  # noqa: E731
     return [(line["step"], tag, narrow(value)) for line in lines for tag, value in scalars(line).items()]
 
 
 @given(st.integers(0, 2**40), st.floats(width=32, allow_nan=False))
-def test_steps_and_numbers_come_back(tmp_path_factory: pytest.TempPathFactory, step: int, value: float):
+def test_steps_and_numbers_come_back(tmp_path_factory, step, value):
     file = EventFile(tmp_path_factory.mktemp("events"))
     file.rewrite([{"step": step, "time": 1.7e9, "loss": value}])
     assert events(file.path) == [(step, "train/loss", value)]
@@ -176,7 +173,7 @@ def test_numbers_are_grouped_and_what_is_no_curve_is_left_out():
     assert scalars(record) == {"train/loss": 1.5, "speed/tokens_per_second": 4.0, "eval/loss": 2.0}
 
 
-def test_every_seed_of_a_run_has_the_events_of_its_log(tmp_path: Path):
+def test_every_seed_of_a_run_has_the_events_of_its_log(tmp_path):
     finetune(finetuning(tmp_path, epochs=1, seeds=2, tensorboard=True, log_every=1))
     for number in range(2):
         folder = tmp_path / "tuned" / f"seed-{number}"
@@ -185,7 +182,7 @@ def test_every_seed_of_a_run_has_the_events_of_its_log(tmp_path: Path):
         assert {tag for _, tag, _ in found} >= {"train/loss", "train/lr", "eval/accuracy", "speed/tokens_per_second"}
 
 
-def test_a_run_that_goes_on_repeats_no_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_run_that_goes_on_repeats_no_step(tmp_path, monkeypatch):
     """It is interrupted two steps after its last checkpoint: the log and the events of these are written again."""
     config = finetuning(tmp_path, epochs=3, tensorboard=True, log_every=1, checkpoint_every=4)
     stopped(finetune, config, monkeypatch, 6)
@@ -197,7 +194,7 @@ def test_a_run_that_goes_on_repeats_no_step(tmp_path: Path, monkeypatch: pytest.
     assert found == logged(folder)
 
 
-def test_a_truncated_end_is_repaired_when_the_run_resumes(tmp_path: Path):
+def test_a_truncated_end_is_repaired_when_the_run_resumes(tmp_path):
     with open_run(tmp_path / "run", {"tensorboard": True}) as run:
         run.rewind(0)
         for step in (1, 2, 3):
@@ -213,29 +210,27 @@ def test_a_truncated_end_is_repaired_when_the_run_resumes(tmp_path: Path):
 
 
 class Recorder(mw.Callback):
-    """Keeps the facts of all calls."""
-
-    def __init__(self) -> None:
+    def __init__(self):
         self.calls: list[tuple[str, Any]] = []
 
-    def on_step(self, facts: Any) -> None:
+    def on_step(self, facts):
         self.calls.append(("step", facts))
 
-    def on_evaluate(self, facts: Any) -> None:
+    def on_evaluate(self, facts):
         self.calls.append(("evaluate", facts))
 
-    def on_checkpoint(self, facts: Any) -> None:
+    def on_checkpoint(self, facts):
         assert (facts.checkpoint / "manifest.json").is_file()
         self.calls.append(("checkpoint", facts))
 
-    def of(self, kind: str) -> list[Any]:
+    def of(self, kind):
         return [facts for name, facts in self.calls if name == kind]
 
 
 class Interfering(mw.Callback):
     """Draws random numbers, seeds the generators and changes torch's modes."""
 
-    def on_step(self, facts: Any) -> None:
+    def on_step(self, facts):
         torch.manual_seed(facts.step)
         random.seed(facts.step)
         np.random.seed(facts.step)
@@ -248,21 +243,19 @@ class Interfering(mw.Callback):
 
 
 class StopsAt(mw.Callback):
-    """Fails after a step."""
-
-    def __init__(self, step: int) -> None:
+    def __init__(self, step):
         self.step = step
 
-    def on_step(self, facts: Any) -> None:
+    def on_step(self, facts):
         if facts.step == self.step:
             raise LookupError("enough")
 
 
-def weights(folder: Path) -> bytes:
+def weights(folder):
     return (folder / "model" / "model.safetensors").read_bytes()
 
 
-def test_every_step_evaluation_and_checkpoint_is_told(tmp_path: Path):
+def test_every_step_evaluation_and_checkpoint_is_told(tmp_path):
     seen = Recorder()
     config = pretraining(tmp_path, steps=5, log_every=2, evaluate_every=3)
     mw.pretrain(config, callbacks=[seen])
@@ -282,7 +275,7 @@ def test_every_step_evaluation_and_checkpoint_is_told(tmp_path: Path):
     assert len(seen.of("step")) == 5, "a finished run is not trained again"
 
 
-def test_a_callback_that_draws_and_seeds_leaves_the_run_and_the_process_as_they_are(tmp_path: Path):
+def test_a_callback_that_draws_and_seeds_leaves_the_run_and_the_process_as_they_are(tmp_path):
     before = (torch.get_num_threads(), torch.get_default_dtype(), torch.is_grad_enabled(), random.getstate())
     mw.pretrain(pretraining(tmp_path, output=tmp_path / "plain"))
     mw.pretrain(pretraining(tmp_path), callbacks=[Interfering()])
@@ -291,7 +284,7 @@ def test_a_callback_that_draws_and_seeds_leaves_the_run_and_the_process_as_they_
     assert after == before
 
 
-def test_an_exception_ends_the_run_and_the_same_call_resumes_it_exactly(tmp_path: Path):
+def test_an_exception_ends_the_run_and_the_same_call_resumes_it_exactly(tmp_path):
     mw.pretrain(pretraining(tmp_path, output=tmp_path / "plain"))
     seen = Recorder()
     with pytest.raises(LookupError, match="enough"):
@@ -301,7 +294,7 @@ def test_an_exception_ends_the_run_and_the_same_call_resumes_it_exactly(tmp_path
     assert weights(tmp_path / "run") == weights(tmp_path / "plain")
 
 
-def training_model() -> nn.Module:
+def training_model():
     """The network that is training: no fact leads to it, but the frames of Python do."""
     frame = sys._getframe()
     while "job" not in frame.f_locals:
@@ -309,9 +302,9 @@ def training_model() -> nn.Module:
     return frame.f_locals["job"].model
 
 
-def test_changed_weights_end_the_training_before_they_are_saved(tmp_path: Path):
+def test_changed_weights_end_the_training_before_they_are_saved(tmp_path):
     class Changes(mw.Callback):
-        def on_step(self, facts: Any) -> None:
+        def on_step(self, facts):
             if facts.step == 4:
                 next(training_model().parameters()).data[0, 0] += 1.0
 
@@ -324,8 +317,7 @@ def test_changed_weights_end_the_training_before_they_are_saved(tmp_path: Path):
 
 
 @torch.no_grad()
-def swap(model: nn.Module) -> None:
-    """Swap two weights: their sum stays."""
+def swap(model):
     model[0].weight[[0, 1], 0] = model[0].weight[[1, 0], 0]
 
 
@@ -340,9 +332,9 @@ CHANGES: dict[str, Callable[[nn.Module], Any]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_every_way_to_change_a_network_is_detected(change: str):
+def test_every_way_to_change_a_network_is_detected(change):
     class Changes:
-        def on_evaluate(self, facts: Any) -> None:
+        def on_evaluate(self, facts):
             CHANGES[change](model)
 
     model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
@@ -350,7 +342,7 @@ def test_every_way_to_change_a_network_is_detected(change: str):
         Callbacks([Changes()]).call("on_evaluate", model, EvaluationFacts(Path("run"), 1, 2, {}))
 
 
-def test_what_is_no_callback_is_refused_before_anything_is_written(tmp_path: Path):
+def test_what_is_no_callback_is_refused_before_anything_is_written(tmp_path):
     with pytest.raises(ConfigError, match="str is not a callback: it needs one of on_step, on_evaluate, on_checkpoint"):
         mw.pretrain(pretraining(tmp_path), callbacks=["loss"])
     assert not (tmp_path / "run").exists()
