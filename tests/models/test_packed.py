@@ -83,8 +83,6 @@ def test_poison_in_one_sequence_reaches_no_other(poison, lengths):
 
 # -- nothing padded ----------------------------------------------------------------------------------------------
 
-# -- what comes back ---------------------------------------------------------------------------------------------
-
 
 def test_every_layer_is_there_the_embeddings_first():
     batch = Batch.from_sequences([[5, 6, 7], [8, 9]])

@@ -285,13 +285,6 @@ def test_several_labels_must_all_agree_for_accuracy_and_count_singly_for_f1():
     assert metrics.macro_f1(gold, predicted) == pytest.approx((1 + 0 + 1) / 3)
 
 
-@settings(max_examples=50)
-@given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 1)), min_size=1, max_size=50))
-def test_calibration_error_is_a_fraction(rows):
-    probabilities = np.array([[p, 1 - p] for p, _ in rows])
-    assert 0.0 <= metrics.ece([label for _, label in rows], probabilities) <= 1.0
-
-
 # -- Which class of a classifier of pairs a ranking is by ------------------------------------------------------------
 
 

@@ -122,16 +122,6 @@ def test_without_unanswerable_training_rows_every_question_is_answered():
     assert task.threshold is None
 
 
-def test_answers_are_pieces_of_a_context_of_any_length(trained):
-    context = "She walked along the lowest road. " * 300 + CONTEXT  # over 10,000 characters
-    answerer = Answerer(Predictor(trained[1], trained[0], 64))
-    (found,) = answerer.answer([("Who told it?", context)], top_k=5)
-    assert len(found.candidates) == 5
-    for entry in found.candidates:
-        assert context[entry["start"] : entry["end"]] == entry["answer"]
-    assert [entry["score"] for entry in found.candidates] == sorted([e["score"] for e in found.candidates])[::-1]
-
-
 def test_a_threshold_of_ones_own_decides(trained):
     predictor = Predictor(trained[1], trained[0], 64)
     asked = [("Who told it?", CONTEXT)]
@@ -445,8 +435,6 @@ def test_a_context_without_text_has_no_answer():
 
 
 # -- Scores by the official definition -------------------------------------------------------------------------------
-
-# -- the definition, character by character ----------------------------------------------------------------
 
 
 def words_of(text):

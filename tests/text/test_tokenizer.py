@@ -380,16 +380,6 @@ def test_bytes_bring_every_text_back_without_an_unknown(text):
         assert tokenizer.decode(ids) == tokenizer.decode(tokenizer(text).ids) == text
 
 
-@pytest.mark.parametrize("kind", ["char", "bpe"])
-@given(data=st.data())
-def test_decoding_brings_back_text_of_the_training_alphabet(kind, data):
-    tokenizer = trained(kind)
-    alphabet = sorted({token for token in tokenizer.tokens if len(token) == 1 and token != " "})
-    spelled = data.draw(st.lists(st.text(st.sampled_from(alphabet), min_size=1, max_size=10), max_size=6))
-    text = " ".join(spelled)
-    assert tokenizer.decode(tokenizer(text).ids) == text
-
-
 # -- counting words ------------------------------------------------------------------------------------------------
 
 

@@ -162,8 +162,6 @@ def test_trees_are_known_by_their_first_lines(tmp_path, lines, answer):
 
 # -- Targets of translation ------------------------------------------------------------------------------------------
 
-# -- language tags ----------------------------------------------------------------------------------------------------
-
 
 def rows(*texts):
     return [Row(text, None, "x", number, "a.tsv") for number, text in enumerate(texts, start=2)]
