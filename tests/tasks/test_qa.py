@@ -78,7 +78,7 @@ def test_the_loss_is_the_mean_of_the_cross_entropies_of_start_and_end():
 @pytest.fixture(scope="module")
 def trained():
     task, network = QuestionAnswering.from_rows(rows()), model(hidden_dropout=0.0, attention_dropout=0.0)
-    fit(network, task, task.examples(rows(), tokenizer(), 64), epochs=120, lr=3e-3, batch_size=4, seed=0)
+    fit(network, task, task.examples(rows(), tokenizer(), 64), epochs=90, lr=4e-3, batch_size=4, seed=0)
     return task, network.eval()
 
 

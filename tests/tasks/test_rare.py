@@ -244,7 +244,7 @@ def test_what_cannot_be_is_refused(options, words):
 
 @pytest.fixture(autouse=True)
 def few_samples(monkeypatch):
-    monkeypatch.setattr(comparison, "SAMPLES", 200)
+    monkeypatch.setattr(comparison, "SAMPLES", 100)
 
 
 def rows_of(labels):
