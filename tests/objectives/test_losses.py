@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
+<<<<<<< HEAD
 from maskwright.core import registry
 from maskwright.core.randomness import generator
 from maskwright.lessons.parts import explain_loss
@@ -24,6 +25,9 @@ from maskwright.objectives.masked import MaskedLanguageModeling, MaskedRecipe, M
 from maskwright.objectives.outcome import TokenScorer, mean_scores
 from maskwright.train.loop import Window
 from maskwright.train.pretraining.health import baseline_of, judge
+=======
+from maskwright.objectives.outcome import cosine_loss, focal_binary, focal_cross_entropy, in_batch_logits, in_batch_loss
+>>>>>>> main
 
 LOGITS = torch.randn(6, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64) * 3
 CLASSES = torch.tensor([0, 1, 2, 2, 1, 0])

@@ -31,6 +31,7 @@ def drawn(name, draw):
     }
     known = set(family_named(name).names.values())
     others = {"hidden_act": draw.choice(ACTS), "layer_norm_eps": draw.choice([1e-12, 1e-5, 1e-3])}
+    others |= {"attention_window": 6}
     kept = {key: value for key, value in draw.choice(SETTINGS[name]).items() if key != "num_key_value_heads"}
     return kept | sizes | {key: value for key, value in others.items() if key in known}
 

@@ -12,8 +12,10 @@ import torch
 from hub.folder_tools import foreign
 from maskwright import api
 from maskwright.doctor.model import accept_model
+from maskwright.models.build import build
+from maskwright.models.model import LateInteraction, SentenceSettings
 from serve.in_thread import serving
-from studio.models import write
+from studio.models import network, tokenizer, write
 
 HERE = {"device": "cpu", "precision": "fp32"}
 QUERY, DOCUMENTS = "the cat sat", ["dogs chase cats", "rain", "the cat sat on the mat .", "a mat", "london"]
@@ -46,6 +48,11 @@ def folders(tmp_path_factory):
         if file is not None:
             known = json.loads((found[name] / file).read_text()) if (found[name] / file).is_file() else {}
             (found[name] / file).write_text(json.dumps(known | content))
+    late = build(network(), seed=3)
+    settings = LateInteraction(query_length=8, fill_to=8, skipped=(".",))
+    late.tokenizer, late.sentence = tokenizer(), SentenceSettings(normalize_tokens=True, late=settings)
+    late.save(folder / "late")
+    found["late"] = folder / "late"
     for name in ("told", "told-foreign"):  # its class, as the sentence says
         found[name] = write(folder / name, "classification", {"task": "classification"}, labels=["good", "bad"])
         facts = json.loads((found[name] / "maskwright.json").read_text())
@@ -92,6 +99,17 @@ def test_a_number_is_the_score(ranking, folders):
     expected = api.open_predictor(folders["number"], **HERE).logits([(QUERY, text) for text in DOCUMENTS])[:, 0]
     found = ranking.post("/models/number/rerank", {"query": QUERY, "texts": DOCUMENTS}).json()
     assert [one["score"] for one in found] == pytest.approx(sorted(expected.tolist(), reverse=True), abs=1e-5)
+
+
+def test_late_interaction_ranks_by_maxsim(ranking, folders):
+    expected = api.open_late_encoder(folders["late"], **HERE).scores([QUERY], DOCUMENTS)[0]
+    found = ranking.post("/models/late/rerank", {"query": QUERY, "texts": DOCUMENTS}).json()
+    assert [one["index"] for one in found] == np.argsort(-expected).tolist()
+    assert [one["score"] for one in found] == pytest.approx(np.sort(expected)[::-1], abs=1e-4)
+    refused = ranking.post("/models/late/embed", {"inputs": QUERY})
+    assert refused.status == 424 and "/rerank" in refused.json()["error"]
+    described = {one["model_id"]: one for one in ranking.get("/info").json()["models"]}["late"]
+    assert described["model_type"] == {"embedding": {"pooling": "none"}}
 
 
 @pytest.mark.compatibility(

@@ -274,7 +274,7 @@ def test_a_pair_of_language_models_is_fine_tuned(both, tmp_path):
 
 def recipe(folder, head="mlm", **changes):
     tiny(head).save(folder / "base", replace=True)
-    own = {"start": str(folder / "base"), "preset": None, "model": {}, "vocab_size": None, "objective": "mlm"}
+    own = {"start": str(folder / "base"), "preset": None, "model": {}, "vocab_size": 8000, "objective": "mlm"}
     return pretraining(folder, **{**own, "compile": "off", **changes})
 
 

@@ -286,7 +286,13 @@ class Item(NamedTuple):
 
 def read_items(path: Path, reader: Reader, columns: Mapping[str, str], faults: Faults) -> Iterator[Item]:
     """Yield the valid rows and add invalid ones to `faults`. Raises the errors of the reader."""
-    for row in reader.scan(path, columns, faults):
+    if reader.scan is not None:
+        rows = reader.scan(path, columns, faults)
+    else:
+        found = reader.read(path, columns, True, True)
+        faults += found.skipped
+        rows = found.rows
+    for row in rows:
         yield _ITEMS.get(type(row), _of_row)(row)
 
 

@@ -36,7 +36,17 @@ from .config_file import GENERATION, read_config, write_config
 from .download import find_folder
 from .family import Family, family_for
 from .published import is_short_name
-from .sentence import MODULES, declaration_files, declared_by, network_folder, projection_of
+from .sentence import (
+    COLBERT_PROJECTION,
+    MODULES,
+    declaration_files,
+    declared_by,
+    is_declared,
+    keep_marks_whole,
+    network_folder,
+    own_roles,
+    projection_of,
+)
 from .static_vectors import load_static, static_folder
 from .weights import Weights, stored_names, to_rows
 
@@ -88,7 +98,10 @@ def load_model(
         exported: tuple[Model, LoadReport] = registry.resolve("model_loader", "exported")(folder, root)
         return exported
     if not is_adapter(folder):
-        return _load_whole(name, head, labels=labels, problem_type=problem_type, seed=seed, top=top)
+        model, report = _load_whole(name, head, labels=labels, problem_type=problem_type, seed=seed, top=top)
+        if head == STORED and not top:
+            model.routes = {role: _load_whole(name, role=role)[0] for role in own_roles(folder)}
+        return model, report
     model, report = load_adapter(folder, root, _load_whole)
     if (folder / MODULES).is_file():
         is_encoder = model.head_name in SENTENCE_HEADS
@@ -120,19 +133,20 @@ def _load_whole(
     seed: int = 0,
     top: Mapping[str, Any] | None = None,
     shared: SharedWeights | None = None,
+    role: str | None = None,
 ) -> tuple[Model, LoadReport]:
-    """Load a whole model; see `load_model`. shared: see `assemble`."""
+    """Load a whole model; see `load_model`. shared: see `assemble`; role: see `hub.sentence.modules_of`."""
     folder, root = find_folder(name)
     is_verified = is_short_name(name) or verify_sealed(folder, root=root)
     facts = read_facts(folder)
-    if (table := static_folder(folder)) is not None:
+    if (table := static_folder(folder, role)) is not None:
         check(head in (STORED, None) and not top, f"{folder} is a table of token vectors, which takes no head.")
-        model = load_static(folder, table, root)
-        model.projection = projection_of(folder, root)
+        model = load_static(folder, table, root, role)
+        model.projection = projection_of(folder, root, role)
         return model, LoadReport([], [], [], is_verified=is_verified)
-    declared = declared_by(folder) if (folder / MODULES).is_file() else None
-    projection = projection_of(folder, root)
-    folder = network_folder(folder)
+    declared = declared_by(folder, role) if is_declared(folder) else None
+    projection, whole = projection_of(folder, root, role), folder
+    folder = network_folder(folder, role)
     stored = read_config(folder, partial(stored_names, folder, root))
     if top:
         stored = replace_fields(stored, config=replace_fields(stored.config, **top))
@@ -144,9 +158,11 @@ def _load_whole(
             head = stored.head() if declared is None or checkpoint.has_head() else None
         plan = plan_head(stored, head, labels, checkpoint)
         model, report = assemble(stored.config, plan, checkpoint, problem_type, seed, shared)
-        report = replace_fields(report, is_verified=is_verified)
+        unused = [name for name in report.unused if name != COLBERT_PROJECTION or projection is None]
+        report = replace_fields(report, is_verified=is_verified, unused=unused)
     if any((folder / file_name).is_file() for file_name in MAIN_FILES):
         model.tokenizer = _tokenizer(folder, stored.config.vocab_size)
+        keep_marks_whole(whole, model.tokenizer)
     if isinstance(model, EncoderDecoder):
         model.target_tokenizer = target_tokenizer(folder, stored.config.target_vocab_size)
     if model.head_name in SENTENCE_HEADS:
@@ -188,6 +204,7 @@ def save_model(
         ConfigError: unknown `weights_as`, or weights too large for it.
     """
     check(model.graph_precision is None, "An exported graph has no weights to save: copy its folder.")
+    check(not model.routes, "A model with a network for queries of its own cannot be written: copy its folder.")
     is_int8 = weights_as == INT8
     if model.adapter is not None:
         check(not is_int8, "An adapter cannot be stored as int8: use fp16 or bf16.")

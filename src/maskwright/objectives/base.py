@@ -18,8 +18,7 @@ from torch import nn
 
 from ..core.errors import InputError
 from ..core.randomness import generator
-from ..data.batch import Batch, order_by_length
-from ..data.deal import Deal
+from ..data.batch import Batch, Deal, order_by_length
 from ..models.build import build
 from ..models.config import ModelConfig
 from ..models.model import Model

@@ -19,8 +19,7 @@ from torch import Tensor, nn
 
 from ..core.errors import InputError
 from ..core.randomness import generator
-from ..data.batch import Batch
-from ..data.deal import Deal
+from ..data.batch import Batch, Deal
 from ..models.build import build
 from ..models.config import ModelConfig
 from ..models.model import Model

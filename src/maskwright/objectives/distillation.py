@@ -18,8 +18,7 @@ from torch import Tensor, nn
 
 from ..core.errors import InputError
 from ..core.randomness import derive_seed, generator
-from ..data.batch import Batch, TokenBatches
-from ..data.deal import Deal
+from ..data.batch import Batch, Deal, TokenBatches
 from ..models.build import initialize
 from ..models.config import ModelConfig
 from ..models.model import Model

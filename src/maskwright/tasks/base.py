@@ -25,12 +25,14 @@ from ..models.build import with_tokenizer
 from ..models.model import Model
 from ..objectives.outcome import LossSums
 from ..text.formats.cells import number_error
+from ..text.readers.tables import FoundRows
 from ..text.tokenizers.encoding import TextCounts
 from .evaluation.calibration import Decisions, Temperature, fit_temperature
 from .evaluation.compare import ScoredPredictions
 from .evaluation.metrics import mean_scores
 from .evaluation.rare import RareClass, Threshold
 from .examples import Examples, Forward, SequenceLogits, compute, finite_only, stacked
+from .specs import readers_of
 from .windows import LongTexts
 
 if TYPE_CHECKING:
@@ -148,19 +150,6 @@ class AnyRow(Protocol):
     def file(self) -> str: ...
 
 
-class AnyTable(Protocol):
-    """The result of reading a file: the valid rows, the errors of the skipped rows, and how many were skipped."""
-
-    @property
-    def rows(self) -> list[Any]: ...
-
-    @property
-    def skipped(self) -> list[RowError]: ...
-
-    @property
-    def num_skipped(self) -> int: ...
-
-
 @dataclass(frozen=True)
 class Evaluation:
     """Scores of a model on labeled rows.
@@ -217,14 +206,15 @@ class Task(ABC):
     # -- rows and examples -----------------------------------------------------------------------------------
 
     @classmethod
-    @abstractmethod
-    def read(cls, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> AnyTable:
+    def read(cls, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> FoundRows:
         """Reads labeled rows for training. Raises RowErrors listing every bad row unless `skip_bad_rows`.
 
-        It also takes the settings of `TaskSpec.read_settings`.
+        It also takes the settings of `TaskSpec.read_settings`. Default: as the first reader of the task.
         """
+        found: FoundRows = readers_of(cls.name)[0].read(Path(path), columns or {}, skip_bad_rows, True)
+        return found
 
-    def read_known(self, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> AnyTable:
+    def read_known(self, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> FoundRows:
         """Reads labeled rows for scoring, where the possible labels are known; see `read`."""
         return self.read(path, columns=columns, skip_bad_rows=skip_bad_rows)
 
@@ -641,7 +631,7 @@ def _task_of_model(model: Model, facts: Mapping[str, Any] | None) -> Task:
                 "they do not belong together."
             )
         return task
-    if model.head_name is None and model.sentence is not None:
+    if model.head_name is None and model.sentence is not None and model.sentence.late is None:
         return task_from_json({"task": "similarity"})
     if model.head_name in ("tagging", "tagging-crf"):
         has_crf = model.head_name == "tagging-crf"

@@ -17,7 +17,7 @@ from ..models.heads import SequenceClassificationHead
 from ..models.model import Model
 from ..text.formats.cells import number_error
 from ..text.readers.tables import Row, Table, read_table
-from .base import ColumnNames, Unscored, require_rows
+from .base import ColumnNames, Rows, Unscored, require_rows
 from .evaluation import metrics as scores
 from .evaluation.compare import ScoredPredictions
 from .examples import Examples
@@ -52,8 +52,8 @@ class Regression(SequenceTask):
     @classmethod
     def from_rows(
         cls,
-        train_rows: Sequence[Row],
-        dev_rows: Sequence[Row] = (),
+        train_rows: Rows,
+        dev_rows: Rows = (),
         *,
         train_file: str | None = None,
         score_range: tuple[float, float] | None = None,

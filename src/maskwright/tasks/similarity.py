@@ -1,13 +1,13 @@
 """Sentence embeddings whose cosine similarity measures semantic similarity. No head: the pooled encoder output.
 
 Reimers and Gurevych 2019 (Sentence-BERT, section 3): both texts of a pair are encoded separately by the same encoder.
-The kind of rows determines the loss; see `objectives.losses`.
+The kind of rows determines the loss; see `objectives.outcome`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -20,11 +20,10 @@ from torch import Tensor
 
 from ..core.errors import ConfigError, InputError, RowError, RowErrors
 from ..core.util import plural
-from ..data.batch import Batch, order_by_length
+from ..data.batch import Batch
 from ..models.model import Model
 from ..models.pooling import join_windows, pool
-from ..objectives.losses import cosine_loss, in_batch_logits, in_batch_loss
-from ..objectives.outcome import LossSums
+from ..objectives.outcome import LossSums, cosine_loss, in_batch_logits, in_batch_loss
 from ..text.formats.cells import number_error
 from ..text.readers.tables import Row, Table, read_texts
 from ..text.tokenizers.encoding import TextCounts
@@ -44,7 +43,7 @@ from .evaluation.compare import ScoredPredictions
 from .examples import Examples, Forward, stacked, tokenize_rows
 from .sequence import APART, TOGETHER, labeled, plain_name
 from .specs import as_range
-from .windows import LongExamples, LongTexts, portions_by_tokens, window_notes, window_rows
+from .windows import GroupedExamples, LongTexts, one_window_each, portions_by_tokens, window_notes, window_rows
 
 if TYPE_CHECKING:
     from ..text.tokenizers.tokenizer import Tokenizer
@@ -144,7 +143,7 @@ def read_similar(
     good = [row for row in table.rows if not _fault(row, span)]
     if not good:
         raise InputError(f"{path} contains no row with a score.")
-    return Table(good, table.columns, [*table.skipped, *bad], groups=table.groups)
+    return Table(good, [*table.skipped, *bad], table.columns, groups=table.groups)
 
 
 def kind_of(rows: Sequence[Row]) -> str:
@@ -175,31 +174,20 @@ def _fault(row: Row, span: Span) -> str | None:
 
 
 @dataclass(frozen=True)
-class PairExamples(Examples):
-    """Tokenized rows; the two texts of a pair are separate sequences.
+class PairExamples(GroupedExamples):
+    """Rows of one or two texts, which are encoded separately.
 
-    texts: first texts of all rows, then second texts if rows are pairs, each with one or more windows in the order of
-    `input_ids`; has_pairs: False for single texts; is_scored: whether targets are scores, not 1 (positive pair) or 0
-    (negative pair).
+    is_scored: whether targets, float32 [rows], are scores, not 1 (positive pair) or 0 (negative pair).
     """
 
-    texts: LongExamples = field(default_factory=lambda: LongExamples([]), repr=False)
-    has_pairs: bool = False
+    is_by_place = True
+
     is_scored: bool = False
 
-    def __len__(self) -> int:
-        return len(self.texts) // self.num_sides
-
     @property
-    def num_sides(self) -> int:
-        """Number of texts per row."""
-        return 2 if self.has_pairs else 1
-
-    @cached_property
-    def lengths(self) -> np.ndarray:
-        """Total tokens of the texts of each row: int64 [rows]."""
-        found: np.ndarray = self.texts.lengths.reshape(self.num_sides, -1).sum(axis=0)
-        return found
+    def has_pairs(self) -> bool:
+        """Whether rows are pairs; otherwise single texts."""
+        return self.num_texts == 2
 
     @cached_property
     def duplicate_groups(self) -> torch.Tensor:
@@ -212,29 +200,9 @@ class PairExamples(Examples):
         return torch.tensor([numbers.setdefault(text, len(numbers)) for text in texts])
 
     def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
-        """Packs all windows of all texts of the rows `indices`, shortest first.
-
-        Batch labels, in the order of `indices`: "example" int64 [rows], the row; "first" and "second" int64 [rows],
-        indices of its texts after pooling windows; "twins" int64 [rows], see `duplicate_groups`; "sequence" float32
-        [rows], its target; "order" and "windows", see LongExamples.batch.
-        """
-        chosen = np.asarray(indices, dtype=np.int64)
-        texts = np.concatenate([chosen + side * len(self) for side in range(self.num_sides)])
-        order = order_by_length(self.texts.lengths[texts])
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
-        labels = {"example": torch.from_numpy(chosen), "first": torch.from_numpy(place[: len(chosen)])}
-        if self.has_pairs:
-            labels["second"] = torch.from_numpy(place[len(chosen) :])
-        labels["twins"] = self.duplicate_groups[labels["example"]]
-        if self.targets is not None:
-            labels["sequence"] = self.targets[labels["example"]]
-        packed = self.texts.batch(texts)
-        return replace(packed, labels=labels | {name: packed.labels[name] for name in ("order", "windows")})
-
-    def groups(self) -> list[Sequence[int]]:
-        """As of the texts."""
-        return self.texts.groups()
+        """Packs the texts of rows; adds the label "twins" int64 [rows], see `duplicate_groups`."""
+        batch = super().batch(indices)
+        return batch.with_labels(twins=self.duplicate_groups[batch.labels["example"]])
 
     def portions(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
         """Splits batches of scored rows into micro-batches; rows with in-batch negatives stay together."""
@@ -246,11 +214,6 @@ class PairExamples(Examples):
     def has_windows(self) -> bool:
         """Whether any text has more than one window."""
         return len(self.input_ids) > len(self.texts)
-
-    def limit_windows(self, max_windows: int) -> PairExamples:
-        """Keeps at most `max_windows` windows of each text, evenly spaced from the first to the last."""
-        fewer = self.texts.limit_windows(max_windows)
-        return replace(self, texts=fewer, input_ids=fewer.input_ids)
 
 
 def tokenize_pairs(
@@ -273,13 +236,12 @@ def tokenize_pairs(
         raise InputError("Some rows are pairs and others single texts: pass only pairs or only single texts.")
     every = [*_texts(rows, [row.text for row in rows]), *_texts(rows if seconds else [], seconds)]
     if long is None:
-        ids = tokenize_rows(every, tokenizer, max_length, counts=counts).input_ids
-        texts = LongExamples(ids, starts=np.arange(len(ids) + 1))
+        texts = one_window_each(tokenize_rows(every, tokenizer, max_length, counts=counts))
     else:
         texts = window_rows(every, tokenizer, max_length, long, counts=counts)
     gold = None if targets is None else torch.tensor(targets, dtype=torch.float32)
     return PairExamples(
-        texts.input_ids, None, gold, rows, counts, texts=texts, has_pairs=bool(seconds), is_scored=is_scored
+        texts.input_ids, None, gold, rows, counts, texts=texts, num_texts=1 + bool(seconds), is_scored=is_scored
     )
 
 
@@ -365,8 +327,8 @@ class Similarity(Task):
     @classmethod
     def from_rows(
         cls,
-        train_rows: Sequence[Row],
-        dev_rows: Sequence[Row] = (),
+        train_rows: Rows,
+        dev_rows: Rows = (),
         *,
         train_file: str | None = None,
         score_range: tuple[float, float] | None = None,
@@ -474,12 +436,9 @@ class Similarity(Task):
 
         A single text is paired with itself; in training it is encoded twice with different dropout (SimCSE).
         """
-        one = unit(model, batch)
-        first = one[batch.labels["first"]]
-        if "second" in batch.labels:
-            return torch.stack([first, one[batch.labels["second"]]], dim=1)
-        other = unit(model, batch) if model.training else one
-        return torch.stack([first, other[batch.labels["first"]]], dim=1)
+        one, places = unit(model, batch), batch.labels["places"]
+        other = unit(model, batch) if model.training and places.shape[1] == 1 else one
+        return torch.stack([one[places[:, 0]], other[places[:, -1]]], dim=1)
 
     def baseline(self, data: TaskData) -> Baseline:
         return data.untrained()
@@ -499,7 +458,7 @@ class Similarity(Task):
             vectors = join_windows(vectors, lengths, texts.num_windows.tolist(), pooling_of(model))
         with torch.inference_mode():
             vectors = projected(model, vectors).cpu()
-        sides = F.normalize(vectors, dim=-1).view(examples.num_sides, len(examples), -1)  # [1 or 2, rows, size]
+        sides = F.normalize(vectors, dim=-1).view(examples.num_texts, len(examples), -1)  # [1 or 2, rows, size]
         return sides[[0, -1]].transpose(0, 1)  # [rows, 2, size]
 
     def combine_predictions(self, logits: Sequence[Tensor], examples: Sequence[Examples]) -> Tensor:

@@ -174,7 +174,11 @@ SPECS = {
         ),
     ),
 }
-_WINDOWS = ("classification", "regression", "anomaly", "choice", "similarity")
+_LONG: dict[str, Any] = {
+    "panel": LONG_TEXTS,
+    "tasks": ("classification", "regression", "anomaly", "choice", "similarity"),
+}
+_RARE: dict[str, Any] = {"panel": TASK, "recipe_only": True}
 _CLASSES = ("classification",)
 
 
@@ -183,32 +187,26 @@ class TaskSettings:
     """The settings of FinetuneConfig that are passed to the task; `tasks` are those that have a setting."""
 
     long: Literal["cut", "windows"] = option(
-        "cut", "Truncate longer texts, or read them in overlapping windows.", panel=LONG_TEXTS, tasks=_WINDOWS
+        "cut", "Truncate longer texts, or read them in overlapping windows.", **_LONG
     )
     stride: int | None = option(
         None,
         "Tokens that neighboring windows share.",
         default_help="a third of --max-length, at most 128 tokens",
-        panel=LONG_TEXTS,
         recipe_only=True,
-        tasks=_WINDOWS,
+        **_LONG,
     )
     pool: Literal["mean", "max"] = option(
-        "mean", "How the logits of the windows are pooled.", panel=LONG_TEXTS, recipe_only=True, tasks=_WINDOWS
+        "mean", "How the logits of the windows are pooled.", recipe_only=True, **_LONG
     )
     max_windows: int = option(
-        32,
-        "Maximum windows per text in training, spread evenly over longer ones.",
-        panel=LONG_TEXTS,
-        recipe_only=True,
-        tasks=_WINDOWS,
+        32, "Maximum windows per text in training, spread evenly over longer ones.", recipe_only=True, **_LONG
     )
     both_orders: bool = option(
         False,
         "Read each pair as A B and as B A and pool their logits.",
-        panel=TASK,
-        recipe_only=True,
         tasks=("classification", "regression"),
+        **_RARE,
     )
     class_weight: Literal["balanced"] | None = option(
         None, "Weight the loss of each class by its inverse frequency.", panel=TASK, tasks=_CLASSES
@@ -217,15 +215,10 @@ class TaskSettings:
         None, "Rows have several labels, a|b, or none.", default_help="as the data has it", panel=TASK, tasks=_CLASSES
     )
     focal: float | None = option(
-        None,
-        "Gamma of the focal loss, such as 2.",
-        default_help="none: cross-entropy",
-        panel=TASK,
-        recipe_only=True,
-        tasks=_CLASSES,
+        None, "Gamma of the focal loss, such as 2.", default_help="none: cross-entropy", tasks=_CLASSES, **_RARE
     )
     resample: Literal["balanced", "sqrt"] | None = option(
-        None, "Sample rows of rare classes more often.", panel=TASK, recipe_only=True, tasks=_CLASSES
+        None, "Sample rows of rare classes more often.", tasks=_CLASSES, **_RARE
     )
     threshold_for: str | None = option(
         None,
@@ -238,9 +231,8 @@ class TaskSettings:
         None,
         "Choose the threshold for at least this precision, with the highest recall.",
         default_help="none: the best F1",
-        panel=TASK,
-        recipe_only=True,
         tasks=_CLASSES,
+        **_RARE,
     )
     score_range: tuple[float, float] | None = option(
         None,
@@ -254,9 +246,8 @@ class TaskSettings:
         (),
         "Also train the first N numbers of an embedding as an embedding of their own, as in 64,128.",
         default_help="none: all of it",
-        panel=TASK,
-        recipe_only=True,
         tasks=("similarity",),
+        **_RARE,
     )
     crf: bool = option(
         False,
@@ -271,26 +262,23 @@ class TaskSettings:
         None,
         "Fraction of the normal dev examples below the threshold.",
         default_help="0.95, where --dev has no other rows",
-        panel=TASK,
-        recipe_only=True,
         tasks=("anomaly",),
+        **_RARE,
     )
     label_smoothing: float | None = option(
         None,
         "Label smoothing: probability that is spread over all tokens.",
         by_task={"translation": 0.1},
-        panel=TASK,
-        recipe_only=True,
         tasks=("translation",),
+        **_RARE,
     )
     delimiter: str | None = option(
         None,
         'Token between source and target, such as "<to-fr>"; added where it is new.',
         metavar="TOKEN",
         default_help="the end-of-text token",
-        panel=TASK,
-        recipe_only=True,
         tasks=("generation",),
+        **_RARE,
     )
 
     def of_task(self, task: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from ...models.decoder import Decoder, DecoderLayer
 from ...models.encoder_decoder import EncoderDecoder
 from ...models.model import Model
 from ...models.transformer import Encoded, Layer, Transformer, executors
-from ...nn.attention import Executor, Run, SequenceOffsets, in_float32
+from ...nn.attention import Executor, Run, SequenceOffsets, in_float32, with_global
 from ...nn.cross import CrossAttentionCache
 from ...nn.embeddings import Embeddings
 from .attention import packed_attention
@@ -85,6 +85,7 @@ class InferenceLayer:
     upcast: bool
     num_heads: int
     qkv: Product
+    global_qkv: Product | None
     out: Product
     attention_norm: Norm | None
     ffn: Callable[[Tensor, Tensor], Tensor]
@@ -100,6 +101,7 @@ class InferenceLayer:
             attention.upcast,
             attention.num_heads,
             linear_product(kernels, attention.qkv, to_attention=True),
+            linear_product(kernels, attention.global_qkv, to_attention=True) if attention.global_qkv else None,
             linear_product(kernels, attention.out),
             None if layer.attention_norm is None else Norm.of(layer.attention_norm, kernels.dtype),
             feed_forward(kernels, layer.ffn),
@@ -127,6 +129,7 @@ class InferenceLayer:
     def _context(self, x: Tensor, runs: tuple[Run, ...], executor: Executor | None) -> Tensor:
         """Return the attention context before the output projection: float [tokens, hidden]."""
         qkv = self.scaled(self.qkv(x))  # [tokens, 3 * hidden]
+        executor = None if executor is None else with_global(executor, self.global_qkv, x)
         if self.upcast:
             return self._attend(in_float32(qkv), runs, executor).to(qkv.dtype)
         return self._attend(qkv, runs, executor)

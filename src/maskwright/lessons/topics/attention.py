@@ -9,7 +9,8 @@ import numpy as np
 
 from ...core.errors import InputError
 from ...core.util import plural
-from ...report import Bar, Bars, Chart, Curves, Grid, Series, Table, Token, Tokens
+from ...report import Bar, Bars, Grid, Table, Token, Tokens
+from ...report.charts import Chart, Curves, Series
 from ..inputs import MOST, Matrix, integer, matrix, number, text, words_of
 from ..lesson import APPLICATIONS, AUTOENCODER, FRONTIERS, NEUROCOMPUTING, SESSION, Lesson
 from ..recorder import LessonRecorder, difference, tiny

@@ -8,7 +8,8 @@ from tempfile import TemporaryDirectory
 
 from ...core import storage
 from ...core.randomness import generator
-from ...report import Arrow, Bar, Bars, Box, Flow, Kind, Table, Token, Tokens
+from ...report import Bar, Bars, Kind, Table, Token, Tokens
+from ...report.charts import Arrow, Box, Flow
 from ...tasks.evaluation.metrics import accuracy, matthews, pearson, spearman
 from ...tasks.evaluation.published import glue_average, published, published_table, relative_error_reduction
 from ...text.readers.glue import glue_files, read_glue

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from itertools import islice
 
-from ...report import Arrow, Bar, Bars, Box, Chart, Curves, Flow, Grid, Series, Table
+from ...report import Bar, Bars, Grid, Table
+from ...report.charts import Arrow, Box, Chart, Curves, Flow, Series
 from ...train.schedules import learning_rate
 from ..inputs import Matrix, integer, matrix, number, text
 from ..lesson import APPLICATIONS, FRONTIERS, NEUROCOMPUTING, SESSION, Lesson

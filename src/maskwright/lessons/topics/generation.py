@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ...core.errors import InputError, MissingExtraError
 from ...core.randomness import generator
 from ...core.util import plural
-from ...report import Arrow, Bar, Bars, Box, Flow, Table, Token, Tokens
+from ...report import Bar, Bars, Table, Token, Tokens
+from ...report.charts import Arrow, Box, Flow
 from ...text.formats.targets import check_languages, language_of, languages_of, tag, with_language_tag
 from ...text.readers.corpus import Document
 from ...text.readers.parallel import lead_pairs

@@ -10,7 +10,8 @@ import numpy as np
 from ...core.errors import InputError
 from ...core.randomness import generator
 from ...core.util import plural
-from ...report import Bar, Bars, Chart, Curves, Kind, Series, Table, Token, Tokens
+from ...report import Bar, Bars, Kind, Table, Token, Tokens
+from ...report.charts import Chart, Curves, Series
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..inputs import Matrix, integer, matrix, number, text, words_of
 from ..lesson import APPLICATIONS, AUTOENCODER, Lesson

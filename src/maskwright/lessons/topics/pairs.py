@@ -10,7 +10,8 @@ from ...core.errors import InputError
 from ...core.randomness import generator
 from ...data.shards import TextsInMemory
 from ...objectives.segments import Example, plan_pairs, sentence_bounds
-from ...report import Bar, Bars, Chart, Curves, Grid, Kind, Series, Table, Token, Tokens
+from ...report import Bar, Bars, Grid, Kind, Table, Token, Tokens
+from ...report.charts import Chart, Curves, Series
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..inputs import integer, number, text, words_of
 from ..lesson import APPLICATIONS, Lesson

@@ -9,7 +9,8 @@ import numpy as np
 
 from ...core.errors import InputError
 from ...models.config import CHOICES
-from ...report import Chart, Curves, Grid, Kind, Series, Table, Token, Tokens
+from ...report import Grid, Kind, Table, Token, Tokens
+from ...report.charts import Chart, Curves, Series
 from ..inputs import Matrix, integer, matrix, text
 from ..lesson import APPLICATIONS, AUTOENCODER, NEUROCOMPUTING, Lesson
 from ..recorder import LessonRecorder, difference, show, tiny

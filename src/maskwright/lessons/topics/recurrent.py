@@ -6,7 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ...core.randomness import generator
-from ...report import Bar, Bars, Chart, Curves, Grid, Series
+from ...report import Bar, Bars, Grid
+from ...report.charts import Chart, Curves, Series
 from ..inputs import integer, number
 from ..lesson import SESSION, Lesson
 from ..recorder import LessonRecorder, tiny, tolerance

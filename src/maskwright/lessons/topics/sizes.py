@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ...report import Bar, Bars, Chart, Curves, Series, Table
+from ...report import Bar, Bars, Table
+from ...report.charts import Chart, Curves, Series
 from ..inputs import integer, number
 from ..lesson import APPLICATIONS, FRONTIERS, NEUROCOMPUTING, SESSION, Lesson
 from ..recorder import LessonRecorder

@@ -6,7 +6,8 @@ import math
 from dataclasses import replace
 
 from ...core.util import plural
-from ...report import Bar, Bars, Chart, Curves, Grid, Series
+from ...report import Bar, Bars, Grid
+from ...report.charts import Chart, Curves, Series
 from ..inputs import Matrix, integer, matrix, number
 from ..lesson import APPLICATIONS, FRONTIERS, SESSION, Lesson
 from ..recorder import LessonRecorder, tolerance

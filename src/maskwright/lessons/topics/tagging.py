@@ -156,7 +156,7 @@ START_END = ((0.0, 0.1, 5.0, 0.2, 2.0, 0.3, 6.0, 0.1), (0.0, 0.1, 0.2, 0.3, 1.0,
 
 
 def _trace(record: LessonRecorder) -> None:
-    from ...tasks.qa.trace import trace_answer
+    from ...tasks.qa.windows import trace_answer
 
     found = trace_answer(QUESTION, CONTEXT, (0, len("Shanghai")))
     record.equal("tokens between whitespace, without the closing [SEP]", 27, found.num_tokens_without_end)
@@ -389,7 +389,7 @@ LESSONS = (
         "TK10 of 27",
         "An answer is a start and an end among the tokens of question and context. The slide counts 27 and finds "
         "Shanghai at the tenth. The context here is our own sentence of exactly as many words as the slide's: 18.",
-        ("tasks.qa.trace:trace_answer",),
+        ("tasks.qa.windows:trace_answer",),
         "Where does the answer move if punctuation is split off?",
         _trace,
     ),

@@ -54,7 +54,7 @@ def read_parallel(source: Path | str, target: Path | str, *, skip_bad_rows: bool
     if not rows:
         raise InputError(f"{first} and {second} contain no pair of lines.")
     skipped = {one.line: RowError(first, one.line, one.column, one.reason) for one in bad}  # one per pair
-    return Table(rows, {"text": "line", "label": "line"}, list(skipped.values()))
+    return Table(rows, list(skipped.values()), {"text": "line", "label": "line"})
 
 
 # -- Reads text-to-text pairs (translation, summarization), and creates summary pairs from a dump of articles --------
@@ -85,7 +85,7 @@ def read_pairs(
         if short := facts.documents - len(found):
             what = plural(short, "one-line document was", "one-line documents were")
             warn(f"{path}: {what} skipped.")
-        return Table(found, {"text": "document", "label": "first line"}, facts.bad_rows)
+        return Table(found, facts.bad_rows, {"text": "document", "label": "first line"})
     mapping = {ROLES.get(role, role): name for role, name in (columns or {}).items()}
     table = read_texts(path, columns=mapping or None, skip_bad_rows=skip_bad_rows, label_is_text=True)
     if need_target and not (table.has_pair or table.has_label):
@@ -97,7 +97,7 @@ def read_pairs(
     good = [row for row in rows if row.label or not need_target]
     if not good:
         raise InputError(f"{path} contains no row with a target.")
-    return Table(good, table.columns, [*table.skipped, *bad], groups=table.groups)
+    return Table(good, [*table.skipped, *bad], table.columns, groups=table.groups)
 
 
 def lead_pairs(documents: Iterable[Document]) -> Iterator[Row]:

@@ -22,7 +22,7 @@ from ..formats.cells import classes_in, read_text
 from ..formats.files import Line, file_format, read_lines
 from ..formats.records import Record, first_names, json_kind, named_value, read_records
 from ..words import Span, split_words
-from .tables import FoundRows, Reader, check_rows, scan_of
+from .tables import FoundRows, Reader, check_rows
 
 MISSING = ""  # tag of a word without annotation
 Segment = Callable[[str], list[Span]]
@@ -357,8 +357,6 @@ _UNTAGGED = ("-", "_")
 class TaggedTable(FoundRows):
     """The sentences of a file; skipped: errors of skipped sentences, bad: how many."""
 
-    rows: list[Sentence]
-    skipped: list[RowError] = field(default_factory=list)
     bad: int = 0
 
     @property
@@ -694,9 +692,8 @@ READER = Reader(
     "spans of an annotation tool",
     "test.conll",
     recognizes=is_tagged,
-    read=lambda path, columns, skip_bad_rows: read_tagged(
-        path, columns=columns, need_tags=False, skip_bad_rows=skip_bad_rows
+    read=lambda path, columns, skip_bad_rows, labeled: read_tagged(
+        path, columns=columns, need_tags=labeled, skip_bad_rows=skip_bad_rows
     ),
-    scan=scan_of(lambda path, columns: read_tagged(path, columns=columns, skip_bad_rows=True)),
     also="texts",
 )

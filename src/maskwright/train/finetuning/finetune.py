@@ -23,11 +23,11 @@ from ...models.device import DTYPES, resolve_device, resolve_precision
 from ...models.encoder_decoder import EncoderDecoder
 from ...models.model import Model, SentenceSettings, tokenizer_of
 from ...models.presets import preset, special_token_settings
-from ...tasks.base import AnyTable, Evaluation, Task
+from ...tasks.base import Evaluation, Task
 from ...tasks.examples import Examples
 from ...tasks.specs import check_content, spec_of
 from ...tasks.split import hold_out
-from ...text.readers.tables import Table
+from ...text.readers.tables import FoundRows, Table
 from ...text.readers.tagged import Sentence
 from ...text.tokenizers.encoding import TextCounts
 from ...text.tokenizers.tokenizer import Tokenizer
@@ -88,8 +88,8 @@ def read_data(config: FinetuneConfig) -> LabeledData:
 
 
 def _table(
-    config: FinetuneConfig, cls: type[Task], path: Path, target: Path | None = None, like: AnyTable | None = None
-) -> AnyTable:
+    config: FinetuneConfig, cls: type[Task], path: Path, target: Path | None = None, like: FoundRows | None = None
+) -> FoundRows:
     """like: the training rows, if their form is that of the dev rows as well."""
     spec = spec_of(config.task_name)
     own = {name: getattr(config, name) for name in spec.read_settings}
@@ -401,7 +401,9 @@ class FinetuningSetup(SeedRunner):
             attach_adapter(model, str(config.model), config.lora, report.new, seed, config.network)
         task.bind(model)
         if task.head is None:
-            declared = model.sentence or SentenceSettings(normalize=True, max_length=config.max_length)
+            declared = model.sentence
+            if declared is None or declared.kind != "dense":
+                declared, model.projection = SentenceSettings(normalize=True, max_length=config.max_length), None
             model.sentence = replace(declared, dimensions=None, default_prompt=None)  # training uses neither
         compute_in(model, config.precision)
         model.recomputes = config.activation_checkpointing

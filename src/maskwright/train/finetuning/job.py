@@ -16,8 +16,7 @@ from torch import Tensor, nn
 
 from ...core import storage
 from ...core.randomness import generator
-from ...data.batch import Batch, TokenBatches
-from ...data.deal import Deal, everything
+from ...data.batch import Batch, Deal, TokenBatches, everything
 from ...models.adapters import load_trained_state, trained_state
 from ...models.model import Model
 from ...objectives.outcome import LossSums
