@@ -10,7 +10,6 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-<<<<<<< HEAD
 from maskwright.core import registry
 from maskwright.core.randomness import generator
 from maskwright.lessons.parts import explain_loss
@@ -20,14 +19,18 @@ from maskwright.models.presets import preset
 from maskwright.nn.layers import Linear
 from maskwright.objectives.causal import StatefulCausalLM
 from maskwright.objectives.distillation import DistillationWeights, MaskedDistillation
-from maskwright.objectives.losses import cosine_loss, focal_binary, focal_cross_entropy, in_batch_logits, in_batch_loss
 from maskwright.objectives.masked import MaskedLanguageModeling, MaskedRecipe, Masker
-from maskwright.objectives.outcome import TokenScorer, mean_scores
+from maskwright.objectives.outcome import (
+    TokenScorer,
+    cosine_loss,
+    focal_binary,
+    focal_cross_entropy,
+    in_batch_logits,
+    in_batch_loss,
+    mean_scores,
+)
 from maskwright.train.loop import Window
 from maskwright.train.pretraining.health import baseline_of, judge
-=======
-from maskwright.objectives.outcome import cosine_loss, focal_binary, focal_cross_entropy, in_batch_logits, in_batch_loss
->>>>>>> main
 
 LOGITS = torch.randn(6, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64) * 3
 CLASSES = torch.tensor([0, 1, 2, 2, 1, 0])

@@ -244,10 +244,7 @@ def padded_rows(config, head=None, seed=0, seq=20):
     return rows
 
 
-<<<<<<< HEAD
-def labels_for(head, rows, name="bert", seed=0):
-=======
-def _of_longformer(config, ids, head) -> dict[str, torch.Tensor]:
+def _of_longformer(config, ids, head):
     """Exactly three separators, which theirs requires in pairs of texts, or given global tokens."""
     if head in ("qa", "choice"):
         ids[ids == config.sep_token_id] += 3
@@ -259,9 +256,7 @@ def _of_longformer(config, ids, head) -> dict[str, torch.Tensor]:
     return {}
 
 
-def labels_for(head: str | None, rows, name: str = "bert", seed: int = 0) -> dict[str, torch.Tensor]:
-    """Label arguments, as transformers names them, for a head."""
->>>>>>> main
+def labels_for(head, rows, name="bert", seed=0):
     generator = torch.Generator().manual_seed(seed)
     ids, mask = rows["input_ids"], rows["attention_mask"]
     chosen = (torch.rand(ids.shape, generator=generator) < 0.3) & (mask == 1)

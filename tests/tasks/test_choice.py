@@ -205,20 +205,3 @@ def test_scores_of_windows_are_pooled_in_training_and_in_answers(pool):
     own = parts[first["label"]]
     assert "loudest" not in second and first["loudest"]["window"] == own.index(max(own))
     assert LONG[first["loudest"]["start"] : first["loudest"]["end"]] and first["loudest"]["windows"] == len(own)
-<<<<<<< HEAD
-=======
-
-
-def test_what_fits_is_answered_as_without_windows():
-    model = tiny("choice")
-    with_windows, without = (task.examples(ROWS, tokenizer(), 64) for task in (Choice(LongTexts()), Choice()))
-    assert torch.equal(Choice(LongTexts()).logits(model, with_windows), Choice().logits(model, without))
-
-
-def test_training_reads_so_many_windows_and_no_more():
-    task = Choice(LongTexts(stride=3, max_windows=2))
-    found = task.for_training(task.examples(LONG_ROWS, tokenizer(), 24))
-    assert found.texts.num_windows.max() == 2 and len(found) == 2
-    assert any("skipped in training" in line for line in task.notes(found, "train", 24))
-    assert Choice.from_json(task.to_json()).long == task.long and "long" not in Choice().to_json()
->>>>>>> main

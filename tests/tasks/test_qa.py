@@ -29,11 +29,10 @@ from maskwright.tasks.qa.task import (
     summarize,
     tune_threshold,
 )
-from maskwright.tasks.qa.trace import trace_answer
-from maskwright.tasks.qa.windows import AnswerCandidates, Span, find_answers, make_windows
+from maskwright.tasks.qa.windows import AnswerCandidates, Span, find_answers, make_windows, trace_answer
 from maskwright.text.readers.squad import Question, ReferenceAnswer
 from maskwright.text.tokenizers.encoding import TextCounts
-from maskwright.text.word_boundaries import word_edges
+from maskwright.text.words import word_edges
 from maskwright.train.finetuning.finetune import fit
 from tasks.questions import EVERY_KIND, WORDS, answer_tokens, ask, cuts_a_word, tokenizer
 from text.tokenizer_samples import any_text

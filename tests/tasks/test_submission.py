@@ -5,7 +5,6 @@ import zipfile
 
 import pytest
 
-<<<<<<< HEAD
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.tasks.evaluation.published import (
     benchmarks,
@@ -14,12 +13,7 @@ from maskwright.tasks.evaluation.published import (
     published_table,
     relative_error_reduction,
 )
-from maskwright.tasks.evaluation.submission import GLUE_PARTS, submission_table, write_submission
-from maskwright.text.readers.glue import TASKS
-=======
-from maskwright.core.errors import InputError
-from maskwright.text.readers.glue import GLUE_PARTS, TASKS, read_glue, submission_table, write_submission
->>>>>>> main
+from maskwright.text.readers.glue import GLUE_PARTS, TASKS, submission_table, write_submission
 
 ANSWERS = {part: list(TASKS[facts.task].labels) or [2.5, 0] for part, facts in GLUE_PARTS.items()}
 

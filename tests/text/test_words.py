@@ -11,8 +11,15 @@ from maskwright.core.errors import InputError
 from maskwright.text import segmenters
 from maskwright.text.readers.tagged import Sentence
 from maskwright.text.segmenters import find_segmenter, segment
-from maskwright.text.word_boundaries import whole_words, word_edges
-from maskwright.text.words import find_word, is_visible, sentence_spans, split_sentences, split_words
+from maskwright.text.words import (
+    find_word,
+    is_visible,
+    sentence_spans,
+    split_sentences,
+    split_words,
+    whole_words,
+    word_edges,
+)
 from tasks.questions import cuts_a_word
 from text.tokenizer_samples import any_text
 
