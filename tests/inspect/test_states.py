@@ -21,7 +21,7 @@ from maskwright.inspect.structure import describe_weight, model_structure, weigh
 from maskwright.models import sizes as flops
 from maskwright.models.adapters import merge_adapter
 from maskwright.text.readers.tables import Row
-from maskwright.text.readers.tagged import Sentence
+from maskwright.text.words import Sentence
 from studio import models as writers
 
 MASKED = "the cat [MASK] on the [MASK] ."

@@ -31,8 +31,8 @@ from maskwright.tasks.tagging.schemes import (
     strict_spans,
 )
 from maskwright.tasks.tagging.task import Tagging
-from maskwright.text.readers.tagged import Sentence
 from maskwright.text.tokenizers.tokenizer import Tokenizer
+from maskwright.text.words import Sentence
 
 WORDS = sorted({word for text in TEXTS for word in text.split()})
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError, InputError, RowErrors
 from maskwright.tasks.classification import Classification
-from maskwright.text.formats.targets import (
+from maskwright.text.readers.parallel import (
     bracket_error,
     check_languages,
     language_of,

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError
 from maskwright.text import segmenters
-from maskwright.text.readers.tagged import Sentence
 from maskwright.text.segmenters import find_segmenter, segment
 from maskwright.text.words import (
+    Sentence,
     find_word,
     is_visible,
     sentence_spans,

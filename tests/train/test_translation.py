@@ -22,7 +22,7 @@ from maskwright.models.pooling import state_of
 from maskwright.models.presets import preset
 from maskwright.tasks.examples import rows_of
 from maskwright.tasks.translation import Translation, alignments, words_of
-from maskwright.text.formats.targets import may_become_tree
+from maskwright.text.readers.parallel import may_become_tree
 from maskwright.text.readers.tables import Row
 from maskwright.text.tokenizers.encoding import TextCounts
 from maskwright.text.tokenizers.tokenizer import Tokenizer

@@ -141,18 +141,12 @@ class LossSums:
 
 # -- Losses for sentence embeddings: similar meanings should be close, different ones far apart ----------------------
 #
-# cosine_loss     scored pairs: the cosine similarity should equal the score (Reimers and Gurevych 2019, section 3)
 # in_batch_loss   positive pairs with in-batch negatives (multiple negatives ranking loss; van den Oord et al. 2018,
 #                 equation 4; Henderson et al. 2017, section 4.4); with two dropout masks of one text as the pair it is
 #                 SimCSE (Gao et al. 2021, equation 4)
 
 
 TEMPERATURE = 0.05
-
-
-def cosine_loss(cosines: Tensor, gold: Tensor) -> Tensor:
-    """Mean squared error between cosine similarities and scores in [0, 1], a scalar. Both float [pairs]."""
-    return F.mse_loss(cosines, gold)
 
 
 def in_batch_logits(

@@ -32,7 +32,7 @@ from .evaluation.compare import ScoredPredictions
 from .evaluation.metrics import mean_scores
 from .evaluation.rare import RareClass, Threshold
 from .examples import Examples, Forward, SequenceLogits, compute, finite_only, stacked
-from .specs import readers_of
+from .specs import readers_of, spec_of
 from .windows import LongTexts
 
 if TYPE_CHECKING:
@@ -215,8 +215,9 @@ class Task(ABC):
         return found
 
     def read_known(self, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> FoundRows:
-        """Reads labeled rows for scoring, where the possible labels are known; see `read`."""
-        return self.read(path, columns=columns, skip_bad_rows=skip_bad_rows)
+        """Reads labeled rows for scoring, where the possible labels are known, with the settings of training."""
+        settings = {name: getattr(self, name) for name in spec_of(self.name).read_settings}
+        return self.read(path, columns=columns, skip_bad_rows=skip_bad_rows, **settings)
 
     def why_unscored(self, rows: Sequence[Any]) -> Unscored | None:
         """Returns why this model cannot be scored on these labeled rows, None if it can.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -85,10 +85,6 @@ class Regression(SequenceTask):
                 ) from None
             raise
 
-    def read_known(self, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> Table:
-        """As `read`, for scoring, with the score range of training."""
-        return self.read(path, columns=columns, skip_bad_rows=skip_bad_rows, score_range=self.score_range)
-
     def why_unscored(self, rows: Sequence[Row]) -> Unscored | None:
         """Returns a reason if no row has a number."""
         found = {row.label for row in rows if row.label is not None}
@@ -132,11 +128,6 @@ class Regression(SequenceTask):
     def decode(self, logits: Tensor) -> list[dict[str, Any]]:
         """{"score": number} for each row."""
         return [{"score": value} for value in logits.squeeze(-1).tolist()]
-
-    def top_window(self, window_logits: Tensor, answer: Mapping[str, Any]) -> dict[str, tuple[int, float]]:
-        """The window with the highest number."""
-        window = int(window_logits[:, 0].argmax())
-        return {"": (window, float(window_logits[window, 0]))}
 
     def metrics(self, logits: Tensor, targets: Tensor) -> dict[str, float]:
         gold, predicted = targets.numpy(), logits.squeeze(-1).numpy()

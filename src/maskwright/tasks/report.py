@@ -15,8 +15,8 @@ from ..models.model import Model, tokenizer_of
 from ..report import Bar, Bars, Block, Command, Confusion, Facts, Grid, Section, Table, WorstError, WorstErrors
 from ..report.charts import Histogram
 from ..report.numbers import percent
-from ..text.readers.tagged import MISSING, as_sentences
 from ..text.tokenizers.encoding import TextCounts
+from ..text.words import MISSING, as_sentences
 from .anomaly import Anomaly
 from .base import Evaluation, Task, TaskData
 from .choice import Choice, ChoiceExamples

@@ -23,7 +23,7 @@ from ..core.util import plural
 from ..data.batch import Batch
 from ..models.model import Model
 from ..models.pooling import join_windows, pool
-from ..objectives.outcome import LossSums, cosine_loss, in_batch_logits, in_batch_loss
+from ..objectives.outcome import LossSums, in_batch_logits, in_batch_loss
 from ..text.formats.cells import number_error
 from ..text.readers.tables import Row, Table, read_texts
 from ..text.tokenizers.encoding import TextCounts
@@ -308,10 +308,6 @@ class Similarity(Task):
         """Reads scored pairs, positive pairs, or texts; see `read_similar`."""
         return read_similar(path, columns=columns, span=as_range(score_range), skip_bad_rows=skip_bad_rows)
 
-    def read_known(self, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> Table:
-        """As `read`, for scoring, with the score range of training."""
-        return self.read(path, columns=columns, skip_bad_rows=skip_bad_rows, score_range=self.score_range)
-
     def why_unscored(self, rows: Sequence[Row]) -> Unscored | None:
         """Returns a reason if rows are not pairs, or have labels that are not scores."""
         labels = {row.label for row in rows if row.label is not None}
@@ -414,7 +410,8 @@ class Similarity(Task):
         logits = None
         for first, second in (one.unbind(1) for one in self._beginnings(vectors)):
             if self.trained_on == "scores":
-                losses.append(cosine_loss((first * second).sum(-1), self._scaled(gold)) * len(gold))
+                # The cosine similarity should equal the score (Reimers and Gurevych 2019, section 3).
+                losses.append(F.mse_loss((first * second).sum(-1), self._scaled(gold)) * len(gold))
                 continue
             found = in_batch_logits(first, second, batch.labels["twins"])
             losses.append(in_batch_loss(found, gold > 0))

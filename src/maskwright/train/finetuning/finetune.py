@@ -26,11 +26,11 @@ from ...models.presets import preset, special_token_settings
 from ...tasks.base import Evaluation, Task
 from ...tasks.examples import Examples
 from ...tasks.specs import check_content, spec_of
-from ...tasks.split import hold_out
+from ...text.fingerprints import hold_out
 from ...text.readers.tables import FoundRows, Table
-from ...text.readers.tagged import Sentence
 from ...text.tokenizers.encoding import TextCounts
 from ...text.tokenizers.tokenizer import Tokenizer
+from ...text.words import Sentence
 from ..against_baseline import Compared
 from ..callbacks import Callback
 from ..checkpoint import mean_weights
@@ -59,7 +59,7 @@ class LabeledData:
 
 
 def read_data(config: FinetuneConfig) -> LabeledData:
-    """Read train and dev; without dev, hold out a tenth of train (`tasks.split`)."""
+    """Read train and dev; without dev, hold out a tenth of train (`text.fingerprints`)."""
     cls: type[Task] = registry.resolve("task", config.task_name)
     train_table = _table(config, cls, config.train, config.train_target)
     if config.dev is not None:
