@@ -18,6 +18,7 @@ from maskwright.objectives.distillation import (
     MaskedDistillation,
     ProjectedStudent,
     hidden_cosine_loss,
+    soft_binary_loss,
     soft_target_loss,
 )
 from maskwright.objectives.masked import MaskedLanguageModeling, MaskedRecipe, Masker
