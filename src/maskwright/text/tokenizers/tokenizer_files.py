@@ -248,10 +248,9 @@ def _from_vocabulary(path: Path, config: dict[str, Any]) -> Backend:
         )
     if kind == ESM:
         return _esm(vocab, config)
-    backend = bert_backend(vocab, config)
     config.setdefault("tokenizer_class", "BertTokenizer")
-    config.setdefault("do_lower_case", True)
-    return backend
+    config.setdefault("do_lower_case", any(map(str.islower, vocab)))  # else every letter would be unknown
+    return bert_backend(vocab, config)
 
 
 def _esm(vocab: dict[str, int], config: dict[str, Any]) -> Backend:
