@@ -360,11 +360,8 @@ class RareLab(Experiment):
         if self.pool.num_repeated:
             note(f"{plural(self.pool.num_repeated, 'duplicate row is', 'duplicate rows are')} skipped.")
         model, _ = load_model(config.model, None)
-        if model.tokenizer is None:
-            raise InputError(f"{config.model} has no tokenizer: copy its tokenizer.json or vocab.txt to it.")
-        positions = model.config.max_position_embeddings
-        if config.max_length > positions:
-            raise InputError(f"Setting 'max_length' is {config.max_length}; the model has {positions} positions.")
+        tokenizer_of(model, config.model)
+        model.config.check_length(config.max_length, "the model")
 
     def measure(self) -> dict[str, Any]:
         config = self.config

@@ -11,12 +11,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
 
-if TYPE_CHECKING:
-    from torch import Tensor
+from ..models.sizes import TRAINING_PASSES, layer_entries
+from ..nn.recurrent import PackedRecurrence, RecurrentLayer, fill_recurrent
+from ..speed.plan_config import PlanConfig
+from ..speed.workload import workload_of
 
 TERA = 1e12
 DAY = 86_400.0
@@ -37,8 +41,6 @@ def transformer_count(hidden: int, inner: int, steps: float, vocab_size: int = 3
 
     6 layers each; attention assumes sentences of 25 tokens, where its cost is negligible; every target is scored.
     """
-    from ..models.sizes import TRAINING_PASSES, layer_entries
-
     encoder, decoder = layer_entries(hidden, inner), layer_entries(hidden, inner, cross=True)
     length = 25
     attention = 4 * hidden * (length + (length + 1) / 2 + length)  # encoder, decoder, cross-attention
@@ -48,9 +50,6 @@ def transformer_count(hidden: int, inner: int, steps: float, vocab_size: int = 3
 
 def bert_work(name: str) -> float:
     """Return the FLOPs of the original BERT run: 1,000,000 steps of 256 sequences, 90% of length 128, 10% of 512."""
-    from ..speed.plan_config import PlanConfig
-    from ..speed.workload import workload_of
-
     return sum(
         steps * 256 * length * workload_of(PlanConfig(preset=name, max_length=length)).flops().total
         for steps, length in ((9e5, 128), (1e5, 512))
@@ -94,8 +93,6 @@ def measure(lengths: Sequence[int], width: int) -> dict[str, list[float]]:
 
     lengths: multiples of WINDOW.
     """
-    import torch
-
     found = {}
     with torch.inference_mode():
         for kind in KINDS:
@@ -107,11 +104,6 @@ def measure(lengths: Sequence[int], width: int) -> dict[str, list[float]]:
 
 def _layer(name: str, width: int, filter_width: int, window: int) -> Callable[[Tensor], Tensor]:
     """Build one layer, from float [tokens, width] to the same shape."""
-    import torch
-    import torch.nn.functional as F
-
-    from ..nn.recurrent import PackedRecurrence, RecurrentLayer, fill_recurrent
-
     if name == "self-attention":
         return lambda x: torch.softmax(x @ x.T * width**-0.5, dim=-1) @ x
     if name == "restricted attention":
@@ -128,8 +120,6 @@ def _layer(name: str, width: int, filter_width: int, window: int) -> Callable[[T
 
 def _in_blocks(x: Tensor, window: int) -> Tensor:
     """Apply attention within blocks of `window` tokens. x and result: float [tokens, width]."""
-    import torch
-
     blocks = x.view(-1, window, x.shape[1])
     weights = torch.softmax(blocks @ blocks.mT * x.shape[1] ** -0.5, dim=-1)
     return (weights @ blocks).reshape(x.shape)

@@ -235,7 +235,9 @@ def attention_sources(model: EncoderDecoder, source: list[int], target: list[int
 
     def sources(kind: str) -> AttentionSources:
         query, key, value = (origin(kind, part) for part in ("query", "key", "value"))
-        return AttentionSources(kind, query, key, value, _hides(plain[kind, "weights"]))
+        weights = plain[kind, "weights"]
+        hides = weights.shape[1] == weights.shape[2] and not bool(weights.triu(1).any())  # every later key has weight 0
+        return AttentionSources(kind, query, key, value, hides)
 
     return [sources(kind) for kind in (SELF, MASKED, ACROSS)]
 
@@ -273,11 +275,6 @@ def _look(model: EncoderDecoder, source: list[int], target: list[int]) -> dict[t
         }
     key, value = kept["key_value"].chunk(2, dim=-1)
     return found | {(ACROSS, "query"): kept["query"], (ACROSS, "key"): key, (ACROSS, "value"): value}
-
-
-def _hides(weights: Tensor) -> bool:
-    """Return whether every weight [heads, queries, keys] of a later key is 0."""
-    return weights.shape[1] == weights.shape[2] and not bool(weights.triu(1).any())
 
 
 # -- The variance of attention scores and its effect on the softmax: the reason for the division by sqrt(head_dim) --

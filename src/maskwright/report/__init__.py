@@ -21,7 +21,7 @@ import numpy as np
 
 from .. import __version__
 from ..core import storage
-from ..core.config import suggested_command
+from ..core.config import command_line, suggested_command
 from ..core.util import plural
 from . import numbers
 from .numbers import NO_BREAK, Attribute, Markup, Value, clean, data_text, element, escape, join, json_text
@@ -236,6 +236,11 @@ class RunMetadata(Block):
     environment: Mapping[str, Value] = field(default_factory=dict)
     title: str = field(default="What was run", kw_only=True)
 
+    @classmethod
+    def of(cls, config: type, recipe: Mapping[str, Any], environment: Mapping[str, Value]) -> RunMetadata:
+        """The command and the settings of a recipe. config: its class of settings."""
+        return cls(command_line(config, recipe), {name: plain(value) for name, value in recipe.items()}, environment)
+
     def html(self, level: int = 2) -> Markup:
         lists = [
             element("div", element("p", name, class_="subhead"), Facts(values).html(), class_="dense")
@@ -243,6 +248,13 @@ class RunMetadata(Block):
             if values
         ]
         return join(_command(self.command) if self.command else None, lists)
+
+
+def plain(value: Any) -> Any:
+    """A setting for `Facts`: a list or a dict as text."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={one}" for name, one in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True)
@@ -673,6 +685,12 @@ class Series:
     x: Sequence[float]
     y: Sequence[float | None]
     smooth: bool | None = None
+
+    @classmethod
+    def of(cls, records: Sequence[Mapping[str, Any]], name: str, key: str) -> Series:
+        """The values that records of a run have under `key`, by step."""
+        found = [record for record in records if key in record]
+        return cls(name, [record["step"] for record in found], [record[key] for record in found])
 
     def points(self, is_log: bool = False) -> tuple[np.ndarray, int]:
         """Finite points in ascending x, float64 [points, 2], and how many others there are."""

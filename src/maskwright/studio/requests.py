@@ -70,17 +70,6 @@ def in_part(left_out: int, most: int) -> str:
     return f"{plural(left_out, 'token was', 'tokens were')} truncated: the maximum length is {most:,}."
 
 
-def tokens_read(count: int, left_out: int, space: int, most: int) -> str:
-    """Returns how many tokens of a text are read and, if some are not, why.
-
-    space: tokens that the picture can show; most: those that the model can read.
-    """
-    if not left_out:
-        return f"{plural(count, 'token is', 'tokens are')} read, none truncated."
-    reason = f"the model reads at most {most:,}" if most <= space else f"the picture has space for {space:,}"
-    return f"{count:,} of {count + left_out:,} tokens are read, {left_out:,} truncated: {reason}."
-
-
 def register_error_handlers(app: FastAPI) -> None:
     """Registers handlers that return errors as {"error": sentence}, with the invalid rows of a data file."""
 

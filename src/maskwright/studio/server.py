@@ -87,9 +87,4 @@ def redirect_file(address: str) -> Iterator[Path]:
 def server_config(studio: Studio, port: int, keys: Keys, limits: Limits = LIMITS) -> uvicorn.Config:
     """Returns the uvicorn configuration: no access log, no WebSockets, `limits` on headers and connections."""
     guarded = Guard(make_app(studio), port, keys)
-    return uvicorn_config(
-        guarded,
-        limits,
-        lifespan="off",
-        timeout_graceful_shutdown=5,
-    )
+    return uvicorn_config(guarded, limits, lifespan="off", timeout_graceful_shutdown=5)

@@ -273,11 +273,7 @@ async def event_stream(
 
 
 async def _events(
-    call: Call,
-    first: Any,
-    rest: AsyncGenerator[Any, None],
-    describe: Callable[[str | Continuation], Any],
-    last: bytes,
+    call: Call, first: Any, rest: AsyncGenerator[Any, None], describe: Callable[[str | Continuation], Any], last: bytes
 ) -> AsyncGenerator[bytes, None]:
     async with aclosing(rest):
         try:

@@ -205,7 +205,7 @@ def differences(studio: Here, asked: Annotated[DifferencesRequest, body(Differen
     return Json({"changes": changes, "alone": alone})
 
 
-MOST_TOKENS = 96  # of each side, as on the page Attention
+MOST_PER_SIDE = 96  # of each side, as on the page Attention
 
 
 class InspectRequest(RequestModel):
@@ -260,7 +260,7 @@ def _inspect(studio: Studio, asked: InspectRequest) -> _Found:
 
 def _look(found: LoadedModel, text: str, asked: InspectRequest) -> Inspection:
     options: dict[str, Any] = {"target": asked.pair} if found.model.has_decoder else {}
-    most = min(MOST_TOKENS, found.model.config.max_position_embeddings)
+    most = min(MOST_PER_SIDE, found.model.config.max_position_embeddings)
     pair = _pair(found, text, asked)
     return look(
         found.model, pair, name=found.name, max_length=most, with_attributions=asked.with_attributions, **options

@@ -109,13 +109,7 @@ class BestCheckpointJob(ABC):
     deal: Deal = staticmethod(everything)
 
     def __init__(
-        self,
-        model: nn.Module,
-        saver: BestModelSaver,
-        *,
-        has_dev: bool,
-        patience: int = 0,
-        freeze_encoder: bool = False,
+        self, model: nn.Module, saver: BestModelSaver, *, has_dev: bool, patience: int = 0, freeze_encoder: bool = False
     ) -> None:
         self.model, self.saver, self.has_dev = model, saver, has_dev
         self.patience, self.freeze_encoder = patience, freeze_encoder
