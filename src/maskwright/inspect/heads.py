@@ -22,19 +22,6 @@ from .tokens import Tokens
 
 PatternMask = np.ndarray  # bool [queries, keys]: the keys of a pattern for each query
 
-PATTERNS = {
-    "previous token": "the preceding token",
-    "next token": "the following token",
-    "same token": "other occurrences of the same token",
-    "same word": "other subword tokens of the same word",
-    "first token": "the first token of the sequence",
-    "separator": "special tokens after the first one: [SEP], </s>",
-    "itself": "the token itself",
-    "punctuation": "punctuation",
-    "other text": "the other text of a pair",
-    "diagonal": "the token at the same relative position (cross-attention)",
-}
-
 
 @dataclass(frozen=True)
 class HeadScore:
@@ -80,7 +67,7 @@ def find_heads(map: AttentionMap, pattern: str) -> PatternScores:
     if (pattern == "diagonal") != (map.kind == "cross"):
         fits = "diagonal" if map.kind == "cross" else ", ".join(name for name in PATTERNS if name != "diagonal")
         raise InputError(f"The pattern '{pattern}' does not apply to {map.kind} attention; use {fits}, or words.")
-    mask = _RULES[pattern](map)
+    mask = _RULES[pattern][1](map)
     if map.is_causal:
         mask = np.tril(mask)
     return _scored(map, pattern, PATTERNS[pattern], mask)
@@ -101,9 +88,9 @@ def find_word_heads(map: AttentionMap, word: str, other: str) -> PatternScores:
 def patterns_of(map: AttentionMap) -> list[PatternScores]:
     """Score every pattern that applies to the text."""
     found = []
-    for name, meaning in PATTERNS.items():
+    for name, (meaning, rule) in _RULES.items():
         if (name == "diagonal") == (map.kind == "cross"):
-            mask = np.tril(_RULES[name](map)) if map.is_causal else _RULES[name](map)
+            mask = np.tril(rule(map)) if map.is_causal else rule(map)
             if mask.any():
                 found.append(_scored(map, name, meaning, mask))
     return found
@@ -186,18 +173,22 @@ def _diagonal(map: AttentionMap) -> PatternMask:
     return mask
 
 
-_RULES: dict[str, Callable[[AttentionMap], PatternMask]] = {
-    "previous token": _shifted(-1),
-    "next token": _shifted(1),
-    "same token": lambda map: _from_words(map, _equal(map.queries.ids)),
-    "same word": _same_word,
-    "first token": _first,
-    "separator": _columns(lambda tokens: np.array([False, *tokens.is_special[1:]])),
-    "itself": _shifted(0),
-    "punctuation": _columns(_punctuation),
-    "other text": _other_text,
-    "diagonal": _diagonal,
+_RULES: dict[str, tuple[str, Callable[[AttentionMap], PatternMask]]] = {  # the attended keys in words, and as a mask
+    "previous token": ("the preceding token", _shifted(-1)),
+    "next token": ("the following token", _shifted(1)),
+    "same token": ("other occurrences of the same token", lambda map: _from_words(map, _equal(map.queries.ids))),
+    "same word": ("other subword tokens of the same word", _same_word),
+    "first token": ("the first token of the sequence", _first),
+    "separator": (
+        "special tokens after the first one: [SEP], </s>",
+        _columns(lambda tokens: np.array([False, *tokens.is_special[1:]])),
+    ),
+    "itself": ("the token itself", _shifted(0)),
+    "punctuation": ("punctuation", _columns(_punctuation)),
+    "other text": ("the other text of a pair", _other_text),
+    "diagonal": ("the token at the same relative position (cross-attention)", _diagonal),
 }
+PATTERNS = {name: meaning for name, (meaning, _) in _RULES.items()}
 
 
 # -- Results of inspect queries: head search, rollout and flow of a word, attention tables ---------------------------

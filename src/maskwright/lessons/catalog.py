@@ -13,7 +13,11 @@ from .inputs import MOST, Input, parse_matrix
 from .lesson import Lesson
 
 CATALOG = Path(__file__).with_name("lessons.toml")
-USUAL = {"number": {"step": 0.1}, "integer": {"step": 1}, "text": {"minimum": 1, "maximum": MOST}}
+USUAL: dict[str, dict[str, Any]] = {
+    "number": {"step": 0.1},
+    "integer": {"step": 1},
+    "text": {"minimum": 1, "maximum": MOST},
+}
 
 
 @cache
@@ -40,7 +44,7 @@ def _lesson(lectures: dict[str, str], lecture: str, about: str, functions: list[
     return Lesson(lectures[lecture], lecture, about, tuple(functions), inputs, **entry)
 
 
-def _input(kind: str, default: Any, **entry: Any) -> Input:
+def _input(kind: Any, default: Any, **entry: Any) -> Input:
     if kind == "matrix":
         default = parse_matrix(default) if default else ()
     elif kind == "number":

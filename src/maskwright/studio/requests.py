@@ -7,7 +7,7 @@ import re
 import typing
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, FastAPI, Request
 from pydantic import Field, StringConstraints, ValidationError, create_model
@@ -17,9 +17,7 @@ from ..core.errors import MaskwrightError, MissingFileError, RowErrors
 from ..core.progress import warn
 from ..core.util import plural
 from ..http.bodies import BODY_SECONDS, Json, RequestModel, TooLarge, TooLate, read_body, validation_sentence
-
-if TYPE_CHECKING:
-    from .model_registry import Studio
+from .model_registry import Studio
 
 BODY_BYTES = 1 << 20
 SHOWN_ROWS = 50

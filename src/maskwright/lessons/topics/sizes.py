@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...models.presets import preset
 from ...models.sizes import parameter_count
 from ...report import Bar, Bars, Chart, Series, Table
-from ..costs import (
+from ..parts import (
     DAY,
     FILTER,
     KINDS,

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -28,10 +30,6 @@ from ...tasks.specs import spec_of
 from ..checkpoint import list_checkpoints, mean_weights, read_weights, write_tensors
 from ..optimizer import ADAM
 from ..steps import Prefetcher
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 HASHED_ROWS = 1024  # packed at a time for a digest
 
