@@ -31,7 +31,19 @@ from ...models.decoding.rules import Rules
 from ...tasks.examples import rows_of
 from ...tasks.tagging.schemes import OUTSIDE
 from ..request_context import too_large, wrong_value
-from .routing import Body, Call, Text, Texts, Unsupported, add, as_list, continuations, event_stream, json_response
+from .routing import (
+    Body,
+    Call,
+    Text,
+    Texts,
+    Unsupported,
+    add,
+    as_list,
+    continuations,
+    event_stream,
+    json_response,
+    optional,
+)
 from .tei import EmbedBody, RerankBody, SimilarityBody, embed, predictions, rerank, similarity, zero_shot
 
 # -- Request bodies of Hugging Face's InferenceClient: each of its parameters works or is refused with the reason
@@ -47,8 +59,8 @@ TopK = Annotated[int | None, Field(ge=1, le=1000)]
 class Options(Body):
     """What older clients send; both change nothing, because nothing is cached and a loading server answers 503."""
 
-    use_cache: bool | None = Field(default=None, description="Changes nothing: no answer is cached.")
-    wait_for_model: bool | None = Field(default=None, description="Changes nothing: 503 until the models are loaded.")
+    use_cache: bool | None = optional("Changes nothing: no answer is cached.")
+    wait_for_model: bool | None = optional("Changes nothing: 503 until the models are loaded.")
 
 
 class PipelineBody(Body):
@@ -60,12 +72,9 @@ class PipelineBody(Body):
 class FillMaskParameters(Body):
     """Parameters of fill_mask."""
 
-    top_k: TopK = Field(default=None, description="Predictions for each mask; 5, or all targets.")
-    targets: list[str] | None = Field(
-        default=None,
-        min_length=1,
-        max_length=100,
-        description="Rank only these words, each one token of the vocabulary.",
+    top_k: TopK = optional("Predictions for each mask; 5, or all targets.")
+    targets: list[str] | None = optional(
+        "Rank only these words, each one token of the vocabulary.", min_length=1, max_length=100
     )
 
 
@@ -79,20 +88,15 @@ class FillMaskBody(PipelineBody):
 class TagParameters(Body):
     """Parameters of token_classification."""
 
-    aggregation_strategy: Literal["none", "simple", "first", "average", "max"] | None = Field(
-        default=None,
-        description="As the pipelines of transformers: none gives every token. By default, words as in training: "
-        "tagged at their first token. No CRF.",
+    aggregation_strategy: Literal["none", "simple", "first", "average", "max"] | None = optional(
+        "As the pipelines of transformers: none gives every token. By default, words as in training: "
+        "tagged at their first token. No CRF."
     )
-    ignore_labels: list[str] | None = Field(
-        default=None,
-        max_length=1000,
-        description="Types that are left out, with none tags; O. Without O, words are as with first.",
+    ignore_labels: list[str] | None = optional(
+        "Types that are left out, with none tags; O. Without O, words are as with first.", max_length=1000
     )
-    stride: int | None = Field(
-        default=None,
-        ge=0,
-        description="Tokens that windows of a long text share; a quarter. Words are as with first. No CRF.",
+    stride: int | None = optional(
+        "Tokens that windows of a long text share; a quarter. Words are as with first. No CRF.", ge=0
     )
 
 
@@ -113,17 +117,15 @@ class QuestionInContext(Body):
 class AnswerParameters(Body):
     """Parameters of question_answering."""
 
-    top_k: int | None = Field(default=None, ge=1, le=20, description="Answers; above 1 the reply is a list.")
-    align_to_words: bool | None = Field(default=None, description="Whether answers are whole words; true.")
-    doc_stride: int | None = Field(
-        default=None, ge=0, description="Tokens that windows of a long context share; a third, at most 128."
+    top_k: int | None = optional("Answers; above 1 the reply is a list.", ge=1, le=20)
+    align_to_words: bool | None = optional("Whether answers are whole words; true.")
+    doc_stride: int | None = optional("Tokens that windows of a long context share; a third, at most 128.", ge=0)
+    handle_impossible_answer: bool | None = optional(
+        "Whether the answer may be empty, by the threshold of the model; as it was trained."
     )
-    handle_impossible_answer: bool | None = Field(
-        default=None, description="Whether the answer may be empty, by the threshold of the model; as it was trained."
-    )
-    max_answer_len: int | None = Field(default=None, ge=1, le=10_000, description="Longest answer in tokens; 30.")
-    max_question_len: int | None = Field(default=None, ge=1, description="Longer questions are truncated; 64.")
-    max_seq_len: int | None = Field(default=None, ge=1, description="Tokens of a window; as in training.")
+    max_answer_len: int | None = optional("Longest answer in tokens; 30.", ge=1, le=10_000)
+    max_question_len: int | None = optional("Longer questions are truncated; 64.", ge=1)
+    max_seq_len: int | None = optional("Tokens of a window; as in training.", ge=1)
 
 
 class AnswerBody(PipelineBody):
@@ -136,23 +138,20 @@ class AnswerBody(PipelineBody):
 class GenerateParameters(Body):
     """Parameters of text_generation."""
 
-    max_new_tokens: int | None = Field(default=None, ge=1, description="Longest continuation; 50.")
-    do_sample: bool | None = Field(
-        default=None,
-        description="Whether tokens are drawn; by default if temperature, top_k or top_p is given, otherwise the "
-        "most probable one is taken.",
+    max_new_tokens: int | None = optional("Longest continuation; 50.", ge=1)
+    do_sample: bool | None = optional(
+        "Whether tokens are drawn; by default if temperature, top_k or top_p is given, otherwise the "
+        "most probable one is taken."
     )
-    temperature: float | None = Field(default=None, gt=0, le=100, description="Divisor of the logits; 1.")
-    top_k: int | None = Field(default=None, ge=1, description="Draws from so many tokens.")
-    top_p: float | None = Field(default=None, gt=0, le=1, description="Draws from tokens of this probability.")
-    repetition_penalty: float | None = Field(
-        default=None, gt=0, le=10, description="Above 1, tokens that were there are less probable."
-    )
+    temperature: float | None = optional("Divisor of the logits; 1.", gt=0, le=100)
+    top_k: int | None = optional("Draws from so many tokens.", ge=1)
+    top_p: float | None = optional("Draws from tokens of this probability.", gt=0, le=1)
+    repetition_penalty: float | None = optional("Above 1, tokens that were there are less probable.", gt=0, le=10)
     num_return_sequences: int = Field(default=1, ge=1, le=16, description="Continuations of the prompt.")
-    seed: int | None = Field(default=None, ge=0, lt=2**63, description="Of what is drawn; another one each time.")
-    stop: list[str] | None = Field(default=None, max_length=4, description="Texts that end the continuation.")
-    return_full_text: bool | None = Field(default=None, description="Whether the prompt comes first; false.")
-    details: bool | None = Field(default=None, description="Only with stream, whose last event has them.")
+    seed: int | None = optional("Of what is drawn; another one each time.", ge=0, lt=2**63)
+    stop: list[str] | None = optional("Texts that end the continuation.", max_length=4)
+    return_full_text: bool | None = optional("Whether the prompt comes first; false.")
+    details: bool | None = optional("Only with stream, whose last event has them.")
     adapter_id: Annotated[Any, Unsupported("serve the adapter as a model of its own")] = None
     best_of: Annotated[Any, Unsupported("use num_return_sequences", 1)] = None
     decoder_input_details: Annotated[Any, Unsupported("/tokenize gives the tokens of a prompt", False)] = None
@@ -183,22 +182,19 @@ class SearchParameters(Body):
 class TranslateParameters(Body):
     """Parameters of translation and summarization."""
 
-    src_lang: str | None = Field(
-        default=None,
-        description="Only with tgt_lang, as the client sends it; models here read each of their languages.",
+    src_lang: str | None = optional(
+        "Only with tgt_lang, as the client sends it; models here read each of their languages."
     )
-    tgt_lang: str | None = Field(default=None, description="Target language of a multilingual model.")
+    tgt_lang: str | None = optional("Target language of a multilingual model.")
     clean_up_tokenization_spaces: Annotated[
         Any, Unsupported("texts are written as the tokenizer of the model decodes them", False)
     ] = None
-    truncation: Literal["longest_first", "only_first", "do_not_truncate"] | None = Field(
-        default=None, description="do_not_truncate refuses a longer text (413), as it is truncated otherwise."
+    truncation: Literal["longest_first", "only_first", "do_not_truncate"] | None = optional(
+        "do_not_truncate refuses a longer text (413), as it is truncated otherwise."
     )
-    generate_parameters: SearchParameters | None = Field(
-        default=None, description="num_beams, length_penalty, max_new_tokens."
-    )
-    beams: int | None = Field(default=None, ge=1, le=MOST_BEAMS, description="As num_beams.")
-    max_new_tokens: int | None = Field(default=None, ge=1, description="As in generate_parameters.")
+    generate_parameters: SearchParameters | None = optional("num_beams, length_penalty, max_new_tokens.")
+    beams: int | None = optional("As num_beams.", ge=1, le=MOST_BEAMS)
+    max_new_tokens: int | None = optional("As in generate_parameters.", ge=1)
 
 
 class TranslateBody(PipelineBody):
@@ -219,11 +215,9 @@ class AttentionBody(PipelineBody):
 class ClassifyParameters(Body):
     """Parameters of text_classification."""
 
-    top_k: TopK = Field(default=None, description="Classes that are returned; all.")
-    function_to_apply: Literal["softmax", "sigmoid", "none"] | None = Field(
-        default=None,
-        description="From the outputs to the scores; by default softmax of single classes, sigmoid of several, "
-        "none of a number.",
+    top_k: TopK = optional("Classes that are returned; all.")
+    function_to_apply: Literal["softmax", "sigmoid", "none"] | None = optional(
+        "From the outputs to the scores; by default softmax of single classes, sigmoid of several, none of a number."
     )
 
 
@@ -241,10 +235,9 @@ class ZeroShotParameters(Body):
     hypothesis_template: str = Field(
         default=TEMPLATE, max_length=1000, description=f"Sentence with {{}} for the class; {TEMPLATE}"
     )
-    multi_label: bool | None = Field(
-        default=None,
-        description="Whether each class is scored by itself; needs a model with the class entailment. The scores "
-        "of an encoder are similarities.",
+    multi_label: bool | None = optional(
+        "Whether each class is scored by itself; needs a model with the class entailment. The scores "
+        "of an encoder are similarities."
     )
 
 

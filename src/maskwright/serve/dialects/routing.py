@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 import numpy as np
 import orjson
 from fastapi import APIRouter, Request
-from pydantic import GetCoreSchemaHandler, StringConstraints, ValidationError
+from pydantic import Field, GetCoreSchemaHandler, StringConstraints, ValidationError
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from starlette.responses import Response, StreamingResponse
 
@@ -32,6 +32,11 @@ NAMED = "/models/{name:path}"  # prefix of the routes of one model
 NAME = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "title": "Name"}}
 PART_VALUES = 50_000  # numbers written at once: about a millisecond
 FEW = 2048  # items of a list whose sizes are added up
+
+
+def optional(description: str, **limits: Any) -> Any:
+    """A field that need not be sent. limits: as of pydantic's Field."""
+    return Field(default=None, description=description, **limits)
 
 
 class Unsupported:

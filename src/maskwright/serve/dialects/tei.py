@@ -21,7 +21,7 @@ from ...tasks.examples import rows_of
 from ...text.readers.inputs import Text as TextOrPair
 from ..request_context import Refused, too_large, wrong_value
 from ..service import TEXT_THREADS
-from .routing import Body, Call, Text, Texts, Unsupported, add, as_list, json_response
+from .routing import Body, Call, Text, Texts, Unsupported, add, as_list, json_response, optional
 
 # -- Request bodies of Text Embeddings Inference ---------------------------------------------------------------------
 
@@ -66,12 +66,8 @@ class PredictBody(Body):
     raw_scores: RawScores = False
     truncate: Truncate = True
     truncation_direction: Direction = "right"
-    labels: list[Text] | None = Field(
-        default=None, min_length=2, max_length=100, description="Classes without training; not TEI's."
-    )
-    template: str | None = Field(
-        default=None, max_length=1000, description=f"Sentence with {{}} for a label; {TEMPLATE}"
-    )
+    labels: list[Text] | None = optional("Classes without training; not TEI's.", min_length=2, max_length=100)
+    template: str | None = optional(f"Sentence with {{}} for a label; {TEMPLATE}", max_length=1000)
 
 
 class RerankBody(Body):
