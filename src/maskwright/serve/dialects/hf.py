@@ -32,6 +32,8 @@ from ...tasks.examples import rows_of
 from ...tasks.tagging.schemes import OUTSIDE
 from ..request_context import too_large, wrong_value
 from .routing import (
+    Answering,
+    AnyBody,
     Body,
     Call,
     Text,
@@ -298,9 +300,8 @@ MOST_TOKENS = 256  # of /attention
 FINISH_REASONS = {"end": "eos_token", "stop": "stop_sequence", "length": "length"}
 
 
-async def fill_mask(call: Call) -> Response:
+async def fill_mask(call: Call, body: FillMaskBody) -> Response:
     """Predictions for the masks of texts."""
-    body: FillMaskBody = call.body
     texts = as_list(body.inputs)
     model = call.find("fill-mask")
     targets = body.parameters.targets
@@ -310,9 +311,8 @@ async def fill_mask(call: Call) -> Response:
     return json_response(found[0] if isinstance(body.inputs, str) else found)
 
 
-async def tag(call: Call) -> Response:
+async def tag(call: Call, body: TagBody) -> Response:
     """Entities of texts, or their words with tags, and where they are."""
-    body: TagBody = call.body
     texts = as_list(body.inputs)
     model = call.find("tag")
     given = body.parameters
@@ -333,9 +333,8 @@ async def tag(call: Call) -> Response:
     return json_response(found[0] if isinstance(body.inputs, str) else found)
 
 
-async def answer(call: Call) -> Response:
+async def answer(call: Call, body: AnswerBody) -> Response:
     """Answers of questions, with their characters in the context."""
-    body: AnswerBody = call.body
     asked = body.inputs if isinstance(body.inputs, list) else [body.inputs]
     if not asked:
         as_list([])
@@ -363,9 +362,8 @@ async def answer(call: Call) -> Response:
     return json_response(found if isinstance(body.inputs, list) else found[0])
 
 
-async def generate(call: Call) -> Response:
+async def generate(call: Call, body: GenerateBody) -> Response:
     """Continuations of a prompt, on request as they are generated."""
-    body: GenerateBody = call.body
     given = body.parameters
     prompts = as_list(body.inputs)
     if body.stream and given.num_return_sequences > 1:
@@ -394,9 +392,8 @@ async def generate(call: Call) -> Response:
     return json_response([{"generated_text": before + one.text} for one in found])
 
 
-async def translate(call: Call) -> Response:
+async def translate(call: Call, body: TranslateBody) -> Response:
     """Translations of texts."""
-    body: TranslateBody = call.body
     texts = as_list(body.inputs)
     model = call.find("translate")
     given = body.parameters
@@ -426,9 +423,8 @@ async def translate(call: Call) -> Response:
     return json_response([{"translation_text": text, "summary_text": text} for text in found])
 
 
-async def attention(call: Call) -> Response:
+async def attention(call: Call, body: AttentionBody) -> Response:
     """Attention weights of a text."""
-    body: AttentionBody = call.body
     texts = as_list(body.inputs)
     model = call.find("attention")
     longest = min(MOST_TOKENS, model.model.config.max_position_embeddings)
@@ -444,26 +440,26 @@ async def attention(call: Call) -> Response:
     return json_response(await call.run(texts, steps))
 
 
-async def by_task(call: Call) -> Response:
+async def by_task(call: Call, body: AnyRequest) -> Response:
     """Answers by what is asked, as far as it shows, and else by the kind of the model, in the form of the task."""
     model = call.find("tokenize")
-    given = call.body.model_dump(exclude_none=True)
+    given = body.model_dump(exclude_none=True)
     kind, answering = _route_of(model, given)
     if kind is VectorsBody:  # older clients send them as parameters
         given |= given.pop("parameters", {})
-    call.name, call.body = model.name, _checked(kind, given)
-    return await answering(call)
+    call.name = model.name
+    return await answering(call, _checked(kind, given))
 
 
-async def root(call: Call) -> Response:
+async def root(call: Call, body: RootBody) -> Response:
     """A query with texts is reranking, everything else what the first model answers at /models/NAME."""
-    given = call.body.model_dump(exclude_unset=True)
-    kind, answering = (RerankBody, rerank) if "query" in given else (AnyRequest, by_task)
-    call.body = _checked(kind, given)
-    return await answering(call)
+    given = body.model_dump(exclude_unset=True)
+    if "query" in given:
+        return await rerank(call, _checked(RerankBody, given))
+    return await by_task(call, _checked(AnyRequest, given))
 
 
-def _checked(kind: type[Body], given: dict[str, Any]) -> Body:
+def _checked(kind: type[AnyBody], given: dict[str, Any]) -> AnyBody:
     """The body of a route that was found by what was sent. Raises Refused (422)."""
     try:
         return TypeAdapter(kind).validate_python(given)
@@ -471,7 +467,7 @@ def _checked(kind: type[Body], given: dict[str, Any]) -> Body:
         raise wrong_value(validation_sentence(error), field_of(error) or None) from None
 
 
-def _route_of(model: LoadedModel, given: dict[str, Any]) -> tuple[type[Body], Callable[[Call], Any]]:
+def _route_of(model: LoadedModel, given: dict[str, Any]) -> tuple[type[Body], Answering]:
     inputs, parameters = given["inputs"], given.get("parameters", {})
     if "candidate_labels" in parameters:
         return ZeroShotBody, _zero_shot
@@ -482,7 +478,7 @@ def _route_of(model: LoadedModel, given: dict[str, Any]) -> tuple[type[Body], Ca
         return VectorsBody, embed
     if model.kind.can("fill-mask") and "parameters" not in given and not _has_mask(model, inputs):
         return VectorsBody, embed  # feature_extraction sends no parameters, and fill_mask does
-    routes: dict[str, tuple[type[Body], Callable[[Call], Any]]] = {
+    routes: dict[str, tuple[type[Body], Answering]] = {
         "classify": (ClassifyBody, _classified),
         "tag": (TagBody, tag),
         "answer": (AnswerBody, answer),
@@ -499,8 +495,7 @@ def _has_mask(model: LoadedModel, inputs: Any) -> bool:
     return mask is not None and any(isinstance(text, str) and mask in text for text in texts)
 
 
-async def _classified(call: Call) -> Response:
-    body: ClassifyBody = call.body
+async def _classified(call: Call, body: ClassifyBody) -> Response:
     texts = as_list(body.inputs)
     given = body.parameters
     model = call.find("predict")
@@ -508,8 +503,7 @@ async def _classified(call: Call) -> Response:
     return json_response([one[: given.top_k] for one in found])
 
 
-async def _zero_shot(call: Call) -> Response:
-    body: ZeroShotBody = call.body
+async def _zero_shot(call: Call, body: ZeroShotBody) -> Response:
     texts = as_list(body.inputs)
     given = body.parameters
     labels, template = given.candidate_labels, given.hypothesis_template

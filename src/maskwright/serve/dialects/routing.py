@@ -64,17 +64,16 @@ class Unsupported:
 
 
 AnyBody = TypeVar("AnyBody", bound=Body)
-Answer = Callable[["Call"], Awaitable[Response]]
+Answering = Callable[..., Awaitable[Response]]  # Call, and the body if the route has one
 
 
 class Call:
-    """One request to a route: the service, what is known of the request, and its parsed body."""
+    """One request to a route: the service, what is known of the request."""
 
     def __init__(self, request: Request) -> None:
         self.request, self.name = request, request.path_params.get("name")
         self.service: Service = request.app.state.service
         self.exchange: Exchange = exchange_of(request)
-        self.body: Any = None
         # See Service.
         self.compute = partial(self.service.compute, request, self.exchange)
         self.run = partial(self.service.run, request, self.exchange)
@@ -107,7 +106,7 @@ def add(
     router: APIRouter,
     method: str,
     path: str,
-    answer: Answer,
+    answer: Answering,
     kind: type[Body] | None = None,
     *,
     summary: str,
@@ -117,9 +116,7 @@ def add(
 
     async def endpoint(request: Request) -> Response:
         call = Call(request)
-        if kind is not None:
-            call.body = await call.read(kind)
-        return await answer(call)
+        return await (answer(call) if kind is None else answer(call, await call.read(kind)))
 
     for where, suffix in ((NAMED + path, "_of_model"), (path, "")) if named else ((path, ""),):
         has_name = {"parameters": [NAME]} if "{name" in where else {}
