@@ -27,6 +27,19 @@ ShortText = Annotated[str, StringConstraints(max_length=2_000)]
 Name = Annotated[str, StringConstraints(max_length=300)]
 
 
+class TextOfModel(RequestModel):
+    """A model and a text for it."""
+
+    model: Name
+    text: LongText
+
+
+class TextOrPair(TextOfModel):
+    """A model, and a text or a pair of texts for it."""
+
+    pair: LongText | None = None
+
+
 class FileRequest(RequestModel):
     """A model and a file; file: "" for the sample of the page; columns: column mapping, as text=body,label=y."""
 

@@ -21,17 +21,9 @@ from ...inspect.view import Inspection, look
 from ...tasks.examples import rows_of
 from ...text.tokenizers.explain import SegmentationTracer, explain, format_subwords, parse_words
 from ..model_registry import Studio
-from ..requests import Here, Json, LongText, Name, RequestModel, ShortText, body, in_part
+from ..requests import Here, Json, LongText, Name, RequestModel, ShortText, TextOfModel, TextOrPair, body, in_part
 
 router = APIRouter()
-
-
-class TokensRequest(RequestModel):
-    """A text or a text pair."""
-
-    model: Name
-    text: LongText
-    pair: LongText | None = None
 
 
 class SegmentationRequest(RequestModel):
@@ -51,7 +43,7 @@ class VocabularyRequest(RequestModel):
 
 
 @router.post("/api/tokens")
-def tokens(studio: Here, asked: Annotated[TokensRequest, body(TokensRequest)]) -> Json:
+def tokens(studio: Here, asked: Annotated[TextOrPair, body(TextOrPair)]) -> Json:
     """Returns every token with its ID, token type and offsets, and the subwords in both notations."""
     found = studio.model(asked.model)
     tokenizer, most = found.tokenizer, found.model.config.max_position_embeddings
@@ -154,13 +146,6 @@ def _compared(found: LoadedModel, asked: SimilarityRequest, word: str) -> tuple[
 MOST_TOKENS = 512  # of the text that flows through the model
 
 
-class StructureRequest(RequestModel):
-    """A model, and the text that flows through it."""
-
-    model: Name
-    text: LongText
-
-
 class WeightRequest(RequestModel):
     """A parameter of a model."""
 
@@ -176,7 +161,7 @@ class DifferencesRequest(RequestModel):
 
 
 @router.post("/api/model")
-def structure(studio: Here, asked: Annotated[StructureRequest, body(StructureRequest)]) -> Json:
+def structure(studio: Here, asked: Annotated[TextOfModel, body(TextOfModel)]) -> Json:
     """Returns the blocks of a model, and whether it is an adapter on a base."""
     model = studio.model(asked.model).model
     with studio.computing:
@@ -208,14 +193,11 @@ def differences(studio: Here, asked: Annotated[DifferencesRequest, body(Differen
 MOST_PER_SIDE = 96  # of each side, as on the page Attention
 
 
-class InspectRequest(RequestModel):
+class InspectRequest(TextOrPair):
     """A text or pair (for an encoder-decoder a source and its target), and what to compare it with: another text or
     another model. with_attributions: compute attributions, which takes longest.
     """
 
-    model: Name
-    text: LongText
-    pair: LongText | None = None
     against: LongText | None = None
     beside: Name | None = None
     with_attributions: bool = False
