@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
@@ -208,7 +207,7 @@ def inspect(studio: Here, asked: Annotated[InspectRequest, body(InspectRequest)]
     """Returns the data of the page, as `page_data` packs it."""
     with studio.computing:
         found = _inspect(studio, asked)
-    return Response(page_data(found.looks, found.moves, found.comparison), media_type="application/json")
+    return Response(page_data(*found), media_type="application/json")
 
 
 @router.post("/api/inspect/file")
@@ -216,28 +215,23 @@ def file(studio: Here, asked: Annotated[InspectRequest, body(InspectRequest)]) -
     """Returns the HTML file that `maskwright inspect -o` writes."""
     with studio.computing:
         found = _inspect(studio, asked)
-    return Json({"html": render(found.looks, found.moves, found.comparison)})
+    return Json({"html": render(*found)})
 
 
-@dataclass(frozen=True)
-class _Found:
-    looks: list[Inspection]
-    moves: AttentionChanges | None = None
-    comparison: ModelComparison | None = None
-
-
-def _inspect(studio: Studio, asked: InspectRequest) -> _Found:
+def _inspect(
+    studio: Studio, asked: InspectRequest
+) -> tuple[list[Inspection], AttentionChanges | None, ModelComparison | None]:
     found = studio.model(asked.model)
     if asked.against and asked.beside:
         raise InputError("Compare with another text or with another model, not with both at once.")
     if asked.beside:
         other = studio.model(asked.beside)
         looks = [_look(found, asked.text, asked), _look(other, asked.text, asked)]
-        return _Found(looks, comparison=compare_models(found.model, other.model, [_pair(found, asked.text, asked)]))
+        return looks, None, compare_models(found.model, other.model, [_pair(found, asked.text, asked)])
     if asked.against:
         looks = [_look(found, asked.text, asked), _look(found, asked.against, asked)]
-        return _Found(looks, moves=head_moves(looks[0].attention.main, looks[1].attention.main))
-    return _Found([_look(found, asked.text, asked)])
+        return looks, head_moves(looks[0].attention.main, looks[1].attention.main), None
+    return [_look(found, asked.text, asked)], None, None
 
 
 def _look(found: LoadedModel, text: str, asked: InspectRequest) -> Inspection:
