@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Depends, FastAPI, Request
 from pydantic import Field, StringConstraints, ValidationError, create_model
 
-from ..core.config import Setting, default_of, default_text, kind_of, length_of, settings_of
+from ..core.config import Setting, default_of, default_text, kind_of, length_of, parse_pairs, settings_of
 from ..core.errors import MaskwrightError, MissingFileError, RowErrors
 from ..core.progress import warn
 from ..core.util import plural
@@ -40,13 +40,23 @@ class TextOrPair(TextOfModel):
     pair: LongText | None = None
 
 
-class FileRequest(RequestModel):
-    """A model and a file; file: "" for the sample of the page; columns: column mapping, as text=body,label=y."""
+class RowsRequest(RequestModel):
+    """A file; file: "" for the sample of the page; columns: column mapping, as text=body,label=y."""
 
-    model: Name
     file: Name = ""
     columns: ShortText = ""
     skip_bad_rows: bool = False
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """The column mapping. Raises ConfigError."""
+        return parse_pairs(self.columns, "The column mapping")
+
+
+class FileRequest(RowsRequest):
+    """A model and a file."""
+
+    model: Name
 
 
 STATUS: dict[type[Exception], int] = {TooLarge: 413, TooLate: 408}
