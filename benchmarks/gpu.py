@@ -45,7 +45,7 @@ from maskwright.core.storage import write_json  # noqa: E402
 from maskwright.models.device import resolve_device, resolve_precision  # noqa: E402
 from maskwright.models.presets import preset  # noqa: E402
 from maskwright.speed.backend import BackendError, BackendProcess, centered_cosines  # noqa: E402
-from maskwright.speed.probe import matrix_ceiling  # noqa: E402
+from maskwright.speed.workload import matrix_ceiling  # noqa: E402
 
 OURS, PEER = "maskwright", "transformers"
 SIZES = {"base": "bert-base", "large": "bert-large", "tiny": "bert-tiny"}

@@ -12,8 +12,7 @@ import torch
 
 from maskwright.models.config import ModelConfig
 from maskwright.speed.backend import percentile
-from maskwright.speed.probe import wait
-from maskwright.speed.workload import forward_flops, training_flops
+from maskwright.speed.workload import forward_flops, training_flops, wait
 
 WARM_UP = 6  # steps that do not count; compiling falls into them
 FEWEST = 3

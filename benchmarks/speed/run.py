@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import os
 import subprocess
 import sys
@@ -37,17 +38,12 @@ from tables import table, write_part  # noqa: E402
 from training import contests, hold  # noqa: E402
 
 from maskwright.core.progress import note, set_quiet  # noqa: E402
+from maskwright.core.randomness import generator  # noqa: E402
 from maskwright.core.storage import write_json  # noqa: E402
 from maskwright.core.util import usable_cores  # noqa: E402
 from maskwright.doctor.machine import machine_facts  # noqa: E402
 from maskwright.speed.backend import BackendError, BackendProcess, centered_cosines, percentile  # noqa: E402
-from maskwright.speed.bench import (  # noqa: E402
-    built_in_texts,
-    long_tailed_texts,
-    text_of_length,
-    texts_of_file,
-    texts_of_length,
-)
+from maskwright.speed.bench import SHORTEST, built_in_texts, text_of_length, texts_of_file  # noqa: E402
 from maskwright.text.tokenizers.tokenizer import Tokenizer  # noqa: E402
 
 INFERENCE = ("natural", "tail", "long", "lists", "latency")
@@ -68,6 +64,7 @@ PACKAGES = (
 )
 LONG, LIST_SIZE, COMPARED, CALIBRATION, SMALLEST_SAMPLE = 512, 64, 64, 128, 1024
 TAIL_MEAN, TAIL_TEXTS = 150, 64
+TAIL = 0.9  # standard deviation of the log length: the 90th percentile is about three times the median
 
 
 def main() -> None:
@@ -194,7 +191,7 @@ def compare(
     children: dict[str, BackendProcess], texts: list[str], tokenizer: Tokenizer, length: int, missing: dict[str, str]
 ) -> dict[str, dict[str, float]]:
     """Mean and lowest centered cosine to float32. One whose vectors are others' is excluded."""
-    chosen = [*texts[:COMPARED], *texts_of_length(tokenizer, texts, min(length, LONG), 2)]
+    chosen = [*texts[:COMPARED], *(text_of_length(tokenizer, own, min(length, LONG)) for own in shifted(texts, 2))]
     vectors = {}
     for name, child in children.items():
         child.ask("texts", texts=chosen)
@@ -219,6 +216,13 @@ def natural(
     return bulk(children, texts, tokenizer, length, options)
 
 
+def shifted(texts: list[str], count: int) -> list[list[str]]:
+    """The texts `count` times, from different words on."""
+    words = " ".join(texts).split()
+    step = max(len(words) // count, 1)
+    return [[" ".join(words[start * step :]), *texts] for start in range(count)]
+
+
 def tail(
     children: dict[str, BackendProcess],
     texts: list[str],
@@ -227,7 +231,12 @@ def tail(
     options: argparse.Namespace,
 ) -> dict[str, Any]:
     """Few texts of very different lengths: sorting cannot help there."""
-    drawn = long_tailed_texts(tokenizer, texts, min(TAIL_MEAN, length // 2), length, TAIL_TEXTS)
+    mean = math.log(min(TAIL_MEAN, length // 2)) - TAIL**2 / 2
+    draws = generator(0, "long-tailed texts").lognormal(mean, TAIL, size=TAIL_TEXTS)
+    lengths = np.clip(draws.round().astype(int), SHORTEST, length).tolist()
+    drawn = [
+        text_of_length(tokenizer, own, size) for own, size in zip(shifted(texts, TAIL_TEXTS), lengths, strict=True)
+    ]
     return bulk(children, drawn, tokenizer, length, options)
 
 
@@ -239,7 +248,8 @@ def long(
     options: argparse.Namespace,
 ) -> dict[str, Any]:
     """Every text as long as the model takes, at most 512 tokens: nothing to pad, nothing to sort."""
-    return bulk(children, texts_of_length(tokenizer, texts, length, options.long_count), tokenizer, length, options)
+    drawn = [text_of_length(tokenizer, own, length) for own in shifted(texts, options.long_count)]
+    return bulk(children, drawn, tokenizer, length, options)
 
 
 def lists(

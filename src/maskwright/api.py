@@ -12,11 +12,13 @@ from .core.errors import ConfigError
 from .core.registry import unknown_name
 from .hub.download import find_folder
 from .hub.folders import STORED, load_model, read_facts
+from .hub.sentence import declared_by
 from .inference.answer import Answerer
 from .inference.cluster import Clustering, cluster_vectors
 from .inference.embed import TextEncoder, embedder_of
 from .inference.fill_mask import MaskFiller, NextSentence
 from .inference.generate import MaskedLMGenerator, TextGenerator
+from .inference.late import LateEncoder, late_encoder_of
 from .inference.predict import Ensemble, Member, Predictor
 from .inference.prepared import as_texts, single_texts
 from .inference.ready import calibrate, is_int8, keep_private, kind_of, place, require
@@ -40,7 +42,12 @@ ModelSource = str | Path | Model
 
 
 def load(
-    name: str | Path, head: str | None = STORED, *, labels: Sequence[str] | int | None = None, seed: int = 0
+    name: str | Path,
+    head: str | None = STORED,
+    *,
+    labels: Sequence[str] | int | None = None,
+    seed: int = 0,
+    adapter: str | None = None,
 ) -> Model:
     """Loads a model: evaluation mode, float32, on the CPU, with its `.tokenizer` and `.config`.
 
@@ -52,8 +59,10 @@ def load(
             encoder only.
         labels: Labels of a new classification head, or their number.
         seed: Random seed of new weights.
+        adapter: Name of one of the adapters in the weights file (jina-embeddings-v3: "retrieval.query"); None for none.
 
     Raises:
+        ConfigError: If there is no such adapter.
         MissingFileError: If there is no such folder or model.
         ModelFolderError: If the folder is not a supported model.
         CorruptFileError: If a file is truncated or differs from the manifest.
@@ -63,7 +72,7 @@ def load(
         >>> model.config.hidden_size
         384
     """
-    model, report = load_model(name, head, labels=labels, seed=seed)
+    model, report = load_model(name, head, labels=labels, seed=seed, adapter=adapter)
     report.log_weight_mismatch(name, new_is_wanted=head != STORED)
     return model
 
@@ -83,8 +92,8 @@ def pipeline(
     Args:
         name: Short name, model folder, Hugging Face Hub model ID, or a Model with a tokenizer, which is copied.
         task: "predict" (classes, numbers, tags, choices), "answer", "fill-mask", "next-sentence", "generate",
-            "translate", "embed", "embed-sparse" or "zero-shot", or what transformers calls these; None for what the
-            model is for.
+            "translate", "embed", "embed-sparse", "late-interaction" or "zero-shot", or what transformers calls these;
+            None for what the model is for.
         device: "auto", "cpu", "cuda" or "mps".
         precision: "auto", "fp32", "bf16", "fp16" or "int8"; auto is bf16 where the hardware has it.
         calibrate_on: Typical texts, which int8 needs.
@@ -111,8 +120,8 @@ def pipeline(
     if task == "embed":
         LongTexts.of(settings.get("long") or "windows", settings.get("stride"))  # reject it before loading
     model = open_model(name, abilities, device, precision, untrained=untrained or task == "embed")  # needs no head
-    if task is None and model.sentence is not None and model.sentence.sparse is not None:
-        task = "embed-sparse"
+    if task is None and model.sentence is not None:
+        task = {"sparse": "embed-sparse", "late": "late-interaction"}.get(model.sentence.kind)
     if task is None:
         task = next((one for one, (needed, _) in _OPENERS.items() if kind_of(model).can(*needed)), "embed")
     opened = _OPENERS[task][1](model, name, **settings)
@@ -157,6 +166,7 @@ _OPENERS: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
     "next-sentence": (("next-sentence",), lambda model, name: NextSentence(model)),
     "embed": ((), embedder_of),
     "embed-sparse": (("fill-mask",), sparse_encoder_of),
+    "late-interaction": ((), late_encoder_of),
     "zero-shot": ((), _zero_shot),
     "write": (("generate", "fill-mask"), _writer),
 }
@@ -177,9 +187,16 @@ open_mask_filler: Callable[..., MaskFiller] = partial(pipeline, task="fill-mask"
 open_next_sentence: Callable[..., NextSentence] = partial(pipeline, task="next-sentence")
 open_embedder: Callable[..., TextEncoder] = partial(pipeline, task="embed")
 open_sparse_encoder: Callable[..., SparseEncoder] = partial(pipeline, task="embed-sparse")
+open_late_encoder: Callable[..., LateEncoder] = partial(pipeline, task="late-interaction")
 open_generator: Callable[..., TextGenerator] = partial(pipeline, task="generate")
 open_translator: Callable[..., TextTranslator] = partial(pipeline, task="translate")
 open_writer: Callable[..., TextGenerator | MaskedLMGenerator] = partial(pipeline, task="write")
+
+
+def open_search_encoder(name: ModelSource, **settings: Any) -> TextEncoder | LateEncoder:
+    """Opens what `Searcher` compares by: late interaction, or embeddings of length 1."""
+    is_late = not isinstance(name, Model) and declared_by(find_folder(name)[0]).late is not None
+    return open_late_encoder(name, **settings) if is_late else open_embedder(name, normalize=True, **settings)
 
 
 def open_zero_shot(name: ModelSource, labels: Sequence[str], **settings: Any) -> ZeroShot:
@@ -337,7 +354,7 @@ def search(
     Returns:
         For each query, the most similar passages, best first.
     """
-    encoder = open_embedder(name, normalize=True, device=device, precision=precision)
+    encoder = open_search_encoder(name, device=device, precision=precision)
     return Searcher(encoder).search(source, single_texts(queries, "Queries"), top_k, index)
 
 

@@ -6,8 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskwright.data.batch import Batch, chunks_by_tokens, order_by_length
-from maskwright.data.deal import deal, deal_equally_many, everything
+from maskwright.data.batch import Batch, chunks_by_tokens, deal, deal_equally_many, everything, order_by_length
 
 sequences = st.lists(st.lists(st.integers(0, 1000), max_size=9), max_size=12)
 

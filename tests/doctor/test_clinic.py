@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import random
 import re
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from maskwright.core import registry
 from maskwright.core.errors import InputError
 from maskwright.doctor.clinic import examine, next_steps
 from maskwright.doctor.fix import check_fix, write_fixed
@@ -327,3 +331,11 @@ def test_many_rows_stay_in_bounded_memory(tmp_path):
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     assert len(found.train.prints) == 200_050 and names(found)["duplicates"].count == 49
     assert grown < 300, f"{grown:.0f} MB more"
+
+
+def test_a_reader_of_another_package_is_examined_as_labeled_texts(tmp_path, monkeypatch):
+    reader = replace(registry.resolve("reader", "texts"), name="lines")
+    monkeypatch.setitem(sys.modules, "lines_reader", SimpleNamespace(READER=reader))
+    monkeypatch.setitem(registry.TABLE, "reader", {"lines": "lines_reader:READER", **registry.TABLE["reader"]})
+    rows = [(text, "ab"[row % 2]) for row, text in enumerate(sentences(20))]
+    assert examine(table(tmp_path / "rows.tsv", rows)).task == "classification"

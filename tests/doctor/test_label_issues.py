@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from maskwright.core.errors import InputError
-from maskwright.doctor.mislabeled import find_suspects, out_of_fold, suspect_rows
+from maskwright.doctor.clinic import find_suspects, out_of_fold, suspect_rows
 from tasks.standins import row
 
 

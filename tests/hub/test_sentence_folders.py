@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from maskwright.api import open_embedder
-from maskwright.core.errors import InputError, ModelFolderError
+from maskwright.core.errors import ConfigError, InputError, ModelFolderError
 from maskwright.hub.folders import load_model
 from maskwright.hub.sentence import declaration_files, declared_by
 from maskwright.models.build import build
@@ -286,7 +286,9 @@ def test_a_prompt_is_before_a_text_and_not_in_its_tokens(long, tmp_path):
         ({OWN: {"truncate_dim": "16"}}, ["Pooling"], "truncate_dim is '16'"),
         ({BERT: {"max_seq_length": -3}}, ["Pooling"], "max_seq_length is -3"),
         ({OWN: {"prompts": {"query": ""}, "default_prompt_name": "web"}}, ["Pooling"], "'web'"),
-        ({OWN: {"model_type": "MultiVectorEncoder"}}, [TOKENS], "MultiVectorEncoder"),
+        ({OWN: {"model_type": "MultiVectorEncoder"}}, ["Pooling"], "'Pooling'"),
+        ({OWN: {"model_type": "MultiVectorEncoder", "query_expansion": {"strategy": "max"}}}, [TOKENS], "expansion"),
+        ({OWN: {"model_type": "Unknown"}}, ["Pooling"], "model_type is 'Unknown'"),
         ({}, ["Pooling", {"module_input_name": "scores"}], "normalizes 'scores'"),
         ({}, ["Pooling", "CNN"], "'CNN'"),
     ],
@@ -301,12 +303,38 @@ def test_a_declaration_that_is_not_supported_is_refused(files, modules, sentence
         load_model(folder)
 
 
-def test_a_prompt_that_is_not_pooled_is_refused(tmp_path):
+WITHOUT_PROMPT = {  # of the vectors [tokens, size] and how many of the first are the prompt's
+    "mean": lambda rows, first: rows[first:].mean(0),
+    "cls": lambda rows, first: rows[first],
+    "max": lambda rows, first: rows[first:].amax(0),
+    "lasttoken": lambda rows, first: rows[-1],
+    "weightedmean": lambda rows, first: (
+        torch.arange(first + 1.0, len(rows) + 1) @ rows[first:] / sum(range(first + 1, len(rows) + 1))
+    ),
+}
+
+
+@pytest.mark.compatibility(
+    "sentence-transformers 6.2.0",
+    theirs="A Pooling with include_prompt false leaves the tokens of the prompt out of every pooling.",
+    ours="The same vectors to 1e-5, also of the folder that is written again.",
+)
+def test_the_tokens_of_a_prompt_may_be_left_out_of_the_pooling(tmp_path):
     folder = cased_folder(tmp_path)
+    plain = open_embedder(folder, device="cpu", precision="fp32", max_length=64)
+    prompt = QUERY[OWN]["prompts"]["query"]
+    first = len(plain.tokenizer(prompt)) - 1  # with [CLS], without [SEP]
+    rows = [torch.from_numpy(one.vectors) for one in plain.token_vectors([prompt + text for text in LONG_TEXTS])]
+    wanted = torch.stack([torch.cat([one(row, first) for one in WITHOUT_PROMPT.values()]) for row in rows]).numpy()
     declare(folder, *DECLARATIONS["prompt"][:2], V6)
-    (folder / "1_Pooling/config.json").write_text(json.dumps({"pooling_mode": "mean", "include_prompt": False}))
-    with pytest.raises(ModelFolderError, match="include_prompt"):
-        load_model(folder)
+    pooling = {"pooling_mode": list(WITHOUT_PROMPT), "include_prompt": False}
+    (folder / "1_Pooling/config.json").write_text(json.dumps(pooling))
+    load_model(folder)[0].save(tmp_path / "saved")
+    for one in (folder, tmp_path / "saved"):
+        found = open_embedder(one, device="cpu", precision="fp32").vectors(LONG_TEXTS)
+        assert np.abs(found - wanted).max() < 1e-5
+    with pytest.raises(ConfigError, match="--long cut"):
+        open_embedder(folder, device="cpu", long="windows").vectors(LONG_TEXTS)
 
 
 POOLED = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,9 @@ from maskwright.core.errors import (
 )
 from maskwright.inference import search as search_module
 from maskwright.inference.embed import TextEncoder
+from maskwright.inference.late import LateEncoder
 from maskwright.inference.search import Searcher
+from maskwright.models.model import LateInteraction, SentenceSettings
 
 TEXTS = {
     "cats.txt": "\ufeffthe cat sat on the mat .\r\n\r\ndogs chase cats 🙂 in the garden\n",
@@ -70,6 +73,41 @@ def test_all_passages_are_compared_exactly(texts: Path):
     scores = vectors[1:] @ vectors[0]
     assert [hit.score for hit in hits] == pytest.approx(scores.tolist(), abs=1e-5)
     assert np.all(np.diff(scores) <= 1e-6)
+
+
+def test_late_interaction_ranks_by_maxsim_with_and_without_an_index(texts: Path, tmp_path: Path):
+    model = tiny(seed=1)
+    late = LateInteraction(query_length=9, fill_to=9, skipped=(".", "!"))
+    encoder = LateEncoder(model, SentenceSettings(normalize_tokens=True, late=late))
+    queries = ["the garden", "milk ."]
+    first = Searcher(encoder, passage_tokens=6).search(str(texts), queries, 100)
+    for query, hits in zip(queries, first, strict=True):
+        scores = encoder.scores([query], [hit.passage.text for hit in hits])[0]
+        assert [hit.score for hit in hits] == pytest.approx(scores.tolist(), abs=1e-5)
+        assert np.all(np.diff(scores) <= 1e-6) and len(hits) > 4
+    for _ in range(2):  # built, then read
+        again = Searcher(encoder, passage_tokens=6)
+        found = again.search(str(texts), queries, 100, index=tmp_path / "index")
+        assert [[hit.score for hit in hits] for hits in found] == [
+            pytest.approx([hit.score for hit in hits], abs=1e-5) for hits in first
+        ]
+    assert again.embedded == 0
+    with pytest.raises(RunError, match="late"):
+        other = SentenceSettings(normalize_tokens=True, late=replace(late, skipped=()))
+        Searcher(LateEncoder(model, other), passage_tokens=6).search(str(texts), queries, index=tmp_path / "index")
+
+
+def test_queries_and_passages_have_their_own_prompts(texts: Path, tmp_path: Path):
+    model, prompts = tiny(seed=1), {"query": "the ", "passage": "cat "}
+    encoder = TextEncoder(model, normalize=True, declared=SentenceSettings(prompts=prompts))
+    hit = Searcher(encoder).search(str(texts), ["rain"], 1)[0][0]
+    plain = TextEncoder(model, normalize=True)
+    vectors = plain.vectors(["the rain", "cat " + hit.passage.text])
+    assert hit.score == pytest.approx(float(vectors[0] @ vectors[1]), abs=1e-5)
+    for one, other in ((encoder, plain), (plain, encoder)):
+        Searcher(one).search(str(texts), ["rain"], index=tmp_path / str(id(one)))
+        with pytest.raises(RunError, match="prompt"):
+            Searcher(other).search(str(texts), ["rain"], index=tmp_path / str(id(one)))
 
 
 def test_blocks_shards_and_an_index_change_nothing(texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -69,6 +70,42 @@ def assert_same(one, other, atol=1e-11):
 def test_blocks_give_what_a_dense_mask_gives(rule, lengths, heads):
     qkv, runs = pack(lengths, heads), runs_of(lengths)
     assert_same(attend_sparse(qkv, runs, heads, rule, want_weights=True), attend_masked(qkv, runs, heads, rule))
+
+
+@given(st.integers(0, 12), st.integers(0, 5), lengths, heads, st.sampled_from([-9.0, 0.5, 1.5]), st.booleans())
+def test_global_tokens_attend_to_all_and_all_to_them(half_width, block_size, lengths, heads, least, drops):
+    """With projections of their own; with dropout, here of nothing, other kernels compute them."""
+    rule, runs = SlidingWindow(half_width, block_size), runs_of(lengths)
+    qkv, other = (pack(lengths, heads, seed=seed).requires_grad_() for seed in (0, 1))
+    marks = draw(sum(lengths), seed=2) > least
+    settings = {"is_global": marks, "project_global": lambda: other}
+    found = attend_sparse(qkv, runs, heads, rule, want_weights=True, **settings)
+    expected = []
+    for part, globally, mark in zip(*(one.split(lengths) for one in (qkv, other, marks)), strict=True):
+        (near_q, near_k, near_v), (far_q, far_k, far_v) = (
+            one.view(len(one), 3, heads, HEAD_DIM).permute(1, 2, 0, 3) for one in (part, globally)
+        )  # each [heads, length, head_dim]
+        at = torch.arange(len(part))
+        allowed = ((at - at[:, None]).abs() <= half_width) | mark
+        near = (near_q @ near_k.mT / HEAD_DIM**0.5).masked_fill(~allowed, -torch.inf).softmax(-1)
+        far = (far_q @ far_k.mT / HEAD_DIM**0.5).softmax(-1)
+        context = torch.where(mark[:, None], far @ far_v, near @ near_v)
+        expected.append((context.transpose(0, 1).flatten(1), torch.where(mark[:, None], far, near)))
+    assert_same(found, (torch.cat([one for one, _ in expected]), [two for _, two in expected]))
+    slope = draw(*found[0].shape, seed=9)
+    with (
+        patch.object(sparse, "dropout", lambda x, _: x),
+        patch("maskwright.nn.attention.dropout", lambda x, _: x),
+        patch.object(sparse, "CACHED_SCORES", 50),
+    ):
+        whole = attend_sparse(qkv, runs, heads, rule, dropout_probability=drops / 2, **settings)[0]
+        gradients = [
+            torch.autograd.grad(context, (qkv, other), slope, allow_unused=True)
+            for context in (whole, torch.cat([one for one, _ in expected]))
+        ]
+    for one, reference in zip(*gradients, strict=True):
+        if one is not None:
+            torch.testing.assert_close(one, reference, rtol=0, atol=1e-10)
 
 
 @given(rules, lengths, heads)

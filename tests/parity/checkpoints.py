@@ -28,6 +28,7 @@ SMALL = {
 SPECIAL: dict[str, dict[str, Any]] = {
     "esm": {"pad_token_id": 1, "mask_token_id": 32},
     "eurobert": {"pad_token_id": 3, "bos_token_id": 1, "eos_token_id": 2, "mask_token_id": 4},
+    "longformer": {"pad_token_id": 1, "sep_token_id": 9},
     "modernbert": {"pad_token_id": 3, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2},
 }
 RELATIVE = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
@@ -114,6 +115,11 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"rescale_embeddings": True, "type_vocab_size": 3, "layer_norm_eps": 1e-5, "num_random_blocks": 2},
         {"tie_word_embeddings": False, "block_size": 8, "pad_token_id": 5, "num_hidden_layers": 3},
         {"use_bias": False},
+    ],
+    "longformer": [
+        {"attention_window": [4, 8], "layer_norm_eps": 1e-5, "type_vocab_size": 1},
+        {"attention_window": 6, "pad_token_id": 0, "sep_token_id": 2, "hidden_act": "relu", "num_hidden_layers": 3},
+        {"attention_window": 40, "tie_word_embeddings": False, "max_position_embeddings": 90},
     ],
     "modernbert": [
         {"num_hidden_layers": 5, "local_attention": 8, "global_attn_every_n_layers": 2, "classifier_pooling": "mean"},
@@ -225,6 +231,8 @@ def padded_rows(config, head: str | None = None, seed: int = 0, seq: int = 20) -
         ids[row][mask[row] == 0] = pad
     ids[0, 4] = pad
     rows = {"input_ids": ids, "attention_mask": mask}
+    if config.model_type == "longformer":
+        rows |= _of_longformer(config, ids, head)
     types = (
         getattr(config, "type_vocab_size", 0)
         if config.model_type not in ("distilbert", "mpnet", "modernbert", "esm")
@@ -235,6 +243,18 @@ def padded_rows(config, head: str | None = None, seed: int = 0, seq: int = 20) -
     if head == "choice":
         rows = {field: value.view(2, 3, seq) for field, value in rows.items()}
     return rows
+
+
+def _of_longformer(config, ids, head) -> dict[str, torch.Tensor]:
+    """Exactly three separators, which theirs requires in pairs of texts, or given global tokens."""
+    if head in ("qa", "choice"):
+        ids[ids == config.sep_token_id] += 3
+        ids[:, [6, 7, 12]] = config.sep_token_id
+    if head in (None, "mlm", "tagging"):
+        marks = torch.zeros_like(ids)
+        marks[0, 3] = marks[0, 11] = marks[1, :7] = marks[2, 7] = marks[3, 10] = marks[3, 14] = 1
+        return {"global_attention_mask": marks}
+    return {}
 
 
 def labels_for(head: str | None, rows, name: str = "bert", seed: int = 0) -> dict[str, torch.Tensor]:

@@ -29,18 +29,42 @@ def compare_outputs(ours, theirs, rows, head) -> dict[str, float]:
     flat = mask.reshape(-1, mask.shape[-1])
     found = {}
     for name, value in theirs.items():
-        if name == "past_key_values" or (isinstance(value, tuple) and not value):
-            continue  # a cache, and cross attentions of an encoder
+        if name in ("past_key_values", "global_attentions") or (isinstance(value, tuple) and not value):
+            continue  # a cache, what `longformer_maps` includes, and cross attentions of an encoder
         if name in ("hidden_states", "attentions"):
             mine = ours[name]
             assert len(mine) == len(value), name
             turn = (lambda x: x.transpose(1, 2)) if name == "attentions" else (lambda x: x)  # rows of kept queries
-            for layer, (a, b) in enumerate(zip(mine, value, strict=True)):
+            is_whole = name == "hidden_states" or value[0].shape == mine[0].shape
+            expected = value if is_whole else longformer_maps(theirs, rows, head)
+            for layer, (a, b) in enumerate(zip(mine, expected, strict=True)):
                 found[f"{name}.{layer}"] = largest(turn(a), turn(b), flat)
         else:
             of_tokens = name in OF_TOKENS or (name == "logits" and head in TOKEN_LOGITS)
             found[name] = largest(ours[name], value, mask if of_tokens else None)
     return found
+
+
+def longformer_maps(theirs, rows, head) -> list[torch.Tensor]:
+    """Attention maps [batch, heads, seq, seq] of transformers' windows, global keys and global queries."""
+    mask = rows["attention_mask"].flatten(0, -2)
+    batch, seq = mask.shape
+    columns = torch.arange(seq)
+    rules = {"qa": columns < 6, "choice": columns > 7}  # as `padded_rows` separates texts
+    marks = rows.get("global_attention_mask", rules.get(head, columns == 0).expand(batch, seq)).bool() & mask.bool()
+    most, maps = int(marks.sum(1).max()), []
+    for near, far in zip(theirs.attentions, theirs.global_attentions, strict=True):
+        half = (near.shape[-1] - most - 1) // 2
+        found = near.new_zeros(batch, near.shape[1], seq, seq)
+        for query in range(seq):
+            keys = columns[max(0, query - half) : query + half + 1]
+            found[:, :, query, keys] = near[:, :, query, most + keys - query + half]
+        for row in range(batch):
+            chosen = marks[row].nonzero()[:, 0]
+            found[row, :, :, chosen] += near[row, :, :seq, : len(chosen)]
+            found[row, :, chosen] = far[row, :, :seq, : len(chosen)].transpose(1, 2)
+        maps.append(found)
+    return maps
 
 
 def their_outputs(theirs, rows, labels, head):

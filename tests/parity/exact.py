@@ -1,6 +1,6 @@
 """transformers in float64. ModernBERT turns queries and keys, soft-maxes and takes the loss of words in float32.
 
-ESM and RoFormer turn queries and keys in float32.
+ESM and RoFormer turn queries and keys in float32, Longformer soft-maxes in it.
 
 A token that sees nothing becomes nan there, for the lowest float64 is no float32. Causal models take their loss in
 float32. DeBERTa takes the root of its scale and the loss of classes in float32, and its first version normalizes in
@@ -29,6 +29,7 @@ from transformers.models.esm import modeling_esm as esm
 from transformers.models.eurobert import modeling_eurobert
 from transformers.models.gte import modeling_gte
 from transformers.models.jina_embeddings_v3 import modeling_jina_embeddings_v3
+from transformers.models.longformer import modeling_longformer
 from transformers.models.modernbert import modeling_modernbert as room
 from transformers.models.nomic_bert import modeling_nomic_bert
 from transformers.models.roformer import modeling_roformer as roformer
@@ -136,8 +137,12 @@ def exact(name: str) -> Iterator[None]:
         with patch.object(esm.EsmRotaryEmbedding, "forward", angles), patch.object(esm, "apply_rotary_pos_emb", turn):
             yield
         return
-    if name == "roformer":
-        with patch.object(roformer.RoFormerSinusoidalPositionalEmbedding, "forward", sinusoids):
+    alone = {
+        "longformer": (modeling_longformer, "torch", Double()),
+        "roformer": (roformer.RoFormerSinusoidalPositionalEmbedding, "forward", sinusoids),
+    }
+    if name in alone:
+        with patch.object(*alone[name]):
             yield
         return
     if name != "modernbert":

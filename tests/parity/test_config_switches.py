@@ -45,6 +45,7 @@ FAMILIES: list[tuple[str, str, dict[str, Any]]] = [
     ("electra", "mlm", {"embedding_size": 10}),
     ("mpnet", "mlm", {}),
     ("big_bird", "mlm", {}),
+    ("longformer", "mlm", {"attention_window": 4}),
     ("modernbert", "mlm", {}),
     ("modernbert", "classification", {}),
     ("deberta", "mlm", RELATIVE),

@@ -5,24 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from maskwright.report import (
-    Arrow,
     Bar,
     Bars,
     Block,
-    Box,
-    Chart,
     Collapsible,
     ColoredText,
     Command,
     Comparison,
     Confusion,
-    Curves,
     Facts,
     Figure,
-    Flow,
     Grid,
     Health,
-    Histogram,
     KeyFigures,
     MaskExample,
     MaskExamples,
@@ -30,10 +24,8 @@ from maskwright.report import (
     Paragraph,
     Report,
     RunMetadata,
-    Scatter,
     Score,
     Section,
-    Series,
     SourceCode,
     System,
     Table,
@@ -43,6 +35,7 @@ from maskwright.report import (
     WorstError,
     WorstErrors,
 )
+from maskwright.report.charts import Arrow, Box, Chart, Curves, Flow, Histogram, Scatter, Series
 
 
 def curves(text: str = "") -> Curves:

@@ -17,17 +17,13 @@ from maskwright.core.errors import ConfigError, MissingExtraError, StorageError
 from maskwright.report import (
     Bars,
     Block,
-    Chart,
     Collapsible,
     ColoredText,
     Comparison,
     Confusion,
-    Curves,
     Facts,
-    Flow,
     Grid,
     Health,
-    Histogram,
     KeyFigures,
     MaskExample,
     MaskExamples,
@@ -35,10 +31,8 @@ from maskwright.report import (
     Paragraph,
     Report,
     RunMetadata,
-    Scatter,
     Score,
     Section,
-    Series,
     SourceCode,
     System,
     Table,
@@ -46,11 +40,12 @@ from maskwright.report import (
     Weights,
     WorstError,
     WorstErrors,
+    charts,
     pictures,
     render,
-    thinned,
     write_report,
 )
+from maskwright.report.charts import Chart, Curves, Flow, Histogram, Scatter, Series, thinned
 from maskwright.report.numbers import clean, element, escape
 from maskwright.report.page import digest
 from report.html_reading import Node, read_html
@@ -106,7 +101,11 @@ def test_the_page_loads_nothing_runs_one_script_and_has_distinct_names(tmp_path:
 
 def test_blocks_without_content_leave_no_trace():
     assert render(Report("t", "h", blocks=EMPTY)) == render(Report("t", "h"))
-    every = {one for one in vars(kinds).values() if isinstance(one, type) and issubclass(one, Block)} - {Block}
+    every = {
+        one
+        for one in [*vars(kinds).values(), *vars(charts).values()]
+        if isinstance(one, type) and issubclass(one, Block)
+    } - {Block}
     assert {type(one) for one in EMPTY} == {type(one) for one in blocks()} | {Facts, Paragraph, Table} == every
 
 

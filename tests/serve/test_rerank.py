@@ -12,8 +12,10 @@ import torch
 from hub.folder_tools import foreign
 from maskwright import api
 from maskwright.doctor.model import accept_model
+from maskwright.models.build import build
+from maskwright.models.model import LateInteraction, SentenceSettings
 from serve.in_thread import serving
-from studio.models import write
+from studio.models import network, tokenizer, write
 
 HERE = {"device": "cpu", "precision": "fp32"}
 QUERY, DOCUMENTS = "the cat sat", ["dogs chase cats", "rain", "the cat sat on the mat .", "a mat", "london"]
@@ -27,6 +29,7 @@ MODELS = {
 IDENTITY = "torch.nn.modules.linear.Identity"
 CROSS_ENCODERS = {  # of another program: file, its entries, whether the score is the sigmoid (None: refused)
     "plain": (None, {}, True),
+    "trained": (None, {}, True),  # here, as a cross-encoder
     "sentence": ("config_sentence_transformers.json", {"model_type": "CrossEncoder", "activation_fn": IDENTITY}, False),
     "config": ("config.json", {"sentence_transformers": {"activation_fn": IDENTITY}}, False),
     "tanh": ("config.json", {"sentence_transformers": {"activation_fn": "torch.nn.modules.activation.Tanh"}}, None),
@@ -42,10 +45,18 @@ def folders(tmp_path_factory):
         found[name] = write(folder / name, "classification", given, labels=labels)
     found["number"] = write(folder / "number", "regression", {"task": "regression"})
     for name, (file, content, _) in CROSS_ENCODERS.items():
+        if name == "trained":
+            found[name] = write(folder / name, "regression", {"task": "regression", "scale": [0.0, 5.0]})
+            continue
         found[name] = foreign(write(folder / name, "regression", {}), settings={"problem_type": None})
         if file is not None:
             known = json.loads((found[name] / file).read_text()) if (found[name] / file).is_file() else {}
             (found[name] / file).write_text(json.dumps(known | content))
+    late = build(network(), seed=3)
+    settings = LateInteraction(query_length=8, fill_to=8, skipped=(".",))
+    late.tokenizer, late.sentence = tokenizer(), SentenceSettings(normalize_tokens=True, late=settings)
+    late.save(folder / "late")
+    found["late"] = folder / "late"
     for name in ("told", "told-foreign"):  # its class, as the sentence says
         found[name] = write(folder / name, "classification", {"task": "classification"}, labels=["good", "bad"])
         facts = json.loads((found[name] / "maskwright.json").read_text())
@@ -92,6 +103,17 @@ def test_a_number_is_the_score(ranking, folders):
     expected = api.open_predictor(folders["number"], **HERE).logits([(QUERY, text) for text in DOCUMENTS])[:, 0]
     found = ranking.post("/models/number/rerank", {"query": QUERY, "texts": DOCUMENTS}).json()
     assert [one["score"] for one in found] == pytest.approx(sorted(expected.tolist(), reverse=True), abs=1e-5)
+
+
+def test_late_interaction_ranks_by_maxsim(ranking, folders):
+    expected = api.open_late_encoder(folders["late"], **HERE).scores([QUERY], DOCUMENTS)[0]
+    found = ranking.post("/models/late/rerank", {"query": QUERY, "texts": DOCUMENTS}).json()
+    assert [one["index"] for one in found] == np.argsort(-expected).tolist()
+    assert [one["score"] for one in found] == pytest.approx(np.sort(expected)[::-1], abs=1e-4)
+    refused = ranking.post("/models/late/embed", {"inputs": QUERY})
+    assert refused.status == 424 and "/rerank" in refused.json()["error"]
+    described = {one["model_id"]: one for one in ranking.get("/info").json()["models"]}["late"]
+    assert described["model_type"] == {"embedding": {"pooling": "none"}}
 
 
 @pytest.mark.compatibility(

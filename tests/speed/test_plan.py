@@ -13,8 +13,7 @@ from maskwright.models.build import build
 from maskwright.models.presets import PRESETS, preset
 from maskwright.speed.plan import USABLE_MEMORY, Hardware, communication, make_plan, micro_batches
 from maskwright.speed.plan_config import PlanConfig, link_of
-from maskwright.speed.probe import probe
-from maskwright.speed.workload import workload_of
+from maskwright.speed.workload import probe, workload_of
 from speed import published
 
 TINY = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 48}

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from maskwright.core.errors import RowError
 from maskwright.tasks.evaluation.metrics import of_classes
 from maskwright.text.formats.files import read_lines
-from maskwright.text.readers.tables import Reader, Row, Table, check_rows, scan_of
+from maskwright.text.readers.tables import Reader, Row, Table, check_rows
 
 
 def read(path: Path, skip_bad_rows: bool = False) -> Table:
@@ -22,7 +22,7 @@ def read(path: Path, skip_bad_rows: bool = False) -> Table:
         else:
             faults.append(RowError(str(path), line.number, None, "has no ::"))
     check_rows(path, rows, faults, skip_bad_rows)
-    return Table(rows, {"text": "text", "label": "label"}, faults)
+    return Table(rows, faults, {"text": "text", "label": "label"})
 
 
 READER = Reader(
@@ -31,8 +31,7 @@ READER = Reader(
     "one text per line after its label, as in spam:: text",
     "test.colons",
     recognizes=lambda path, columns: path.suffix == ".colons",
-    read=lambda path, columns, skip_bad_rows: read(path, skip_bad_rows),
-    scan=scan_of(lambda path, columns: read(path, True)),
+    read=lambda path, columns, skip_bad_rows, labeled: read(path, skip_bad_rows),
     is_text=True,
     read_classes=lambda path, columns, labels, skip_bad_rows: read(path, skip_bad_rows),
 )

@@ -38,13 +38,13 @@ def examples(rows=ROWS, max_length=None):
 
 def test_every_choice_is_a_sequence_with_the_question_before_it():
     found = examples()
-    assert (len(found), found.num_choices, len(found.input_ids)) == (4, 3, 12)
+    assert (len(found), found.num_texts, len(found.input_ids)) == (4, 3, 12)
     for number, own in enumerate(ROWS):
         for place, (first, second) in enumerate(own.pairs()):
             encoding = tokenizer()(first, second)
             assert found.input_ids[3 * number + place].tolist() == encoding.ids
             assert found.token_types[3 * number + place].tolist() == encoding.type_ids
-    assert found.lengths.tolist() == found.sequence_lengths.reshape(4, 3).sum(axis=1).tolist()
+    assert found.lengths.tolist() == found.texts.lengths.reshape(4, 3).sum(axis=1).tolist()
     assert found.targets.tolist() == [0, 1, 2, 1]
 
 
@@ -95,7 +95,7 @@ def test_the_longer_side_is_cut_and_rows_with_a_cut_choice_are_counted():
     short = row("the cat", "sat", "fell", line=3)
     counts = TextCounts()
     found = tokenize_choices([long, wide, short], tokenizer(), 12, counts=counts)
-    assert max(found.sequence_lengths) == 12
+    assert max(found.texts.lengths) == 12
     assert (found.num_truncated, counts.cut_texts, counts.texts) == (2, 3, 6)
     whole = tokenizer()("a", "cats").ids
     assert found.input_ids[1].tolist()[-2:] == whole[-2:], "the short choice stays whole; the context is truncated"
@@ -216,7 +216,7 @@ LONG_ROWS = [row(LONG, "rain fell", "dogs chase cats in the garden", label=1), r
 
 def test_every_token_of_a_context_is_in_a_window_with_the_whole_choice():
     found = Choice(LongTexts(stride=3)).examples(LONG_ROWS, tokenizer(), 24)
-    windows = found.windows
+    windows = found.texts
     assert (len(found), found.num_truncated, found.targets.tolist()) == (2, 0, [1, 0])
     assert windows.num_windows[0] > 2 and windows.num_windows[2:].tolist() == [1, 1]
     whole = tokenizer()(LONG, add_special_tokens=False)
@@ -231,7 +231,7 @@ def test_every_token_of_a_context_is_in_a_window_with_the_whole_choice():
             context = context[:first] + ids[1 : -len(ending) - 1]
             assert tuple(windows.spans[index]) == (whole.offsets[first][0], whole.offsets[len(context) - 1][1])
         assert context == whole.ids
-    assert found.lengths.tolist() == found.sequence_lengths.reshape(2, 2).sum(axis=1).tolist()
+    assert found.lengths.tolist() == found.texts.lengths.reshape(2, 2).sum(axis=1).tolist()
 
 
 @pytest.mark.parametrize("pool", ["mean", "max"])
@@ -242,7 +242,7 @@ def test_scores_of_windows_are_pooled_in_training_and_in_answers(pool):
         model.logits(mw.Batch.from_sequences([ids], [types])).item()
         for ids, types in zip(found.input_ids, found.token_types, strict=True)
     ]
-    parts = [alone[start:end] for start, end in zip(found.windows.starts, found.windows.starts[1:], strict=False)]
+    parts = [alone[start:end] for start, end in zip(found.texts.starts, found.texts.starts[1:], strict=False)]
     wanted = torch.tensor([max(part) if pool == "max" else sum(part) / len(part) for part in parts]).reshape(2, 2)
     batch = found.batch([1, 0])
     assert torch.allclose(task.scores(model, batch), wanted[[1, 0]], atol=1e-5)
@@ -263,6 +263,6 @@ def test_what_fits_is_answered_as_without_windows():
 def test_training_reads_so_many_windows_and_no_more():
     task = Choice(LongTexts(stride=3, max_windows=2))
     found = task.for_training(task.examples(LONG_ROWS, tokenizer(), 24))
-    assert found.windows.num_windows.max() == 2 and len(found) == 2
+    assert found.texts.num_windows.max() == 2 and len(found) == 2
     assert any("skipped in training" in line for line in task.notes(found, "train", 24))
     assert Choice.from_json(task.to_json()).long == task.long and "long" not in Choice().to_json()

@@ -22,7 +22,6 @@ def softmax(values: np.ndarray) -> np.ndarray:
 def test_the_mean_by_hand():
     one, two = [[0.9, 0.1], [0.4, 0.6]], [[0.5, 0.5], [0.2, 0.8]]
     assert mean_probabilities([one, two]) == pytest.approx(np.array([[0.7, 0.3], [0.3, 0.7]]))
-    assert mean_probabilities([one, two], [3, 1]) == pytest.approx(np.array([[0.8, 0.2], [0.35, 0.65]]))
     assert mean_scores([[1.0, 2.0], [3.0, 5.0]]) == pytest.approx(np.array([2.0, 3.5]))
 
 
@@ -51,20 +50,16 @@ def test_half_precision_is_averaged_in_double():
 
 
 @pytest.mark.parametrize(
-    "members, weights, message",
+    "members, message",
     [
-        ([], None, "at least one"),
-        ([[[0.5, 0.5]], [[0.5, 0.5], [1.0, 0.0]]], None, "model 1 have the shape"),
-        ([[[np.nan, 0.5]]], None, "model 0 contain a number that is not finite"),
-        ([[[2.0, -1.0]]], None, "model 0 are not probabilities"),
-        ([[[0.5, 0.6]]], None, "rows that sum to 1"),
-        ([[0.5, 0.5]], None, "1 dimensions"),
-        ([[[0.5, 0.5]]], [1, 2], "one per model"),
-        ([[[0.5, 0.5]]], [0], "not all 0"),
-        ([[[0.5, 0.5]]] * 2, [2, -1], "not negative"),
-        ([[[0.5, 0.5]]], [np.inf], "finite"),
+        ([], "at least one"),
+        ([[[0.5, 0.5]], [[0.5, 0.5], [1.0, 0.0]]], "model 1 have the shape"),
+        ([[[np.nan, 0.5]]], "model 0 contain a number that is not finite"),
+        ([[[2.0, -1.0]]], "model 0 are not probabilities"),
+        ([[[0.5, 0.6]]], "rows that sum to 1"),
+        ([[0.5, 0.5]], "1 dimensions"),
     ],
 )
-def test_what_does_not_fit_is_refused(members, weights, message):
+def test_what_does_not_fit_is_refused(members, message):
     with pytest.raises(InputError, match=message):
-        mean_probabilities(members, weights)
+        mean_probabilities(members)

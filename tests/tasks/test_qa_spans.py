@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maskwright.tasks.qa.windows import Windows, find_answers, make_windows, span_scores
-from maskwright.text.word_boundaries import word_edges
+from maskwright.text.words import word_edges
 from tasks.questions import EVERY_KIND, WORDS, ask, cuts_a_word, tokenizer
 from text.tokenizer_samples import any_text
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from maskwright.core.errors import InputError
-from maskwright.tasks.qa.trace import trace_answer
+from maskwright.tasks.qa.windows import trace_answer
 from tasks.questions import tokenizer
 
 QUESTION = "What is the fashion capital of China?"

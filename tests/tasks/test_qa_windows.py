@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from maskwright.core.errors import InputError
 from maskwright.tasks.qa.windows import Windows, make_windows
 from maskwright.text.tokenizers.encoding import TextCounts
-from maskwright.text.word_boundaries import word_edges
+from maskwright.text.words import word_edges
 from tasks.questions import WORDS, answer_tokens, ask, tokenizer
 from text.tokenizer_samples import any_text
 

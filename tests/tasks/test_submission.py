@@ -8,8 +8,7 @@ import zipfile
 import pytest
 
 from maskwright.core.errors import InputError
-from maskwright.tasks.evaluation.submission import GLUE_PARTS, submission_table, write_submission
-from maskwright.text.readers.glue import TASKS, read_glue
+from maskwright.text.readers.glue import GLUE_PARTS, TASKS, read_glue, submission_table, write_submission
 
 ANSWERS = {part: list(TASKS[facts.task].labels) or [2.5, 0] for part, facts in GLUE_PARTS.items()}
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from maskwright.text.word_boundaries import whole_words, word_edges
+from maskwright.text.words import whole_words, word_edges
 from tasks.questions import cuts_a_word
 from text.tokenizer_samples import any_text
 

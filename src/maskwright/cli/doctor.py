@@ -225,7 +225,7 @@ def _findings(found: Diagnosis, result: dict[str, Any]) -> Iterator[Part]:
 def _mislabeled(settings: DoctorSettings, train: Path) -> Result:
     """The rows whose label is most likely wrong, worst first."""
     from ..api import open_embedder
-    from ..doctor.mislabeled import suspect_rows
+    from ..doctor.clinic import suspect_rows
     from ..inference.output_files import check_output, write_answers
     from ..tasks.examples import content_of
     from ..text.readers.tables import read_table

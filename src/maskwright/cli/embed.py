@@ -442,7 +442,8 @@ def search(settings: SearchSettings) -> Iterator[Result]:
     """Search texts semantically. A passage is a paragraph, or consecutive sentences of a long one.
 
     The formats are those of a corpus (.txt, .jsonl, .csv, .parquet, packed or not). Every passage is compared with the
-    query by the cosine similarity of their embeddings; a sentence encoder does it best (see finetune similarity).
+    query by the cosine similarity of their embeddings, or by MaxSim with a ColBERT model; a sentence encoder does it
+    best (see finetune similarity).
 
     Examples:
 
@@ -455,15 +456,11 @@ def search(settings: SearchSettings) -> Iterator[Result]:
     queries, skip = list(settings.queries), settings.skip_bad_rows
     if settings.input is not None:
         queries = [row.text for row in read_rows(settings.input, None, skip)]
-    from ..api import open_embedder
+    from ..api import open_search_encoder
     from ..inference.search import Searcher
 
-    encoder = open_embedder(
-        settings.model,
-        normalize=True,
-        max_length=settings.max_length,
-        device=settings.device,
-        precision=settings.precision,
+    encoder = open_search_encoder(
+        settings.model, max_length=settings.max_length, device=settings.device, precision=settings.precision
     )
     searcher = Searcher(
         encoder,

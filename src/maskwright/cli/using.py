@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..models.model import Model
-    from ..tasks.base import AnyRow, AnyTable
+    from ..tasks.base import AnyRow
     from ..text.readers.inputs import Text
-    from ..text.readers.tables import Row, RowStream
+    from ..text.readers.tables import FoundRows, Row, RowStream
     from ..text.tokenizers.encoding import TextCounts
 
 Columns = Mapping[str, str]
@@ -127,7 +127,7 @@ def read_any_rows(
 
     roles = columns or {}
     reader = find_reader(path, roles) or registry.resolve("reader", "texts")
-    rows = reader.read(path, roles, skip_bad_rows)
+    rows = reader.read(path, roles, skip_bad_rows, False)
     if reader.name == "texts":
         stream: RowStream = rows
         return stream
@@ -141,7 +141,7 @@ def refuse_same_file(input: Path | None, output: Path | None) -> None:
         raise ConfigError(f"--output is the file that --input reads, {input}: choose another name for the results.")
 
 
-def warn_of_skipped(rows: AnyTable | RowStream) -> None:
+def warn_of_skipped(rows: FoundRows | RowStream) -> None:
     """Warn of skipped rows. Call it after the last row was read."""
     warn_of_left_out(rows.num_skipped)
 

@@ -7,7 +7,7 @@ Sorting by length (`order_by_length`) before packing gives the longest runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, groupby
@@ -35,6 +35,8 @@ class Batch:
         places: int64 [tokens], position of each token in its text; None for contiguous tokens from 0.
         distances: int64 [length, length] per sequence, from each query to each key, if they do not follow from
             positions (data/parses.py), else None.
+        global_tokens: bool [tokens], those with global attention; None for those that the model's head needs, if any.
+        seen: int64 [sequences] on the CPU: how many first tokens of each sequence are attended to; None for all.
         target: Target sequences of an encoder-decoder, in the same order, or None.
     """
 
@@ -45,6 +47,8 @@ class Batch:
     labels: Mapping[str, Tensor] = field(default_factory=dict)
     places: Tensor | None = None
     distances: tuple[Tensor, ...] | None = None
+    global_tokens: Tensor | None = None
+    seen: Tensor | None = None
     target: Batch | None = None
 
     @classmethod
@@ -145,6 +149,7 @@ class Batch:
             position_ids=move(self.position_ids),
             token_type_ids=None if self.token_type_ids is None else move(self.token_type_ids),
             places=None if self.places is None else move(self.places),
+            global_tokens=None if self.global_tokens is None else move(self.global_tokens),
             distances=None if self.distances is None else tuple(map(move, self.distances)),
             labels={name: move(value) for name, value in self.labels.items()},
             target=None if self.target is None else self.target.to(device),
@@ -222,3 +227,45 @@ class TokenBatches:
         order = order[np.argsort(self.lengths[order], kind="stable")]
         batches = np.split(order, np.cumsum(self._sizes)[:-1])
         return [batches[place] for place in draws.permutation(len(batches))]
+
+
+# -- Micro-batches of a step, dealt to processes so that each computes about equally many tokens ----------------------
+
+
+Deal = Callable[[Sequence[int]], list[int]]
+"""From the tokens of every micro-batch of a step to the numbers of those that one process computes, ascending.
+
+A negative number counts from the last micro-batch and repeats it without effect: see `deal_equally_many`.
+"""
+
+
+def deal(tokens: Sequence[int], processes: int, most: int | None = None) -> list[list[int]]:
+    """Deals micro-batches, largest first, each to the process with the fewest tokens so far.
+
+    tokens: of each micro-batch. Returns the numbers of each process's micro-batches, ascending. Every process gets one
+    with tokens before any gets a second; ties go to the lowest number, so all processes deal alike. most: of one
+    process; None for any number.
+    """
+    dealt: list[list[int]] = [[] for _ in range(processes)]
+    loads = [0] * processes
+    for number in sorted(range(len(tokens)), key=lambda one: (-tokens[one], one)):
+        able = [process for process in range(processes) if most is None or len(dealt[process]) < most]
+        target = min(able, key=lambda process: (loads[process], len(dealt[process]), process))
+        dealt[target].append(number)
+        loads[target] += tokens[number]
+    return [sorted(numbers) for numbers in dealt]
+
+
+def deal_equally_many(tokens: Sequence[int], processes: int) -> list[list[int]]:
+    """Deals as many micro-batches to every process, as sharded training requires, where each has the same collectives.
+
+    Processes that would have fewer repeat the smallest one, under its negative number, without effect.
+    """
+    most = -(-len(tokens) // processes)
+    smallest = min(range(len(tokens)), key=lambda number: (tokens[number], number), default=0) - len(tokens)
+    return [own + [smallest] * (most - len(own)) for own in deal(tokens, processes, most)]
+
+
+def everything(tokens: Sequence[int]) -> list[int]:
+    """The deal of a single process: all micro-batches."""
+    return list(range(len(tokens)))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,13 +16,12 @@ import torch
 from torch import Tensor
 
 from ..core.errors import InputError
-from ..text.formats.files import read_lines
+from ..text.readers.tagged import read_tagged
 from ..text.tokenizers.encoding import Encoding
 from ..text.tokenizers.tokenizer import Tokenizer
 from .batch import Batch
 
 FAR = 1 << 20  # distance of special tokens, which are not in the tree: beyond every learned distance
-_FORM, _HEAD, _COLUMNS = 1, 6, 10
 
 
 class Parse(NamedTuple):
@@ -34,29 +32,22 @@ class Parse(NamedTuple):
 
 
 def read_parses(path: str | Path) -> Iterator[Parse]:
-    """Yields the sentences of a CoNLL-U file, which may be compressed; multiword and empty tokens are skipped.
+    """Yields the sentences of a CoNLL-U file, as `text.readers.tagged` reads them.
 
-    Raises InputError with the line that is not a word, or that ends a sentence without a valid tree.
+    Raises RowErrors for lines that are no words, InputError with the line of a head that is not a number, or at which a
+    sentence without a valid tree ends.
     """
-    for is_blank, lines in groupby(read_lines(path), key=lambda line: not (line.fault or line.text.strip())):
-        parse = Parse([], [])
-        for line in () if is_blank else lines:
-            cells = line.text.split("\t")
-            if not line.fault and line.text.startswith("#"):
-                continue
-            if line.fault or len(cells) != _COLUMNS:
-                raise InputError(f"{path}:{line.number}: {line.fault or 'expected the ten columns of CoNLL-U'}.")
-            if cells[0].isdecimal():  # skip multiword tokens (3-4) and empty nodes (8.1)
-                if not cells[_HEAD].isdecimal():
-                    raise InputError(f"{path}:{line.number}: the head '{cells[_HEAD]}' is not a number.")
-                parse.words.append(cells[_FORM])
-                parse.heads.append(int(cells[_HEAD]))
-        if parse.words:
-            try:
-                tree_distances(parse.heads)
-            except ValueError as error:
-                raise InputError(f"{path}:{line.number}: {error}.") from None
-            yield parse
+    for row in read_tagged(path, columns={"tag": "HEAD"}).rows:
+        heads = row.tags or ()
+        for word, head in enumerate(heads):
+            if not head.isdecimal():
+                raise InputError(f"{path}:{row.line_of(word)}: the head '{head}' is not a number.")
+        parse = Parse(list(row.words), list(map(int, heads)))
+        try:
+            tree_distances(parse.heads)
+        except ValueError as error:
+            raise InputError(f"{path}:{row.lines[-1]}: {error}.") from None
+        yield parse
 
 
 def tree_distances(heads: Sequence[int]) -> np.ndarray:

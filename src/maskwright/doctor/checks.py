@@ -23,7 +23,7 @@ from ..text.formats.cells import LABEL_SEPARATOR
 from ..text.readers.choices import ChoiceRow
 from ..text.readers.squad import Question
 from ..text.readers.tables import Reader, Row
-from ..text.readers.tagged import MISSING, Sentence
+from ..text.words import MISSING, Sentence
 
 if TYPE_CHECKING:
     from ..text.tokenizers.tokenizer import Tokenizer

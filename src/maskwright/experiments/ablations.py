@@ -26,7 +26,8 @@ from ..models.build import build
 from ..models.model import Model
 from ..models.presets import preset
 from ..models.sizes import parameter_count
-from ..report import Chart, Curves, Series, Table
+from ..report import Table
+from ..report.charts import Chart, Curves, Series
 from ..tasks.examples import Examples
 from ..tasks.tagging.task import Tagging
 from ..text.tokenizers.tokenizer import Tokenizer

@@ -34,13 +34,12 @@ from ..models.model import tokenizer_of
 from ..report import Block, Command, Facts, Table
 from ..tasks.base import task_of_model
 from ..tasks.evaluation.published import GLUE_NINE, PublishedTable, glue_average, published
-from ..tasks.evaluation.submission import GLUE_PARTS, write_submission
 from ..tasks.qa.windows import make_windows
 from ..tasks.tagging.examples import window_sentences
 from ..tasks.tagging.schemes import find_notation, repair
 from ..text.formats.files import PACKINGS
 from ..text.readers.choices import read_choices
-from ..text.readers.glue import glue_files, read_glue
+from ..text.readers.glue import GLUE_PARTS, glue_files, read_glue, write_submission
 from ..text.readers.squad import read_questions
 from ..text.readers.tagged import read_tagged
 from ..text.tokenizers.encoding import TextCounts

@@ -21,7 +21,8 @@ from ..core.util import plural
 from ..hub.folders import load_model
 from ..inference.ready import compute_in
 from ..models.model import Model, tokenizer_of
-from ..report import Chart, Command, Curves, Facts, Series, Table
+from ..report import Command, Facts, Table
+from ..report.charts import Chart, Curves, Series
 from ..report.numbers import percent
 from ..tasks.anomaly import Anomaly
 from ..tasks.classification import Classification, balanced_weights

@@ -195,7 +195,7 @@ def _size(folder: Path, files: Mapping[str, Sequence[str]]) -> int:
 def _typical_texts(path: Path) -> list[Text]:
     """The first texts of a file. Raises InputError for too few."""
     reader = find_reader(path, {}) or registry.resolve("reader", "texts")
-    found = reader.read(path, {}, False)
+    found = reader.read(path, {}, False, False)
     texts = [content_of(row) for row in islice(getattr(found, "rows", found), MOST_TEXTS)]
     if len(texts) < MIN_TEXTS:
         raise InputError(f"{path} has {len(texts)} texts; int8 is calibrated and compared on at least {MIN_TEXTS}.")
@@ -232,5 +232,11 @@ def _max_length(config: ExportConfig, model: Model, longest: int) -> int:
 
 def _declared(model: Model) -> SentenceSettings:
     declared = model.sentence or SentenceSettings()
+    if declared.prompt and not declared.include_prompt:
+        raise InputError("This model leaves the tokens of its prompt out of the pooling, which has no graph.")
+    if declared.late is not None or model.routes:
+        raise InputError(
+            "A model with a vector for each token, or with a network for queries of its own, has no graph."
+        )
     is_possible = not (declared.pooling == "cls" and model.config.pools_last_token)
     return declared if is_possible else replace(declared, pooling="mean")

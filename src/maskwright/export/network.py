@@ -6,7 +6,7 @@ It runs the modules of the model itself on [batch, seq, hidden]; only attention 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,7 +17,15 @@ from torch import Tensor, nn
 
 from ..core.errors import ModelFolderError
 from ..models.config import ModelConfig
-from ..models.heads import ChoiceHead, TokenCrfHead, in_question, is_per_token, pooled_late
+from ..models.heads import (
+    GLOBAL_HEADS,
+    ChoiceHead,
+    TokenCrfHead,
+    global_columns,
+    in_question,
+    is_per_token,
+    pooled_late,
+)
 from ..models.model import Model, SentenceSettings
 from ..models.pooling import Projection
 from ..models.pretraining_heads import BidirectionalLanguageModelHead
@@ -46,12 +54,19 @@ class RowMask:
     distances: Tensor
 
 
-def row_mask(keep: Tensor, query_positions: Tensor, dtype: torch.dtype, rule: str, half_width: int = 0) -> RowMask:
+def row_mask(
+    keep: Tensor,
+    query_positions: Tensor,
+    dtype: torch.dtype,
+    rule: str,
+    half_width: int = 0,
+    is_global: Tensor | None = None,
+) -> RowMask:
     """Masks padding, and what the rule excludes.
 
     keep: bool [batch, keys]; query_positions: int64 [queries], their columns among the keys; rule: "full", "causal" or
-    "window" (`half_width` tokens to each side). Masked scores are far below all others but finite, and stay so when a
-    score is added: a row that is padding only must not become NaN.
+    "window" (`half_width` tokens to each side); is_global: bool [batch, keys], those in every window. Masked scores are
+    far below all others but finite, and stay so when a score is added: a row that is padding only must not become NaN.
     """
     keys = torch.arange(keep.shape[1], device=keep.device)
     distances = (keys - query_positions[:, None])[None, None]  # [1, 1, queries, keys]
@@ -59,7 +74,8 @@ def row_mask(keep: Tensor, query_positions: Tensor, dtype: torch.dtype, rule: st
     if rule == "causal":
         allowed = allowed & (distances <= 0)
     elif rule == "window":
-        allowed = allowed & (distances.abs() <= half_width)
+        near = distances.abs() <= half_width
+        allowed = allowed & (near if is_global is None else near | is_global[:, None, None, :])
     else:
         allowed = allowed.expand(-1, -1, distances.shape[2], -1)
     term = torch.zeros_like(allowed, dtype=dtype).masked_fill(~allowed, torch.finfo(dtype).min / 2)
@@ -76,14 +92,22 @@ def attend_rows(
     angles: Angles | None = None,
     dropout_probability: float = 0.0,
     want_weights: bool = False,
+    is_global: Tensor | None = None,
+    whole: RowMask | None = None,
+    project_global: Callable[[], Tensor] | None = None,
 ) -> tuple[Tensor, None]:
     """Attention within each row of a padded batch.
 
-    qkv: float [batch, seq, 3 * hidden]; angles: as of `heads_of`; runs, dropout_probability and want_weights are
-    arguments of every executor, not used here. Returns context [batch, seq, hidden], no weights.
+    qkv: float [batch, seq, 3 * hidden]; angles: as of `heads_of`; is_global: bool [batch, seq], tokens that attend to
+    all that `whole` allows, with the projections that `project_global` returns in the shape of qkv; runs,
+    dropout_probability and want_weights are arguments of every executor, not used here. Returns context [batch, seq,
+    hidden], no weights.
     """
     query, key, value = heads_of(qkv, num_heads, angles)
     context = masked_product(query, key, value, mask, relative)  # [batch, heads, seq, head_dim]
+    if is_global is not None and whole is not None and project_global is not None:
+        globally = masked_product(*heads_of(project_global(), num_heads), whole)
+        context = torch.where(is_global[:, None, :, None], globally, context)
     return context.transpose(1, 2).flatten(2), None  # [batch, seq, hidden]
 
 
@@ -146,19 +170,22 @@ def padded_executors(
     dtype: torch.dtype,
     relatives: Sequence[RelativePositions | None],
     tables: Sequence[Angles | None],
+    is_global: Tensor | None = None,
 ) -> list[Executor]:
     """Returns the attention function of each layer.
 
-    keep: bool [batch, seq]; relatives: per layer; tables: of angle_tables.
+    keep: bool [batch, seq]; relatives: per layer; tables: of angle_tables; is_global: bool [batch, seq], or None.
     """
     columns = torch.arange(keep.shape[1], device=keep.device)
     made: dict[tuple[str, int], RowMask] = {}
     found: list[Executor] = []
+    whole = None if is_global is None else row_mask(keep, columns, dtype, "full")
     for depth, (relative, angles) in enumerate(zip(relatives, angles_at(tables, columns), strict=True)):
         rule = _rule(config, depth)
         if rule not in made:
-            made[rule] = row_mask(keep, columns, dtype, *rule)
-        found.append(partial(attend_rows, mask=made[rule], relative=relative, angles=angles))
+            made[rule] = row_mask(keep, columns, dtype, *rule, is_global)
+        own = {"mask": made[rule], "relative": relative, "angles": angles}
+        found.append(partial(attend_rows, **own, is_global=is_global, whole=whole))
     return found
 
 
@@ -250,7 +277,10 @@ class PaddedNetwork(nn.Module):
         stack, config = self.model.encoder, self.model.config
         inputs, dtype = (rows.ids, rows.positions(config), types), self.model.compute_dtype
         hidden = stack.embeddings(*inputs, dtype, rows.token_factors(config))
-        attending = padded_executors(config, rows.keep, dtype, stack.relatives(dtype), self.angles)
+        is_global = None
+        if config.global_attention and isinstance(self.model.head, GLOBAL_HEADS):
+            is_global = global_columns(self.model.head, rows.ids, config.global_sep_token_id)
+        attending = padded_executors(config, rows.keep, dtype, stack.relatives(dtype), self.angles, is_global)
         states = [hidden]
         for depth, (layer, executor) in enumerate(zip(stack.in_order, attending, strict=True)):
             hidden, _ = layer(hidden, (), False, executor)

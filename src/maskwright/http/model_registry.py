@@ -19,6 +19,7 @@ from ..inference.answer import Answerer
 from ..inference.embed import TextEncoder, embedder_of
 from ..inference.fill_mask import MaskFiller
 from ..inference.generate import TextGenerator
+from ..inference.late import LateEncoder, late_encoder_of
 from ..inference.predict import Predictor
 from ..inference.ready import kind_of, usual_length
 from ..inference.sparse import SparseEncoder, sparse_encoder_of
@@ -78,10 +79,14 @@ class LoadedModel:
     def sparse_encoder(self) -> SparseEncoder:
         return sparse_encoder_of(self.model, self.source, self.wanted_length)
 
+    @cached_property
+    def late_encoder(self) -> LateEncoder:
+        return late_encoder_of(self.model, self.source, self.wanted_length)
+
     @property
-    def is_sparse(self) -> bool:
-        """Whether its folder declares sparse embeddings."""
-        return self.model.sentence is not None and self.model.sentence.sparse is not None
+    def vectors(self) -> str:
+        """What its folder declares that a text becomes: "dense", "sparse" or "late"."""
+        return "dense" if self.model.sentence is None else self.model.sentence.kind
 
     def encoder(
         self, layers: str | int = "last", pooling: str | None = None, normalize: bool | None = None
@@ -108,8 +113,8 @@ class LoadedModel:
 
     @property
     def max_length(self) -> int:
-        if self.is_sparse:
-            return self.sparse_encoder.max_length
+        if self.vectors != "dense":
+            return (self.sparse_encoder if self.vectors == "sparse" else self.late_encoder).max_length
         if self.kind.can("embed") and not self.kind.can("generate"):
             return self.encoder().max_length
         return usual_length(self.model, self.wanted_length)
@@ -132,12 +137,13 @@ class LoadedModel:
 
     @cached_property
     def output_is_log_odds(self) -> bool:
-        """Whether the one output of a model that ranks pairs is log odds: of a folder whose task is not recorded here.
+        """Whether the one output of a model that ranks pairs is log odds: of a cross-encoder.
 
-        A model that was trained here gives the number that it was trained on. Raises ModelFolderError for a
+        A regression model that was trained here gives the number that it was trained on. Raises ModelFolderError for a
         declared activation that is not supported.
         """
-        return read_facts(self.folder).get("task") is None and activation_of(self.folder) == SIGMOID
+        facts = read_facts(self.folder)
+        return bool(facts.get("scale")) if facts.get("task") else activation_of(self.folder) == SIGMOID
 
     @cached_property
     def digest(self) -> str:

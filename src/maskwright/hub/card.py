@@ -49,6 +49,10 @@ def model_card(model: Model, facts: Mapping[str, Any], family: Family, *, is_int
     title, tag, _ = _HEADS[model.head_name]
     if is_sentence:
         title, tag = "A sentence encoder", "sentence-similarity"
+    elif facts.get("task") == "regression" and facts.get("scale"):
+        title, tag = "A cross-encoder (reranker)", "text-ranking"
+    elif facts.get("task") == "similarity" and model.head_name is not None:
+        title, tag = "A sparse sentence encoder (SPLADE)", "feature-extraction"
     inside = f"{config.num_attention_heads} heads" if config.recurrent is None else f"{config.recurrent.upper()} cells"
     about = (
         f"{family.title if family.encoder else 'A custom architecture'} with {config.num_hidden_layers} layers of "

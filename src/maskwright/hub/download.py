@@ -28,7 +28,16 @@ _FILE_NAME = re.compile(
     r"toml|tsv|txt|xml|xz|yaml|yml|zip|zst)",
     re.IGNORECASE,
 )
-_WANTED = ["*.json", "*.safetensors", "*vocab.txt", "*merges.txt", "*spiece.model", "*sentencepiece.bpe.model", "*.spm"]
+_WANTED = [
+    "*.json",
+    "*.safetensors",
+    "*vocab.txt",
+    "*merges.txt",
+    "*spiece.model",
+    "*sentencepiece.bpe.model",
+    "*.spm",
+    "artifact.metadata",
+]
 _WANTED += ["README.md"]  # listed in our manifests
 _UNWANTED = ["onnx/*", "openvino/*", "coreml/*"]
 

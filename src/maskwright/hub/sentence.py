@@ -2,8 +2,9 @@
 
 `modules.json` lists the modules: the transformer (in the folder itself or a subfolder), a pooling, and optionally dense
 layers and layer norms of the pooled vector, and normalization to length 1, of the tokens before pooling or of the
-result. Where several places say the same thing, the
-first one holds, as in sentence-transformers 6.2:
+result. A model of late interaction has dense layers and normalization of the tokens, and no pooling. A router has the
+modules of queries and of the texts that are searched. Where several places say the same thing, the first one holds, as
+in sentence-transformers 6.2:
 
 - maximum sequence length: in `sentence_bert_config.json` (or an older name, such as `sentence_roberta_config.json`)
   `processing_kwargs` (`max_length` of `common`, then of `text`), `model_max_length` of `processor_kwargs` or
@@ -13,23 +14,30 @@ first one holds, as in sentence-transformers 6.2:
   `text.tokenizers.tokenizer_files`.
 - dimensions: what the caller asks for, then `truncate_dim` of `config_sentence_transformers.json`: the first numbers of
   the embedding that the modules give, which is not normalized again unless the caller asks for it.
-- prompt: the one that `default_prompt_name` of `config_sentence_transformers.json` names, before every text.
+- prompt: for queries `query`, for texts that are searched `document`, `passage` or `corpus`, else the one that
+  `default_prompt_name` of `config_sentence_transformers.json` names, before every text.
+- late interaction: lengths and query expansion in `sentence_bert_config.json`, then, as PyLate writes them, in
+  `config_sentence_transformers.json`; the tokens that are left out in the folder of `MultiVectorMask`, then there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import string
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import save as to_safetensors
+from tokenizers import AddedToken
+from tokenizers import Tokenizer as Backend
 from torch import nn
 
 from ..core.errors import ModelFolderError
 from ..core.storage import MODEL_CONFIG, inside, read_json
-from ..models.model import SentenceSettings
+from ..models.model import ROLES, LateInteraction, SentenceSettings
 from ..models.pooling import ACTIVATIONS, POOLINGS, Dense, Projection, UnitLength, VectorNorm
+from ..text.tokenizers.tokenizer import Tokenizer
 from ..text.tokenizers.tokenizer_files import CONFIG as TOKENIZER_CONFIG
 from ..text.tokenizers.tokenizer_files import SENTENCE_CONFIGS, sentence_config
 from .weights import FILE as WEIGHTS
@@ -47,7 +55,14 @@ _POOLING_FLAGS = {  # in the order of their results
     "pooling_mode_lasttoken": "lasttoken",
 }
 _TOKENS, _RESULT = "token_embeddings", "sentence_embedding"  # what a Normalize module may change
-_TYPES = (None, "SentenceTransformer", "CrossEncoder", "SparseEncoder")  # model_type of folders with a vector per text
+_LATE = ("MultiVectorEncoder", "ColBERT")  # model_type of late interaction, here and in PyLate
+_TYPES = (None, "SentenceTransformer", "CrossEncoder", "SparseEncoder", *_LATE)
+COLBERT_PROJECTION = "linear.weight"  # in the folders of ColBERT's own program
+_MASK, _ROUTER = "MultiVectorMask", "Router"
+_PYLATE = (
+    *("query_length", "document_length", "query_prefix", "document_prefix", "skiplist_words"),
+    *("do_query_expansion", "attend_to_expansion_tokens", "attend_to_mask_tokens"),
+)
 _NETWORKS = ("Transformer", "MLMTransformer")
 _NO_EFFECT = (*_NETWORKS, "Dropout")  # modules without a setting for inference
 _SPLADE_LOGS = {"relu": 1, "log1p_relu": 2}
@@ -56,30 +71,43 @@ _PROJECTIONS = ("Dense", "LayerNorm")  # modules of the pooled vector, with weig
 MOST_TOKENS = 1 << 31  # transformers writes 10**30 for "no limit"
 
 
-def declared_by(folder: Path | str) -> SentenceSettings:
-    """Read the embedding settings of a folder; defaults if it has none.
+def declared_by(folder: Path | str, role: str | None = None) -> SentenceSettings:
+    """Read the embedding settings of a folder; defaults if it has none. role: see `modules_of`.
 
     Raises ModelFolderError for an unsupported pooling or module, and for a setting of another type.
     """
     folder = Path(folder)
-    if not (folder / MODULES).is_file():
+    if not is_declared(folder):
         return SentenceSettings()
-    own, network = _object(folder / PROMPTS), network_folder(folder)
+    own, network = _own(folder), network_folder(folder, role)
     if own.get("model_type") not in _TYPES:
         raise ModelFolderError(
-            f"{folder / PROMPTS}: model_type is {own['model_type']!r}; only models with one vector per text are "
-            f"supported ({', '.join(filter(None, _TYPES))})."
+            f"{folder / PROMPTS}: model_type is {own['model_type']!r}; supported are {', '.join(filter(None, _TYPES))}."
         )
     prompts, default = _prompts(folder / PROMPTS, own)
-    modules = modules_of(folder)
+    include_prompt = True
+    modules = modules_of(folder, role)
     kinds = [kind for kind, _ in modules]
+    if own.get("model_type") in _LATE:
+        known = (*_NO_EFFECT, *_PROJECTIONS, _MASK, "Normalize")
+        if unknown := next((kind for kind in kinds if kind not in known), None):
+            raise ModelFolderError(f"{folder / MODULES} lists the module '{unknown}', which is not supported.")
+        is_unit = own["model_type"] == "ColBERT" or "Normalize" in kinds[_projected(kinds)[1] :]
+        return SentenceSettings(
+            max_length=_max_length(network),
+            normalize_tokens=is_unit,
+            prompts=prompts,
+            default_prompt=default,
+            lower_case=sentence_config(network).get("do_lower_case") is True,
+            late=_late(folder, own, network, dict(modules).get(_MASK)),
+        )
     pooled_by = max((index for index, kind in enumerate(kinds) if kind in _POOLED), default=-1)
     projected_by = max((index for index, kind in enumerate(kinds) if kind in _PROJECTIONS), default=-1)
     pooling, normalize, normalize_tokens, sparse, logs = "mean", False, False, None, 1
     for index, (kind, module) in enumerate(modules):
         path = inside(folder, str(module.get("path") or "")) / "config.json"
         if index == pooled_by and kind == "Pooling":
-            pooling = _pooling(path, has_prompt=bool(default and prompts[default]))
+            pooling, include_prompt = _pooling(path)
         elif kind == "Normalize":  # before the pooling there is no result; after it, the tokens do not matter
             of_tokens = _normalized(path) == _TOKENS
             normalize_tokens |= of_tokens and (index < pooled_by or pooled_by < 0)
@@ -101,39 +129,127 @@ def declared_by(folder: Path | str) -> SentenceSettings:
         sentence_config(network).get("do_lower_case") is True,
         sparse,
         logs,
+        include_prompt,
     )
 
 
-def projection_of(folder: Path, root: Path | None = None) -> Projection | None:
+def _late(folder: Path, own: dict[str, Any], network: Path, mask: Mapping[str, Any] | None) -> LateInteraction:
+    """The settings of late interaction. own: of the folder; mask: the module that says which tokens count, or None."""
+    path, stored = folder / PROMPTS, sentence_config(network)
+    masked = {} if mask is None else _object(inside(folder, str(mask.get("path") or "")) / "config.json")
+    lengths = {name: _whole_number(path, own | stored, name) for name in ("query_length", "document_length")}
+    expansion = _dict(own | stored, "query_expansion")
+    is_pylate = "query_expansion" not in own | stored and any(name in own for name in _PYLATE)
+    if is_pylate and own.get("do_query_expansion") is not False:
+        attends = own.get("attend_to_expansion_tokens", own.get("attend_to_mask_tokens"))
+        expansion = {"strategy": "fixed", "attend": bool(attends), "length": lengths["query_length"] or 32}
+    fill_to = _whole_number(path, expansion, "length")
+    skipped = masked.get("skiplist_words", own.get("skiplist_words"))
+    if skipped is None:
+        skipped = list(string.punctuation) if own.get("model_type") == "ColBERT" else []
+    only = masked.get("keep_only_token_ids") or (mask is None and expansion and own.get("model_type") != "ColBERT")
+    if only or (expansion and (fill_to is None or expansion.get("strategy") not in ("fixed", "min"))):
+        raise ModelFolderError(
+            f"{folder}: supported are a query_expansion 'fixed' or 'min' of a length, with a {_MASK} that has no "
+            "keep_only_token_ids."
+        )
+    if fill_to is not None and (lengths["query_length"] is not None or expansion["strategy"] == "fixed"):
+        lengths["query_length"] = max(fill_to, (lengths["query_length"] or 0) if expansion["strategy"] == "min" else 0)
+    roles = masked.get("skiplist_tasks") or ["document"]
+    return LateInteraction(
+        **lengths,
+        fill_to=fill_to,
+        fill_with=expansion.get("token"),
+        attends=expansion.get("attend") is True,
+        skipped=tuple(map(str, skipped)),
+        skipped_of=tuple([roles] if isinstance(roles, str) else map(str, roles)),
+        mean=own.get("similarity_fn_name") == "meanmaxsim",
+    )
+
+
+def is_declared(folder: Path) -> bool:
+    """Whether a folder says how its embeddings are made: one of sentence-transformers, PyLate or ColBERT."""
+    return (folder / MODULES).is_file() or _is_colbert(folder)
+
+
+def _is_colbert(folder: Path) -> bool:
+    """Whether it is a folder of ColBERT's own program, whose projection is among the weights of the network."""
+    if (folder / MODULES).is_file() or not (folder / MODEL_CONFIG).is_file():
+        return False
+    config = read_json(folder / MODEL_CONFIG)
+    return isinstance(config, dict) and config.get("architectures") == ["HF_ColBERT"]
+
+
+def _own(folder: Path) -> dict[str, Any]:
+    """The settings of a folder; those of ColBERT's own program under the names of PyLate."""
+    if not _is_colbert(folder):
+        return _object(folder / PROMPTS)
+    told = _object(folder / "artifact.metadata")
+    return {
+        "model_type": "ColBERT",
+        "query_prefix": f"{told.get('query_token_id') or '[unused0]'} ",
+        "document_prefix": f"{told.get('doc_token_id') or '[unused1]'} ",
+        "query_length": told.get("query_maxlen"),
+        "document_length": told.get("doc_maxlen"),
+        "attend_to_mask_tokens": told.get("attend_to_mask_tokens"),
+        "skiplist_words": None if told.get("mask_punctuation", True) else [],
+    }
+
+
+def keep_marks_whole(folder: Path, tokenizer: Tokenizer) -> None:
+    """Makes the prefixes of a PyLate folder ("[Q] ", "[unused0]") single tokens wherever they are in a text."""
+    own, backend = _own(folder), tokenizer.backend
+    for value in (own.get("query_prefix"), own.get("document_prefix")):
+        words = str(value or "").split(maxsplit=1)
+        mark = next((one for one in (str(value), *words[:1]) if words and tokenizer.token_to_id(one) is not None), None)
+        if mark is None or not isinstance(backend, Backend):
+            continue
+        if backend.encode(mark, add_special_tokens=False).tokens != [mark]:
+            backend.add_special_tokens([AddedToken(mark, normalized=False, special=True)])
+
+
+def _projected(kinds: Sequence[str]) -> tuple[int, int]:
+    """The first of the modules of a projection and the one after its last: those after the pooling, or the network."""
+    begin = 1 + max((index for index, kind in enumerate(kinds) if kind in (*_POOLED, *_NETWORKS)), default=-1)
+    return begin, 1 + max((index for index, kind in enumerate(kinds) if kind in _PROJECTIONS), default=begin - 1)
+
+
+def projection_of(folder: Path, root: Path | None = None, role: str | None = None) -> Projection | None:
     """Returns the modules after the pooling with their weights; None without any but a last normalization.
 
-    root: as in `Weights`. Raises ModelFolderError for an unsupported module or activation, and for other weights than
-    its config.json describes.
+    root: as in `Weights`; role: see `modules_of`. Raises ModelFolderError for an unsupported module or activation, and
+    for other weights than its config.json describes.
     """
-    modules = modules_of(folder) if (folder / MODULES).is_file() else []
+    if _is_colbert(folder):
+        with Weights(folder, root) as stored:
+            size, inputs = stored.shapes.get(COLBERT_PROJECTION, (0, 0))
+            layer = Dense(inputs, size, bias=False, activation=IDENTITY, residual=False)
+            layer.linear.weight = nn.Parameter(stored.read(COLBERT_PROJECTION).float())
+        return Projection(layer)
+    modules = modules_of(folder, role)
     kinds = [kind for kind, _ in modules]
     if not set(kinds) & set(_PROJECTIONS):
         return None
-    begin = 1 + max(index for index, kind in enumerate(kinds) if kind in _POOLED)
-    end = 1 + max(index for index, kind in enumerate(kinds) if kind in _PROJECTIONS)
+    begin, end = _projected(kinds)
+    changed = _TOKENS if _own(folder).get("model_type") in _LATE else _RESULT
     layers: list[nn.Module] = []
     for kind, module in modules[begin:end]:
         own = inside(folder, str(module.get("path") or ""))
-        if kind == "Normalize" and _normalized(own / "config.json") == _RESULT:
+        if kind == "Normalize" and _normalized(own / "config.json") == changed:
             layers.append(UnitLength())
         elif kind in _PROJECTIONS:
-            layers.append(_filled(_layer(kind, own / "config.json"), own, root))
+            layers.append(_filled(_layer(kind, own / "config.json", changed), own, root))
     return Projection(*layers)
 
 
-def _layer(kind: str, path: Path) -> nn.Module:
-    """Returns an untrained module of a configuration."""
+def _layer(kind: str, path: Path, changed: str) -> nn.Module:
+    """Returns an untrained module of a configuration. changed: what it changes."""
     config = _object(path)
     if kind == "LayerNorm":
         return VectorNorm(_needed(path, config, "dimension"))
     source, target = (config.get(f"module_{side}_name") for side in ("input", "output"))
-    if source not in (None, _RESULT) or target not in (None, _RESULT):
-        raise ModelFolderError(f"{path} changes {source!r} to {target!r}; only {_RESULT}, in place, is supported.")
+    if source not in (None, changed) or target not in (None, changed):
+        raise ModelFolderError(f"{path} changes {source!r} to {target!r}; only {changed}, in place, is supported.")
     package, _, activation = str(config.get("activation_function", "torch.nn.Tanh")).rpartition(".")
     if not package.startswith("torch.nn") or activation not in ACTIVATIONS:
         raise ModelFolderError(
@@ -167,16 +283,9 @@ def _filled(layer: nn.Module, folder: Path, root: Path | None) -> nn.Module:
 
 
 def prompts_of(folder: Path) -> dict[str, str]:
-    """Returns the prompts of a folder by name: what can be put before a text, on request.
-
-    Raises ModelFolderError if the folder leaves the tokens of prompts out of its pooling.
-    """
+    """Returns the prompts of a folder by name: what can be put before a text, on request."""
     prompts = _object(folder / PROMPTS).get("prompts")
-    named = {str(name): text for name, text in prompts.items() if isinstance(text, str)} if prompts else {}
-    for kind, module in modules_of(folder) if named and (folder / MODULES).is_file() else ():
-        if kind == "Pooling":
-            _pooling(inside(folder, str(module.get("path") or "")) / "config.json", has_prompt=any(named.values()))
-    return named
+    return {str(name): text for name, text in prompts.items() if isinstance(text, str)} if prompts else {}
 
 
 def activation_of(folder: Path) -> str:
@@ -203,14 +312,12 @@ def activation_of(folder: Path) -> str:
     return name
 
 
-def network_folder(folder: Path) -> Path:
+def network_folder(folder: Path, role: str | None = None) -> Path:
     """Returns the folder with the transformer: the folder itself, or the subfolder listed in modules.json.
 
-    Raises InputError for a path outside the folder.
+    role: see `modules_of`. Raises InputError for a path outside the folder.
     """
-    if not (folder / MODULES).is_file():
-        return folder
-    paths = [str(module.get("path") or "") for kind, module in modules_of(folder) if kind in _NETWORKS]
+    paths = [str(module.get("path") or "") for kind, module in modules_of(folder, role) if kind in _NETWORKS]
     return inside(folder, paths[0]) if paths and paths[0] else folder
 
 
@@ -219,8 +326,6 @@ def module_folders(folder: Path) -> list[Path]:
 
     Raises InputError for a path outside the folder.
     """
-    if not (folder / MODULES).is_file():
-        return []
     paths = [str(module.get("path") or "") for _, module in modules_of(folder)]
     return [inside(folder, path) for path in paths if path]
 
@@ -232,88 +337,137 @@ def declaration_files(
 
     hidden_size: of the model; max_length: maximum sequence length in tokens.
     """
-    if declared.sparse is not None:
-        return _sparse_files(declared, max_length)
-    layers = list(projection or ())
-    names = {Dense: "Dense", VectorNorm: "LayerNorm", UnitLength: "Normalize"}
-    kinds = ["Transformer", "Pooling", *(names[type(layer)] for layer in layers)]
-    kinds += ["Normalize"] if declared.normalize else []
-    if declared.normalize_tokens:
-        kinds.insert(1, "Normalize")
-    paths = ["" if index == 0 else f"{index}_{kind}" for index, kind in enumerate(kinds)]
-    modules = [
-        {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.models.{kind}"}
-        for index, (kind, path) in enumerate(zip(kinds, paths, strict=True))
-    ]
-    poolings = declared.pooling.split("+")
-    flags: dict[str, Any] = {flag: name in poolings for flag, name in _POOLING_FLAGS.items()}
-    if poolings != [name for name in _POOLING_FLAGS.values() if name in poolings]:
-        flags = {"pooling_mode": poolings}  # in another order, which only version 6 knows
-    pooled_by = kinds.index("Pooling")
-    files: dict[str, Any] = {
-        MODULES: modules,
-        f"{paths[pooled_by]}/config.json": {"word_embedding_dimension": hidden_size, **flags},
-        LENGTH: {"max_seq_length": declared.max_length or max_length, "do_lower_case": declared.lower_case},
+    length: dict[str, Any] = {
+        "max_seq_length": declared.max_length or max_length,
+        "do_lower_case": declared.lower_case,
     }
-    for path, layer in zip(paths[pooled_by + 1 :], layers, strict=False):
-        if tensors := {name: one.detach().float().cpu().contiguous() for name, one in layer.named_parameters()}:
-            files[f"{path}/config.json"] = _configuration(layer)
-            files[f"{path}/{WEIGHTS}"] = to_safetensors(tensors, metadata={"format": "pt"})
-    if declared.normalize_tokens:
-        files[f"{paths[1]}/config.json"] = {"module_input_name": _TOKENS, "module_output_name": _TOKENS}
-    own = {
+    own: dict[str, Any] = {
         "prompts": dict(declared.prompts),
         "default_prompt_name": declared.default_prompt,
         "truncate_dim": declared.dimensions,
     }
-    return files | ({PROMPTS: own} if any(own.values()) else {})
+    tokens = {"module_input_name": _TOKENS, "module_output_name": _TOKENS}
+    of_tokens: list[_Step] = [("Normalize", tokens, None)] if declared.normalize_tokens else []
+    if declared.sparse is not None:
+        activation = next(name for name, logs in _SPLADE_LOGS.items() if logs == declared.logs)
+        pooling = {"pooling_strategy": declared.sparse, "activation_function": activation}
+        steps: list[_Step] = [("SpladePooling", pooling, None)]
+        text = {"text": {"method": "forward", "method_output_name": "logits"}}
+        length |= {"transformer_task": "fill-mask", "modality_config": text, "module_output_name": _TOKENS}
+        own["model_type"] = "SparseEncoder"
+    elif declared.late is not None:
+        late = declared.late
+        mask = {"skiplist_words": list(late.skipped), "skiplist_tasks": list(late.skipped_of)}
+        steps = [*(_step(layer, tokens) for layer in projection or ()), (_MASK, mask, None), *of_tokens]
+        length |= {"query_length": late.query_length, "document_length": late.document_length}
+        if late.fill_to is not None:
+            fill = {"attend": late.attends, "token": late.fill_with, "length": late.fill_to}
+            strategy = "fixed" if late.query_length == late.fill_to else "min"
+            length["query_expansion"] = {"strategy": strategy, **fill}
+        length = {name: value for name, value in length.items() if value is not None}
+        own |= {"model_type": _LATE[0], "similarity_fn_name": "meanmaxsim" if late.mean else "maxsim"}
+    else:
+        poolings = declared.pooling.split("+")
+        flags: dict[str, Any] = {flag: name in poolings for flag, name in _POOLING_FLAGS.items()}
+        if poolings != [name for name in _POOLING_FLAGS.values() if name in poolings]:
+            flags = {"pooling_mode": poolings}  # in another order, which only version 6 knows
+        flags |= {} if declared.include_prompt else {"include_prompt": False}
+        steps = [*of_tokens, ("Pooling", {"word_embedding_dimension": hidden_size, **flags}, None)]
+        steps += [_step(layer, {}) for layer in projection or ()]
+        steps += [("Normalize", {}, None)] if declared.normalize else []
+    kinds = ["Transformer", *(kind for kind, _, _ in steps)]
+    paths = ["", *(f"{index}_{kind}" for index, kind in enumerate(kinds[1:], start=1))]
+    files: dict[str, Any] = {LENGTH: length} | ({PROMPTS: own} if any(own.values()) else {})
+    files[MODULES] = [
+        {
+            "idx": index,
+            "name": str(index),
+            "path": path,
+            "type": f"sentence_transformers.{_PLACES.get(kind, 'models')}.{kind}",
+        }
+        for index, (kind, path) in enumerate(zip(kinds, paths, strict=True))
+    ]
+    for path, (_, config, layer) in zip(paths[1:], steps, strict=True):
+        if config:
+            files[f"{path}/config.json"] = config
+        if layer is not None:
+            tensors = {name: one.detach().float().cpu().contiguous() for name, one in layer.named_parameters()}
+            files[f"{path}/{WEIGHTS}"] = to_safetensors(tensors, metadata={"format": "pt"})
+    return files
 
 
-def _sparse_files(declared: SentenceSettings, max_length: int) -> dict[str, Any]:
-    """The files of a sparse encoder."""
-    activation = next(name for name, logs in _SPLADE_LOGS.items() if logs == declared.logs)
-    kinds = {"": "base.modules.transformer.Transformer", "1_SpladePooling": "sparse_encoder.modules.SpladePooling"}
+def cross_encoder_files(max_length: int) -> dict[str, Any]:
+    """Returns the files that declare a cross-encoder whose one output is log odds, as those of `declaration_files`."""
+    transformer = "sentence_transformers.base.modules.transformer.Transformer"
     return {
-        MODULES: [
-            {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.{kind}"}
-            for index, (path, kind) in enumerate(kinds.items())
-        ],
-        "1_SpladePooling/config.json": {"pooling_strategy": declared.sparse, "activation_function": activation},
+        MODULES: [{"idx": 0, "name": "0", "path": "", "type": transformer}],
         LENGTH: {
-            "max_seq_length": declared.max_length or max_length,
-            "do_lower_case": declared.lower_case,
-            "transformer_task": "fill-mask",
+            "max_seq_length": max_length,
+            "transformer_task": "sequence-classification",
             "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
-            "module_output_name": _TOKENS,
+            "module_output_name": "scores",
         },
-        PROMPTS: {
-            "model_type": "SparseEncoder",
-            "prompts": dict(declared.prompts),
-            "default_prompt_name": declared.default_prompt,
-        },
+        PROMPTS: {"model_type": "CrossEncoder", "activation_fn": f"torch.nn.modules.activation.{SIGMOID}"},
     }
 
 
-def _configuration(layer: nn.Module) -> dict[str, Any]:
-    """The config.json of a module with weights."""
+_Step = tuple[str, dict[str, Any], nn.Module | None]  # a module: kind, config.json, and the layer with its weights
+_PLACES = {"SpladePooling": "sparse_encoder.modules", _MASK: "multi_vector_encoder.modules"}  # else: models
+
+
+def _step(layer: nn.Module, places: dict[str, Any]) -> _Step:
+    """A layer of a projection. places: names of what it reads and writes."""
+    if isinstance(layer, UnitLength):
+        return "Normalize", {**places}, None
     if not isinstance(layer, Dense):
-        return {"dimension": layer.size}
+        return "LayerNorm", {"dimension": layer.size}, layer
     linear, activation = layer.linear, type(getattr(nn, layer.activation)())
-    return {
+    config = {
         "in_features": linear.in_features,
         "out_features": linear.out_features,
         "bias": linear.bias is not None,
         "activation_function": f"{activation.__module__}.{activation.__name__}",
-    } | ({"use_residual": True} if layer.residual is not None else {})
+    }
+    return "Dense", config | places | ({"use_residual": True} if layer.residual is not None else {}), layer
 
 
-def modules_of(folder: Path) -> list[tuple[str, dict[str, Any]]]:
-    """Returns the modules with the last component of their class, in order."""
-    modules = read_json(folder / MODULES, _LIMIT_BYTES)
+def modules_of(folder: Path, role: str | None = None) -> list[tuple[str, dict[str, Any]]]:
+    """Returns the modules with the last component of their class, in order; none without modules.json.
+
+    A router is replaced by its modules for `role`.
+
+    role: "query", "document", or None for neither.
+    """
+    modules = read_json(folder / MODULES, _LIMIT_BYTES) if (folder / MODULES).is_file() else []
     if not isinstance(modules, list):
         raise ModelFolderError(f"{folder / MODULES} is not a list of modules.")
     whole = [module if isinstance(module, dict) else {} for module in modules]
-    return [(str(module.get("type", "")).rpartition(".")[2], module) for module in whole]
+    found: list[tuple[str, dict[str, Any]]] = []
+    for module in whole:
+        kind = str(module.get("type", "")).rpartition(".")[2]
+        found += _routed(folder, str(module.get("path") or ""), role) if kind == _ROUTER else [(kind, module)]
+    return found
+
+
+def _routed(folder: Path, path: str, role: str | None) -> list[tuple[str, dict[str, Any]]]:
+    """The modules of a router for texts of a role, as of `modules_of`. path: its folder in `folder`."""
+    own = inside(folder, path) if path else folder
+    file = next((own / name for name in ("router_config.json", MODEL_CONFIG) if (own / name).is_file()), own)
+    config = _object(file)
+    types, structure, given = (_dict(config, name) for name in ("types", "structure", "parameters"))
+    named = _dict(given, "route_mappings")
+    rules = [named.get(f"({task}, {kind})") for task in (repr(role), None) for kind in ("'text'", None)]
+    names = [*rules, role, "text", given.get("default_route"), *structure]
+    ids = structure.get(next((name for name in names if name in structure), ""))
+    if not isinstance(ids, list) or not all(isinstance(types.get(one), str) for one in ids):
+        raise ModelFolderError(f"{file} has no list of modules with their types for each route.")
+    return [(types[one].rpartition(".")[2], {"type": types[one], "path": f"{path}/{one}".lstrip("/")}) for one in ids]
+
+
+def own_roles(folder: Path) -> list[str]:
+    """The roles whose modules are others than those of texts without a role."""
+    usual = modules_of(folder)
+    return [role for role in ROLES if modules_of(folder, role) != usual]
 
 
 def _object(path: Path) -> dict[str, Any]:
@@ -324,7 +478,8 @@ def _object(path: Path) -> dict[str, Any]:
     return content
 
 
-def _pooling(path: Path, has_prompt: bool) -> str:
+def _pooling(path: Path) -> tuple[str, bool]:
+    """The poolings, joined, and whether the tokens of a prompt count."""
     config = _object(path)
     chosen = [name for flag, name in _POOLING_FLAGS.items() if config.get(flag)]
     if "pooling_mode" in config:  # since version 6; the flags of older versions do not matter beside it
@@ -335,12 +490,7 @@ def _pooling(path: Path, has_prompt: bool) -> str:
     chosen = chosen or ["mean"]
     if unknown or not all(name in _POOLING_FLAGS.values() for name in chosen):
         raise ModelFolderError(f"{path} requires a pooling that is not supported; known: {', '.join(POOLINGS)}.")
-    if has_prompt and config.get("include_prompt") is False:
-        raise ModelFolderError(
-            f"{path}: include_prompt is false, so the tokens of a prompt are not pooled, which is not supported: embed "
-            f"texts without one (no default_prompt_name in {PROMPTS}, no prompt_name)."
-        )
-    return "+".join(chosen)
+    return "+".join(chosen), config.get("include_prompt") is not False
 
 
 def _splade(path: Path) -> tuple[str, int]:
@@ -374,7 +524,11 @@ def _prompts(path: Path, own: Mapping[str, Any]) -> tuple[dict[str, str], str | 
         raise ModelFolderError(f"{path}: prompts must be an object of texts by name.")
     if default is not None and default not in ("query", "document", *prompts):
         raise ModelFolderError(f"{path}: default_prompt_name is {default!r}, which prompts does not contain.")
-    return {name: text or "" for name, text in prompts.items()}, default if default in prompts else None
+    found = {name: text or "" for name, text in prompts.items()}
+    for role, mark in ((one, own.get(f"{one}_prefix")) for one in ROLES if own.get("model_type") in _LATE):
+        if isinstance(mark, str):  # in PyLate before the prompt
+            found[role] = mark + found.get(role, "").removeprefix(mark)
+    return found, default if default in prompts else None
 
 
 def _max_length(folder: Path) -> int | None:

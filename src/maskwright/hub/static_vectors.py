@@ -29,20 +29,23 @@ PRESET, TOKENIZER = "bag-small", "tokenizer.json"
 TABLES = ("embedding.weight", "embeddings")  # of sentence-transformers and of model2vec
 
 
-def static_folder(folder: Path) -> Path | None:
-    """Returns the folder with the table of token vectors; None for another kind of folder."""
+def static_folder(folder: Path, role: str | None = None) -> Path | None:
+    """Returns the folder with the table of token vectors; None for another kind of folder. role: as in `modules_of`."""
     if (folder / MODULES).is_file():
-        paths = [str(module.get("path") or "") for kind, module in modules_of(folder) if kind == "StaticEmbedding"]
+        paths = [
+            str(module.get("path") or "") for kind, module in modules_of(folder, role) if kind == "StaticEmbedding"
+        ]
         return inside(folder, paths[0]) if paths else None
     path = folder / MODEL_CONFIG
     config = read_json(path) if path.is_file() else {}
     return folder if isinstance(config, dict) and config.get("model_type") == "model2vec" else None
 
 
-def load_static(folder: Path, own: Path, root: Path) -> Model:
+def load_static(folder: Path, own: Path, root: Path, role: str | None = None) -> Model:
     """Returns the table as a network without layers, with its tokenizer and settings.
 
-    own: from `static_folder`; root: as in `Weights`. Raises ModelFolderError if table and tokenizer differ in size.
+    own: from `static_folder`; root: as in `Weights`; role: as in `modules_of`. Raises ModelFolderError if table and
+    tokenizer differ in size.
     """
     tokenizer = _without_template(Tokenizer.load(own / TOKENIZER))
     table = _table(own, root)
@@ -53,7 +56,7 @@ def load_static(folder: Path, own: Path, root: Path) -> Model:
         )
     model = bag_of_vectors(table, tokenizer)
     if (folder / MODULES).is_file():
-        model.sentence = replace(declared_by(folder), max_length=None)
+        model.sentence = replace(declared_by(folder, role), max_length=None)
     else:
         config = read_json(folder / MODEL_CONFIG)
         model.sentence = SentenceSettings("mean", normalize=config.get("normalize") is True)

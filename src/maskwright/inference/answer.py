@@ -12,8 +12,7 @@ from ..core.config import check
 from ..core.errors import InputError
 from ..tasks.examples import finite_only
 from ..tasks.qa.task import QuestionAnswering
-from ..tasks.qa.trace import Trace, trace_answer
-from ..tasks.qa.windows import BEST, MAX_ANSWER_TOKENS, MAX_QUESTION_TOKENS
+from ..tasks.qa.windows import BEST, MAX_ANSWER_TOKENS, MAX_QUESTION_TOKENS, Trace, trace_answer
 from ..text.readers.squad import Question
 from ..text.tokenizers.encoding import TextCounts
 from .predict import Predictor

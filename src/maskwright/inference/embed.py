@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 import torch
@@ -156,7 +157,15 @@ class TokenVectors:
 
 
 class Encoder(Generic[Result]):
-    """Base class of what encodes texts. A subclass prepares a block of texts, whose result is `Result`."""
+    """Base class of what encodes texts. A subclass prepares a block of texts, whose result is `Result`.
+
+    Attributes:
+        role: "query", "document", or None for neither, which chooses the prompt; see `for_role`.
+        routes: encoders of roles with their own network.
+    """
+
+    role: str | None = None
+    routes: Mapping[str, Self] = {}
 
     def __init__(self, model: Model, declared: SentenceSettings | None, max_length: int | None) -> None:
         self.declared = declared or SentenceSettings()
@@ -178,11 +187,20 @@ class Encoder(Generic[Result]):
         for block, prepared in ahead((block, self.prepare(block)) for block in read):
             yield block, self._run(prepared, batch_tokens)
 
+    def for_role(self, role: str) -> Self:
+        """The encoder of queries ("query") or of texts that are searched ("document"), with the same counts."""
+        found = copy(self.routes.get(role, self))
+        found.role, found.counts = role, self.counts
+        return found
+
     def _prompted(self, texts: Sequence[Text], prompt: str | None) -> Sequence[Text]:
-        prompt = self.declared.prompt if prompt is None else prompt
+        prompt = self._prompt(prompt)
         if not prompt:
             return texts
         return [prompt + text if isinstance(text, str) else (prompt + text[0], *text[1:]) for text in texts]
+
+    def _prompt(self, prompt: str | None) -> str:
+        return self.declared.prompt_of(self.role) if prompt is None else prompt
 
     def _run(self, prepared: Prepared[Computed], batch_tokens: int | None) -> Computed:
         """Compute and finish, and add the counts of the call to those of all calls."""
@@ -284,6 +302,7 @@ class TextEncoder(Encoder[np.ndarray]):
             self.normalize and not is_long,
             self.declared.normalize_tokens,
             None if is_long else self.projection,
+            self._skipped(self._prompt(prompt)),
         )
 
         def finish(outputs: Sequence[Tensor]) -> np.ndarray:
@@ -349,6 +368,18 @@ class TextEncoder(Encoder[np.ndarray]):
             return tokenize_rows(rows, self.tokenizer, self.max_length, counts=counts)
         return window_rows(rows, self.tokenizer, self.max_length, self.long, counts=counts)
 
+    def _skipped(self, prompt: str) -> int:
+        """The tokens of a prompt that are not pooled, with those before it."""
+        if self.declared.include_prompt or not prompt:
+            return 0
+        if self.long is not None:
+            raise ConfigError(
+                "The tokens of the prompt are not pooled here (include_prompt is false), which windows cannot leave "
+                "out: use --long cut, or no prompt."
+            )
+        mask = self.tokenizer(prompt, max_length=self.max_length).special_tokens_mask
+        return len(mask) - mask[-1]
+
     def _check_state(self) -> None:
         if self.model.config.recurrent is None:
             raise ConfigError("Pooling 'state' requires a recurrent network: use pooling 'mean', 'max' or 'cls'.")
@@ -388,7 +419,7 @@ class PooledStates(Forward):
     """Pooled embeddings.
 
     pooling: as in `pool`, or "state"; normalize: scale them to unit length; normalize_tokens: scale the token
-    embeddings before pooling; projection: applied to the pooled vector.
+    embeddings before pooling; projection: applied to the pooled vector; skipped: as in `pool`.
     """
 
     layers: LayerChoice
@@ -396,6 +427,7 @@ class PooledStates(Forward):
     normalize: bool
     normalize_tokens: bool = False
     projection: Projection | None = None
+    skipped: int = 0
 
     def __call__(self, batch: Batch) -> Sequence[Tensor]:
         """float32 [size] for each sequence."""
@@ -403,7 +435,7 @@ class PooledStates(Forward):
         if self.pooling == "state":
             pooled = state_of(states, batch, both_ends=not self.model.config.pools_last_token)
         else:
-            pooled = pool(states, batch, self.pooling, self.normalize_tokens)
+            pooled = pool(states, batch, self.pooling, self.normalize_tokens, self.skipped)
         pooled = pooled if self.projection is None else self.projection(pooled)
         return (unit_length(pooled) if self.normalize else pooled).float().cpu().unbind()
 
@@ -435,6 +467,14 @@ def _with_words(text: Text, encoding: Encoding, vectors: np.ndarray) -> TokenVec
     return TokenVectors(encoding.tokens, words, word_spans, encoding.sequence_ids, vectors)
 
 
+OTHER_KINDS = {  # of `SentenceSettings.kind`, and what uses them
+    "sparse": "sparse embeddings: use maskwright embed --sparse, pipeline(name, 'embed-sparse') or "
+    "/embed_sparse of the server",
+    "late": "a vector for each token, which MaxSim compares: use maskwright search, "
+    "pipeline(name, 'late-interaction') or /rerank of the server",
+}
+
+
 def embedder_of(
     model: Model,
     name: str | Path | Model,
@@ -453,9 +493,11 @@ def embedder_of(
     folder = None if isinstance(name, Model) else find_folder(name)[0]
     windows = LongTexts.for_embeddings({} if folder is None else read_facts(folder), long, stride, pooling)
     declared = None if folder is None else model.sentence or declared_by(folder)
-    if declared is not None and declared.sparse is not None and pooling is None:
-        raise ModelFolderError(
-            f"{name} makes sparse embeddings: use maskwright embed --sparse, pipeline(name, 'embed-sparse') or "
-            "/embed_sparse of the server; or pass a pooling."
-        )
-    return TextEncoder(model, layers, pooling, normalize, max_length, windows, declared)
+    if declared is not None and declared.kind in OTHER_KINDS and pooling is None:
+        raise ModelFolderError(f"{name} makes {OTHER_KINDS[declared.kind]}; or pass a pooling.")
+    encoder = TextEncoder(model, layers, pooling, normalize, max_length, windows, declared)
+    encoder.routes = {
+        role: TextEncoder(other, layers, pooling, normalize, max_length, windows, other.sentence)
+        for role, other in model.routes.items()
+    }
+    return encoder

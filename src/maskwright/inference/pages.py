@@ -8,20 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from ..core import storage
-from ..report import (
-    Block,
-    Chart,
-    Curves,
-    Figure,
-    Grid,
-    KeyFigures,
-    Report,
-    Scatter,
-    Section,
-    Series,
-    Table,
-    write_report,
-)
+from ..report import Block, Figure, Grid, KeyFigures, Report, Section, Table, write_report
+from ..report.charts import Chart, Curves, Scatter, Series
 from ..report.numbers import Value, fraction, percent
 from ..report.pictures import write_picture
 from ..tasks.report import ALIGNMENT_NOTE, alignment_map

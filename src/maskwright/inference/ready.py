@@ -32,6 +32,8 @@ def place(model: Model, device: str = "auto", precision: str = "auto") -> Model:
     device, precision: names as on the command line; int8 requires `calibrate` next. Raises
     ConfigError if this machine does not support them.
     """
+    check(precision != "int8" or not model.routes, "A model with a network for queries of its own has no int8.")
+    model.routes = {role: place(other, device, precision) for role, other in model.routes.items()}
     if model.graph_precision is not None:
         check(device in ("auto", "cpu"), f"device is {device}; an exported graph runs on the CPU.")
         check(
@@ -223,7 +225,7 @@ def kind_of(model: Model) -> ModelKind:
 def _kind_of(model: Model) -> ModelKind:
     head = model.head_name
     own = spec_of(model.task_name).kinds if model.task_name in registry.names("task") else ()
-    if head is None and model.sentence is not None:
+    if head is None and model.sentence is not None and model.sentence.late is None:
         return next(kind for kind in all_kinds() if kind.can("compare"))
     found = next((kind for kind in (*own, *all_kinds()) if kind.head == head), None)
     return found or ModelKind(head, f"a model with the head '{head}'", "embed")

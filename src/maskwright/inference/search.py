@@ -1,4 +1,4 @@
-"""Semantic search in files: ranks passages by cosine similarity to the query.
+"""Semantic search in files: ranks passages by cosine similarity to the query, or by MaxSim of late interaction.
 
 The search is exact and runs block by block, so only one block of embeddings is in memory. With an index folder, only
 new content is embedded.
@@ -11,8 +11,9 @@ import heapq
 import json
 import re
 import time
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from ..text.readers.corpus import Passage, Source, bad_rows_of, corpus_files, fi
 from ..text.words import sentence_spans
 from .cluster import unit_vectors
 from .embed import TextEncoder
+from .late import LateEncoder
 from .output_files import write_npy
 
 # -- Index folder of a semantic search, which embeds each file content once ------------------------------------------
@@ -36,6 +38,8 @@ from .output_files import write_npy
 #                       file; with a checksum
 #  shards/NAME/         vectors.npy    float32 [passages, size], unit vectors
 #                       passages.jsonl the passages, one per line
+#                       tokens.json    the number of vectors of each passage, for late interaction: float32
+#                                      [tokens, size] then
 #                       manifest.json
 #
 # A shard contains the passages of a few files and never changes; unused shards are removed. index.json is written after
@@ -43,12 +47,14 @@ from .output_files import write_npy
 
 
 INDEX, SHARDS = "index.json", "shards"
-VECTORS, PASSAGES = "vectors.npy", "passages.jsonl"
+VECTORS, PASSAGES, TOKENS = "vectors.npy", "passages.jsonl", "tokens.json"
 FORMAT = 2
 LIMIT_BYTES = 1 << 30
 _SHARD = re.compile("[0-9a-f]{24}")
 _SHARD_OF_FORMAT_1 = re.compile(r"[0-9a-f]{24}\.(npy|jsonl)")
 BLOCK_ROWS = 8192  # embeddings in memory at once
+LATE_ROWS = 512  # passages of late interaction in memory at once
+Vectors = np.ndarray | list[np.ndarray]  # of passages: float32 [passages, size], or [tokens, size] each
 REBUILD = "Use --restart to build the index again."
 
 
@@ -87,7 +93,8 @@ class SearchIndex:
             raise CorruptFileError(f"{path} is damaged, or an index of another version. {REBUILD}")
         stored = storage.read_checked_json(path, REBUILD, LIMIT_BYTES)
         about, files, manifests = (stored.get(name) for name in ("about", "files", "shards"))
-        other = [name for name, value in self.about.items() if not isinstance(about, dict) or about.get(name) != value]
+        built = about if isinstance(about, dict) else {}
+        other = [name for name in {**self.about, **built} if built.get(name) != self.about.get(name)]
         if other:
             what = "another model" if "model" in other else f"other settings ({', '.join(other)})"
             raise RunError(
@@ -105,27 +112,30 @@ class SearchIndex:
         """Map SHA-256 to an entry with that content, which also finds renamed files."""
         return {entry.sha256: entry for entry in self.entries.values()}
 
-    def add(self, files: Mapping[str, str], blocks: Iterable[tuple[list[tuple[str, Passage]], np.ndarray]]) -> None:
+    def add(self, files: Mapping[str, str], blocks: Iterable[tuple[list[tuple[str, Passage]], Vectors]]) -> None:
         """Write one shard block by block.
 
-        files: name -> SHA-256, in order; blocks: (file name, passage) in that order, and embeddings, float32 [block,
-        size].
+        files: name -> SHA-256, in order; blocks: (file name, passage) in that order, and their embeddings.
         """
         shard = hashlib.sha256("".join(files.values()).encode()).hexdigest()[:24]
         folder = self.folder / SHARDS / shard
         counts = dict.fromkeys(files, 0)
+        tokens: list[int] = []
         storage.remove_folder(folder)  # left by an interrupted build
         with storage.new_folder(folder) as new, storage.open_new(new / PASSAGES) as lines:
 
             def vectors() -> Iterator[np.ndarray]:
-                for passages, block in blocks:
+                for passages, found in blocks:
                     for name, passage in passages:
                         counts[name] += 1
                         line = json.dumps(asdict(passage), ensure_ascii=False) + "\n"
                         storage.fs.write(lines, line.encode("utf-8"))
-                    yield block
+                    tokens.extend(map(len, found) if isinstance(found, list) else ())
+                    yield np.concatenate(found) if isinstance(found, list) else found
 
             write_npy(new / VECTORS, vectors(), self.about["size"])
+            if tokens:
+                storage.write_json(new / TOKENS, tokens)
         start = 0
         for name, digest in files.items():
             self.entries[name] = Entry(digest, shard, start, counts[name])
@@ -152,21 +162,24 @@ class SearchIndex:
         index = {"format": FORMAT, "about": self.about, "shards": self.manifests, "files": files}
         storage.write_checked_json(self.folder / INDEX, index)
 
-    def blocks(self) -> Iterator[tuple[str, str, int, np.ndarray]]:
-        """Yield (file, shard, row of the shard, float32 [block, size]) for all files, BLOCK_ROWS at a time."""
-        open_shard, vectors = "", np.zeros((0, 0))
+    def blocks(self) -> Iterator[tuple[str, str, int, Vectors]]:
+        """Yield (file, shard, row of the shard, embeddings) for all files, BLOCK_ROWS or LATE_ROWS at a time."""
+        open_shard, vectors, ends = "", np.zeros((0, 0)), None
         for name, entry in sorted(self.entries.items(), key=lambda item: (item[1].shard, item[1].start, item[0])):
             if entry.shard != open_shard:
                 open_shard, vectors = entry.shard, self._vectors(entry.shard)
-            if len(vectors) < entry.start + entry.count:
+                path = self.folder / SHARDS / open_shard / TOKENS
+                ends = np.cumsum([0, *storage.read_json(path, LIMIT_BYTES, REBUILD)]) if path.is_file() else None
+            last = entry.start + entry.count
+            if (len(vectors) if ends is None else len(ends) - 1) < last:
                 raise CorruptFileError(f"{self.folder / INDEX} lists more passages than its shards contain. {REBUILD}")
-            for start in range(entry.start, entry.start + entry.count, BLOCK_ROWS):
-                yield (
-                    name,
-                    entry.shard,
-                    start,
-                    np.array(vectors[start : min(start + BLOCK_ROWS, entry.start + entry.count)]),
-                )
+            step = BLOCK_ROWS if ends is None else LATE_ROWS
+            for start in range(entry.start, last, step):
+                rows = range(start, min(start + step, last))
+                if ends is None:
+                    yield name, entry.shard, start, np.array(vectors[start : rows.stop])
+                else:
+                    yield name, entry.shard, start, [np.array(vectors[ends[row] : ends[row + 1]]) for row in rows]
 
     def _vectors(self, shard: str) -> np.ndarray:
         folder = self.folder / SHARDS / shard
@@ -231,16 +244,21 @@ def _remove(path: Path) -> None:
     storage.remove_folder(path) if path.is_dir() else path.unlink()
 
 
-def about_vectors(encoder: TextEncoder, passage_tokens: int, text_field: str) -> dict[str, Any]:
+def about_vectors(encoder: TextEncoder | LateEncoder, passage_tokens: int, text_field: str) -> dict[str, Any]:
     """Return the settings that determine the embeddings; the model as the SHA-256 of its weights and vocabulary."""
+    if isinstance(encoder, LateEncoder):
+        kind: dict[str, Any] = {"late": json.dumps(asdict(encoder.late))}
+    else:
+        kind = {"layers": [*map(str, encoder.layers.numbers), encoder.layers.combine], "pooling": encoder.pooling}
+    prompt = encoder.declared.prompt_of(encoder.role)
+    kind |= {} if prompt == encoder.declared.prompt else {"prompt": prompt}
     digest = hashlib.sha256(encoder.tokenizer.backend.to_str().encode())
     for name, tensor in sorted(encoder.model.state_dict().items()):
         digest.update(name.encode() + str(tuple(tensor.shape)).encode())
         digest.update(np.ascontiguousarray(tensor.detach().float().cpu().numpy()).view(np.uint8).data)
     return {
         "model": digest.hexdigest(),
-        "layers": [*map(str, encoder.layers.numbers), encoder.layers.combine],
-        "pooling": encoder.pooling,
+        **kind,
         "max_length": encoder.max_length,
         "passage_tokens": passage_tokens,
         "text_field": text_field,
@@ -259,8 +277,8 @@ Named = tuple[str, Passage]
 class Hit:
     """A search result.
 
-    score: cosine similarity to the query; sentence: start and end, in the source, of the passage's sentence closest to
-    the query.
+    score: cosine similarity to the query, or MaxSim; sentence: start and end, in the source, of the passage's sentence
+    closest to the query.
     """
 
     score: float
@@ -285,13 +303,14 @@ class Hit:
 class Searcher:
     """Searches the passages of files.
 
-    encoder: a text encoder with pooling; passage_tokens: maximum tokens per passage, limited by the encoder;
-    text_field: text column of tables. embedded, unchanged: number of files in the last `search`.
+    encoder: a text encoder with pooling, or one for late interaction; passage_tokens: maximum tokens per passage, at
+    most those of the encoder; text_field: text column of tables. embedded, unchanged: number of files in the last
+    `search`.
     """
 
     def __init__(
         self,
-        encoder: TextEncoder,
+        encoder: TextEncoder | LateEncoder,
         *,
         passage_tokens: int = PASSAGE_TOKENS,
         text_field: str = "text",
@@ -300,8 +319,10 @@ class Searcher:
     ) -> None:
         if passage_tokens < 1:
             raise ConfigError(f"passage_tokens is {passage_tokens}; it must be at least 1.")
-        special = len(encoder.tokenizer(""))
-        self.encoder, self.text_field, self.skip_bad_rows = encoder, text_field, skip_bad_rows
+        self.queries, self.encoder = encoder.for_role("query"), encoder.for_role("document")
+        encoder = self.encoder
+        special = len(encoder.tokenizer(encoder.declared.prompt_of(encoder.role)))
+        self.text_field, self.skip_bad_rows = text_field, skip_bad_rows
         self.passage_tokens = min(passage_tokens, encoder.max_length - special)
         self.batch_tokens = batch_tokens
         self.embedded = self.unchanged = self.passages = 0
@@ -325,7 +346,7 @@ class Searcher:
         if top_k < 1:
             raise ConfigError(f"top_k is {top_k}; it must be at least 1.")
         names = self._names(source, index)
-        best = _Best(unit_vectors(self.encoder.vectors(list(queries))), top_k)
+        best = _Best(partial(self._scores, self._encoded(self.queries, queries)), len(queries), top_k)
         if index is None:
             self._check(names)
             for block, vectors in self._embed(names):
@@ -358,8 +379,8 @@ class Searcher:
         if bad:
             warn(f"Skipped {plural(len(bad), 'invalid row', 'invalid rows')}.")
 
-    def _embed(self, names: Sequence[str]) -> Iterator[tuple[list[Named], np.ndarray]]:
-        """Yield passages in blocks with normalized embeddings, float32 [block, size], and report progress."""
+    def _embed(self, names: Sequence[str]) -> Iterator[tuple[list[Named], Vectors]]:
+        """Yield passages in blocks with their embeddings, and report progress."""
         total, done, count = sum(map(file_size, names)), 0, 0
         started = time.monotonic()
         with track("embedding", total, "bytes") as progress:
@@ -372,19 +393,31 @@ class Searcher:
                     block.append((name, passage))
                     read += len(passage.text)
                     if len(block) == BLOCK_PASSAGES:
-                        yield block, self._vectors(block)
+                        yield block, self._vectors([passage.text for _, passage in block])
                         count += len(block)
                         rate = count / (time.monotonic() - started)
                         progress.update(done + min(read, size), f"{count:,} passages, {rate:,.0f}/s")
                         block = []
                 done += size
             if block:
-                yield block, self._vectors(block)
+                yield block, self._vectors([passage.text for _, passage in block])
                 count += len(block)
         self.passages += count
 
-    def _vectors(self, block: Sequence[Named]) -> np.ndarray:
-        return unit_vectors(self.encoder.vectors([passage.text for _, passage in block], self.batch_tokens))
+    def _vectors(self, passages: Sequence[str]) -> Vectors:
+        return self._encoded(self.encoder, passages)
+
+    def _encoded(self, encoder: TextEncoder | LateEncoder, texts: Sequence[str]) -> Vectors:
+        """Embeddings, of length 1 where there is one for each text."""
+        found = encoder.vectors(list(texts), self.batch_tokens)
+        return found if isinstance(found, list) else unit_vectors(found)
+
+    def _scores(self, queries: Any, vectors: Any) -> np.ndarray:
+        """float32 [queries, passages]. queries, vectors: of `_encoded`."""
+        scores: np.ndarray = (
+            self.encoder.compare(queries, vectors) if isinstance(self.encoder, LateEncoder) else queries @ vectors.T
+        )
+        return scores
 
     def _search_index(self, folder: Path, names: Sequence[str], best: _Best) -> list[list[_Found]]:
         index = SearchIndex(folder, about_vectors(self.encoder, self.passage_tokens, self.text_field))
@@ -425,9 +458,8 @@ class Searcher:
     def _hit(self, query: str, score: float, file: str, passage: Passage) -> Hit:
         spans = sentence_spans(passage.text)
         if len(spans) > 1:
-            texts = [query, *(passage.text[start:end] for start, end in spans)]
-            vectors = unit_vectors(self.encoder.vectors(texts, self.batch_tokens))
-            spans = [spans[int((vectors[1:] @ vectors[0]).argmax())]]
+            sentences = self._vectors([passage.text[start:end] for start, end in spans])
+            spans = [spans[int(self._scores(self._encoded(self.queries, [query]), sentences)[0].argmax())]]
         start, end = spans[0] if spans else (0, len(passage.text))
         return Hit(score, file, passage, (passage.start + start, passage.start + end))
 
@@ -436,17 +468,16 @@ _Found = tuple[float, str, Any]
 
 
 class _Best:
-    """The best passages of each query so far; ties keep the first."""
+    """The best passages of each query so far; ties keep the first. scores: of embeddings, [queries, passages]."""
 
-    def __init__(self, queries: np.ndarray, top_k: int) -> None:
-        self.queries, self.top_k = queries, top_k
-        self.heaps: list[list[tuple[float, int, str, Any]]] = [[] for _ in queries]
+    def __init__(self, scores: Callable[[Vectors], np.ndarray], num_queries: int, top_k: int) -> None:
+        self.scores, self.top_k = scores, top_k
+        self.heaps: list[list[tuple[float, int, str, Any]]] = [[] for _ in range(num_queries)]
         self.offered = 0
 
-    def offer(self, names: Sequence[str], places: Sequence[Any], vectors: np.ndarray) -> None:
-        """Add passages with their file names and normalized embeddings, float32 [passages, size]."""
-        cosines = self.queries @ vectors.T  # [queries, passages]
-        for heap, row in zip(self.heaps, cosines, strict=True):
+    def offer(self, names: Sequence[str], places: Sequence[Any], vectors: Vectors) -> None:
+        """Add passages with their file names and embeddings."""
+        for heap, row in zip(self.heaps, self.scores(vectors), strict=True):
             for place in np.argsort(-row, kind="stable")[: self.top_k].tolist():
                 entry = (float(row[place]), -(self.offered + place), names[place], places[place])
                 if len(heap) < self.top_k:

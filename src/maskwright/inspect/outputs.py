@@ -19,8 +19,7 @@ from ..core.errors import InputError
 from ..data.batch import Batch
 from ..models.heads import SequenceClassificationHead, SpanHead, TokenClassificationHead, TokenCrfHead
 from ..models.model import tokenizer_of
-from ..text.word_boundaries import whole_words, word_edges
-from ..text.words import Span, split_words
+from ..text.words import Span, split_words, whole_words, word_edges
 from .reading import TokenizedText
 
 MASKED_LM_HEADS = ("mlm", "pretraining")

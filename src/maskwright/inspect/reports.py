@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from ..inference.probing import ProbeResult
-from ..report import Block, Chart, ColoredText, Curves, Report, Series, Table, Unit, write_report
+from ..report import Block, ColoredText, Report, Table, Unit, write_report
+from ..report.charts import Chart, Curves, Series
 from ..report.numbers import Value
 from .cells import RULES, FoundUnit, UnitActivations
 from .gradients import GradientDecay

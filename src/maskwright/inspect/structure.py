@@ -26,6 +26,7 @@ TITLES = {
     "token_type": "token type embeddings",
     "norm": "layer norm",
     "attention.qkv": "queries, keys, values",
+    "attention.global_qkv": "queries, keys, values of global tokens",
     "attention": "scores and weighted sums",
     "attention.out": "attention output",
     "attention_norm": "layer norm",

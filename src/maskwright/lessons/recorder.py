@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..report import Bar, Bars, Block, Chart, Curves
+from ..report import Bar, Bars, Block
+from ..report.charts import Chart, Curves
 
 DIGITS = 4  # decimals shown by default
 ROUNDING = 64  # units in the last place of allowed rounding error: the order of operations differs between CPUs

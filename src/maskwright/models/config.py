@@ -107,6 +107,11 @@ class ModelConfig:
     attention: str = _one_of("full", "causal", "window", "global", "big_bird", "big_bird_published")
     full_attention_every: int = _size(0, 512, 0)  # n for full attention in layers 0, n, 2n, ...; 0 for none
     window_size: int = _size(128, 1_048_576)
+    window_sizes: tuple[int, ...] | None = None  # of each layer; None for window_size in all
+    # Some tokens attend to all and are attended to by all, with projections of their own: the first token for
+    # classification, else those before (qa) or after (choice) global_sep_token_id, or given ones (Longformer).
+    global_attention: bool = False
+    global_sep_token_id: int | None = None
     block_size: int = _size(64, 65_536)
     random_blocks: int = _size(3, 1_024, 0)
     attention_seed: int = 0
@@ -184,6 +189,8 @@ class ModelConfig:
     top_embedding_size: int = _size(0, 65_536, 0)  # of additional token embeddings, trained with the task; 0 for none
 
     def __post_init__(self) -> None:
+        if isinstance(self.window_sizes, list):
+            object.__setattr__(self, "window_sizes", tuple(self.window_sizes))
         for one in fields(self):
             self._check_value(one.name, one.default, one.metadata)
         for name in ("layer_norm_eps", "initializer_range"):
@@ -269,7 +276,7 @@ class ModelConfig:
     def _check_heads(self) -> None:
         if self.family not in registry.TABLE["family"]:  # entry points are slow, so only if needed
             registry.resolve("family", str(self.family))
-        for name in ("question_sep_token_id", "token_dropout_id"):
+        for name in ("question_sep_token_id", "token_dropout_id", "global_sep_token_id"):
             value = getattr(self, name)
             check(
                 value is None or (_is_count(value) and value >= 0),
@@ -317,6 +324,24 @@ class ModelConfig:
             self.attention != "causal" or not self.full_attention_every,
             "full_attention_every does not work with causal attention, which masks later tokens: set it to 0.",
         )
+        sizes, (least, most) = self.window_sizes, RANGES["window_size"]
+        check(
+            sizes is None
+            or (isinstance(sizes, tuple) and all(_is_count(size) and least <= size <= most for size in sizes)),
+            f"window_sizes is {sizes!r}; it must be a list of integers from {least} to {most:,}.",
+        )
+        check(
+            sizes is None or len(sizes) == self.num_hidden_layers,
+            f"window_sizes has {len(sizes or ())} sizes; the {self.num_hidden_layers} layers need one each.",
+        )
+        for name, is_there in (
+            (f"attention '{self.attention}'", self.attention != "window" or self.full_attention_every > 0),
+            ("rotary or relative positions", self.positions == "rotary" or self.has_relative_positions),
+            ("shared or scaled queries and keys", self.num_key_value_heads is not None or not self.scale_attention),
+            ("upcast_attention", self.upcast_attention),
+            ("a decoder", self.num_decoder_layers > 0),
+        ):
+            check(not (self.global_attention and is_there), f"global_attention does not support {name}.")
         check(
             _is_count(self.attention_seed) and abs(self.attention_seed) < 2**63,
             f"attention_seed is {self.attention_seed!r}; it must be an integer.",

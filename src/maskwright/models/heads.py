@@ -7,7 +7,7 @@ pooled; other sequence heads use the first token's vector.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -49,8 +49,12 @@ def in_question(input_ids: Tensor, sep_token_id: int) -> Tensor:
 
 def packed_question(batch: Batch, sep_token_id: int) -> Tensor:
     """The same for a pack: bool [tokens]."""
-    parts = batch.input_ids.split(batch.lengths)
-    found = [in_question(part[None], sep_token_id)[0] for part in parts if len(part)]
+    return _in_pack(batch, lambda ids: in_question(ids, sep_token_id))
+
+
+def _in_pack(batch: Batch, mask_of: Callable[[Tensor], Tensor]) -> Tensor:
+    """A mask of padded rows, from int64 [batch, seq], for the sequences of a pack: bool [tokens]."""
+    found = [mask_of(part[None])[0] for part in batch.input_ids.split(batch.lengths) if len(part)]
     return torch.cat(found) if found else batch.input_ids.bool()
 
 
@@ -74,6 +78,30 @@ def asked_in_pack(batch: Batch, sep_token_id: int) -> tuple[Tensor, Tensor]:
     is_first = torch.zeros_like(batch.input_ids, dtype=torch.bool)
     is_first[batch.first_tokens[torch.tensor(batch.lengths) > 0]] = True
     return packed_question(batch, sep_token_id), is_first
+
+
+# -- Tokens with global attention (Longformer: Beltagy et al. 2020, section 3.1) --------------------------------------
+
+
+def global_columns(head: Any, input_ids: Tensor, sep_token_id: int | None) -> Tensor:
+    """Tokens that attend to all and are attended to by all: bool [batch, seq], like input_ids.
+
+    The first one for sequence classification, those before the first separator (the question) for answer spans, those
+    after the first two separators for multiple choice, as in transformers. head: one of GLOBAL_HEADS.
+    """
+    if isinstance(head, SequenceClassificationHead):
+        return (torch.arange(input_ids.shape[1], device=input_ids.device) == 0).expand(input_ids.shape)
+    if sep_token_id is None:
+        return torch.zeros_like(input_ids, dtype=torch.bool)
+    seps = (input_ids == sep_token_id).cumsum(dim=1)
+    return seps == 0 if isinstance(head, SpanHead) else F.pad(seps, (2, 0))[:, : input_ids.shape[1]] > 0
+
+
+def with_global_tokens(batch: Batch, head: Any, sep_token_id: int | None) -> Batch:
+    """Marks the global tokens of a pack that does not say which they are, if the head needs any."""
+    if batch.global_tokens is not None or not isinstance(head, GLOBAL_HEADS):
+        return batch
+    return replace(batch, global_tokens=_in_pack(batch, lambda ids: global_columns(head, ids, sep_token_id)))
 
 
 # -- Losses of the padded call, as in transformers. Labels of -100 are ignored ---------------------------------------
@@ -372,6 +400,7 @@ def pooled_late(head: Any, hidden: Tensor) -> Tensor:
 
 
 VectorHead = FirstTokenHead | AutoencoderHead  # heads on one vector per sequence
+GLOBAL_HEADS = (SequenceClassificationHead, SpanHead, ChoiceHead)  # whose tasks need global attention
 TokenHead = TokenClassificationHead | SpanHead | ReplacedTokenHead
 Head = MaskedLanguageModelHead | NextSentenceHead | PretrainingHead | VectorHead | TokenHead
 

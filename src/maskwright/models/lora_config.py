@@ -9,6 +9,7 @@ from ..core.config import check_above_zero, check_at_least, check_below_one, che
 # What an adapter can change, by the name of the linear layer in our layers; a joint layer has one name per part.
 ROLES: dict[str, tuple[str, ...]] = {
     "attention.qkv": ("query", "key", "value"),
+    "attention.global_qkv": ("query", "key", "value"),
     "attention.out": ("attention-output",),
     "cross.query": ("query",),
     "cross.key_value": ("key", "value"),

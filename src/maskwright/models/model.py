@@ -38,6 +38,7 @@ from .heads import (
     make_layer_mix_head,
     pooled_late,
     require,
+    with_global_tokens,
     with_segments,
 )
 from .padded import ModelOutput, Targets, padded_call
@@ -79,6 +80,29 @@ class Engine(Protocol):
         """Returns incremental decoding of `num_rows` texts, None to use the modules."""
 
 
+ROLES = {"query": ("query",), "document": ("document", "passage", "corpus")}  # names of their prompts
+
+
+@dataclass(frozen=True)
+class LateInteraction:
+    """How a vector for each token is made of queries and of the texts that are searched (`inference.late`).
+
+    query_length, document_length: maximum tokens, None for those of other texts; fill_to: tokens up to which queries
+    are filled, or None; fill_with: the token for that, None for the mask token; attends: whether those are attended
+    to; skipped: tokens whose vectors are left out; skipped_of: of "document", "query" or both; mean: whether scores are
+    divided by the tokens of the query.
+    """
+
+    query_length: int | None = None
+    document_length: int | None = None
+    fill_to: int | None = None
+    fill_with: str | None = None
+    attends: bool = False
+    skipped: tuple[str, ...] = ()
+    skipped_of: tuple[str, ...] = ("document",)
+    mean: bool = False
+
+
 @dataclass(frozen=True)
 class SentenceSettings:
     """How a model makes sentence embeddings; read from a folder by `hub.sentence`.
@@ -88,7 +112,8 @@ class SentenceSettings:
     are kept of an embedding, after normalization, or None; prompts: texts by name; default_prompt: name of the prompt
     before every text, or None; lower_case: whether the tokenizer lower-cases because the folder says so; sparse: for
     sparse embeddings, how those of the tokens are combined ("max" or "sum"), else None; logs: how often log(1 + x) is
-    applied to their logits.
+    applied to their logits; include_prompt: whether the tokens of a prompt are pooled; late: for
+    a vector per token, whose projection is applied to each, else None.
     """
 
     pooling: str = "mean"
@@ -101,11 +126,23 @@ class SentenceSettings:
     lower_case: bool = False
     sparse: str | None = None
     logs: int = 1
+    include_prompt: bool = True
+    late: LateInteraction | None = None
+
+    @property
+    def kind(self) -> str:
+        """What a text becomes: "dense" (one vector), "sparse" or "late" (a vector per token)."""
+        return "late" if self.late is not None else "dense" if self.sparse is None else "sparse"
 
     @property
     def prompt(self) -> str:
         """The text before every text, or ""."""
         return self.prompts.get(self.default_prompt or "", "")
+
+    def prompt_of(self, role: str | None) -> str:
+        """The text before every query ("query") or text that is searched ("document"); without one, as `prompt`."""
+        found = [self.prompts[name] for name in ROLES.get(role or "", ()) if name in self.prompts]
+        return next(filter(None, found), "" if found else self.prompt)
 
 
 class Model(nn.Module):
@@ -116,6 +153,7 @@ class Model(nn.Module):
         head_name, head: One of HEAD_NAMES, or None and None for a bare encoder with its pooler (if its family has one).
         tokenizer: Its tokenizer, or None.
         sentence: Sentence embedding settings of its folder, or None.
+        routes: Models of other roles of texts ("query", "document") by role; see `inference.embed.Encoder`.
         projection: What follows the pooling of its sentence embeddings, before normalization; None for nothing.
         task_name: Task that it was fine-tuned for, as recorded in its folder, or None.
         trained_length: Maximum sequence length in training, or None.
@@ -155,6 +193,7 @@ class Model(nn.Module):
         self.head: Head | None = head
         self.tokenizer: Tokenizer | None = None
         self.sentence: SentenceSettings | None = None
+        self.routes: dict[str, Model] = {}
         self.projection: Projection | None = None
         self.task_name: str | None = None
         self.trained_length: int | None = None
@@ -240,6 +279,8 @@ class Model(nn.Module):
         """
         if batch.input_ids.device.type == "cpu":  # on a GPU the check would synchronize every step
             self.check(batch)
+        if self.config.global_attention:
+            batch = with_global_tokens(batch, self.head, self.config.global_sep_token_id)
         if self.top is None:
             return self._encode(batch, hidden_states, attentions, row_length)
         encoded = self._encode(batch, True, attentions, row_length)
@@ -427,6 +468,7 @@ class Model(nn.Module):
         end_positions: Tensor | None = None,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
+        global_attention_mask: Tensor | None = None,
     ) -> ModelOutput:
         """The padded call, in transformers' names and shapes.
 
@@ -436,12 +478,13 @@ class Model(nn.Module):
         and end logits); sequence heads take the first unmasked token.
         labels: [batch, seq] for mlm, tagging, rtd and pretraining (with next_sentence_label or sentence_order_label
         [batch]), [batch] for nsp and choice, see `sequence_loss` for sequence heads; start_positions, end_positions
-        [batch] for qa. -100 and labels of masked tokens are ignored. Raises InputError.
+        [batch] for qa. global_attention_mask: like input_ids, 1 for tokens with global attention (default: those of
+        the head, as `heads.global_columns`). -100 and labels of masked tokens are ignored. Raises InputError.
         """
         targets = Targets(labels, next_sentence_label, sentence_order_label, start_positions, end_positions)
         return padded_call(
             self,
-            (input_ids, attention_mask, token_type_ids, position_ids),
+            (input_ids, attention_mask, token_type_ids, position_ids, global_attention_mask),
             targets,
             hidden_states=output_hidden_states,
             attentions=output_attentions,

@@ -105,13 +105,15 @@ class PaddedRows:
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
+        global_mask: Tensor | None = None,
         *,
         position_offset: int = 0,
         depends_on_padding: bool = False,
         sort: bool = True,
     ) -> None:
         """input_ids, token_type_ids: int [batch, seq]; attention_mask: 1 keeps, 0 drops (default: keep all);
-        position_ids: int [batch, seq], [1, seq] or [seq], rows of the position table, default: the column.
+        position_ids: int [batch, seq], [1, seq] or [seq], rows of the position table, default: the column;
+        global_mask: 1 for tokens with global attention, like input_ids.
 
         position_offset: of the model; if not 0, default positions count the non-padding tokens (RoBERTa).
         depends_on_padding: whether to record columns also for rows that are masked at the start only. sort: pack the
@@ -122,7 +124,8 @@ class PaddedRows:
             raise InputError(f"input_ids must be a tensor [batch, seq], not {given}: wrap one text as ids[None, :].")
         if input_ids.is_floating_point() or input_ids.dtype == torch.bool:
             raise InputError(f"input_ids must be integers, not {str(input_ids.dtype).removeprefix('torch.')}.")
-        for name, tensor in (("attention_mask", attention_mask), ("token_type_ids", token_type_ids)):
+        like_ids = {"attention_mask": attention_mask, "token_type_ids": token_type_ids}
+        for name, tensor in (like_ids | {"global_attention_mask": global_mask}).items():
             if tensor is not None:
                 _check_shape(name, tensor, input_ids.shape)
         self.keep = torch.ones_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask == 1
@@ -141,6 +144,7 @@ class PaddedRows:
             cu_seqlens=cu_seqlens,
             position_ids=positions.reshape(-1)[self.flat],
             token_type_ids=None if token_type_ids is None else token_type_ids.long().reshape(-1)[self.flat],
+            global_tokens=None if global_mask is None else (global_mask != 0).reshape(-1)[self.flat],
             places=None if _side_by_side(column, lengths[self.rows], depends_on_padding) else column,
         )
 
@@ -201,7 +205,8 @@ def _check_shape(name: str, tensor: Tensor, shape: torch.Size) -> None:
         raise InputError(f"{name} has shape {list(tensor.shape)}, but input_ids has {list(shape)}: they must match.")
 
 
-Inputs = tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]  # ids, mask, token types, positions
+# ids, mask, token types, positions, global mask
+Inputs = tuple[Tensor, Tensor | None, Tensor | None, Tensor | None, Tensor | None]
 
 
 @dataclass(frozen=True)
@@ -251,8 +256,8 @@ def _flat_choices(inputs: Inputs) -> tuple[Inputs, int]:
     ids, *others = inputs
     if not isinstance(ids, Tensor) or ids.ndim != 3:
         raise InputError("input_ids must be a tensor [batch, choices, seq] for a multiple-choice model.")
-    mask, types, positions = (None if one is None else one.reshape(-1, one.shape[-1]) for one in others)
-    return (ids.flatten(0, 1), mask, types, positions), ids.shape[1]
+    mask, types, positions, marks = (None if one is None else one.reshape(-1, one.shape[-1]) for one in others)
+    return (ids.flatten(0, 1), mask, types, positions, marks), ids.shape[1]
 
 
 def _loss(model: Model, logits: dict[str, Any], targets: Targets, keep: Tensor) -> Tensor | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from ..data.batch import Batch
 
@@ -23,21 +24,32 @@ def mean_of(hidden: Tensor, batch: Batch) -> Tensor:
 POOLINGS = ("cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 
 
-def pool(vectors: Tensor, batch: Batch, pooling: str, normalize_tokens: bool = False) -> Tensor:
+def pool(vectors: Tensor, batch: Batch, pooling: str, normalize_tokens: bool = False, skipped: int = 0) -> Tensor:
     """Pools each sequence of a pack to one vector, as sentence-transformers does; special tokens count.
 
     vectors: float [tokens, size]; pooling: one of POOLINGS, or several joined by "+", whose results are concatenated:
     "cls" and "lasttoken" are the first and the last token, "mean_sqrt_len_tokens" the sum divided by the square root of
     the length, "weightedmean" the mean with weights 1, 2, 3, ...; a sequence without tokens
-    becomes zeros; normalize_tokens: scale the tokens to length 1 first.
+    becomes zeros; normalize_tokens: scale the tokens to length 1 first; skipped: tokens at the start of each sequence
+    that do not count, which keep their places in "weightedmean"; the last token counts always.
     Returns float [sequences, size], for several poolings [sequences, their number * size].
     """
     vectors = unit_length(vectors) if normalize_tokens else vectors
-    found = [_pool(vectors, batch, name) for name in pooling.split("+")]
+    if skipped:
+        vectors, batch = _without_start(vectors, batch, skipped)
+    found = [_pool(vectors, batch, name, skipped) for name in pooling.split("+")]
     return found[0] if len(found) == 1 else torch.cat(found, dim=-1)
 
 
-def _pool(vectors: Tensor, batch: Batch, pooling: str) -> Tensor:
+def _without_start(vectors: Tensor, batch: Batch, skipped: int) -> tuple[Tensor, Batch]:
+    lengths = torch.tensor(batch.lengths)
+    kept = (lengths - skipped).maximum(lengths.clamp(max=1))
+    begins = torch.repeat_interleave(lengths.cumsum(0) - kept, lengths)  # first token that counts: [tokens]
+    is_kept = (torch.arange(len(begins)) >= begins).to(vectors.device)
+    return vectors[is_kept], Batch.from_sequences([range(count) for count in kept.tolist()]).to(vectors.device)
+
+
+def _pool(vectors: Tensor, batch: Batch, pooling: str, skipped: int) -> Tensor:
     if pooling == "cls":
         return vectors[batch.first_tokens]
     if pooling == "lasttoken":
@@ -48,7 +60,7 @@ def _pool(vectors: Tensor, batch: Batch, pooling: str) -> Tensor:
         if pooling == "max":
             parts.append(block.amax(dim=1))
         elif pooling == "weightedmean":
-            weights = torch.arange(1, length + 1, device=block.device, dtype=block.dtype)
+            weights = torch.arange(1, length + 1, device=block.device, dtype=block.dtype) + skipped
             parts.append(torch.einsum("cls,l->cs", block, weights / weights.sum()))
         else:
             mean = block.mean(dim=1)
@@ -103,6 +115,39 @@ def join_windows(vectors: Tensor, lengths: Tensor, counts: Sequence[int], poolin
         for own, sizes in zip(vectors.split(list(counts)), lengths.to(vectors.device).split(list(counts)), strict=True)
     ]
     return torch.stack(found)  # [texts, size]
+
+
+# -- Sparse embeddings from the logits of a masked language model ----------------------------------------------------
+
+MOST_LOGITS = 1 << 24  # at a time: 64 MB
+
+
+def sparse_pool(
+    logits_of: Callable[[Tensor], Tensor], hidden: Tensor, batch: Batch, vocab_size: int, how: str, logs: int
+) -> Iterator[Tensor]:
+    """Yields the sparse embeddings of a pack in blocks, float32 [sequences, vocab], in order.
+
+    The logits of a block are not kept for the backward pass, but computed again.
+
+    logits_of: float [tokens, hidden] -> float [tokens, vocab]; hidden: float [tokens, hidden]; how: "max" or "sum" over
+    the tokens; logs: how often log(1 + x) is applied.
+    """
+
+    def weights_of(part: Tensor, rows: int) -> Tensor:
+        logits = logits_of(part).view(rows, -1, vocab_size)
+        weights = (logits.amax(dim=1) if how == "max" else logits).float().relu()  # the largest stays the largest
+        for _ in range(logs):
+            weights = weights.log1p()
+        return weights if how == "max" else weights.sum(dim=1)
+
+    for start, count, length in batch.runs:
+        step = max(1, MOST_LOGITS // (length * vocab_size))
+        for part in hidden[start : start + count * length].split(step * length):
+            rows = len(part) // length
+            if part.requires_grad:
+                yield checkpoint(weights_of, part, rows, use_reentrant=False, preserve_rng_state=False)
+            else:
+                yield weights_of(part, rows)
 
 
 # -- What a sentence encoder may do with a pooled vector -------------------------------------------------------------

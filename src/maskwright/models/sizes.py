@@ -12,7 +12,7 @@ from .build import make_model
 from .config import ModelConfig
 from .decoder import decoder_config
 from .pretraining_heads import most_scores
-from .transformer import pattern_of, rule_of
+from .transformer import pattern_of, rule_of, window_of
 
 # -- Parameter count of a configuration ------------------------------------------------------------------------------
 
@@ -88,7 +88,7 @@ def keys_seen(config: ModelConfig, length: int, depth: int = 0) -> float:
     if rule is None:
         return float(length)
     if config.attention == "window":
-        half = min(config.window_size // 2, length - 1)
+        half = min(window_of(config, depth), length - 1)
         # Tokens at the ends have less than a full window.
         return 1 + (2 * half * length - half * (half + 1)) / length
     pattern = pattern_of(config, length, depth, training=True)

@@ -19,7 +19,18 @@ from torch.utils.checkpoint import checkpoint
 
 from ..core.errors import ConfigError
 from ..data.batch import Batch
-from ..nn.attention import Executor, Run, SelfAttention, SequenceOffsets, attend, attend_varlen, missing
+from ..nn.attention import (
+    Executor,
+    Run,
+    SelfAttention,
+    SequenceOffsets,
+    attend,
+    attend_group,
+    attend_varlen,
+    group_of,
+    mask_scores,
+    missing,
+)
 from ..nn.cache import KeyValueCache, Where
 from ..nn.disentangled import Convolution, PositionProjections, PositionVectors
 from ..nn.embeddings import Embeddings, packed_token_dropout
@@ -57,13 +68,18 @@ def rule_of(config: ModelConfig, depth: int, training: bool) -> AttentionRule | 
     if config.attention in ("full", "causal") or (every and depth % every == 0):
         return None
     if config.attention == "window":
-        return SlidingWindow(config.window_size // 2)
+        return SlidingWindow(window_of(config, depth))
     size, random = config.block_size, config.random_blocks
     if config.attention == "global":
         return global_only(size)
     if config.attention == "big_bird":
         return big_bird(size, random, config.attention_seed, depth)
     return PublishedBigBird(size, random, config.max_position_embeddings, depth, training)
+
+
+def window_of(config: ModelConfig, depth: int) -> int:
+    """Maximum distance in tokens that the layer at `depth` attends to."""
+    return (config.window_size if config.window_sizes is None else config.window_sizes[depth]) // 2
 
 
 def pattern_of(config: ModelConfig, num_tokens: int, depth: int = 0, training: bool = False) -> BlockPattern | None:
@@ -137,6 +153,11 @@ def executors(
     relatives: relative positions per layer; row_length: length of the padded rows of the pack; ends: offsets of the
     sequences, to require one kernel for all of them (needed for CUDA graphs).
     """
+    if batch.seen is not None:
+        return _with_angles(
+            [_seen_executor(config, batch, relatives, training)] * len(relatives),
+            angles_of(config, batch.position_ids, dtype),
+        )
     flash = _flash_executor(config, batch, dtype, ends)
     is_full = config.attention == "full" and config.positions != "rotary" and batch.distances is None
     if is_full and flash is None and batch.input_ids.device.type == "cpu" and not any(relatives):
@@ -168,6 +189,25 @@ def _flash_executor(
             return None
         ends = batch.ends
     return partial(attend_varlen, ends=ends, causal=config.attention == "causal")
+
+
+def _seen_executor(
+    config: ModelConfig, batch: Batch, relatives: Sequence[RelativePositions | None], training: bool
+) -> Executor:
+    """Full attention to the first tokens of each sequence."""
+    rules = [rule_of(config, depth, training) for depth in range(len(relatives))]
+    longest = max(batch.lengths)
+    is_full = config.attention != "causal" and all(rule is None or rule.is_full_at(longest) for rule in rules)
+    if not is_full or any(relatives):
+        raise ConfigError("Tokens to which no other token attends need full attention, without relative positions.")
+    assert batch.seen is not None
+    group = group_of(batch.lengths, batch.input_ids.device)
+    is_hidden = (torch.arange(longest) >= batch.seen[:, None])[:, None, None].to(batch.input_ids.device)
+    hide = partial(mask_scores, is_masked=is_hidden)  # [sequences, 1, 1, length]
+    return lambda qkv, runs, num_heads, dropout_probability, want_weights: (
+        attend_group(qkv, group, num_heads, dropout_probability, hide),
+        None,
+    )
 
 
 def storing_executors(
@@ -235,7 +275,8 @@ def _executor(
         length = row_length or int(places.max()) + 1
     else:  # our own rules apply to the tokens of the sequence, without padding
         places = length = None
-    return partial(attend_sparse, rule=rule, relative=relative, positions=places, padded_length=length)
+    own = {"rule": rule, "relative": relative, "positions": places, "padded_length": length}
+    return partial(attend_sparse, **own, is_global=batch.global_tokens)
 
 
 # Table kinds of `nn.embeddings`; other positions have no table.
@@ -307,6 +348,7 @@ class Layer(nn.Module):
             key_bias=config.key_bias,
             query_scale=_query_scale(config, index),
             upcast=config.upcast_attention,
+            has_global=config.global_attention,
         )
         has_norm = config.first_norm or not (index == 0 and self.is_pre)
         self.attention_norm = norm(size, eps, bias) if has_norm else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -44,14 +44,14 @@ def attend_in_blocks(
 ) -> Tensor:
     """The context of `scaled_dot_product`, computed in blocks of queries.
 
-    query, key, value: float [count, heads, tokens, head_dim]; causal: no token attends to a later one; most: maximum
-    score elements of one block. Returns the shape of query.
+    query: float [count, heads, tokens, head_dim]; key, value: the same, or of another number of tokens unless causal:
+    no token attends to a later one; most: maximum score elements of one block. Returns the shape of query.
     """
     count, heads, tokens, _ = query.shape
-    rows = max(1, most // (count * heads * tokens))
+    rows = max(1, most // (count * heads * key.shape[2]))
     blocks = []
     for first in range(0, tokens, rows):
-        last = tokens if not causal else min(first + rows, tokens)  # no attention beyond the end of the block
+        last = key.shape[2] if not causal else min(first + rows, tokens)  # no attention beyond the end of the block
         part = query[:, :, first : first + rows], key[:, :, :last], value[:, :, :last]
         blocks.append(checkpoint(_block, *part, dropout_probability, first if causal else None, use_reentrant=False))
     return torch.cat(blocks, dim=2)
@@ -388,6 +388,7 @@ class SelfAttention(nn.Module):
         qkv_bias: Whether the q, k, v projection has a bias (if `bias`); key_bias: whether its keys have one.
         query_scale: Factor applied to the queries, and so to all scores.
         upcast: Compute attention in float32 for half-precision inputs.
+        has_global: Whether global tokens have a projection of their own (nn/sparse.py).
     """
 
     def __init__(
@@ -403,12 +404,14 @@ class SelfAttention(nn.Module):
         key_bias: bool = True,
         query_scale: float = 1.0,
         upcast: bool = False,
+        has_global: bool = False,
     ) -> None:
         super().__init__()
         size = head_dim or hidden_size // num_heads
         self.num_heads, self.key_heads = num_heads, key_heads or num_heads
         rows = (num_heads + 2 * self.key_heads) * size
         self.qkv = Linear(hidden_size, rows, bias and qkv_bias, key_bias=key_bias)
+        self.global_qkv = Linear(hidden_size, rows, bias and qkv_bias) if has_global else None
         self.out = Linear(num_heads * size, hidden_size, bias)
         self.attention_dropout = attention_dropout
         self.query_scale, self.upcast = query_scale, upcast
@@ -439,7 +442,7 @@ class SelfAttention(nn.Module):
         Returns float [tokens, hidden] and, if wanted, weights [heads, length, length] of each sequence.
         """
         qkv = self.project(hidden)
-        context, weights = (executor or attend)(
+        context, weights = with_global(executor or attend, self.global_qkv, hidden)(
             in_float32(qkv) if self.upcast else qkv,
             runs,
             self.num_heads,
@@ -447,6 +450,11 @@ class SelfAttention(nn.Module):
             want_weights=want_weights,
         )
         return self.out(context.to(qkv.dtype)), weights
+
+
+def with_global(executor: Executor, project: Callable[[Tensor], Tensor] | None, hidden: Tensor) -> Executor:
+    """An executor that projects `hidden` for its global tokens if it has any; unchanged without `project`."""
+    return executor if project is None else partial(executor, project_global=lambda: project(hidden))
 
 
 def in_float32(qkv: Tensor) -> Tensor:

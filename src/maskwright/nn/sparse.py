@@ -7,7 +7,7 @@ the weights are requested.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial, reduce
 from typing import Any, NamedTuple, Protocol
@@ -18,7 +18,14 @@ from torch import Tensor
 
 from ..core.config import check
 from ..core.randomness import generator
-from .attention import CACHED_SCORES, Run, attend
+from .attention import (
+    CACHED_SCORES,
+    Run,
+    attend,
+    attend_in_blocks,
+    fused_scaled_dot_product,
+    scaled_dot_product,
+)
 from .layers import Function, dropout
 from .positions import RelativePositions, attend_relative
 
@@ -102,6 +109,12 @@ class BlockPattern:
         """The map of one head as text, a line per query block: "#" is attended to, "." is not."""
         seen = self.block_map()[min(head, self.some.key_blocks.shape[0] - 1)]
         return "\n".join("".join("#" if one else "." for one in row) for row in seen.tolist())
+
+    def extended(self, more: int) -> BlockPattern:
+        """The pattern with `more` blocks at the end as keys of every query block of a window."""
+        added = torch.arange(self.num_blocks, self.num_blocks + more).expand(*self.some.key_blocks.shape[:2], -1)
+        lists = torch.cat([self.some.key_blocks, added], dim=-1)
+        return replace(self, num_blocks=self.num_blocks + more, some=self.some._replace(key_blocks=lists))
 
     def cut(self, num_blocks: int) -> BlockPattern:
         """The pattern of the first `num_blocks` blocks, for a short sequence of a longer padded row."""
@@ -387,6 +400,8 @@ def attend_sparse(
     relative: RelativePositions | None = None,
     positions: Tensor | None = None,
     padded_length: int | None = None,
+    is_global: Tensor | None = None,
+    project_global: Callable[[], Tensor] | None = None,
 ) -> tuple[Tensor, tuple[Tensor, ...] | None]:
     """Attention within each sequence of a pack as `rule` allows.
 
@@ -398,6 +413,9 @@ def attend_sparse(
         positions: int64 [tokens], the position of each token in a row of `padded_length`, if not contiguous from 0.
         padded_length: Row length that determines the pattern, if longer than the sequence (transformers' BigBird
             depends on padding; our own rules do not need it).
+        is_global: bool [tokens], those that attend to all and are attended to by all, None for none; not with relative
+            positions.
+        project_global: Returns the queries, keys and values of the attention of global tokens, in the shape of qkv.
 
     Returns context [tokens, hidden] and, if wanted, one weight tensor [heads, length, length] per sequence, in order;
     rows of weights sum to 1. Raises ConfigError for positions without padded_length, and with positions for a rule
@@ -409,11 +427,16 @@ def attend_sparse(
     )
     sizes = [run.count * run.length for run in runs]
     places = [None] * len(sizes) if positions is None else positions.split(sizes)
+    marks: Sequence[Tensor | None] = [None] * len(sizes)
+    projected: Sequence[Tensor | None] = marks
+    if project_global is not None and is_global is not None and bool(is_global.any()):
+        marks, projected = is_global.split(sizes), project_global().split(sizes)
     contexts: list[Tensor] = []
     weights: list[Tensor] = []
     some: Sequence[Tensor] | None
-    for part, place, run in zip(qkv.split(sizes), places, runs, strict=True):
+    for part, place, run, mark, other in zip(qkv.split(sizes), places, runs, marks, projected, strict=True):
         own_run = Run(0, run.count, run.length)
+        chosen = None if mark is None else _Global.of(mark.view(run.count, run.length))
         pattern = pattern_for(rule, run.length, num_heads, place, padded_length)
         if pattern is not None:
             check(
@@ -421,13 +444,15 @@ def attend_sparse(
                 "In this rule a block may not attend to itself, so rows with gaps could leave a token without any key: "
                 "pass no positions, or use a rule with a window.",
             )
-            blocks = _Blocks(own_run, place, pattern, num_heads, qkv.device)
+            blocks = _Blocks(own_run, place, pattern, num_heads, qkv.device, chosen)
             context, some = blocks.attend(part, dropout_probability, want_weights, relative)
         else:
             fully = attend if relative is None else partial(attend_relative, relative=relative, positions=place)
             context, some = fully(
                 part, [own_run], num_heads, dropout_probability=dropout_probability, want_weights=want_weights
             )
+        if chosen is not None and other is not None:
+            context, some = chosen.attend(other, context, some or (), num_heads, dropout_probability)
         contexts.append(context)
         weights += some or ()
     hidden = qkv.shape[1] // 3
@@ -455,6 +480,58 @@ def _pattern(rule: AttentionRule, num_blocks: int, num_heads: int) -> BlockPatte
     """Cached, so it is created outside inference mode: training may use it, too."""
     with torch.inference_mode(False):
         return rule.pattern(num_blocks, num_heads)
+
+
+class _Global(NamedTuple):
+    """The global tokens of the sequences of a run.
+
+    mark: bool [count, length]; columns: int64 [count, most], theirs first; real: bool [count, most], whether a column
+    is one of them.
+    """
+
+    mark: Tensor
+    columns: Tensor
+    real: Tensor
+
+    @classmethod
+    def of(cls, mark: Tensor) -> _Global | None:
+        """mark: bool [count, length]; None if there are none."""
+        most = int(mark.sum(1).max())
+        columns = (~mark).to(torch.uint8).argsort(dim=1, stable=True)[:, :most]
+        return cls(mark, columns, mark.gather(1, columns)) if most else None
+
+    @property
+    def flat(self) -> Tensor:
+        """Their index among the tokens of the run: int64 [global tokens]."""
+        count, length = self.mark.shape
+        starts = length * torch.arange(count, device=self.mark.device)
+        return (self.columns + starts[:, None])[self.real]
+
+    def attend(
+        self, tokens: Tensor, context: Tensor, weights: Sequence[Tensor], num_heads: int, dropout_probability: float
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Replaces the context of global tokens, and their weights if there are any.
+
+        tokens: float [count * length, 3 * hidden], their projections of all tokens; context, weights: of local
+        attention, see `_Blocks.attend`.
+        """
+        count, length = self.mark.shape
+        query, key, value = tokens.view(count, length, 3, num_heads, -1).permute(2, 0, 3, 1, 4)
+        query = query.gather(2, self.columns[:, None, :, None].expand(-1, num_heads, -1, query.shape[-1]))
+        changed = list[Tensor]()
+        if weights:
+            found, shares = scaled_dot_product(
+                query, key, value, dropout_probability
+            )  # shares: [count, heads, most, length]
+            changed = [
+                one.index_copy(1, columns[real], own[:, real])
+                for one, columns, real, own in zip(weights, self.columns, self.real, shares, strict=True)
+            ]
+        elif dropout_probability:
+            found = attend_in_blocks(query, key, value, dropout_probability, False, CACHED_SCORES)
+        else:
+            found = fused_scaled_dot_product(query, key, value)
+        return context.index_copy(0, self.flat, found.transpose(1, 2)[self.real].flatten(1)), changed
 
 
 class _Keys(NamedTuple):
@@ -487,13 +564,25 @@ class _Blocks:
     """The sequences of a run as rows of whole blocks, with empty positions at the end or between tokens.
 
     size: positions of a row; columns: int64 [count, length], the position of each token in its row; flat: int64 [count
-    * length], its position in all rows, concatenated; filled: bool [count or 1, size], or None if all are.
+    * length], its position in all rows, concatenated; filled: bool [count or 1, size], or None if all are. Global
+    tokens are empty in their places as keys, and repeated in blocks at the end of the row, from `inside` on, which
+    every query attends to; copies: int64 [2, global tokens], their index in the run, and that of the copy in all rows.
     """
 
     def __init__(
-        self, run: Run, place: Tensor | None, pattern: BlockPattern, num_heads: int, device: torch.device
+        self,
+        run: Run,
+        place: Tensor | None,
+        pattern: BlockPattern,
+        num_heads: int,
+        device: torch.device,
+        chosen: _Global | None = None,
     ) -> None:
-        self.run, self.pattern, self.num_heads, self.device = run, pattern, num_heads, device
+        self.run, self.num_heads, self.device, self.chosen = run, num_heads, device, chosen
+        self.inside = pattern.num_blocks * pattern.block_size
+        if chosen is not None:
+            pattern = pattern.extended(-(-chosen.columns.shape[1] // pattern.block_size))
+        self.pattern = pattern
         self.size = pattern.num_blocks * pattern.block_size
         columns = torch.arange(run.length, device=device) if place is None else place.view(run.count, run.length)
         self.columns = columns.expand(run.count, -1)
@@ -503,6 +592,13 @@ class _Blocks:
             filled = torch.zeros(run.count * self.size, dtype=torch.bool, device=device)
             filled = filled.index_fill(0, self.flat, True).view(run.count, self.size)
             self.filled = filled[:1] if place is None else filled
+        if chosen is not None:
+            assert self.filled is not None  # the last blocks are empty
+            starts = self.size * torch.arange(run.count, device=device)[:, None]
+            ends = (self.inside + torch.arange(chosen.columns.shape[1], device=device) + starts)[chosen.real]
+            self.copies = torch.stack([chosen.flat, ends])
+            filled = self.filled.expand(run.count, -1).reshape(-1).index_fill(0, self.flat[chosen.flat], False)
+            self.filled = filled.index_fill(0, ends, True).view(run.count, self.size)
 
     def attend(
         self, tokens: Tensor, dropout_probability: float, want_weights: bool, relative: RelativePositions | None
@@ -516,6 +612,8 @@ class _Blocks:
         rows = tokens
         if self.filled is not None:
             rows = tokens.new_zeros(count * self.size, width).index_copy(0, self.flat, tokens)
+            if self.chosen is not None:
+                rows = rows.index_copy(0, self.copies[1], tokens.index_select(0, self.copies[0]))
         shape = (count, pattern.num_blocks, pattern.block_size, 3, self.num_heads, -1)
         blocks = rows.view(shape).permute(3, 0, 4, 1, 2, 5)  # [3, count, heads, blocks, block, head_dim]
         keys = [
@@ -539,6 +637,11 @@ class _Blocks:
                 weights += torch.cat([one for _, one in done], dim=1)
         context = torch.cat(contexts).permute(0, 2, 3, 1, 4).reshape(count * self.size, width // 3)
         taken = [one[:, own[:, None], own] for one, own in zip(weights, self.columns, strict=False)]
+        if self.chosen is not None:
+            taken = [
+                own.index_copy(2, columns[real], one[:, rows, self.inside : self.inside + len(real)][..., real])
+                for own, one, rows, columns, real in zip(taken, weights, self.columns, *self.chosen[1:], strict=False)
+            ]
         return context if self.filled is None else context.index_select(0, self.flat), taken
 
     def _keys(self, some: BlockLists, is_relative: bool, dtype: torch.dtype) -> _Keys:
@@ -559,7 +662,7 @@ class _Blocks:
             empty = (some.key_blocks == EMPTY).to(self.device)
             found.append(empty.repeat_interleave(block, dim=-1)[None, :, :, None])
         if distances is not None and half_width is not None:
-            found.append(distances.abs() > half_width)
+            found.append((distances.abs() > half_width) & (columns < self.inside)[None, :, :, None])
         bias = None
         if found:
             # So low that the weight is 0, but finite: a query without any key (an empty position) causes no NaN.

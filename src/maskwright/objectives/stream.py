@@ -15,8 +15,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.randomness import generator
-from ..data.batch import Batch
-from ..data.deal import Deal
+from ..data.batch import Batch, Deal
 from .segments import Example, sentence_bounds
 
 SECTION_TOKENS = 1 << 23

@@ -28,10 +28,10 @@ def _can(ability: str) -> Can:
 # What a model can do, by route; the first rule is for models that are chosen without a name where any has it.
 ABILITIES: dict[str, tuple[Can, ...]] = {
     "embed": (
-        lambda one: one.kind.can("embed") and not one.is_sparse,
-        lambda one: not one.model.has_decoder and not one.is_sparse,
+        lambda one: one.kind.can("embed") and one.vectors == "dense",
+        lambda one: not one.model.has_decoder and one.vectors == "dense",
     ),
-    "embed-sparse": (lambda one: one.is_sparse,),
+    "embed-sparse": (lambda one: one.vectors == "sparse",),
     "predict": (_can("classify"),),
     "zero-shot": (lambda one: one.has_entailment, _can("embed")),
     "rerank": (
@@ -51,6 +51,7 @@ ABILITIES: dict[str, tuple[Can, ...]] = {
 ROUTES = {  # ability -> route that sentences name
     "embed": "/embed",
     "embed-sparse": "/embed_sparse",
+    "rerank": "/rerank",
     "predict": "/predict",
     "tag": "/tag",
     "answer": "/answer",

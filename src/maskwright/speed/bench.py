@@ -6,7 +6,6 @@ same texts and are measured in turn. Their embeddings are compared before anythi
 
 from __future__ import annotations
 
-import math
 import re
 import sys
 import time
@@ -26,7 +25,6 @@ import torch
 from ..api import load
 from ..core.errors import ConfigError, InputError
 from ..core.progress import track, warn
-from ..core.randomness import generator
 from ..doctor.machine import machine_facts
 from ..hub.download import find_folder
 from ..inference.engine.choice import choose
@@ -35,14 +33,12 @@ from ..models.device import DTYPES, resolve_device, resolve_precision
 from ..text.formats.files import read_lines
 from ..text.tokenizers.tokenizer import Tokenizer
 from .backend import PEER, PEER_PRECISIONS, BackendError, BackendProcess, centered_cosines, percentile
-from .probe import matrix_ceiling
-from .workload import forward_flops
+from .workload import forward_flops, matrix_ceiling
 
 # -- Benchmark texts: from a file, from the Python documentation, or of given lengths --------------------------------
 
 
 SHORTEST, LONGEST = 20, 600  # characters of a sentence
-TAIL = 0.9  # standard deviation of the log length: the 90th percentile is about three times the median
 
 
 def built_in_texts(count: int) -> list[str]:
@@ -78,28 +74,6 @@ def text_of_length(tokenizer: Tokenizer, texts: Iterable[str], length: int) -> s
     if _count(tokenizer, chosen) != length:
         raise InputError(f"The texts are too few for one of {length} tokens: pass more with --input.")
     return " ".join(chosen)
-
-
-def texts_of_length(tokenizer: Tokenizer, texts: Sequence[str], length: int, count: int) -> list[str]:
-    """Build `count` different texts of exactly `length` tokens, which start at different words."""
-    words = " ".join(texts).split()
-    step = max(len(words) // count, 1)
-    return [
-        text_of_length(tokenizer, [" ".join(words[(start * step) % len(words) :]), *texts], length)
-        for start in range(count)
-    ]
-
-
-def long_tailed_texts(tokenizer: Tokenizer, texts: Sequence[str], mean: int, longest: int, count: int) -> list[str]:
-    """Build `count` texts whose token lengths follow a log-normal distribution of this mean, clipped at `longest`."""
-    draws = generator(0, "long-tailed texts").lognormal(math.log(mean) - TAIL**2 / 2, TAIL, size=count)
-    lengths = np.clip(draws.round().astype(int), SHORTEST, longest).tolist()
-    words = " ".join(texts).split()
-    step = max(len(words) // count, 1)
-    return [
-        text_of_length(tokenizer, [" ".join(words[number * step :]), *texts], length)
-        for number, length in enumerate(lengths)
-    ]
 
 
 def _count(tokenizer: Tokenizer, words: list[str]) -> int:

@@ -21,8 +21,7 @@ from ..models.device import resolve_device, resolve_precision
 from ..models.presets import PRESETS
 from ..models.sizes import TrainingMemory, parameter_count
 from .plan_config import STEPS, PlanConfig, link_of
-from .probe import probe
-from .workload import Flops, Workload, workload_of
+from .workload import Flops, Workload, probe, workload_of
 
 # -- Communication of data parallel training --------------------------------------------------------------------------
 #

@@ -26,7 +26,7 @@ from ..data.batch import Batch
 from ..models.probes import AutoencoderHead
 from ..objectives.outcome import LossSums
 from ..text.readers.tables import Row, Table, read_texts
-from .base import Baseline, ColumnNames, Evaluation, Task, TaskData, Unscored, require_rows
+from .base import Baseline, ColumnNames, Evaluation, Rows, Task, TaskData, Unscored, require_rows
 from .evaluation.compare import ScoredPredictions, mean, pr_auc
 from .evaluation.rare import RareClass, Threshold, choose_threshold, rare_metrics, row_key
 from .examples import Examples, Forward, compute, stacked
@@ -99,8 +99,8 @@ class Anomaly(SequenceTask):
     @classmethod
     def from_rows(
         cls,
-        train_rows: Sequence[Row],
-        dev_rows: Sequence[Row] = (),
+        train_rows: Rows,
+        dev_rows: Rows = (),
         *,
         normal: str | None = None,
         normal_quantile: float | None = None,
@@ -211,11 +211,6 @@ class Anomaly(SequenceTask):
             {"score": error, "is_rare": None if value is None else error > value, "threshold": value}
             for error in logits.squeeze(-1).double().tolist()
         ]
-
-    def top_window(self, window_logits: Tensor, answer: Mapping[str, Any]) -> dict[str, tuple[int, float]]:
-        """The window with the largest error. window_logits: float32 [windows, 1]."""
-        window = int(window_logits[:, 0].argmax())
-        return {"": (window, float(window_logits[window, 0]))}
 
     def joined(self, others: Sequence[Anomaly]) -> Anomaly:
         """Compares the mean error with the mean threshold. Raises InputError if the normal classes differ."""

@@ -5,6 +5,7 @@ The training loop, commands and reports use this interface. A new task is one su
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -25,12 +26,14 @@ from ..models.build import with_tokenizer
 from ..models.model import Model
 from ..objectives.outcome import LossSums
 from ..text.formats.cells import number_error
+from ..text.readers.tables import FoundRows
 from ..text.tokenizers.encoding import TextCounts
 from .evaluation.calibration import Decisions, Temperature, fit_temperature
 from .evaluation.compare import ScoredPredictions
 from .evaluation.metrics import mean_scores
 from .evaluation.rare import RareClass, Threshold
 from .examples import Examples, Forward, SequenceLogits, compute, finite_only, stacked
+from .specs import readers_of, spec_of
 from .windows import LongTexts
 
 if TYPE_CHECKING:
@@ -148,19 +151,6 @@ class AnyRow(Protocol):
     def file(self) -> str: ...
 
 
-class AnyTable(Protocol):
-    """The result of reading a file: the valid rows, the errors of the skipped rows, and how many were skipped."""
-
-    @property
-    def rows(self) -> list[Any]: ...
-
-    @property
-    def skipped(self) -> list[RowError]: ...
-
-    @property
-    def num_skipped(self) -> int: ...
-
-
 @dataclass(frozen=True)
 class Evaluation:
     """Scores of a model on labeled rows.
@@ -189,6 +179,7 @@ class Task(ABC):
         usage: command that uses a model, and its settings in addition to `model`.
         written: key of the generated text in a prediction, "" if the task generates none.
         can_abstain: whether `predict --min-confidence` supports the task.
+        epoch: epochs of training so far, which the training loop sets; infinite after it.
         report: `module:attribute` of the TaskReport subclass, imported only to write a report.
     """
 
@@ -202,6 +193,7 @@ class Task(ABC):
     usage: ClassVar[tuple[str, Mapping[str, Any]]] = ("predict", {"texts": ("your text",)})
     written: ClassVar[str] = ""
     can_abstain: ClassVar[bool] = False
+    epoch = math.inf
     report: ClassVar[str] = "maskwright.tasks.report:TaskReport"
 
     @property
@@ -217,16 +209,18 @@ class Task(ABC):
     # -- rows and examples -----------------------------------------------------------------------------------
 
     @classmethod
-    @abstractmethod
-    def read(cls, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> AnyTable:
+    def read(cls, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> FoundRows:
         """Reads labeled rows for training. Raises RowErrors listing every bad row unless `skip_bad_rows`.
 
-        It also takes the settings of `TaskSpec.read_settings`.
+        It also takes the settings of `TaskSpec.read_settings`. Default: as the first reader of the task.
         """
+        found: FoundRows = readers_of(cls.name)[0].read(Path(path), columns or {}, skip_bad_rows, True)
+        return found
 
-    def read_known(self, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> AnyTable:
-        """Reads labeled rows for scoring, where the possible labels are known; see `read`."""
-        return self.read(path, columns=columns, skip_bad_rows=skip_bad_rows)
+    def read_known(self, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> FoundRows:
+        """Reads labeled rows for scoring, where the possible labels are known, with the settings of training."""
+        settings = {name: getattr(self, name) for name in spec_of(self.name).read_settings}
+        return self.read(path, columns=columns, skip_bad_rows=skip_bad_rows, **settings)
 
     def why_unscored(self, rows: Sequence[Any]) -> Unscored | None:
         """Returns why this model cannot be scored on these labeled rows, None if it can.
@@ -371,6 +365,10 @@ class Task(ABC):
 
     def row_probabilities(self, examples: Examples) -> np.ndarray | None:
         """Returns sampling probabilities, float64 [rows], summing to 1; None to draw each row once per epoch."""
+        return None
+
+    def row_groups(self, examples: Examples) -> np.ndarray | None:
+        """Returns the group of each row, int64 [rows] from 0; those of a group are drawn together. Default: None."""
         return None
 
     def init_from_counts(self, model: Model, examples: Examples) -> None:
@@ -641,7 +639,7 @@ def _task_of_model(model: Model, facts: Mapping[str, Any] | None) -> Task:
                 "they do not belong together."
             )
         return task
-    if model.head_name is None and model.sentence is not None:
+    if model.head_name is None and model.sentence is not None and model.sentence.late is None:
         return task_from_json({"task": "similarity"})
     if model.head_name in ("tagging", "tagging-crf"):
         has_crf = model.head_name == "tagging-crf"

@@ -8,22 +8,20 @@ or split into windows whose scores are pooled (`long_texts`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
 import torch.nn.functional as F
 from torch import Tensor, from_numpy, tensor
 
 from ..core.errors import InputError
 from ..core.util import plural, shorten
-from ..data.batch import Batch, order_by_length
+from ..data.batch import Batch
 from ..objectives.outcome import LossSums
-from ..text.readers.choices import ChoiceRow, ChoiceTable, read_choices
-from ..text.readers.tables import Row
+from ..text.readers.choices import ChoiceRow
+from ..text.readers.tables import FoundRows, Row
 from ..text.tokenizers.encoding import TextCounts
 from .base import Baseline, ColumnNames, Evaluation, Rows, TableRow, Targets, Task, TaskData, require_rows
 from .base import window_rows as top_rows
@@ -32,7 +30,7 @@ from .evaluation.compare import ScoredPredictions, mean
 from .evaluation.metrics import mean_probabilities
 from .examples import Examples, RowCounts, as_logits, stacked, tokenize_rows
 from .sequence import labeled
-from .windows import FIRST, LongExamples, LongTexts, portions_by_tokens, window_rows
+from .windows import FIRST, GroupedExamples, LongTexts, one_window_each, portions_by_tokens, window_rows
 
 if TYPE_CHECKING:
     from ..models.model import Model
@@ -42,85 +40,28 @@ if TYPE_CHECKING:
 
 # -- Multiple-choice rows as packed sequences (context, choice), one per choice (Devlin et al. 2019, section 4.4)
 #
-# All choices of a row are in the same batch, because the softmax runs over them. A batch is sorted by length; its label
-# "places" maps the choices of each row to sequences. A long context is truncated, or split into windows that each
-# contain the whole choice, so a choice can have several sequences.
+# All choices of a row are in the same batch, because the softmax runs over them. A long context is truncated, or split
+# into windows that each contain the whole choice, so a choice can have several sequences.
 
 
 @dataclass(frozen=True)
-class ChoiceExamples(Examples):
-    """Rows with `num_choices` choices each.
+class ChoiceExamples(GroupedExamples):
+    """Rows with `num_texts` choices each; `targets` are the correct ones, int64 [rows].
 
-    `input_ids` has one entry per choice or window, row by row. Everything else refers to rows: `len`, `lengths` (tokens
-    of all choices of a row, int64 [rows]), `targets` (correct choice, int64 [rows]) and the indices of `batch`.
-    cut_rows: number of rows with a truncated choice; windows: the choices as windows, one "row" of them per choice;
-    None if each choice is one sequence.
+    cut_rows: number of rows with a truncated choice; is_long: whether choices are read in windows.
     """
 
-    num_choices: int = 2
     cut_rows: int = 0
-    windows: LongExamples | None = field(default=None, repr=False)
-
-    def __len__(self) -> int:
-        return len(self.input_ids if self.windows is None else self.windows) // self.num_choices
+    is_long: bool = False
 
     @property
     def num_truncated(self) -> int:
         """Number of rows with a truncated choice."""
         return self.cut_rows
 
-    @cached_property
-    def sequence_lengths(self) -> np.ndarray:
-        """Tokens of each choice, over all its windows, with special tokens: int64 [rows * choices]."""
-        if self.windows is not None:
-            return self.windows.lengths
-        return np.fromiter((len(ids) for ids in self.input_ids), dtype=np.int64, count=len(self.input_ids))
-
-    @cached_property
-    def lengths(self) -> np.ndarray:
-        """Tokens of all choices of each row: int64 [rows]."""
-        return self.sequence_lengths.reshape(-1, self.num_choices).sum(axis=1)
-
-    def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
-        """Packs all choices of the rows `indices`.
-
-        Batch labels: "example" int64 [rows], the rows; "places" int64 [rows, choices], sequence of each choice;
-        "sequence" int64 [rows], the correct choice, if the examples have targets. With windows also "order" and
-        "windows" (see LongExamples.batch), and "places" refers to the pooled windows.
-        """
-        rows = np.asarray(indices, dtype=np.int64)
-        choices = (rows[:, None] * self.num_choices + np.arange(self.num_choices)).ravel()  # [rows * choices]
-        order = order_by_length(self.sequence_lengths[choices])
-        places = np.empty(len(order), dtype=np.int64)
-        places[order] = np.arange(len(order))
-        labels = {
-            "example": torch.from_numpy(rows),
-            "places": torch.from_numpy(places.reshape(-1, self.num_choices)),
-        }
-        if self.targets is not None:
-            labels["sequence"] = self.targets[labels["example"]]
-        if self.windows is not None:
-            packed = self.windows.batch(choices)
-            return replace(packed, labels=labels | {name: packed.labels[name] for name in ("order", "windows")})
-        chosen = choices[order]
-        types = None if self.token_types is None else [self.token_types[index] for index in chosen]
-        return Batch.from_sequences([self.input_ids[index] for index in chosen], types, labels)
-
-    def groups(self) -> list[Sequence[int]]:
-        """As of the windows, if there are any."""
-        return super().groups() if self.windows is None else self.windows.groups()
-
     def portions(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
         """With windows, splits a batch into micro-batches; see `portions_by_tokens`."""
-        if self.windows is None:
-            return super().portions(indices)
-        return portions_by_tokens(indices, self.lengths)
-
-    def limit_windows(self, max_windows: int) -> ChoiceExamples:
-        if self.windows is None:
-            return self
-        fewer = self.windows.limit_windows(max_windows)
-        return replace(self, input_ids=fewer.input_ids, token_types=fewer.token_types, windows=fewer)
+        return portions_by_tokens(indices, self.lengths) if self.is_long else super().portions(indices)
 
 
 def tokenize_choices(
@@ -144,17 +85,20 @@ def tokenize_choices(
     own = RowCounts(total=counts)
     num_choices = sizes.pop() if sizes else 2
     pairs = [Row(*pair, None, row.line, row.file) for row in rows for pair in row.pairs()]
-    windows = None if long is None else window_rows(pairs, tokenizer, max_length, long, counts=own, side=FIRST)
-    found = tokenize_rows(pairs, tokenizer, max_length, counts=own) if windows is None else windows
+    if long is None:
+        texts = one_window_each(tokenize_rows(pairs, tokenizer, max_length, counts=own))
+    else:
+        texts = window_rows(pairs, tokenizer, max_length, long, counts=own, side=FIRST)
     return ChoiceExamples(
-        found.input_ids,
-        found.token_types,
+        texts.input_ids,
+        texts.token_types,
         targets,
         rows,
         counts,
-        num_choices=num_choices,
+        texts=texts,
+        num_texts=num_choices,
         cut_rows=int(np.asarray(own.was_cut, dtype=bool).reshape(-1, num_choices).any(axis=1).sum()),
-        windows=windows,
+        is_long=long is not None,
     )
 
 
@@ -178,23 +122,16 @@ class Choice(Task):
     # -- rows and examples -----------------------------------------------------------------------------------
 
     @classmethod
-    def read(cls, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> ChoiceTable:
+    def read(cls, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> FoundRows:
         """Reads rows with the number of the correct choice; see `text.readers.choices.read_choices`."""
         if columns:
             raise InputError(
                 "Multiple choice has no column mapping: the columns must be named context, question, choices, label."
             )
-        return read_choices(path, skip_bad_rows=skip_bad_rows)
+        return super().read(path, skip_bad_rows=skip_bad_rows)
 
     @classmethod
-    def from_rows(
-        cls,
-        train_rows: Sequence[ChoiceRow],
-        dev_rows: Sequence[ChoiceRow] = (),
-        *,
-        train_file: str | None = None,
-        **long: Any,
-    ) -> Choice:
+    def from_rows(cls, train_rows: Rows, dev_rows: Rows = (), *, train_file: str | None = None, **long: Any) -> Choice:
         """Builds the task. Raises InputError if there are no rows. long: see `LongTexts.of`."""
         require_rows(train_rows, train_file, "rows with choices")
         return cls(LongTexts.of(**long))
@@ -227,8 +164,8 @@ class Choice(Task):
 
     def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
         assert isinstance(examples, ChoiceExamples)
-        found, windows = [], examples.windows
-        if windows is not None and len(windows.input_ids) + windows.num_dropped_windows > len(windows):
+        found, windows = [], examples.texts
+        if examples.is_long and len(windows.input_ids) + windows.num_dropped_windows > len(windows):
             found.append(
                 f"{len(windows):,} choices of {plural(len(examples), f'{name} row')} make "
                 f"{len(windows.input_ids) + windows.num_dropped_windows:,} windows of at most {max_length} tokens."
@@ -236,7 +173,7 @@ class Choice(Task):
             if windows.num_limited_rows:
                 found.append(f"{windows.num_dropped_windows:,} of them are skipped in training (max_windows).")
         if examples.num_truncated:
-            how = "the longer of context and choice first" if windows is None else "together with its context"
+            how = "the longer of context and choice first" if not examples.is_long else "together with its context"
             have = "has" if examples.num_truncated == 1 else "have"
             rows = f"{examples.num_truncated:,} of {plural(len(examples), f'{name} row')}"
             found.append(f"{rows} {have} a choice truncated to {max_length} tokens, {how}.")
@@ -250,7 +187,7 @@ class Choice(Task):
     def scores(self, model: Model, batch: Batch) -> Tensor:
         """Scores of the choices of each row of a batch: float32 [rows, choices]."""
         flat = model.logits(batch).float()  # [sequences, 1]
-        if self.long is not None and "windows" in batch.labels:
+        if self.long is not None:
             flat = self.long.pooled(flat[batch.labels["order"]], batch.labels["windows"].tolist())  # [choices, 1]
         return flat.squeeze(-1)[batch.labels["places"]]
 
@@ -263,7 +200,7 @@ class Choice(Task):
 
     def baseline(self, data: TaskData) -> Baseline:
         assert isinstance(data.dev, ChoiceExamples)
-        return Baseline(1 / data.dev.num_choices, "guessing")
+        return Baseline(1 / data.dev.num_texts, "guessing")
 
     # -- answers ---------------------------------------------------------------------------------------------
 
@@ -271,31 +208,23 @@ class Choice(Task):
         """float32 [rows, choices]. outputs: float32 [1] for each choice, or each window of one."""
         assert isinstance(examples, ChoiceExamples)
         flat = stacked(outputs)  # [sequences, 1]
-        if self.long is not None and examples.windows is not None:
-            flat = self.long.pooled(flat, examples.windows.num_windows.tolist())  # [rows * choices, 1]
-        return flat.reshape(-1, examples.num_choices)
+        if self.long is not None:
+            flat = self.long.pooled(flat, examples.texts.num_windows.tolist())  # [rows * choices, 1]
+        return flat.reshape(-1, examples.num_texts)
 
     def finish(self, outputs: Sequence[Tensor], model: Model, examples: Examples) -> list[dict[str, Any]]:
         """Decodes one prediction per row; for a chosen text with several windows it includes the top-scoring one.
 
-        "loudest" is {"window" (from 0), "windows" (their number), "start", "end" (characters of the context), "score"}.
+        "loudest" is `LongExamples.place` of it.
         """
         answers = super().finish(outputs, model, examples)
-        windows = _windows(examples)
-        if windows is None:
-            return answers
         assert isinstance(examples, ChoiceExamples)
-        window_logits = stacked(outputs)
+        texts, window_logits = examples.texts, stacked(outputs)
         for row, answer in enumerate(answers):
-            choice = row * examples.num_choices + answer["label"]
-            start, end = windows.starts[choice : choice + 2].tolist()
-            if end - start == 1:
-                continue
-            best = int(window_logits[start:end, 0].argmax())
-            first, last = windows.spans[start + best].tolist()
-            score = float(window_logits[start + best, 0])
-            place = {"window": best, "windows": end - start, "start": first, "end": last, "score": score}
-            answer["loudest"] = place
+            choice = row * examples.num_texts + answer["label"]
+            own = window_logits[texts.starts[choice] : texts.starts[choice + 1], 0]
+            if len(own) > 1:
+                answer["loudest"] = texts.place(choice, int(own.argmax()), float(own.max()))
         return answers
 
     @staticmethod
@@ -339,9 +268,3 @@ class Choice(Task):
 
     def table_rows(self, answer: Mapping[str, Any]) -> list[TableRow]:
         return [TableRow("", f"{answer['label']} {shorten(answer['choice'])}", answer["score"]), *top_rows(answer)]
-
-
-def _windows(examples: Examples) -> LongExamples | None:
-    """The windows of the choices; None if each choice is one sequence."""
-    assert isinstance(examples, ChoiceExamples)
-    return examples.windows

@@ -21,7 +21,7 @@ from torch import Tensor
 from ..core.errors import InputError
 from ..core.registry import unknown_name
 from ..core.util import plural
-from ..objectives.losses import focal_binary, focal_cross_entropy
+from ..objectives.outcome import focal_binary, focal_cross_entropy
 from ..text.formats.cells import LABEL_SEPARATOR
 from ..text.readers.tables import Reader, Row, Table, find_classes_reader, read_table
 from .base import Baseline, ColumnNames, Evaluation, Task, TaskData, Unscored

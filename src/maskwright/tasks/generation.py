@@ -32,7 +32,7 @@ from ..objectives.outcome import LossSums
 from ..text.readers.parallel import read_pairs
 from ..text.readers.tables import Row, Table
 from ..text.tokenizers.encoding import TextCounts
-from ..text.word_boundaries import words_and_numbers
+from ..text.words import words_and_numbers
 from .base import Baseline, ColumnNames, Evaluation, Rows, Targets, Task, TaskData, require_rows
 from .examples import Examples, map_batches
 
@@ -218,12 +218,7 @@ class Generation(TargetTask):
 
     @classmethod
     def from_rows(
-        cls,
-        train_rows: Sequence[Row],
-        dev_rows: Sequence[Row] = (),
-        *,
-        train_file: str | None = None,
-        delimiter: str | None = None,
+        cls, train_rows: Rows, dev_rows: Rows = (), *, train_file: str | None = None, delimiter: str | None = None
     ) -> Generation:
         """Builds the task. Raises InputError if there are no rows or the delimiter is empty."""
         require_rows(train_rows, train_file, "sources with targets")

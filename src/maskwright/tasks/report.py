@@ -12,23 +12,11 @@ import torch
 
 from ..core.registry import load
 from ..models.model import Model, tokenizer_of
-from ..report import (
-    Bar,
-    Bars,
-    Block,
-    Command,
-    Confusion,
-    Facts,
-    Grid,
-    Histogram,
-    Section,
-    Table,
-    WorstError,
-    WorstErrors,
-)
+from ..report import Bar, Bars, Block, Command, Confusion, Facts, Grid, Section, Table, WorstError, WorstErrors
+from ..report.charts import Histogram
 from ..report.numbers import percent
-from ..text.readers.tagged import MISSING, as_sentences
 from ..text.tokenizers.encoding import TextCounts
+from ..text.words import MISSING, as_sentences
 from .anomaly import Anomaly
 from .base import Evaluation, Task, TaskData
 from .choice import Choice, ChoiceExamples
@@ -304,6 +292,9 @@ class SimilarityReport(TaskReport[Similarity]):
 
     def next_steps(self, model: Path, test: str) -> list[Command]:
         search, embed = "semantic search in a folder of texts", "save sentence embeddings"
+        if self.task.sparsity is not None:
+            saved = Command.suggest(embed, "embed", model=model, input="texts.txt", sparse=True, output="weights.npz")
+            return [super().next_steps(model, test)[0], saved]
         return [
             super().next_steps(model, test)[0],
             Command.suggest(search, "search", model=model, folder="texts/", queries="your question"),
@@ -323,16 +314,16 @@ class ChoiceReport(TaskReport[Choice]):
         facts = super().facts()
         for name, examples in (("training", self.data.train), ("dev", self.data.dev)):
             assert isinstance(examples, ChoiceExamples)
-            facts[f"choices of a {name} row"] = examples.num_choices
-            facts[f"longest {name} choice, in tokens with its context"] = int(examples.sequence_lengths.max())
-            if examples.windows is not None:
+            facts[f"choices of a {name} row"] = examples.num_texts
+            facts[f"longest {name} choice, in tokens with its context"] = int(examples.texts.lengths.max())
+            if examples.is_long:
                 facts[f"windows of {name} choices"] = len(examples.input_ids)
-                facts[f"{name} windows left out"] = examples.windows.num_dropped_windows
+                facts[f"{name} windows left out"] = examples.texts.num_dropped_windows
         return facts
 
     def lengths(self) -> np.ndarray:
         assert isinstance(self.data.train, ChoiceExamples)
-        return self.data.train.sequence_lengths
+        return self.data.train.texts.lengths
 
     def mistakes(self, evaluation: Evaluation) -> list[Block]:
         dev, answers = self.data.dev, self.task.answers(evaluation.logits, self.data.dev)

@@ -71,7 +71,7 @@ class TaskSpec:
         has_head: whether the model has a head.
         follows: pre-training objectives whose models are usually fine-tuned for this task.
         kinds: kinds of models that it makes.
-        contrastive: task that `contrastive=true` trains instead, "" if there is none.
+        encoders: kinds of encoders of pairs that it can train, with the task that trains each.
     """
 
     title: str = ""
@@ -87,7 +87,7 @@ class TaskSpec:
     has_head: bool = True
     follows: tuple[str, ...] = ()
     kinds: tuple[ModelKind, ...] = ()
-    contrastive: str = ""
+    encoders: Mapping[str, str] = field(default_factory=dict)
 
 
 def _kind(head: str | None, description: str, commands: str, *abilities: str, title: str = "") -> ModelKind:
@@ -95,6 +95,8 @@ def _kind(head: str | None, description: str, commands: str, *abilities: str, ti
 
 
 USES = "predict, evaluate or embed"
+SPARSITY = (5e-5, 3e-5)
+ENCODERS = {"dense": "similarity", "sparse": "similarity", "cross": "regression"}
 SPECS = {
     "classification": TaskSpec(
         title="Classification of texts or pairs",
@@ -105,9 +107,9 @@ SPECS = {
     ),
     "regression": TaskSpec(
         title="Regression of texts or pairs",
-        read_settings=("score_range",),
+        read_settings=("score_range", "encoder"),
         has_numbers=True,
-        contrastive="similarity",
+        encoders=ENCODERS,
         kinds=(_kind("regression", "a regression model", USES, "classify", "text-logits", "numbers"),),
     ),
     "tagging": TaskSpec(
@@ -143,7 +145,7 @@ SPECS = {
         read_settings=("score_range",),
         has_numbers=True,
         has_head=False,
-        contrastive="similarity",
+        encoders=ENCODERS,
         kinds=(
             _kind(
                 None,
@@ -151,6 +153,13 @@ SPECS = {
                 "similarity, search, cluster, embed, evaluate, predict or finetune",
                 *("embed", "compare"),
                 title="sentence",
+            ),
+            _kind(
+                "mlm",
+                "a sparse sentence encoder (SPLADE)",
+                "embed --sparse, evaluate, predict, fill-mask or finetune",
+                *("embed", "fill-mask"),
+                title="sparse",
             ),
         ),
     ),
@@ -174,7 +183,11 @@ SPECS = {
         ),
     ),
 }
-_WINDOWS = ("classification", "regression", "anomaly", "choice", "similarity")
+_LONG: dict[str, Any] = {
+    "panel": LONG_TEXTS,
+    "tasks": ("classification", "regression", "anomaly", "choice", "similarity"),
+}
+_RARE: dict[str, Any] = {"panel": TASK, "recipe_only": True}
 _CLASSES = ("classification",)
 
 
@@ -183,32 +196,26 @@ class TaskSettings:
     """The settings of FinetuneConfig that are passed to the task; `tasks` are those that have a setting."""
 
     long: Literal["cut", "windows"] = option(
-        "cut", "Truncate longer texts, or read them in overlapping windows.", panel=LONG_TEXTS, tasks=_WINDOWS
+        "cut", "Truncate longer texts, or read them in overlapping windows.", **_LONG
     )
     stride: int | None = option(
         None,
         "Tokens that neighboring windows share.",
         default_help="a third of --max-length, at most 128 tokens",
-        panel=LONG_TEXTS,
         recipe_only=True,
-        tasks=_WINDOWS,
+        **_LONG,
     )
     pool: Literal["mean", "max"] = option(
-        "mean", "How the logits of the windows are pooled.", panel=LONG_TEXTS, recipe_only=True, tasks=_WINDOWS
+        "mean", "How the logits of the windows are pooled.", recipe_only=True, **_LONG
     )
     max_windows: int = option(
-        32,
-        "Maximum windows per text in training, spread evenly over longer ones.",
-        panel=LONG_TEXTS,
-        recipe_only=True,
-        tasks=_WINDOWS,
+        32, "Maximum windows per text in training, spread evenly over longer ones.", recipe_only=True, **_LONG
     )
     both_orders: bool = option(
         False,
         "Read each pair as A B and as B A and pool their logits.",
-        panel=TASK,
-        recipe_only=True,
         tasks=("classification", "regression"),
+        **_RARE,
     )
     class_weight: Literal["balanced"] | None = option(
         None, "Weight the loss of each class by its inverse frequency.", panel=TASK, tasks=_CLASSES
@@ -217,15 +224,10 @@ class TaskSettings:
         None, "Rows have several labels, a|b, or none.", default_help="as the data has it", panel=TASK, tasks=_CLASSES
     )
     focal: float | None = option(
-        None,
-        "Gamma of the focal loss, such as 2.",
-        default_help="none: cross-entropy",
-        panel=TASK,
-        recipe_only=True,
-        tasks=_CLASSES,
+        None, "Gamma of the focal loss, such as 2.", default_help="none: cross-entropy", tasks=_CLASSES, **_RARE
     )
     resample: Literal["balanced", "sqrt"] | None = option(
-        None, "Sample rows of rare classes more often.", panel=TASK, recipe_only=True, tasks=_CLASSES
+        None, "Sample rows of rare classes more often.", tasks=_CLASSES, **_RARE
     )
     threshold_for: str | None = option(
         None,
@@ -238,9 +240,8 @@ class TaskSettings:
         None,
         "Choose the threshold for at least this precision, with the highest recall.",
         default_help="none: the best F1",
-        panel=TASK,
-        recipe_only=True,
         tasks=_CLASSES,
+        **_RARE,
     )
     score_range: tuple[float, float] | None = option(
         None,
@@ -250,13 +251,29 @@ class TaskSettings:
         panel=TASK,
         tasks=("regression", "similarity"),
     )
+    encoder: Literal["dense", "sparse", "cross"] | None = option(
+        None,
+        "What reads a pair: two embeddings, dense or sparse (SPLADE), or a cross-encoder (reranker).",
+        default_help="of regression none, of similarity dense",
+        panel=TASK,
+        recipe_only=True,
+        tasks=("regression", "similarity"),
+    )
+    sparsity: tuple[float, float] | None = option(
+        None,
+        "Weights of the FLOPS regularizer of sparse embeddings, for first and second texts.",
+        metavar="FIRST SECOND",
+        default_help=" ".join(f"{weight:g}" for weight in SPARSITY),
+        panel=TASK,
+        recipe_only=True,
+        tasks=("similarity",),
+    )
     matryoshka: tuple[int, ...] = option(
         (),
         "Also train the first N numbers of an embedding as an embedding of their own, as in 64,128.",
         default_help="none: all of it",
-        panel=TASK,
-        recipe_only=True,
         tasks=("similarity",),
+        **_RARE,
     )
     crf: bool = option(
         False,
@@ -271,26 +288,23 @@ class TaskSettings:
         None,
         "Fraction of the normal dev examples below the threshold.",
         default_help="0.95, where --dev has no other rows",
-        panel=TASK,
-        recipe_only=True,
         tasks=("anomaly",),
+        **_RARE,
     )
     label_smoothing: float | None = option(
         None,
         "Label smoothing: probability that is spread over all tokens.",
         by_task={"translation": 0.1},
-        panel=TASK,
-        recipe_only=True,
         tasks=("translation",),
+        **_RARE,
     )
     delimiter: str | None = option(
         None,
         'Token between source and target, such as "<to-fr>"; added where it is new.',
         metavar="TOKEN",
         default_help="the end-of-text token",
-        panel=TASK,
-        recipe_only=True,
         tasks=("generation",),
+        **_RARE,
     )
 
     def of_task(self, task: str) -> dict[str, Any]:
@@ -313,6 +327,14 @@ class TaskSettings:
             "Setting 'pool' is for logits; sentence embeddings of windows are pooled as the model pools its tokens.",
         )
         as_range(self.score_range)
+        check(
+            min(self.sparsity or SPARSITY) >= 0,
+            f"Setting 'sparsity' is {self.sparsity}; it must be two numbers from 0 up.",
+        )
+        check(
+            self.encoder != "sparse" or not (self.matryoshka or self.long != "cut"),
+            "Sparse embeddings have no matryoshka sizes and no windows: remove matryoshka and --long.",
+        )
         check(self.focal is None or self.focal >= 0, f"Setting 'focal' is {self.focal}; gamma must be 0 or more.")
         for name in ("threshold_precision", "normal_quantile"):
             value = getattr(self, name)
@@ -350,12 +372,10 @@ def spec_of(task: str) -> TaskSpec:
 
 
 def task_for(reader: str, has_numbers: bool = False) -> str:
-    """Returns the first registered task that reads such files."""
-    return next(
-        name
-        for name in registry.names("task")
-        if reader in spec_of(name).reads and spec_of(name).has_numbers == has_numbers
-    )
+    """Returns the first registered task that reads such files, for readers of other packages that of labeled texts."""
+    tasks = {name: spec_of(name) for name in registry.names("task")}
+    found = (name for name, spec in tasks.items() if reader in spec.reads and spec.has_numbers == has_numbers)
+    return next(found, None) or task_for("texts", has_numbers)
 
 
 def task_after(objective: str) -> str:

@@ -27,12 +27,19 @@ from ..models.decoding.translation import translate_ids
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.model import Model, tokenizer_of
 from ..text.formats.files import file_format
-from ..text.formats.targets import BracketConstraint, check_languages, language_of, languages_of, tag
-from ..text.readers.parallel import read_pairs, read_parallel
-from ..text.readers.tables import Row, Table
+from ..text.readers.parallel import (
+    BracketConstraint,
+    check_languages,
+    language_of,
+    languages_of,
+    read_pairs,
+    read_parallel,
+    tag,
+)
+from ..text.readers.tables import Table
 from ..text.tokenizers.encoding import TextCounts
 from ..text.tokenizers.tokenizer import Tokenizer
-from ..text.word_boundaries import has_no_spaces
+from ..text.words import has_no_spaces
 from .base import ColumnNames, Evaluation, Rows, Targets, require_rows, truncation_notes
 from .examples import TOKENIZE_ROWS, Examples, RowCounts
 from .generation import TargetTask
@@ -229,8 +236,8 @@ class Translation(TargetTask):
     @classmethod
     def from_rows(
         cls,
-        train_rows: Sequence[Row],
-        dev_rows: Sequence[Row] = (),
+        train_rows: Rows,
+        dev_rows: Rows = (),
         *,
         train_file: str | None = None,
         label_smoothing: float | None = None,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -178,6 +178,11 @@ class LongExamples(Examples):
         """Number of windows of each row: int64 [rows]."""
         return np.diff(self.starts)
 
+    def place(self, row: int, window: int, score: float) -> dict[str, Any]:
+        """{"window" (from 0), "windows" (their number), "start", "end" (characters), "score"} of a window of a row."""
+        start, end = self.spans[self.starts[row] + window].tolist()
+        return {"window": window, "windows": int(self.num_windows[row]), "start": start, "end": end, "score": score}
+
     def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
         """Packs all windows of the rows `indices`, shortest first.
 
@@ -229,6 +234,64 @@ class LongExamples(Examples):
         is_first = np.zeros(len(self.input_ids), dtype=bool)
         is_first[self.starts[:-1]] = True
         return [chosen.tolist() for chosen in (np.flatnonzero(is_first), np.flatnonzero(~is_first)) if len(chosen)]
+
+
+@dataclass(frozen=True)
+class GroupedExamples(Examples):
+    """Rows of several texts each; every text is a sequence of its own, or several windows.
+
+    `input_ids` and `token_types` have one entry per window, text by text; everything else refers to rows. texts: those
+    of all rows, row by row, or with `is_by_place` the first texts of all rows, then the second ones.
+    """
+
+    is_by_place: ClassVar[bool] = False
+
+    texts: LongExamples = field(default_factory=lambda: LongExamples([]), repr=False)
+    num_texts: int = 1
+
+    def __len__(self) -> int:
+        return len(self.texts) // self.num_texts
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """Total tokens of the texts of each row: int64 [rows]."""
+        return self._by_row(self.texts.lengths).sum(axis=1)
+
+    def _by_row(self, values: np.ndarray) -> np.ndarray:
+        """Numbers of texts in the order of `texts`, as [rows, texts]."""
+        return values.reshape(self.num_texts, -1).T if self.is_by_place else values.reshape(-1, self.num_texts)
+
+    def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
+        """Packs all windows of all texts of the rows `indices`, shortest first.
+
+        Batch labels: "example" int64 [rows], the rows; "places" int64 [rows, texts], indices of their texts after
+        pooling windows; "sequence" [rows], the targets, if any; "order" and "windows", see LongExamples.batch.
+        """
+        rows = np.asarray(indices, dtype=np.int64)
+        chosen = self._by_row(np.arange(len(self.texts)))[rows]
+        chosen = (chosen.T if self.is_by_place else chosen).ravel()
+        order = order_by_length(self.texts.lengths[chosen])
+        places = np.empty_like(order)
+        places[order] = np.arange(len(order))
+        labels = {"example": torch.from_numpy(rows), "places": torch.from_numpy(self._by_row(places))}
+        if self.targets is not None:
+            labels["sequence"] = self.targets[labels["example"]]
+        packed = self.texts.batch(chosen)
+        return replace(packed, labels=labels | {name: packed.labels[name] for name in ("order", "windows")})
+
+    def groups(self) -> list[Sequence[int]]:
+        """As of the texts."""
+        return self.texts.groups()
+
+    def limit_windows(self, max_windows: int) -> Self:
+        """Keeps at most `max_windows` windows of each text, evenly spaced from the first to the last."""
+        fewer = self.texts.limit_windows(max_windows)
+        return replace(self, input_ids=fewer.input_ids, token_types=fewer.token_types, texts=fewer)
+
+
+def one_window_each(found: Examples) -> LongExamples:
+    """Sequences as rows of one window."""
+    return LongExamples(found.input_ids, found.token_types, starts=np.arange(len(found) + 1))
 
 
 def portions_by_tokens(indices: Sequence[int] | np.ndarray, lengths: np.ndarray) -> list[np.ndarray]:
@@ -284,7 +347,7 @@ def window_rows(
             windows = text_windows(encoding, max_length, long, side)
             input_ids += [np.asarray(window.ids, dtype=np.int32) for window in windows]
             if has_pairs:
-                token_types += [_types(window) for window in windows]
+                token_types += [np.asarray(window.type_ids, dtype=np.int8) for window in windows]
             shown = row.text if row.text_pair is None or side == FIRST else row.text_pair
             spans += [(0, len(shown))] if len(windows) == 1 else [_characters(window, side) for window in windows]
             starts.append(len(input_ids))
@@ -345,15 +408,6 @@ def text_windows(whole: Encoding, max_length: int | None, long: LongTexts, side:
 def _other(side: int) -> int:
     """Index of the text of a pair that is not split."""
     return -1 - side
-
-
-def _types(window: Encoding) -> np.ndarray:
-    """Token types of a window, int8 [tokens], in time independent of the length of the whole text."""
-    gaps = window.template.gaps
-    types = list(gaps[0][2])
-    for type_id, (start, end), gap in zip(window.template.type_ids, window.windows, gaps[1:], strict=True):
-        types += [type_id] * (end - start) + gap[2]
-    return np.asarray(types, dtype=np.int8)
 
 
 def _characters(window: Encoding, side: int) -> tuple[int, int]:

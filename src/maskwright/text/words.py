@@ -1,10 +1,16 @@
-"""Words and sentences of a text, by rules."""
+"""Words, their boundaries, and sentences of a text, by rules."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import InputError
 
 # -- Rule-based sentence segmentation in one pass --------------------------------------------------------------------
 #
@@ -17,7 +23,7 @@ _CLOSERS = "\"'”’»›)\\]}」』）】》"
 _OPENERS = frozenset("\"'“‘«‹([{「『（【《¿¡-–—*•")
 # Consecutive character classes, each unbounded, none nested: the scan cannot backtrack.
 _BREAK = re.compile(f"[.!?…‽؟।॥]+[{_CLOSERS}]*|[。！？｡．]+[{_CLOSERS}]*|[\r\n\u2028\u2029]+")
-_SPACE = re.compile(r"\s*")
+_SPACES = re.compile(r"\s*")
 _ALWAYS_ENDS = frozenset("。！？｡．\r\n\u2028\u2029")
 _LOOK_BACK = 24
 
@@ -87,7 +93,7 @@ def _ends_sentence(text: str, start: int, mark: re.Match[str]) -> bool:
 
 
 def _skip_space(text: str, position: int) -> int:
-    space = _SPACE.match(text, position)
+    space = _SPACES.match(text, position)
     return space.end() if space else position
 
 
@@ -223,6 +229,75 @@ def _is_punctuation(character: str) -> bool:
     return unicodedata.category(character)[0] in "PS"
 
 
+# -- Sentences of words, with their tags -------------------------------------------------------------------------------
+
+MISSING = ""  # tag of a word without annotation
+Segment = Callable[[str], list[Span]]
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """Words with their tags, or untagged (None).
+
+    spans: start and end character of each word in `text`; line, file: where it begins; lines: line of each word in
+    columns, () if all are on one line; id, document: names of the sentence and its document, None if the file has
+    none. `label` is the list of tags, as for rows of any task; the tag of a word without annotation is MISSING.
+    """
+
+    words: Sequence[str]
+    tags: Sequence[str] | None
+    text: str
+    spans: Sequence[Span]
+    line: int
+    file: str
+    lines: Sequence[int] = field(default=(), repr=False)
+    id: str | None = None
+    document: str | None = None
+    text_pair: None = None
+
+    @classmethod
+    def of_words(
+        cls, words: Sequence[str], tags: Sequence[str] | None, line: int, file: str, lines: Sequence[int] = ()
+    ) -> Sentence:
+        """Creates a sentence from words, joined with spaces."""
+        spans, start = [], 0
+        for word in words:
+            spans.append((start, start + len(word)))
+            start += len(word) + 1
+        return cls(tuple(words), None if tags is None else tuple(tags), " ".join(words), spans, line, file, lines)
+
+    @classmethod
+    def of_text(cls, text: str, line: int, file: str, segment: Segment = split_words) -> Sentence:
+        """Creates an untagged sentence from text. segment: returns the characters of its words."""
+        spans = segment(text)
+        return cls(tuple(text[start:end] for start, end in spans), None, text, spans, line, file)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @property
+    def label(self) -> list[str] | None:
+        """The tags."""
+        return None if self.tags is None else list(self.tags)
+
+    def line_of(self, word: int) -> int:
+        """Returns the physical line of a word."""
+        return self.lines[word] if self.lines else self.line
+
+
+def as_sentences(rows: Iterable[Any], segment: Segment = split_words) -> list[Sentence]:
+    """Converts rows of texts or sentences to sentences; see `Sentence.of_text`. Raises InputError for a text pair."""
+    found = []
+    for row in rows:
+        if isinstance(row, Sentence):
+            found.append(row)
+            continue
+        if row.text_pair is not None:
+            raise InputError(f"{row.file}, line {row.line}: a text pair cannot be tagged; use single texts.")
+        found.append(Sentence.of_text(row.text, row.line, row.file, segment))
+    return found
+
+
 def find_word(text: str, word: str) -> list[Span]:
     """Returns start and end character of each whole-word occurrence of `word` in `text`, in order.
 
@@ -244,3 +319,111 @@ def _continues_word(text: str, place: int) -> bool:
         return True
     both = all(unicodedata.category(one)[0] in "LMN" or one == "_" for one in (before, after))
     return both and not _IDEOGRAPH.match(before) and not _IDEOGRAPH.match(after)
+
+
+# -- Word boundaries for answer spans, as character offsets in the original text --------------------------------------
+#
+# SQuAD answers are whole words without surrounding punctuation. Words are runs of letters, digits and combining marks;
+# every punctuation character is a separate word as in BERT's tokenizer, except inside a word: "3.5", "1,000", "U.S",
+# "don't". An English 's is a separate word ("Newton's" contains "Newton"). In scripts without spaces between words
+# (Chinese, Japanese, Thai, Lao, Khmer, Burmese and some others), and in Korean, which attaches particles to nouns, each
+# character with its combining marks is a word.
+
+
+# One letter for each character class, so that one expression describes words of all scripts.
+_SPACE, _LETTER, _DIGIT, _MARK, _CHARACTER, _OTHER = " a0mcp"
+_OWN_KINDS = {"'": "'", "\u2019": "'", ".": ".", ",": ",", "s": "s", "S": "s", "\u200b": _OTHER}
+_MARKS = "\u0e33\u0eb3\U0001f3fb-\U0001f3ff"  # Thai and Lao vowels after a consonant; skin tones
+_IS_MARK = re.compile(f"[{_MARKS}]")
+_WITHOUT_SPACES = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\u1b00-\u1b7f"
+    "\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3040-\u312f"
+    "\u3130-\u318f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\ua980-\ua9ff\uaa60-\uaa7f"
+    "\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U0001aff0-\U0001b16f\U00020000-\U0003ffff]"
+)
+_WORD = re.compile(
+    r"""
+    [as0] m* (?: [as0] m*
+        | (?<=0) [.,] (?=0)                                    # 3.5, 1,000
+        | (?<=(?<![as0m]) [as]) \. (?=[as] (?![as0m]))         # U.S
+        | ' (?=[as]) (?! s (?![as0m]) )                        # don't, but not Newton's
+    )*
+    | (?<=[as0m]) ' s m* (?![as0m])                            # the 's of Newton's
+    | [^ ] m*
+    """,
+    re.VERBOSE,
+)
+_WITHOUT_MARKS = re.compile("[as0][as0m]*|cm*")
+_HANGUL = re.compile("[\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff\uffa0-\uffdc]")
+
+
+class _Kinds(dict[int, str]):
+    """Cache of the class of each character by code point."""
+
+    def __missing__(self, code: int) -> str:
+        self[code] = kind = _kind(chr(code))
+        return kind
+
+
+def _kind(character: str) -> str:
+    if character in _OWN_KINDS:
+        return _OWN_KINDS[character]
+    category = unicodedata.category(character)
+    if character.isspace():
+        return _SPACE
+    if category[0] == "M" or category == "Cf" or _IS_MARK.match(character):
+        return _MARK
+    if not character.isalnum() and category != "Pc":
+        return _OTHER
+    if category[0] == "L" and _WITHOUT_SPACES.match(character):
+        return _CHARACTER
+    return _DIGIT if category[0] == "N" else _LETTER
+
+
+_KINDS = _Kinds()
+
+
+def word_edges(text: str) -> np.ndarray:
+    """Returns start and end of the word around each character of `text`: int64 [characters, 2].
+
+    Whitespace is outside of words: its entry is the start of the next word and the end of the previous one.
+    """
+    kinds = text.translate(_KINDS)
+    spans = np.array([match.span() for match in _WORD.finditer(kinds)], dtype=np.int64).reshape(-1, 2)
+    places = np.arange(len(text))
+    following = np.searchsorted(spans[:, 1], places, side="right")  # first word that ends after the character
+    previous = np.searchsorted(spans[:, 0], places, side="right")  # number of words that begin at or before it
+    starts = np.append(spans[:, 0], len(text))[following]
+    ends = np.insert(spans[:, 1], 0, 0)[previous]
+    return np.stack([starts, ends], axis=1)
+
+
+def words_and_numbers(text: str) -> list[str]:
+    """Returns the words of `text` in order, without punctuation, also inside a word: what scores of overlap compare.
+
+    Compatible characters count as one (NFKC), a combining mark belongs to its letter, and in scripts without spaces
+    each character is a word. For ASCII these are the runs of letters and digits.
+    """
+    text = unicodedata.normalize("NFKC", text).replace("_", " ")
+    return [text[slice(*match.span())] for match in _WITHOUT_MARKS.finditer(text.translate(_KINDS))]
+
+
+def has_no_spaces(text: str) -> bool:
+    """Whether most letters of `text` are of scripts without spaces between words; Korean has spaces."""
+    kinds = _HANGUL.sub("a", text).translate(_KINDS)
+    characters = kinds.count(_CHARACTER)
+    return characters > kinds.count(_LETTER) + kinds.count("s") + kinds.count("S")
+
+
+def whole_words(edges: np.ndarray, spans: np.ndarray) -> np.ndarray:
+    """Expands character spans to whole words and strips surrounding whitespace: int64 [spans, 2].
+
+    edges: from `word_edges`; spans: int [spans, 2], starts and ends. An empty or whitespace-only span results in an end
+    at or before its start.
+    """
+    if not len(edges):
+        return np.zeros((len(spans), 2), dtype=np.int64)
+    last = len(edges) - 1
+    starts = edges[np.clip(spans[:, 0], 0, last), 0]
+    ends = edges[np.clip(spans[:, 1] - 1, 0, last), 1]
+    return np.stack([starts, np.where(spans[:, 1] > spans[:, 0], ends, starts)], axis=1)

@@ -30,8 +30,7 @@ from ..core.memory import map_large_blocks
 from ..core.program import Launch, launch_of
 from ..core.progress import be_silent, note
 from ..core.util import plural
-from ..data.batch import Batch
-from ..data.deal import deal, deal_equally_many, everything
+from ..data.batch import Batch, deal, deal_equally_many, everything
 from ..objectives.outcome import LossSums
 
 MEET_SECONDS = 60  # for all processes to start
@@ -402,7 +401,7 @@ def check_same(group: Group, what: str, facts: dict[str, Any]) -> None:
 
 
 def dealt(group: Group, equally_many: bool = False) -> Callable[[Sequence[int]], list[int]]:
-    """Returns the function that deals the micro-batches of a step to this process; see `data.deal`.
+    """Returns the function that deals the micro-batches of a step to this process; see `data.batch`.
 
     equally_many: as sharded training needs them.
     """

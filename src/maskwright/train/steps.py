@@ -30,8 +30,7 @@ from ..core.gpus import gpu_from_driver_name
 from ..core.memory import peak_memory
 from ..core.progress import warn
 from ..core.util import plural
-from ..data.batch import Batch
-from ..data.deal import everything
+from ..data.batch import Batch, everything
 from ..models import sizes as flops
 from ..models.config import ModelConfig
 from ..models.model import Model

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -19,10 +20,11 @@ from ...models.decoder import Decoder, DecoderLayer
 from ...models.encoder_decoder import EncoderDecoder
 from ...models.model import Model
 from ...models.transformer import Encoded, Layer, Transformer, executors
-from ...nn.attention import Executor, Run, SequenceOffsets, in_float32
+from ...nn.attention import Executor, Run, SequenceOffsets, in_float32, with_global
 from ...nn.cross import CrossAttentionCache
 from ...nn.embeddings import Embeddings
-from .attention import packed_attention
+from ...nn.positions import attend_rotary
+from .attention import packed_attention, rotated_attention
 from .layers import KernelSet, Norm, Product, feed_forward, linear_product
 
 
@@ -85,6 +87,7 @@ class InferenceLayer:
     upcast: bool
     num_heads: int
     qkv: Product
+    global_qkv: Product | None
     out: Product
     attention_norm: Norm | None
     ffn: Callable[[Tensor, Tensor], Tensor]
@@ -100,6 +103,7 @@ class InferenceLayer:
             attention.upcast,
             attention.num_heads,
             linear_product(kernels, attention.qkv, to_attention=True),
+            linear_product(kernels, attention.global_qkv, to_attention=True) if attention.global_qkv else None,
             linear_product(kernels, attention.out),
             None if layer.attention_norm is None else Norm.of(layer.attention_norm, kernels.dtype),
             feed_forward(kernels, layer.ffn),
@@ -127,6 +131,7 @@ class InferenceLayer:
     def _context(self, x: Tensor, runs: tuple[Run, ...], executor: Executor | None) -> Tensor:
         """Return the attention context before the output projection: float [tokens, hidden]."""
         qkv = self.scaled(self.qkv(x))  # [tokens, 3 * hidden]
+        executor = None if executor is None else with_global(executor, self.global_qkv, x)
         if self.upcast:
             return self._attend(in_float32(qkv), runs, executor).to(qkv.dtype)
         return self._attend(qkv, runs, executor)
@@ -135,6 +140,13 @@ class InferenceLayer:
         if executor is None:
             return packed_attention(qkv, runs, self.num_heads)
         return executor(qkv, runs, self.num_heads, dropout_probability=0.0, want_weights=False)[0]
+
+
+def _rotating(executor: Executor | None) -> Executor | None:
+    """The engine's function in place of `attend_rotary`; others unchanged."""
+    if not isinstance(executor, partial) or executor.func is not attend_rotary:
+        return executor
+    return partial(rotated_attention, **executor.keywords)
 
 
 class InferenceEncoder:
@@ -163,7 +175,9 @@ class InferenceEncoder:
         encoder, states = self.encoder, []
         encoder.warn_full_attention(batch, row_length)
         dtype, relatives = self.attention_dtype, self.relatives
-        attending = executors(encoder.config, batch, dtype, relatives, False, row_length, ends)
+        attending = [
+            _rotating(one) for one in executors(encoder.config, batch, dtype, relatives, False, row_length, ends)
+        ]
         inputs = batch.input_ids, batch.position_ids, batch.token_type_ids
         hidden = self.embeddings(*inputs, encoder.token_factors(batch))  # [tokens, hidden]
         for depth, (layer, executor) in enumerate(zip(self.in_order, attending, strict=True)):

@@ -69,7 +69,7 @@ class Graphs:
     def run(self, batch: Batch) -> Tensor | None:
         """Return the last layer of a batch, [tokens, hidden]; None if its size has no graph yet."""
         size = self.size_for(batch)
-        if size is None or batch.places is not None or batch.distances is not None:
+        if size is None or any(one is not None for one in (batch.places, batch.distances, batch.seen)):
             return None
         with self._lock:
             self._uses[size] = self._uses.get(size, 0) + 1

@@ -14,7 +14,8 @@ from ...data.batch import Batch
 from ...inspect.attention import attention
 from ...inspect.moves import head_moves
 from ...nn.attention import fused_scaled_dot_product, scaled_dot_product, self_attention
-from ...report import Bar, Bars, Chart, Grid, Series, Table, Token, Tokens
+from ...report import Bar, Bars, Grid, Table, Token, Tokens
+from ...report.charts import Chart, Series
 from ..inputs import MOST, Matrix, words_of
 from ..parts import (
     SAMPLES,

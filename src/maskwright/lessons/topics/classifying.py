@@ -14,7 +14,8 @@ from ...data.batch import Batch
 from ...inference.predict import Predictor, trace
 from ...models.presets import preset
 from ...models.sizes import parameter_count
-from ...report import Arrow, Box, Flow, Kind, Table, Token, Tokens
+from ...report import Kind, Table, Token, Tokens
+from ...report.charts import Arrow, Box, Flow
 from ...tasks.classification import Classification
 from ...tasks.evaluation.metrics import accuracy, matthews, pearson, spearman
 from ...tasks.evaluation.published import glue_average, published, published_table, relative_error_reduction

@@ -13,7 +13,8 @@ from ...models.decoding.causal import CausalDecoder
 from ...models.presets import preset
 from ...nn.attention import Run, attend
 from ...nn.layers import ACTIVATIONS, FeedForward, LayerNorm
-from ...report import Arrow, Bar, Bars, Box, Chart, Flow, Grid, Series, Table
+from ...report import Bar, Bars, Grid, Table
+from ...report.charts import Arrow, Box, Chart, Flow, Series
 from ...train.schedules import learning_rate
 from ..inputs import Matrix
 from ..parts import attention_sources, attention_weights

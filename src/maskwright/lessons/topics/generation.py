@@ -17,13 +17,13 @@ from ...models.decoding.rules import Rules, choose, probabilities
 from ...models.decoding.search import Beams, GeneratedText, grow, search_beams
 from ...models.decoding.translation import target_decoder
 from ...models.heads import cross_entropy
-from ...report import Arrow, Bar, Bars, Box, Flow, Table, Token, Tokens
+from ...report import Bar, Bars, Table, Token, Tokens
+from ...report.charts import Arrow, Box, Flow
 from ...tasks.base import DELIM, EXTRACT, START
 from ...tasks.generation import Generation
 from ...tasks.translation import corpus_scores
-from ...text.formats.targets import check_languages, language_of, languages_of, tag, with_language_tag
 from ...text.readers.corpus import Document
-from ...text.readers.parallel import lead_pairs
+from ...text.readers.parallel import check_languages, language_of, languages_of, lead_pairs, tag, with_language_tag
 from ...text.readers.tables import Row
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..inputs import Matrix

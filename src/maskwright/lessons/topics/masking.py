@@ -14,7 +14,8 @@ from ...inference.fill_mask import MaskFiller
 from ...models.model import Model
 from ...objectives.audit import AuditedSequence
 from ...objectives.masked import Masked, Masker
-from ...report import Chart, Kind, Series, Table, Token, Tokens
+from ...report import Kind, Table, Token, Tokens
+from ...report.charts import Chart, Series
 from ...text.tokenizers.tokenizer import Tokenizer
 from ...train.pretraining.job import pretrain_small
 from ..inputs import Matrix, words_of

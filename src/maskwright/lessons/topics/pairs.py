@@ -16,7 +16,8 @@ from ...objectives.causal import NextTokenPrediction
 from ...objectives.masked import MaskedLanguageModeling, MaskedLanguageModelingAndNextSentence, MaskedRecipe, Masker
 from ...objectives.segments import Example, plan_pairs, sentence_bounds
 from ...objectives.selection import make_recipe
-from ...report import Chart, Grid, Kind, Series, Table, Token, Tokens
+from ...report import Grid, Kind, Table, Token, Tokens
+from ...report.charts import Chart, Series
 from ...text.tokenizers.tokenizer import Tokenizer
 from ...train.loop import Window
 from ...train.pretraining.job import pretrain_small

@@ -14,7 +14,8 @@ from ...data.parses import tree_distances
 from ...models.config import CHOICES
 from ...models.presets import preset
 from ...nn.positions import binary_positions, integer_positions, normalized_positions, sinusoidal_positions
-from ...report import Chart, Curves, Grid, Kind, Series, Table, Token, Tokens
+from ...report import Grid, Kind, Table, Token, Tokens
+from ...report.charts import Chart, Curves, Series
 from ..inputs import Matrix
 from ..recorder import LessonRecorder, difference, show, tiny
 from ..small import small_network, word_tokenizer

@@ -23,7 +23,8 @@ from ...nn.recurrent import (
     lstm_step,
     unroll,
 )
-from ...report import Chart, Grid, Series
+from ...report import Grid
+from ...report.charts import Chart, Series
 from ..recorder import LessonRecorder, tiny, tolerance
 
 

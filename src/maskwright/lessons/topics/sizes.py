@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ...models.presets import preset
 from ...models.sizes import parameter_count
-from ...report import Bar, Bars, Chart, Series, Table
+from ...report import Bar, Bars, Table
+from ...report.charts import Chart, Series
 from ..parts import (
     DAY,
     FILTER,

@@ -13,7 +13,8 @@ from ...models.presets import preset
 from ...models.sizes import keys_seen
 from ...nn.sparse import big_bird, global_only, random_only, window_only
 from ...objectives.distillation import hidden_cosine_loss, soft_target_loss
-from ...report import Chart, Grid, Series
+from ...report import Grid
+from ...report.charts import Chart, Series
 from ..inputs import Matrix
 from ..parts import attention_weights
 from ..recorder import LessonRecorder, tolerance

@@ -18,8 +18,7 @@ from ...report import Bar, Bars, Grid, Kind, Table, Token, Tokens
 from ...tasks.evaluation.metrics import accuracy, f1, pr_auc
 from ...tasks.evaluation.rare import choose_threshold
 from ...tasks.qa.task import score_answer
-from ...tasks.qa.trace import trace_answer
-from ...tasks.qa.windows import AnswerCandidates, Span, span_scores
+from ...tasks.qa.windows import AnswerCandidates, Span, span_scores, trace_answer
 from ...tasks.tagging.schemes import agreement, encode_tags, repair, spans
 from ..inputs import Matrix
 from ..recorder import LessonRecorder

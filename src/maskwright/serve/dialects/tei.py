@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from ...http.model_registry import LoadedModel
 from ...inference.cluster import unit_vectors
 from ...inference.ready import is_int8
 from ...inference.zero_shot import TEMPLATE
+from ...models.model import ROLES
 from ...tasks.classification import Classification
 from ...tasks.examples import rows_of
 from ...text.readers.inputs import Text as TextOrPair
@@ -126,14 +128,14 @@ router = APIRouter(tags=["Text Embeddings Inference"])
 PAIRS_PER_TEXT = 4  # pairs of a text and a label in a request, for each text that it may have
 
 
-def prompted(model: LoadedModel, texts: list[str], name: str | None) -> list[str]:
-    """Puts a named prompt before each text. Raises Refused (422) for a name that the folder does not have."""
+def prompt_of(model: LoadedModel, name: str | None) -> str | None:
+    """The prompt of a name, None for None. Raises Refused (422) for a name that the folder does not have."""
     if name is None:
-        return texts
+        return None
     if name not in model.prompts:
         known = ", ".join(model.prompts) or "none"
         raise wrong_value(f"'prompt_name' must be a prompt of {model.name}; it has: {known}.", "prompt_name")
-    return [model.prompts[name] + text for text in texts]
+    return model.prompts[name]
 
 
 async def vectors_of(
@@ -148,9 +150,10 @@ async def vectors_of(
 ) -> np.ndarray:
     """Embeddings of texts: float32 [texts, size or dimensions]. normalize: None for what the folder declares."""
     embedder = model.encoder(normalize=normalize)
+    embedder = embedder.for_role(prompt_name) if prompt_name in ROLES else embedder
     if dimensions is not None and dimensions > embedder.size:
         raise wrong_value(f"'dimensions' is {dimensions:,}; {model.name} has {embedder.size:,}.", "dimensions")
-    texts, prompt = prompted(model, texts, prompt_name), None if prompt_name is None else ""
+    prompt = prompt_of(model, prompt_name)
     found: np.ndarray = await call.compute(model, texts, lambda: embedder.prepare(texts, prompt), truncate=truncate)
     if dimensions is None or dimensions == embedder.size:
         return found
@@ -169,7 +172,7 @@ async def embed_sparse(call: Call, body: TextsBody) -> Response:
     """Sparse embeddings of texts: the weights that are not zero, by token id."""
     texts = as_list(body.inputs)
     model = call.find("embed-sparse")
-    texts, prompt = prompted(model, texts, body.prompt_name), None if body.prompt_name is None else ""
+    prompt = prompt_of(model, body.prompt_name)
     found = await call.compute(
         model, texts, lambda: model.sparse_encoder.prepare(texts, prompt), truncate=body.truncate
     )
@@ -180,7 +183,7 @@ async def embed_sparse(call: Call, body: TextsBody) -> Response:
 async def embed_all(call: Call, body: TextsBody) -> Response:
     """Embeddings of all tokens of texts."""
     model = call.find("embed")
-    texts = prompted(model, as_list(body.inputs), body.prompt_name)
+    texts = [(prompt_of(model, body.prompt_name) or "") + text for text in as_list(body.inputs)]
     found = await call.compute(model, texts, lambda: model.encoder().prepare_tokens(texts), truncate=body.truncate)
     return json_response([np.ascontiguousarray(one.vectors) for one in found])
 
@@ -311,7 +314,7 @@ async def rerank(call: Call, body: RerankBody) -> Response:
 async def relevance(
     call: Call, query: str, texts: list[str], truncate: bool, raw_scores: bool = False
 ) -> list[tuple[int, float]]:
-    """Index and score of each text, best first: of a model that reads pairs, else the cosine similarity.
+    """Index and score of each text, best first: of a model that reads pairs, else the cosine similarity or MaxSim.
 
     The score of a classifier is the probability of its class of relevant pairs, that of a cross-encoder with one
     output the sigmoid; raw_scores: the log odds. A regression model that was trained here gives its number.
@@ -331,9 +334,20 @@ async def relevance(
         shown = order.sigmoid() if is_log_odds and not raw_scores else order
         ranked = order.argsort(descending=True, stable=True).tolist()  # probabilities can round to the same number
         return [(index, float(shown[index])) for index in ranked]
-    vectors = await vectors_of(call, model, [query, *texts], True, truncate=truncate)
-    scores = (vectors[1:] @ vectors[0]).tolist()
-    return sorted(enumerate(scores), key=lambda one: -one[1])
+    late = model.late_encoder if model.vectors == "late" else None
+    encoder: Any = late or model.encoder(normalize=True)
+    if late is None and not encoder.routes and encoder.declared.include_prompt:  # one network: one pack
+        before, after = (encoder.declared.prompt_of(role) for role in ROLES)
+        every = [before + query, *(after + text for text in texts)]
+        vectors = await call.compute(model, every, partial(encoder.prepare, every, ""), truncate=truncate)
+        asked, found = vectors[:1], vectors[1:]
+    else:
+        asked, found = [
+            await call.compute(model, own, partial(encoder.for_role(role).prepare, own), truncate=truncate)
+            for role, own in (("query", [query]), ("document", texts))
+        ]
+    scores = asked @ found.T if late is None else late.compare(asked, found)
+    return sorted(enumerate(scores[0].tolist()), key=lambda one: -one[1])
 
 
 async def similarity(call: Call, body: SimilarityBody) -> Response:
@@ -349,7 +363,7 @@ async def similarity(call: Call, body: SimilarityBody) -> Response:
 async def tokenize(call: Call, body: TokenizeBody) -> Response:
     """Tokens of texts, with their characters; the text of a token is that of the input, as TEI gives it."""
     model = call.find("tokenize")
-    texts = prompted(model, as_list(body.inputs), body.prompt_name)
+    texts = [(prompt_of(model, body.prompt_name) or "") + text for text in as_list(body.inputs)]
 
     def run() -> list[list[dict[str, Any]]]:
         encodings = model.tokenizer.encode_batch(texts, add_special_tokens=body.add_special_tokens)
@@ -417,7 +431,8 @@ def about(model: LoadedModel) -> dict[str, Any]:
     if model.kind.can("text-logits"):
         kind: dict[str, Any] = {"classifier": {"id2label": {str(index): one for index, one in enumerate(labels)}}}
     else:
-        pooling = "splade" if model.is_sparse else "none" if model.model.has_decoder else model.encoder().pooling
+        other = "none" if model.model.has_decoder else {"sparse": "splade", "late": "none"}.get(model.vectors)
+        pooling = other or model.encoder().pooling
         kind = {"embedding": {"pooling": pooling}}
     return {
         "model_id": model.name,

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from ...core.errors import InputError
 from ...core.randomness import generator
 from . import metrics as scores
-from .rare import Fitted, row_key
+from .rare import Fitted, row_key, two_halves
 
 # -- Calibration by temperature scaling, and calibration errors ------------------------------------------------------
 #
@@ -105,7 +105,7 @@ def fit_temperature(decisions: Decisions) -> Temperature:
     return Temperature(float(np.exp(-(low + high) / 2)), frozenset(decisions.keys))
 
 
-def out_of_fold_probabilities(decisions: Decisions, temperature: Temperature | None, seed: int = 0) -> np.ndarray:
+def out_of_fold_probabilities(decisions: Decisions, temperature: Temperature | None) -> np.ndarray:
     """Calibrated probabilities with a temperature fitted on other rows: float64 [decisions, classes].
 
     Uses `temperature`, unless it was fitted on any of these rows: then each half uses the temperature of the other half
@@ -115,21 +115,15 @@ def out_of_fold_probabilities(decisions: Decisions, temperature: Temperature | N
         return probabilities(decisions.logits)
     if temperature.seen.isdisjoint(decisions.keys):
         return probabilities(decisions.logits, temperature.value)
-    return cross_probabilities(decisions, seed)
+    return cross_probabilities(decisions)
 
 
-def cross_probabilities(decisions: Decisions, seed: int = 0) -> np.ndarray:
+def cross_probabilities(decisions: Decisions) -> np.ndarray:
     """Probabilities of each half of the rows with the temperature of the other half; duplicates are in one half."""
-    names = list(dict.fromkeys(decisions.keys))
-    if len(names) < 2:
-        return probabilities(decisions.logits)
-    order = generator(seed, "calibration-halves").permutation(len(names))
-    half_of = {names[place]: number % 2 for number, place in enumerate(order.tolist())}
-    halves = np.array([half_of[key] for key in decisions.keys])
-    result = np.empty_like(decisions.logits)
-    for half in (0, 1):
-        other = fit_temperature(decisions.take(np.flatnonzero(halves != half)))
-        result[halves == half] = probabilities(decisions.logits[halves == half], other.value)
+    result = probabilities(decisions.logits)
+    halves = two_halves(decisions.keys, np.zeros(len(decisions), dtype=bool), generator(0, "calibration-halves"))
+    for own, other in (halves, halves[::-1]) if all(map(len, halves)) else ():
+        result[own] = probabilities(decisions.logits[own], fit_temperature(decisions.take(other)).value)
     return result
 
 

@@ -128,17 +128,17 @@ def mse(gold: ArrayLike, predicted: ArrayLike) -> float:
     return float(mean_squared_error(gold, predicted))
 
 
-def ece(gold: ArrayLike, probabilities: ArrayLike, bins: int = ECE_BINS) -> float:
+def ece(gold: ArrayLike, probabilities: ArrayLike) -> float:
     """Expected calibration error (Guo et al. 2017, equation 3).
 
-    gold: int [rows]; probabilities: float [rows, labels]. Rows are binned into `bins` equal intervals by confidence;
+    gold: int [rows]; probabilities: float [rows, labels]. Rows are binned into ECE_BINS equal intervals by confidence;
     the result is the mean of |accuracy - mean confidence| over bins, weighted by rows.
     """
     scores = np.asarray(probabilities, dtype=np.float64)
     confidence = scores.max(axis=1)
     is_right = scores.argmax(axis=1) == np.asarray(gold)
-    place = np.minimum((confidence * bins).astype(int), bins - 1)
-    gap = np.bincount(place, weights=is_right - confidence, minlength=bins)
+    place = np.minimum((confidence * ECE_BINS).astype(int), ECE_BINS - 1)
+    gap = np.bincount(place, weights=is_right - confidence, minlength=ECE_BINS)
     return float(np.abs(gap).sum() / len(confidence))
 
 
@@ -174,12 +174,11 @@ def _is_constant(values: np.ndarray) -> bool:
 _SUM_TOLERANCE = 1e-3  # of float16 probabilities over many labels
 
 
-def mean_scores(members: Sequence[ArrayLike], weights: Sequence[float] | None = None) -> np.ndarray:
-    """Weighted mean over models: float64, with the shape of each member.
+def mean_scores(members: Sequence[ArrayLike]) -> np.ndarray:
+    """Mean over models: float64, with the shape of each member.
 
-    members: arrays of the same shape, [rows] or [rows, labels], in the same row order. weights: one non-negative number
-    per model, normalized (default: equal). Raises InputError if there are no members, shapes differ, values are not
-    finite, or weights are invalid.
+    members: arrays of the same shape, [rows] or [rows, labels], in the same row order. Raises InputError if there are
+    none, shapes differ, or values are not finite.
     """
     if len(members) == 0:
         raise InputError("An ensemble needs at least one model's predictions.")
@@ -192,18 +191,16 @@ def mean_scores(members: Sequence[ArrayLike], weights: Sequence[float] | None = 
             )
         if not np.isfinite(array).all():
             raise InputError(f"The predictions of model {place} contain a number that is not finite.")
-    return np.tensordot(_shares(weights, len(arrays)), np.stack(arrays), axes=1)
+    return np.stack(arrays).mean(axis=0)
 
 
-def mean_probabilities(
-    members: Sequence[ArrayLike], weights: Sequence[float] | None = None, *, multi_label: bool = False
-) -> np.ndarray:
-    """Weighted mean of probabilities: float64 [rows, labels].
+def mean_probabilities(members: Sequence[ArrayLike], *, multi_label: bool = False) -> np.ndarray:
+    """Mean of probabilities: float64 [rows, labels].
 
-    members: arrays [rows, labels] of probabilities, not logits; rows sum to 1 unless multi_label. weights: see
-    `mean_scores`. Raises InputError like `mean_scores`, and for values that are not probabilities.
+    members: arrays [rows, labels] of probabilities, not logits; rows sum to 1 unless multi_label. Raises InputError
+    like `mean_scores`, and for values that are not probabilities.
     """
-    mean = mean_scores(members, weights)
+    mean = mean_scores(members)
     for place, member in enumerate(members):
         array = np.asarray(member, dtype=np.float64)
         if array.ndim != 2:
@@ -215,12 +212,3 @@ def mean_probabilities(
                 f"{'' if multi_label else ', in rows that sum to 1'}."
             )
     return mean if multi_label else mean / mean.sum(axis=1, keepdims=True)
-
-
-def _shares(weights: Sequence[float] | None, count: int) -> np.ndarray:
-    shares = np.ones(count) if weights is None else np.asarray(weights, dtype=np.float64)
-    if shares.shape != (count,):
-        raise InputError(f"{count} ensemble weights are needed, one per model, not {shares.size}.")
-    if not np.isfinite(shares).all() or (shares < 0).any() or shares.sum() <= 0:
-        raise InputError("Ensemble weights must be finite, not negative, and not all 0.")
-    return shares / shares.sum()

@@ -10,23 +10,20 @@ import numpy as np
 
 from ...report import (
     Block,
-    Chart,
     Command,
     Confusion,
-    Curves,
     Facts,
     Figure,
-    Histogram,
     KeyFigures,
     NextSteps,
     Paragraph,
     Report,
     RunMetadata,
     Section,
-    Series,
     Table,
     write_report,
 )
+from ...report.charts import Chart, Curves, Histogram, Series
 from ...report.numbers import percent
 from ..base import Evaluation, Task
 from ..examples import Examples

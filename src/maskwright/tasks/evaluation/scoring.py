@@ -12,11 +12,11 @@ from ...core.errors import InputError
 from ...core.progress import warn
 from ...text.annotations.reader import CLASSES, has_annotations
 from ...text.formats.files import file_format
-from ...text.readers.tables import Row, find_reader, label_column, read_texts
+from ...text.readers.tables import FoundRows, Row, find_reader, label_column, read_texts
 from ..specs import fits, readers_of, task_for
 
 if TYPE_CHECKING:
-    from ..base import AnyTable, Task
+    from ..base import Task
     from ..examples import Examples
 
 TEXTS = task_for("texts")  # suggested for labeled texts
@@ -32,7 +32,7 @@ def read_to_score(
     *,
     columns: Mapping[str, str] | None = None,
     skip_bad_rows: bool = False,
-) -> AnyTable:
+) -> FoundRows:
     """Reads the rows of a file to score `task` on.
 
     source: a file, or two line-aligned ones; model: name of the model, for messages. Raises InputError, with the

@@ -13,7 +13,6 @@ import string
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -27,9 +26,9 @@ from ...core.util import plural, shorten
 from ...data.batch import Batch
 from ...models.heads import span_loss
 from ...objectives.outcome import LossSums
-from ...text.readers.squad import Question, Questions, read_questions
+from ...text.readers.squad import Question
 from ...text.tokenizers.encoding import TextCounts
-from ..base import Baseline, ColumnNames, Evaluation, Rows, TableRow, Targets, Task, TaskData
+from ..base import Baseline, Evaluation, Rows, TableRow, Targets, Task, TaskData
 from ..evaluation.compare import ScoredPredictions, mean
 from ..evaluation.rare import Threshold, between, row_key, two_halves
 from ..examples import Examples, Forward, TokenLogits
@@ -208,18 +207,8 @@ class QuestionAnswering(Task):
     # -- rows and examples -----------------------------------------------------------------------------------
 
     @classmethod
-    def read(cls, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> Questions:
-        """Reads questions with their answers; see `text.readers.squad.read_questions`."""
-        return read_questions(path, skip_bad_rows=skip_bad_rows, columns=columns)
-
-    @classmethod
     def from_rows(
-        cls,
-        train_rows: Sequence[Question],
-        dev_rows: Sequence[Question] = (),
-        *,
-        train_file: str | None = None,
-        **options: Any,
+        cls, train_rows: Rows, dev_rows: Rows = (), *, train_file: str | None = None, **options: Any
     ) -> QuestionAnswering:
         """Allows no-answer predictions if a training question is unanswerable. Raises InputError if all are."""
         if not any(row.answers for row in train_rows):

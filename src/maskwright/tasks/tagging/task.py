@@ -11,7 +11,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -27,11 +26,10 @@ from ...models.heads import TokenCrfHead, require
 from ...models.probes import TokenProbe
 from ...nn.crf import LinearChainCrf
 from ...objectives.outcome import LossSums
-from ...text.readers.tagged import MISSING, Sentence, TaggedTable, as_sentences, read_tagged
 from ...text.segmenters import DEFAULT_SEGMENTER, SEGMENTERS, find_segmenter, segment
 from ...text.tokenizers.encoding import TextCounts
-from ...text.words import Span
-from ..base import Baseline, ColumnNames, Evaluation, Rows, TableRow, Task, TaskData, Unscored, named
+from ...text.words import MISSING, Sentence, Span, as_sentences
+from ..base import Baseline, Evaluation, Rows, TableRow, Task, TaskData, Unscored, named
 from ..evaluation import metrics as scores
 from ..evaluation.calibration import Decisions, Temperature, calibration_errors, out_of_fold_probabilities, row_keys
 from ..evaluation.compare import ScoredPredictions, f1, share
@@ -120,11 +118,6 @@ class Tagging(Task):
     # -- rows and examples -----------------------------------------------------------------------------------
 
     @classmethod
-    def read(cls, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> TaggedTable:
-        """Reads tagged sentences; see `text.readers.tagged.read_tagged`."""
-        return read_tagged(path, columns=columns, skip_bad_rows=skip_bad_rows)
-
-    @classmethod
     def strata(cls, rows: Sequence[Sentence]) -> list[Collection[str]]:
         return [sorted(set(row.tags or ())) for row in rows]
 
@@ -138,12 +131,7 @@ class Tagging(Task):
 
     @classmethod
     def from_rows(
-        cls,
-        train_rows: Sequence[Sentence],
-        dev_rows: Sequence[Sentence] = (),
-        *,
-        crf: bool = False,
-        train_file: str | None = None,
+        cls, train_rows: Rows, dev_rows: Rows = (), *, crf: bool = False, train_file: str | None = None
     ) -> Tagging:
         """Collects the tags of the training rows; with a scheme, all of its tags for their entity types.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from ...core.errors import InputError, RowError, RowErrors
 from ..formats.cells import json_kind, read_text
 from ..formats.files import file_format
 from ..formats.records import Record, first_names, header_of, name_cells, read_records
-from .tables import FoundRows, Reader, check_rows, scan_of
+from .tables import FoundRows, Reader, check_rows
 
 # (context, question, prefix of the choice columns, which are numbered from 0)
 _CSV_LAYOUTS = (("sent1", "sent2", "ending"), ("context", "question", "answer"), ("context", "question", "choice"))
@@ -58,15 +58,6 @@ class ChoiceRow:
         return [(self.context, f"{self.question} {choice}".strip()) for choice in self.choices]
 
 
-@dataclass(frozen=True)
-class ChoiceTable(FoundRows):
-    """The examples of a file, all with `num_choices` choices; skipped: errors of skipped rows."""
-
-    rows: list[ChoiceRow]
-    num_choices: int
-    skipped: list[RowError] = field(default_factory=list)
-
-
 def is_choices(path: Path | str) -> bool:
     """Whether a .csv or .jsonl file contains multiple-choice examples, by the names in its first row."""
     kind = file_format(path, default="txt")
@@ -76,14 +67,11 @@ def is_choices(path: Path | str) -> bool:
     return "choices" in names if kind == "jsonl" else _layout(names) is not None
 
 
-def read_choices(
-    path: Path | str, *, num_choices: int | None = None, with_labels: bool | None = True, skip_bad_rows: bool = False
-) -> ChoiceTable:
+def read_choices(path: Path | str, *, with_labels: bool | None = True, skip_bad_rows: bool = False) -> FoundRows:
     """Read multiple-choice examples from .csv or .jsonl, plain or compressed.
 
     Args:
         path: File to read.
-        num_choices: Required number of choices; None: the most common number in the file.
         with_labels: True: every row needs a label; False: ignore labels; None: read labels where present.
         skip_bad_rows: Skip invalid rows and list them in `skipped`.
 
@@ -98,9 +86,9 @@ def read_choices(
     faults: list[RowError] = []
     records = read_records(path, kind)
     found = _read_rows(records if kind == "jsonl" else _named(path, records, with_labels), with_labels, faults)
-    rows, expected = _of_one_size(found, num_choices, faults)
+    rows = _of_one_size(found, faults)
     check_rows(path, rows, faults, skip_bad_rows)
-    return ChoiceTable(rows, expected, faults)
+    return FoundRows(rows, faults)
 
 
 def choices_of(items: Sequence[Mapping[str, Any]], *, with_labels: bool = True) -> list[ChoiceRow]:
@@ -111,7 +99,7 @@ def choices_of(items: Sequence[Mapping[str, Any]], *, with_labels: bool = True) 
     """
     faults: list[RowError] = []
     records = (Record("the rows", number, named=dict(named)) for number, named in enumerate(items, start=1))
-    rows, _ = _of_one_size(_read_rows(records, with_labels, faults), None, faults)
+    rows = _of_one_size(_read_rows(records, with_labels, faults), faults)
     if faults:
         raise RowErrors(faults)
     if not rows:
@@ -129,19 +117,16 @@ def _read_rows(records: Iterable[Record], with_labels: bool | None, faults: list
     return rows
 
 
-def _of_one_size(
-    found: Sequence[ChoiceRow], num_choices: int | None, faults: list[RowError]
-) -> tuple[list[ChoiceRow], int]:
-    """Keeps rows with `num_choices` choices (None: the most common number, first of ties), and returns that number."""
+def _of_one_size(found: Sequence[ChoiceRow], faults: list[RowError]) -> list[ChoiceRow]:
+    """Keeps rows with the most common number of choices, the first of ties."""
     sizes = Counter(len(row.choices) for row in found)
-    expected = num_choices or (sizes.most_common(1)[0][0] if sizes else 0)
-    who = "are expected" if num_choices else "is what most rows have"
+    expected = sizes.most_common(1)[0][0] if sizes else 0
     for row in found:
         if len(row.choices) != expected:
-            reason = f"there are {len(row.choices)} choices, and {expected} {who}"
+            reason = f"there are {len(row.choices)} choices, and {expected} is what most rows have"
             faults.append(RowError(row.file, row.line, "choices", reason))
     faults.sort(key=lambda fault: fault.line)
-    return [row for row in found if len(row.choices) == expected], expected
+    return [row for row in found if len(row.choices) == expected]
 
 
 def _named(path: Path | str, records: Iterator[Record], with_labels: bool | None) -> Iterator[Record]:
@@ -224,6 +209,7 @@ READER = Reader(
     "choices with the number of the right one: SWAG .csv, or .jsonl with context, choices, label",
     "test.jsonl",
     recognizes=lambda path, columns: not columns and is_choices(path),
-    read=lambda path, columns, skip_bad_rows: read_choices(path, with_labels=None, skip_bad_rows=skip_bad_rows),
-    scan=scan_of(lambda path, columns: read_choices(path, skip_bad_rows=True)),
+    read=lambda path, columns, skip_bad_rows, labeled: read_choices(
+        path, with_labels=labeled or None, skip_bad_rows=skip_bad_rows
+    ),
 )

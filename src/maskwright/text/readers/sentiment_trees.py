@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from ...core.errors import ConfigError, RowError
 from ...core.registry import unknown_name
 from ..formats.files import file_format, read_lines
-from .tables import FoundRows, Reader, Row, Table, check_rows, scan_of
+from .tables import FoundRows, Reader, Row, Table, check_rows
 
 NEUTRAL = 2
 CHOICES = {"text": ("sentence", "phrase"), "label": ("five", "two")}  # --columns values for trees, defaults first
@@ -47,15 +47,7 @@ class SentimentTree:
             yield " ".join(self.words[start:end]), label
 
 
-@dataclass(frozen=True)
-class TreeBank(FoundRows):
-    """The trees of a file; skipped: errors of skipped lines."""
-
-    rows: list[SentimentTree]
-    skipped: list[RowError] = field(default_factory=list)
-
-
-def read_sentiment_trees(path: Path | str, *, skip_bad_rows: bool = False) -> TreeBank:
+def read_sentiment_trees(path: Path | str, *, skip_bad_rows: bool = False) -> FoundRows:
     """Read a file of trees, plain or compressed; blank lines are ignored.
 
     Escaped brackets and slashes in words (-LRB-, \\/) are unescaped. Raises RowErrors (all invalid lines, with the
@@ -74,7 +66,7 @@ def read_sentiment_trees(path: Path | str, *, skip_bad_rows: bool = False) -> Tr
         else:
             trees.append(SentimentTree(words, nodes, line.number, str(path)))
     check_rows(path, trees, faults, skip_bad_rows, "trees")
-    return TreeBank(trees, faults)
+    return FoundRows(trees, faults)
 
 
 def rows_of(trees: Iterable[SentimentTree], *, phrases: bool = False, binary: bool = False) -> list[Row]:
@@ -134,7 +126,7 @@ def read_treebank(
     ]
     good = [row for row in rows if labels is None or row.label in labels]
     check_rows(path, good, faults, skip_bad_rows, "non-neutral tree")
-    return Table(good, {"text": chosen["text"], "label": chosen["label"]}, [*bank.skipped, *faults])
+    return Table(good, [*bank.skipped, *faults], {"text": chosen["text"], "label": chosen["label"]})
 
 
 # -- parsing -----------------------------------------------------------------------------------------------------
@@ -186,8 +178,9 @@ READER = Reader(
     "trees in brackets, one per line, with a class at each node: .txt",
     "test.txt",
     recognizes=lambda path, columns: is_treebank(path),
-    read=lambda path, columns, skip_bad_rows: read_treebank(path, columns=columns, skip_bad_rows=skip_bad_rows),
-    scan=scan_of(lambda path, columns: read_treebank(path, columns=columns, skip_bad_rows=True)),
+    read=lambda path, columns, skip_bad_rows, labeled: read_treebank(
+        path, columns=columns, skip_bad_rows=skip_bad_rows
+    ),
     is_text=True,
     read_classes=lambda path, columns, labels, skip_bad_rows: read_treebank(
         path, columns=columns, labels=labels, skip_bad_rows=skip_bad_rows

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from ...core.progress import note
 from ..formats.cells import LABEL_NAMES, list_in, read_text
 from ..formats.files import STDIN, bare_suffix, file_format, has_entries, read_array, starts_with
 from ..formats.records import Dialect, Record, first_names, header_of, json_kind, name_cells, read_records
-from ..word_boundaries import whole_words, word_edges
+from ..words import whole_words, word_edges
 from .tables import FoundRows, Reader, check_rows
 
 ROLES = ("question", "context", "answer", "answer_start", "id")
@@ -284,31 +284,23 @@ class Question:
         return self.answers == ()
 
 
-@dataclass(frozen=True)
-class Questions(FoundRows):
-    """The questions of a file; skipped: errors of skipped entries."""
-
-    rows: list[Question]
-    skipped: list[RowError] = field(default_factory=list)
-
-
 def read_questions(
     path: Path | str,
     *,
     need_answers: bool = True,
     skip_bad_rows: bool = False,
     columns: Mapping[str, str] | None = None,
-) -> Questions:
+) -> FoundRows:
     """Read all questions of a file, plain or compressed.
 
     columns: see `flat_questions.question_records`. need_answers: an entry without answers is invalid. skip_bad_rows:
-    skip invalid entries and list them in `Questions.skipped` instead of raising RowErrors. Raises RowErrors (all
+    skip invalid entries and list them in `skipped` instead of raising RowErrors. Raises RowErrors (all
     invalid entries), InputError (unknown layout, or no questions), MissingFileError.
     """
     faults: list[RowError] = []
     rows = list(scan_questions(path, faults, need_answers=need_answers, columns=columns))
     check_rows(path, rows, faults, skip_bad_rows, "question")
-    return Questions(rows, faults)
+    return FoundRows(rows, faults)
 
 
 def is_questions(path: Path | str) -> bool:
@@ -507,8 +499,8 @@ READER = Reader(
     recognizes=lambda path, columns: (
         bool({"question", "context", "answer"} & set(columns)) or (not columns and is_questions(path))
     ),
-    read=lambda path, columns, skip_bad_rows: read_questions(
-        path, need_answers=False, skip_bad_rows=skip_bad_rows, columns=columns
+    read=lambda path, columns, skip_bad_rows, labeled: read_questions(
+        path, need_answers=labeled, skip_bad_rows=skip_bad_rows, columns=columns
     ),
-    scan=lambda path, columns, faults: scan_questions(path, faults, columns=columns),
+    stream=lambda path, columns, faults: scan_questions(path, faults, columns=columns),
 )

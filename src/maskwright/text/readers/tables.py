@@ -76,8 +76,9 @@ class Reader:
         layout: its layouts and formats, for messages.
         example_file: name of a test file, for suggested commands.
         recognizes: path, column mapping -> whether the file has this layout.
-        read: path, column mapping, skip_bad_rows -> its rows; labels are optional.
-        scan: path, column mapping, list of errors -> iterator over the valid rows, which adds the errors to the list.
+        read: path, column mapping, skip_bad_rows, whether every row needs a label -> its rows.
+        stream: path, column mapping, list of errors -> iterator over the rows with labels, which adds the errors of
+            others to the list; None if only `read` can do it.
         is_text: whether its rows are texts with at most one label, which `texts` reads too.
         also: name of another reader of the same files, for tasks that do not take the rows of this one.
         read_classes: path, column mapping, allowed labels or None, skip_bad_rows -> rows of labeled texts that are not
@@ -89,26 +90,21 @@ class Reader:
     layout: str
     example_file: str
     recognizes: Callable[[Path, Mapping[str, str]], bool] = field(repr=False)
-    read: Callable[[Path, Mapping[str, str], bool], Any] = field(repr=False)
-    scan: Callable[[Path, Mapping[str, str], list[RowError]], Iterator[Any]] = field(repr=False)
+    read: Callable[[Path, Mapping[str, str], bool, bool], Any] = field(repr=False)
+    stream: Callable[[Path, Mapping[str, str], list[RowError]], Iterator[Any]] | None = field(default=None, repr=False)
     is_text: bool = False
     also: str = ""
     read_classes: Callable[[Path, Mapping[str, str] | None, Collection[str] | None, bool], Any] | None = field(
         default=None, repr=False
     )
 
-
-def scan_of(
-    read: Callable[[Path, Mapping[str, str]], Any],
-) -> Callable[[Path, Mapping[str, str], list[RowError]], Iterator[Any]]:
-    """Returns `Reader.scan` for a function that reads a whole file and skips its bad rows."""
-
-    def scan(path: Path, columns: Mapping[str, str], faults: list[RowError]) -> Iterator[Any]:
-        found = read(path, columns)
+    def scan(self, path: Path, columns: Mapping[str, str], faults: list[RowError]) -> Iterator[Any]:
+        """Yields the rows with labels; adds the errors of the others to `faults`."""
+        if self.stream is not None:
+            return self.stream(path, columns, faults)
+        found = self.read(path, columns, True, True)
         faults += found.skipped
-        yield from found.rows
-
-    return scan
+        return iter(found.rows)
 
 
 def find_reader(
@@ -134,11 +130,12 @@ def _readers() -> Iterator[Reader]:
     return (registry.resolve("reader", name) for name in registry.names("reader"))
 
 
+@dataclass(frozen=True)
 class FoundRows:
-    """The valid rows of a file, and the errors of the skipped ones."""
+    """The valid rows of a file; skipped: the errors of the skipped ones."""
 
-    rows: Any
-    skipped: list[RowError]
+    rows: list[Any]
+    skipped: list[RowError] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -177,13 +174,11 @@ class Row:
 class Table(FoundRows):
     """The rows of a file.
 
-    columns: role ("text", "text_pair", "label") -> column name; skipped: errors of skipped rows; form: how the labels
-    are written; groups: line -> value of the group column, {} without one.
+    columns: role ("text", "text_pair", "label") -> column name; form: how the labels are written; groups: line -> value
+    of the group column, {} without one.
     """
 
-    rows: list[Row]
-    columns: dict[str, str]
-    skipped: list[RowError] = field(default_factory=list)
+    columns: dict[str, str] = field(default_factory=dict)
     form: LabelForm = field(default_factory=LabelForm)
     groups: dict[int, str] = field(default_factory=dict, repr=False)
 
@@ -264,7 +259,7 @@ def read_table(
     for row in rows:
         guess.see(row)
     guess.reject_header(path)
-    return Table(rows, found.names, faults, form, groups)
+    return Table(rows, faults, found.names, form, groups)
 
 
 def _settled(
@@ -316,7 +311,7 @@ def read_texts(
     faults: list[RowError] = []
     rows = list(_good_lines(path, faults))
     check_rows(shown(path), rows, faults, skip_bad_rows, "text")
-    return Table(rows, {"text": "line"}, faults)
+    return Table(rows, faults, {"text": "line"})
 
 
 def scan_texts(
@@ -622,7 +617,9 @@ READER = Reader(
     "a table: .csv, .tsv, .jsonl, .json or .parquet, one text per row, or classes of an annotation tool",
     "test.tsv",
     recognizes=lambda path, columns: has_annotations(path, CLASSES, columns) or is_table_of_texts(path),
-    read=lambda path, columns, skip_bad_rows: RowStream(path, columns=columns or None, skip_bad_rows=skip_bad_rows),
-    scan=_scan,
+    read=lambda path, columns, skip_bad_rows, labeled: RowStream(
+        path, columns=columns or None, skip_bad_rows=skip_bad_rows
+    ),
+    stream=_scan,
     is_text=True,
 )

@@ -27,9 +27,7 @@ from ...models.model import Model, tokenizer_of
 from ...objectives.distillation import MaskedDistillation
 from ...objectives.masked import MASKED_TEXT, MaskedLanguageModeling, MaskedRecipe
 from ...report import (
-    Chart,
     Command,
-    Curves,
     Figure,
     Health,
     KeyFigures,
@@ -37,11 +35,11 @@ from ...report import (
     NextSteps,
     Report,
     RunMetadata,
-    Series,
     Table,
     Weights,
     write_report,
 )
+from ...report.charts import Chart, Curves, Series
 from ...report.numbers import percent
 from ...tasks.base import TaskData, task_of_model
 from ...tasks.examples import packed_batches

@@ -357,10 +357,12 @@ def prune_heads(model: Model, heads: dict[int, list[int]]) -> Model:
     """A smaller, faster copy of `model` without these heads (by layer).
 
     Its layers differ in width, which config.json cannot express, so it cannot be saved. Raises InputError for a network
-    with learned relative positions or shared keys and values, and when a layer would have no head left.
+    with learned relative positions, global tokens or shared keys and values, and when a layer would have no head left.
     """
     if model.config.has_relative_positions:
         raise InputError("Heads of a network with learned relative positions cannot be pruned separately.")
+    if model.config.global_attention:
+        raise InputError("Heads of a network with global tokens (global_attention) cannot be pruned separately.")
     if model.config.num_key_value_heads not in (None, model.config.num_attention_heads):
         raise InputError("Heads that share keys and values (num_key_value_heads) cannot be pruned separately.")
     pruned = copy.deepcopy(model)

@@ -23,14 +23,14 @@ from ...models.device import DTYPES, resolve_device, resolve_precision
 from ...models.encoder_decoder import EncoderDecoder
 from ...models.model import Model, SentenceSettings, tokenizer_of
 from ...models.presets import preset, special_token_settings
-from ...tasks.base import AnyTable, Evaluation, Task
+from ...tasks.base import Evaluation, Task
 from ...tasks.examples import Examples
 from ...tasks.specs import check_content, spec_of
-from ...tasks.split import hold_out
-from ...text.readers.tables import Table
-from ...text.readers.tagged import Sentence
+from ...text.fingerprints import hold_out
+from ...text.readers.tables import FoundRows, Table
 from ...text.tokenizers.encoding import TextCounts
 from ...text.tokenizers.tokenizer import Tokenizer
+from ...text.words import Sentence
 from ..against_baseline import Compared
 from ..callbacks import Callback
 from ..checkpoint import mean_weights
@@ -39,6 +39,7 @@ from ..run import RunFolder, RunResult, is_recorded_without, open_training
 from ..schedules import Schedule
 from .config import DEFAULT_EPOCHS, DEFAULT_LR, FinetuneConfig, epochs_for
 from .job import DiskBestModelSaver, FinetuneJob, MemoryBestModelSaver, WeightAverager
+from .negatives import add_negatives
 from .report import RunData, write_finetune_report
 from .seeds import SeedResult, SeedRunner, best_weights, statistics
 
@@ -58,7 +59,7 @@ class LabeledData:
 
 
 def read_data(config: FinetuneConfig) -> LabeledData:
-    """Read train and dev; without dev, hold out a tenth of train (`tasks.split`)."""
+    """Read train and dev; without dev, hold out a tenth of train (`text.fingerprints`)."""
     cls: type[Task] = registry.resolve("task", config.task_name)
     train_table = _table(config, cls, config.train, config.train_target)
     if config.dev is not None:
@@ -87,8 +88,8 @@ def read_data(config: FinetuneConfig) -> LabeledData:
 
 
 def _table(
-    config: FinetuneConfig, cls: type[Task], path: Path, target: Path | None = None, like: AnyTable | None = None
-) -> AnyTable:
+    config: FinetuneConfig, cls: type[Task], path: Path, target: Path | None = None, like: FoundRows | None = None
+) -> FoundRows:
     """like: the training rows, if their form is that of the dev rows as well."""
     spec = spec_of(config.task_name)
     own = {name: getattr(config, name) for name in spec.read_settings}
@@ -249,6 +250,9 @@ class FinetuningSetup(SeedRunner):
     def __init__(self, config: FinetuneConfig, device: torch.device) -> None:
         self.config, self.device = config, device
         self.data = read_data(config)
+        if config.encoder == "cross" or config.hard_negatives:
+            both = add_negatives(config, device, self.data.train, self.data.dev)
+            self.data = replace(self.data, train=both[0], dev=both[1])
         self.task = make_task(config, self.data)
         learned = list(self.task.learns_from(self.data.train))
         labeled = [  # before the model is loaded
@@ -385,8 +389,13 @@ class FinetuningSetup(SeedRunner):
         if config.adapter is not None:
             attach_adapter(model, str(config.model), config.lora, report.new, seed, config.network)
         task.bind(model)
-        if task.head is None:
-            declared = model.sentence or SentenceSettings(normalize=True, max_length=config.max_length)
+        if task.head in (None, "mlm"):
+            declared, kind = model.sentence, "dense" if task.head is None else "sparse"
+            if declared is None or declared.kind != kind:
+                declared = SentenceSettings(normalize=task.head is None, max_length=config.max_length)
+                model.projection = None
+            if task.head is not None:
+                declared = replace(declared, sparse=declared.sparse or "max")
             model.sentence = replace(declared, dimensions=None, default_prompt=None)  # training uses neither
         compute_in(model, config.precision)
         model.recomputes = config.activation_checkpointing

@@ -13,26 +13,23 @@ from ...report import (
     Bar,
     Bars,
     Block,
-    Chart,
     Command,
     Comparison,
-    Curves,
     Facts,
     Figure,
     Health,
-    Histogram,
     KeyFigures,
     NextSteps,
     Report,
     RunMetadata,
     Score,
     Section,
-    Series,
     System,
     Table,
     Weights,
     write_report,
 )
+from ...report.charts import Chart, Curves, Histogram, Series
 from ...report.numbers import fraction, percent, plus_minus
 from ...tasks.base import Evaluation, TaskData
 from ...tasks.evaluation.report import trust_blocks

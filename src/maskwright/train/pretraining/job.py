@@ -17,8 +17,7 @@ from torch import nn
 from ...core import registry
 from ...core.config import check
 from ...core.errors import ConfigError, InputError
-from ...data.batch import Batch
-from ...data.deal import Deal, everything
+from ...data.batch import Batch, Deal, everything
 from ...data.shards import TextsInMemory, TokenShards
 from ...models.config import ModelConfig
 from ...models.model import Model

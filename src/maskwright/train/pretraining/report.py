@@ -11,8 +11,6 @@ import numpy as np
 from ...models.config import ModelConfig
 from ...models.transformer import pattern_of, rule_of
 from ...report import (
-    Chart,
-    Curves,
     Facts,
     Figure,
     Grid,
@@ -23,10 +21,10 @@ from ...report import (
     Report,
     RunMetadata,
     Section,
-    Series,
     plain,
     write_report,
 )
+from ...report.charts import Chart, Curves, Series
 from ...report.numbers import percent
 from ..run import RunFolder
 from .config import PretrainConfig
