@@ -8,10 +8,18 @@ import torch.nn.functional as F
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.data.batch import Batch
 from maskwright.inspect import cells
-from maskwright.inspect.cells import CONFIRMED, RULES, UnitActivations, find_units, read_cells, rule_values
+from maskwright.inspect.cells import (
+    CONFIRMED,
+    RULES,
+    UnitActivations,
+    documents_of,
+    find_units,
+    read_cells,
+    rule_values,
+    tokens_of,
+)
 from maskwright.inspect.gradients import fading, gradient_norms
 from maskwright.inspect.reports import gradients_headline, headline, write_gradients
-from maskwright.inspect.text import documents_of, tokens_of
 from maskwright.models.build import build
 from maskwright.nn.recurrent import CELLS
 from maskwright.text.tokenizers.tokenizer import Tokenizer
