@@ -275,7 +275,7 @@ def _executor(
         length = row_length or int(places.max()) + 1
     else:  # our own rules apply to the tokens of the sequence, without padding
         places = length = None
-    own = {"rule": rule, "relative": relative, "positions": places, "padded_length": length}
+    own: dict[str, Any] = {"rule": rule, "relative": relative, "positions": places, "padded_length": length}
     return partial(attend_sparse, **own, is_global=batch.global_tokens)
 
 
