@@ -363,7 +363,8 @@ class Layer(nn.Module):
         )
         self.ffn_norm = norm(size, eps, bias)
         self.language, self.norm_first = config.language, config.adapter_norm_first
-        self.adapters, self.adapter_norm = None, None
+        self.adapters: nn.ModuleDict | None = None
+        self.adapter_norm: LayerNorm | None = None
         if config.languages:
             inner, act = size // config.adapter_reduction, config.hidden_act
             self.adapters = nn.ModuleDict({name: FeedForward(size, inner, act) for name in config.languages})
@@ -433,7 +434,9 @@ class Layer(nn.Module):
             normed = hidden if norm is None else norm(hidden)
             changes = dropout(self.adapters[str(self.language)](normed), self.after_ffn, self.training)
             hidden = changes + (normed if self.norm_first else hidden)
-        return hidden if self.is_pre else self.ffn_norm(hidden)
+        if not self.is_pre:
+            hidden = self.ffn_norm(hidden)
+        return hidden
 
     @property
     def norm_of_adapter(self) -> LayerNorm | None:
