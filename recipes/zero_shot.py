@@ -32,7 +32,7 @@ from maskwright.core import storage
 from maskwright.inference.ready import place
 from maskwright.inference.translate import TextTranslator, TranslationSettings
 from maskwright.tasks.translation import corpus_scores
-from maskwright.text.formats.targets import tag
+from maskwright.text.readers.parallel import tag
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.finetuning.finetune import finetune

@@ -527,8 +527,10 @@ def families_page() -> str:
         f"{HEAD}# Families and heads\n\nThe largest difference of each use, in float32, with small random weights and "
         "settings that are not the defaults. **open**: a folder of transformers opened here; **save**: our folder "
         "opened by transformers; **pack**: texts of one pack against each alone; **engine**: the inference engine; "
-        "**LoRA**: our adapter opened by PEFT; **ONNX**: the graph in ONNX Runtime. All but packs compare outputs with "
-        "transformers'. **server**: its answers against those of the library. "
+        "**LoRA**: our adapter opened by PEFT; **ONNX**, **OpenVINO**: the graph in their runtimes. All of these but "
+        "packs compare outputs with transformers'. **bf16**, **int8**: the engine in this precision, the norm of the "
+        "difference of the hidden states to float32, as part of theirs. **server**: its answers against those of the "
+        "library. "
         "`PYTHONPATH=src:tests python -m parity.coverage` measures again.\n\n"
         + table(("family", "head", *columns), rows)
         + (f"\n{notes}" if notes else "")

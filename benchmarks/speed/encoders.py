@@ -79,13 +79,13 @@ def padded_batches(settings: Settings, hidden: Hidden, in_order: bool = False) -
 
 
 def transformers_model(settings: Settings) -> Vectors:
-    """transformers' model with sdpa: as it comes, in bfloat16, compiled, or with its linear layers in dynamic int8."""
+    """transformers' model, with sdpa if it has it: as it comes, in bfloat16, compiled, or in dynamic int8."""
     import torch
     from transformers import AutoModel
 
     torch.set_grad_enabled(False)
     dtype = torch.bfloat16 if settings["precision"] == "bf16" else torch.float32
-    model = AutoModel.from_pretrained(settings["model"], dtype=dtype, attn_implementation="sdpa").eval()
+    model = AutoModel.from_pretrained(settings["model"], dtype=dtype).eval()
     if settings["precision"] == "int8":
         model = torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear}, dtype=torch.qint8)
     run = torch.compile(model, dynamic=True) if settings.get("compiled") else model

@@ -42,7 +42,12 @@ ModelSource = str | Path | Model
 
 
 def load(
-    name: str | Path, head: str | None = STORED, *, labels: Sequence[str] | int | None = None, seed: int = 0
+    name: str | Path,
+    head: str | None = STORED,
+    *,
+    labels: Sequence[str] | int | None = None,
+    seed: int = 0,
+    adapter: str | None = None,
 ) -> Model:
     """Loads a model: evaluation mode, float32, on the CPU, with its `.tokenizer` and `.config`.
 
@@ -54,8 +59,10 @@ def load(
             encoder only.
         labels: Labels of a new classification head, or their number.
         seed: Random seed of new weights.
+        adapter: Name of one of the adapters in the weights file (jina-embeddings-v3: "retrieval.query"); None for none.
 
     Raises:
+        ConfigError: If there is no such adapter.
         MissingFileError: If there is no such folder or model.
         ModelFolderError: If the folder is not a supported model.
         CorruptFileError: If a file is truncated or differs from the manifest.
@@ -65,7 +72,7 @@ def load(
         >>> model.config.hidden_size
         384
     """
-    model, report = load_model(name, head, labels=labels, seed=seed)
+    model, report = load_model(name, head, labels=labels, seed=seed, adapter=adapter)
     report.log_weight_mismatch(name, new_is_wanted=head != STORED)
     return model
 

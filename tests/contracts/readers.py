@@ -29,7 +29,7 @@ def reads(name: str, folder: Path) -> None:
     """Reading and scanning give the same row, with its label."""
     path, reader = _file(name, folder), registry.resolve("reader", name)
     faults: list[RowError] = []
-    table = reader.read(path, {}, False)
+    table = reader.read(path, {}, False, False)
     rows = list(getattr(table, "rows", table))
     assert rows == list(reader.scan(path, {}, faults)) and len(rows) == 1 and not faults
     assert rows[0].label is not None

@@ -21,7 +21,7 @@ from maskwright.tasks.examples import Examples
 from maskwright.text.readers.choices import ChoiceRow
 from maskwright.text.readers.squad import Question, ReferenceAnswer
 from maskwright.text.readers.tables import Row
-from maskwright.text.readers.tagged import Sentence
+from maskwright.text.words import Sentence
 from maskwright.train.finetuning.finetune import fit
 
 MAX_LENGTH = 24

@@ -8,7 +8,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from maskwright.core.errors import ModelFolderError
+from maskwright.core.errors import ConfigError, ModelFolderError
+from maskwright.hub.convert import store_as
 from maskwright.hub.folders import load_model, save_model
 from parity.checkpoints import checkpoint, padded_rows
 from parity.comparing import largest
@@ -46,23 +47,56 @@ def test_a_new_model_is_gte_with_its_own_scaling(tmp_path):
     assert largest(hidden_of(ours, rows), hidden_of(again, rows), rows["attention_mask"]) < 5e-5
 
 
-def test_the_base_of_a_jina_model_with_adapters_is_read_and_they_are_named(tmp_path):
+def jina(folder, task=None):
+    """A model in the authors' layout, with an adapter for each of two tasks in every linear layer and embedding table.
+
+    Returns transformers' model, with the adapter of index `task` in its weights.
+    """
     theirs = checkpoint("jina_embeddings_v3", None, rope_parameters={"rope_type": "default", "rope_theta": 70.0})
-    theirs.save_pretrained(tmp_path / "m")
-    config = {"model_type": "xlm-roberta", "architectures": ["XLMRobertaModel"], "position_embedding_type": "rotary"}
-    config |= {"rotary_emb_base": 70.0, "lora_adaptations": ["retrieval.query", "classification"]}
+    theirs.save_pretrained(folder / "theirs")
+    theirs.save_pretrained(folder / "m")
+    tasks = {"retrieval.query": "Represent the query: ", "classification": ""}
+    config = {"model_type": "xlm-roberta", "architectures": ["XLMRobertaLoRA"], "position_embedding_type": "rotary"}
+    config |= {"rotary_emb_base": 70.0, "lora_adaptations": [*tasks], "lora_rank": 2, "lora_alpha": 1}
+    stored, adapted = load_file(folder / "m/model.safetensors"), {}
+    for name in [name for name, tensor in stored.items() if tensor.ndim == 2]:
+        rows, size = stored[name].shape
+        is_table, stem = "embeddings" in name, name.removesuffix("weight") + "parametrizations.weight"
+        down = torch.randn(2, rows, 2) if is_table else torch.randn(2, 2, size)
+        up = torch.randn(2, 2, size) if is_table else torch.randn(2, rows, 2)
+        adapted |= {f"{stem}.0.lora_A": down, f"{stem}.0.lora_B": up, f"{stem}.original": stored[name].clone()}
+        if task is not None:
+            stored[name] += (down[task] @ up[task] if is_table else up[task] @ down[task]) / 2
+    as_if(folder / "m", config | {"task_instructions": tasks}, without=("rope_parameters",))
+    save_file(stored, folder / "theirs/model.safetensors", {"format": "pt"})
+    vectors = {name: tensor for name, tensor in stored.items() if tensor.ndim == 1}
+    save_file(vectors | adapted, folder / "m/model.safetensors")
+    return type(theirs).from_pretrained(folder / "theirs").eval()
 
-    def adapted(name):
-        is_adapted = name.endswith("weight") and any(part in name for part in ("mixer", "mlp", "word_embeddings"))
-        return name.removesuffix("weight") + "parametrizations.weight.original" if is_adapted else name
 
-    lora = "encoder.layers.0.mixer.Wqkv.parametrizations.weight.0.lora_A"
-    extra = {lora: torch.zeros(2, 4, 24)}
-    as_if(tmp_path / "m", config, adapted, without=("rope_parameters",), extra=extra)
-    ours, report = load_model(tmp_path / "m")
-    assert ours.config.family == "jina_embeddings_v3" and not report.new and report.unused == [lora]
+@pytest.mark.parametrize(
+    "adapter, index, prompt",
+    [(None, None, ""), ("retrieval.query", 0, "Represent the query: "), ("classification", 1, "")],
+)
+def test_a_jina_model_has_the_adapter_that_is_named(adapter, index, prompt, tmp_path):
+    theirs = jina(tmp_path, index)
     rows = padded_rows(theirs.config)
-    assert largest(hidden_of(ours, rows), hidden_of(theirs, rows), rows["attention_mask"]) < 5e-5
+    expected = hidden_of(theirs, rows)
+    ours, report = load_model(tmp_path / "m", adapter=adapter)
+    assert ours.config.family == "jina_embeddings_v3" and not report.new
+    assert all("lora" in name for name in report.unused) and bool(report.unused) is (adapter is None)
+    assert largest(hidden_of(ours, rows), expected, rows["attention_mask"]) < 5e-5
+    if adapter is not None:
+        store_as(tmp_path / "m", tmp_path / "merged", "fp32", adapter)
+        again, _ = load_model(tmp_path / "merged")
+        assert again.sentence.prompt == ours.sentence.prompt == prompt
+        assert largest(hidden_of(again, rows), expected, rows["attention_mask"]) < 5e-5
+
+
+def test_an_unknown_adapter_is_named_with_the_known_ones(tmp_path):
+    jina(tmp_path)
+    with pytest.raises(ConfigError, match="'ranking'.*retrieval.query, classification"):
+        load_model(tmp_path / "m", adapter="ranking")
 
 
 def test_nomic_bert_by_its_older_setting_names(tmp_path):

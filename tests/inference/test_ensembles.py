@@ -22,7 +22,8 @@ from maskwright.tasks.tagging.task import Tagging
 from maskwright.text.readers.choices import read_choices
 from maskwright.text.readers.squad import read_questions
 from maskwright.text.readers.tables import read_table
-from maskwright.text.readers.tagged import Sentence, read_tagged
+from maskwright.text.readers.tagged import read_tagged
+from maskwright.text.words import Sentence
 from tasks.questions import answer_tokens
 
 ROWS = ["the cat sat\ta", "dogs chase cats\tb", "rain fell\tc", "penguins are birds\ta", "a mat\tb", "milk\tc"]

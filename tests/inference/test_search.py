@@ -97,12 +97,17 @@ def test_late_interaction_ranks_by_maxsim_with_and_without_an_index(texts: Path,
         Searcher(LateEncoder(model, other), passage_tokens=6).search(str(texts), queries, index=tmp_path / "index")
 
 
-def test_queries_and_passages_have_their_own_prompts(texts: Path):
+def test_queries_and_passages_have_their_own_prompts(texts: Path, tmp_path: Path):
     model, prompts = tiny(seed=1), {"query": "the ", "passage": "cat "}
     encoder = TextEncoder(model, normalize=True, declared=SentenceSettings(prompts=prompts))
     hit = Searcher(encoder).search(str(texts), ["rain"], 1)[0][0]
-    plain = TextEncoder(model, normalize=True).vectors(["the rain", "cat " + hit.passage.text])
-    assert hit.score == pytest.approx(float(plain[0] @ plain[1]), abs=1e-5)
+    plain = TextEncoder(model, normalize=True)
+    vectors = plain.vectors(["the rain", "cat " + hit.passage.text])
+    assert hit.score == pytest.approx(float(vectors[0] @ vectors[1]), abs=1e-5)
+    for one, other in ((encoder, plain), (plain, encoder)):
+        Searcher(one).search(str(texts), ["rain"], index=tmp_path / str(id(one)))
+        with pytest.raises(RunError, match="prompt"):
+            Searcher(other).search(str(texts), ["rain"], index=tmp_path / str(id(one)))
 
 
 def test_blocks_shards_and_an_index_change_nothing(texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -21,7 +21,7 @@ from maskwright.inference.probing import (
 )
 from maskwright.inspect import probe
 from maskwright.text.readers.tables import Row
-from maskwright.text.readers.tagged import Sentence
+from maskwright.text.words import Sentence
 
 WORDS = "the cat sat on mat dogs chase cats in garden rain fell she bought milk at store".split()  # noqa: SIM905
 

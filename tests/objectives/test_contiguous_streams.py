@@ -17,7 +17,6 @@ from maskwright.objectives.causal import (
     ContiguousStreams,
     StatefulCausalLM,
     StatefulLanguageModel,
-    StreamBatches,
     predicted_tokens,
 )
 from maskwright.objectives.masked import special_tokens
@@ -36,8 +35,8 @@ def recipe(length: int = 7, **changes) -> Recipe:
     return replace(Recipe(CLS, SEP, special_tokens(range(5), 150), length), **changes)
 
 
-def streams(length: int = 7, num_streams: int = 3, seed: int | None = 1, **changes) -> ContiguousStreams:
-    return ContiguousStreams(Shards(), np.arange(8), recipe(length, **changes), num_streams, seed)
+def streams(length: int = 7, num_streams: int = 3, seed: int | None = 1, accumulation: int = 1, **changes):
+    return ContiguousStreams(Shards(), np.arange(8), recipe(length, **changes), num_streams, seed, accumulation)
 
 
 def whole(frames: bool = True) -> list[int]:
@@ -82,7 +81,7 @@ def test_a_short_text_has_fewer_streams_and_one_token_has_none():
 
 
 def test_each_token_but_the_beginning_of_a_text_is_predicted_at_the_one_before_it():
-    batches = StreamBatches(streams(), accumulation=2)
+    batches = streams(accumulation=2)
     for step in range(5):
         parts = [batches.batch(step, number) for number in range(2)]
         assert torch.cat([part.labels["streams"] for part in parts]).tolist() == [0, 1, 2]
@@ -108,14 +107,14 @@ def total(objective, carrier, batches) -> float:
 def test_the_loss_of_stretches_is_that_of_the_text_read_whole():
     objective, carrier = stateful()
     source = streams(7, 1, None)
-    stretches = [StreamBatches(source).batch(0, 0) for _ in range(source.num_segments)]
-    once = StreamBatches(streams(10_000, 1, None)).batch(0, 0)
+    stretches = [source.batch(0, 0) for _ in range(source.num_segments)]
+    once = streams(10_000, 1, None).batch(0, 0)
     assert total(objective, carrier, stretches) == pytest.approx(total(objective, carrier, [once]), rel=1e-5)
 
 
 def test_gradients_end_with_the_stretch_and_scoring_leaves_the_memory_of_training():
     objective, carrier = stateful()
-    batches = StreamBatches(streams(7, 2))
+    batches = streams(7, 2)
     first, second = batches.batch(0, 0), batches.batch(1, 0)
     carrier.train()
     objective.outcome(carrier, first)
@@ -135,7 +134,7 @@ def test_micro_batches_keep_the_state_of_their_streams():
     for accumulation in (1, 3):
         carrier = StatefulLanguageModel(model(vocab_size=150)).train()
         carrier.network.eval()  # without dropout
-        batches = StreamBatches(streams(7, 3), accumulation)
+        batches = streams(7, 3, accumulation=accumulation)
         losses = [
             sum(objective.outcome(carrier, batches.batch(step, n)).losses["clm"].item() for n in range(accumulation))
             for step in range(4)
@@ -148,7 +147,7 @@ def test_micro_batches_keep_the_state_of_their_streams():
 def test_the_memory_travels_with_the_weights():
     objective, carrier = stateful()
     carrier.train()
-    objective.outcome(carrier, StreamBatches(streams(7, 2)).batch(0, 0))
+    objective.outcome(carrier, streams(7, 2).batch(0, 0))
     other = StatefulLanguageModel(model(vocab_size=150, seed=9))
     other.load_state_dict(carrier.state_dict())
     assert torch.equal(other.memory, carrier.memory)

@@ -11,7 +11,7 @@ import torch
 from maskwright.core.randomness import generator
 from maskwright.models.build import build
 from maskwright.models.pooling import pool
-from maskwright.objectives.distillation import EmbeddingDistillation, ProjectedStudent, embedding_loss
+from maskwright.objectives.distillation import EmbeddingDistillation, ProjectedStudent, hidden_cosine_loss
 from maskwright.objectives.masked import MaskedRecipe, Masker
 from objectives.packing import CLS, CONFIG, FIRST_WORD, MASK, SEP, VOCAB
 
@@ -60,7 +60,7 @@ def objective(size: int = SIZE, mask_weight: float = 0.1, batch_tokens: int = 64
 def test_the_loss_by_hand():
     student = torch.tensor([[2.0, 0.0], [0.0, 3.0], [1.0, 1.0]])
     teacher = torch.tensor([[1.0, 0.0], [0.0, -1.0], [1.0, 0.0]])
-    assert float(embedding_loss(student, teacher)) == pytest.approx(0 + 2 + 1 - 0.5**0.5, rel=1e-6)
+    assert float(hidden_cosine_loss(student, teacher)) == pytest.approx(0 + 2 + 1 - 0.5**0.5, rel=1e-6)
 
 
 def test_half_of_the_rows_are_masked_and_each_row_keeps_its_embedding():
@@ -124,7 +124,7 @@ def test_the_outcome_is_that_of_the_parts(size):
     hidden = made.final_model(model).encode(batch).hidden
     pooled = pool(hidden, batch, "mean")
     pooled = model.projection(pooled) if isinstance(model, ProjectedStudent) else pooled
-    wanted = embedding_loss(pooled, batch.labels["embedding"]).item()
+    wanted = hidden_cosine_loss(pooled, batch.labels["embedding"]).item()
     assert outcome.losses["embedding"].item() == pytest.approx(wanted)
     logits = made.final_model(model).mlm_logits(hidden[batch.labels["mlm_positions"]])
     wanted = torch.nn.functional.cross_entropy(logits, batch.labels["mlm"], reduction="sum")

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskwright.objectives.outcome import cosine_loss, focal_binary, focal_cross_entropy, in_batch_logits, in_batch_loss
+from maskwright.objectives.outcome import focal_binary, focal_cross_entropy, in_batch_logits, in_batch_loss
 
 LOGITS = torch.randn(6, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64) * 3
 CLASSES = torch.tensor([0, 1, 2, 2, 1, 0])
@@ -69,12 +69,6 @@ FIRST = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
 SECOND = torch.tensor([[0.6, 0.8], [0.0, 1.0]])
 
 
-def test_the_cosine_loss_of_two_pairs_by_hand():
-    # (0.5 - 1)^2 = 0.25 and (0.2 - 0)^2 = 0.04, their mean is 0.145
-    loss = cosine_loss(torch.tensor([0.5, 0.2]), torch.tensor([1.0, 0.0]))
-    assert loss.item() == pytest.approx(0.145)
-
-
 def test_the_in_batch_loss_of_two_pairs_by_hand():
     # At temperature 0.5 the first text scores 1.2 and 0, the second 1.6 and 2: -log of the partner's share.
     logits = in_batch_logits(FIRST, SECOND, temperature=0.5)
@@ -94,14 +88,9 @@ def test_the_same_text_again_is_no_wrong_answer():
 def test_gradients_are_those_of_finite_differences():
     generator = torch.Generator().manual_seed(1)
     first, second = (torch.randn(5, 4, generator=generator, dtype=torch.float64, requires_grad=True) for _ in "ab")
-    gold = torch.rand(5, generator=generator, dtype=torch.float64)
     positive = torch.tensor([True, False, True, True, False])
 
     def in_batch(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return in_batch_loss(in_batch_logits(F.normalize(a, dim=-1), F.normalize(b, dim=-1)), positive)
 
-    def cosine(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        return cosine_loss(F.cosine_similarity(a, b), gold)
-
     assert torch.autograd.gradcheck(in_batch, (first, second))
-    assert torch.autograd.gradcheck(cosine, (first, second))

@@ -1,15 +1,16 @@
 """What works with every family and head, measured: the page docs/reference/families.md.
 
-PYTHONPATH=src:tests python -m parity.coverage writes the numbers to tests/parity/coverage.json; make reference writes
-the page from them.
+PYTHONPATH=src:tests python -m parity.coverage [FAMILY ...] [--columns ...] writes the numbers to
+tests/parity/coverage.json; make reference writes the page from them.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 import tempfile
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +30,15 @@ from maskwright.export.onnx_file import write_onnx
 from maskwright.export.program import trace
 from maskwright.hub.adapters import attach_adapter
 from maskwright.hub.folders import load_model, save_model
-from maskwright.inference.ready import compute_in
+from maskwright.inference.ready import MIN_TEXTS, calibrate, compute_in, place
 from maskwright.models.lora_config import LoraConfig
 from maskwright.models.model import Model
 from parity.checkpoints import HEADS, SETTINGS, checkpoint, padded_rows, their_class
 from parity.comparing import compare_outputs, largest
 
 STORED = Path(__file__).with_name("coverage.json")
-COLUMNS = ("open", "save", "pack", "engine", "LoRA", "ONNX", "server")
+ROUGH = ("bf16", "int8")  # compared as part of the whole output
+COLUMNS = ("open", "save", "pack", "engine", *ROUGH, "LoRA", "ONNX", "OpenVINO", "server")
 TEXTS = ["the cat sat on the mat .", "dogs chase cats in the garden", "a"]
 HERE = {"device": "cpu", "precision": "fp32"}
 NAMES = {None: "bare"}
@@ -95,6 +97,23 @@ class _Measured:
         compute_in(model, "fp32")
         return self._difference(model, self.theirs)
 
+    def bf16(self) -> float:
+        return self._rough("bf16")
+
+    def int8(self) -> float:
+        return self._rough("int8")
+
+    def _rough(self, precision: str) -> float:
+        """The norm of the difference of all hidden states to float32, relative to theirs."""
+        self._with_tokenizer()
+        model = place(load_model(self.folder / "served")[0], "cpu", precision)
+        if precision == "int8":
+            calibrate(model, TEXTS * MIN_TEXTS)
+        batch = self.ours.tokenizer.batch(TEXTS)
+        with torch.inference_mode():
+            expected = self.ours.encode(batch).hidden
+            return float((model.encode(batch).hidden - expected).norm() / expected.norm())
+
     def lora(self) -> float:
         """An adapter that is written here, in PEFT."""
         base = str(self.folder / "theirs")
@@ -110,13 +129,22 @@ class _Measured:
         return self._difference(model, adapted.base_model)  # whose wrapper drops the token types
 
     def onnx(self) -> float:
-        """The graph in ONNX Runtime, with padding at the right, or what the export itself measures of a decoder."""
+        return self._graph("onnx", _onnx_runtime)
+
+    def openvino(self) -> float:
+        if find_spec("openvino") is None:
+            raise InputError("openvino is not installed")
+        return self._graph("openvino", _open_vino)
+
+    def _graph(self, to: str, run: Callable[[Path, dict[str, Any]], list[Any]]) -> float:
+        """The graph in a runtime, with padding at the right, or what the export itself measures of a decoder."""
         if self.head == "clm":
             self._with_tokenizer()
-            found = export_model(ExportConfig(model=str(self.folder / "served"), output=self.folder / "exported"))
+            found = export_model(ExportConfig(model=str(self.folder / "served"), output=self.folder / to, to=to))
             return max(one["largest_difference"] for one in found.agreement.to_json()["outputs"].values())
         (network,) = networks_of(load_model(self.folder / "theirs")[0])
-        write_onnx(trace(network, most_tokens(self.ours.config)), network, self.folder, 20)
+        if not (self.folder / "onnx").exists():
+            write_onnx(trace(network, most_tokens(self.ours.config)), network, self.folder, 20)
         mask = torch.ones_like(self.rows["input_ids"])
         mask[..., 13:] = 0
         # As tokenizers pad: theirs of RoBERTa count positions by the ids, a graph by the mask.
@@ -125,8 +153,7 @@ class _Measured:
         ids = torch.where(mask == 0, pad, torch.where(ids == pad, pad + 1, ids))
         rows = self.rows | {"attention_mask": mask, "input_ids": ids}
         zeros = torch.zeros_like(mask)
-        session = onnxruntime.InferenceSession(self.folder / "onnx/model.onnx", providers=["CPUExecutionProvider"])
-        outputs = session.run(None, {name: rows.get(name, zeros).numpy() for name in network.inputs})
+        outputs = run(self.folder / "onnx/model.onnx", {name: rows.get(name, zeros).numpy() for name in network.inputs})
         found = dict(zip(network.outputs, map(torch.from_numpy, outputs), strict=True))
         given = {name: value for name, value in rows.items() if name in network.inputs}  # BigBird makes its token types
         return max(compare_outputs(found, self.theirs(**given), rows, self.head).values())
@@ -145,6 +172,18 @@ class _Measured:
         if not (self.folder / "served").exists():
             self.ours.tokenizer = tokenizer()
             save_model(self.ours, self.folder / "served", facts={"task": self.head} if self.head else None)
+
+
+def _onnx_runtime(path: Path, inputs: dict[str, Any]) -> list[Any]:
+    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, inputs)
+
+
+def _open_vino(path: Path, inputs: dict[str, Any]) -> list[Any]:
+    import openvino
+
+    precise = {"INFERENCE_PRECISION_HINT": openvino.Type.f32}
+    found = openvino.Core().compile_model(path, "CPU", precise)(inputs)
+    return [found[number].copy() for number in range(len(found))]
 
 
 def _of_vectors(post: Callable[..., Any], folder: str) -> float:
@@ -195,10 +234,16 @@ ANSWERS = {
 
 def main() -> None:
     """Measure the families given, all by default, and store the numbers."""
-    names = sys.argv[1:] or list(HEADS)
-    for name in names:
-        measured = {NAMES.get(head, head): measure(name, head) for head in HEADS[name]}
-        found = (json.loads(STORED.read_text()) if STORED.is_file() else {}) | {name: measured}
+    parser = argparse.ArgumentParser()
+    parser.add_argument("families", nargs="*", default=list(HEADS))
+    parser.add_argument("--columns", nargs="+", default=COLUMNS)
+    options = parser.parse_args()
+    for name in options.families:
+        measured = {NAMES.get(head, head): measure(name, head, options.columns) for head in HEADS[name]}
+        found = json.loads(STORED.read_text()) if STORED.is_file() else {}
+        for head, values in measured.items():
+            whole = found.get(name, {}).get(head, {}) | values
+            found.setdefault(name, {})[head] = {column: whole[column] for column in COLUMNS if column in whole}
         STORED.write_text(json.dumps({name: found[name] for name in HEADS if name in found}, indent=1) + "\n")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from importlib.util import find_spec
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from maskwright.hub.family import family_named
 from maskwright.hub.folders import load_model, save_model
 from parity.checkpoints import HEADS, SETTINGS, checkpoint, padded_rows, their_class
 from parity.comparing import compare_outputs
-from parity.coverage import COLUMNS, NAMES, STORED, cases, measure
+from parity.coverage import COLUMNS, NAMES, ROUGH, STORED, cases, measure
 
 MOST = 5e-5
 ACTS = ("gelu", "relu", "gelu_new", "silu")
@@ -63,7 +64,8 @@ def test_the_page_has_no_difference_of_weight():
         assert set(heads) == {NAMES.get(head, head) for head in HEADS[name]}, name
         for head, found in heads.items():
             assert tuple(found) == COLUMNS
-            assert all(isinstance(value, str) or value < MOST for value in found.values()), (name, head, found)
+            values = {key: value for key, value in found.items() if not isinstance(value, str)}
+            assert all(value < (0.2 if key in ROUGH else MOST) for key, value in values.items()), (name, head, found)
             assert not any(isinstance(found[column], str) for column in ("open", "save", "pack", "engine")), found
 
 
@@ -72,11 +74,11 @@ def test_the_page_is_what_is_measured():
     stored = json.loads(STORED.read_text())
     assert set(stored) == set(HEADS), "run PYTHONPATH=src:tests python -m parity.coverage NAME, then make reference"
     for name, head in random.Random(1).sample(cases(), 8):
-        found, written = measure(name, head), stored[name][NAMES.get(head, head)]
-        assert {key: isinstance(value, str) or value < MOST for key, value in found.items()} == dict.fromkeys(
-            found, True
-        )
-        assert [type(value) for value in found.values()] == [type(value) for value in written.values()], (name, head)
+        columns = tuple(column for column in COLUMNS if column != "OpenVINO" or find_spec("openvino"))
+        found, written = measure(name, head, columns), stored[name][NAMES.get(head, head)]
+        for column, value in found.items():
+            assert isinstance(value, str) or value < (0.2 if column in ROUGH else MOST), (name, head, column, value)
+            assert type(value) is type(written[column]), (name, head, column, value)
 
 
 @pytest.mark.compatibility(

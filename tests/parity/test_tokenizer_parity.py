@@ -262,3 +262,16 @@ def test_five_thousand_real_pairs_are_cut_and_padded_to_equal_windows(both, data
     assert [window.offsets for window in windows] == expected["offset_mapping"]
     assert [window.type_ids for window in windows] == expected["token_type_ids"]
     assert [window.attention_mask for window in windows] == expected["attention_mask"]
+
+
+@pytest.mark.compatibility(
+    "transformers 5.23.0",
+    theirs="BertTokenizer(vocab_file=...), as in versions before 5, ignores the file: every word is unknown.",
+    ours="Tokenizer.load takes the path of a vocab.txt; a file that it cannot use is an error.",
+)
+def test_a_vocabulary_file_is_read(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "film"]), encoding="utf-8")
+    assert transformers.BertTokenizer(vocab_file=str(path)).tokenize("good film") == ["[UNK]", "[UNK]"]
+    assert transformers.BertTokenizer(vocab=str(path)).tokenize("good film") == ["good", "film"]
+    assert Tokenizer.load(path)("good film").tokens == ["[CLS]", "good", "film", "[SEP]"]

@@ -173,7 +173,7 @@ def test_numbers_and_several_labels_have_parts_that_make_their_metric():
 
 def test_taggers_are_compared_by_entities_of_whole_sentences():
     from inference.samples import tiny
-    from maskwright.text.readers.tagged import Sentence
+    from maskwright.text.words import Sentence
 
     task = Tagging(["O", "B-X", "I-X"])
     model = tiny("tagging", labels=task.labels)

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.core.errors import ConfigError, InputError, ModelFolderError, RowErrors
 from maskwright.inference.embed import TextEncoder
+from maskwright.inference.sparse import sparse_encoder_of
 from maskwright.models.model import SentenceSettings
 from maskwright.tasks import windows as long_examples
 from maskwright.tasks.base import task_from_json, task_of_model
@@ -131,6 +132,29 @@ def test_a_single_text_is_drawn_twice_in_training_and_once_otherwise():
     outcome.losses["similarity"].backward()
     model.eval()
     assert model.encoder.embeddings.word.weight.grad.any()
+
+
+@pytest.mark.parametrize("epoch", [0.5, 3.0])
+def test_the_loss_of_sparse_embeddings_by_hand(epoch):
+    rows = [row("a", "1", "cat"), row("a", "1", "dog"), row("the", "0", "mat"), row("the", "1", "rain")]
+    model, weights = tiny("mlm"), (0.5, 0.25)
+    task = Similarity.from_rows(rows, encoder="sparse", sparsity=weights)
+    task.epoch = epoch
+    batch = task.examples(rows, tokenizer()).batch(range(4))
+    texts = [row.text for row in rows] + [str(row.text_pair) for row in rows]
+    first, second = torch.tensor(sparse_encoder_of(model, model).vectors(texts).toarray()).chunk(2)
+    logits = first @ second.T
+    logits[0, 1] = logits[1, 0] = -torch.inf  # both are answers of "a"
+    expected = F.cross_entropy(logits[[0, 1, 3]], torch.tensor([0, 1, 3]), reduction="sum")
+    cost = sum(weight * side.mean(0).square().sum() for weight, side in zip(weights, (first, second), strict=True))
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda one: kept.append(one.numel()) or one, lambda one: one):
+        loss = task.outcome(model, batch).losses["similarity"]
+    assert loss.item() == pytest.approx(float(expected + 3 * min(epoch, 1) ** 2 * cost), rel=1e-4)
+    assert max(kept) <= max(len(texts), 32) * model.config.vocab_size  # no logits of every token
+    loss.backward()
+    assert float(model.word_embeddings.grad.abs().sum()) > 0
+    assert task_from_json(json.loads(json.dumps(task.to_json()))).sparsity == weights
 
 
 def test_one_text_has_no_cosine():

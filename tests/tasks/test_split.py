@@ -12,7 +12,7 @@ from maskwright.core.errors import InputError
 from maskwright.tasks.classification import Classification
 from maskwright.tasks.qa.task import QuestionAnswering
 from maskwright.tasks.regression import Regression
-from maskwright.tasks.split import group_rows, hold_out
+from maskwright.text.fingerprints import group_rows, hold_out
 from maskwright.text.readers.squad import Question
 from maskwright.text.readers.tables import Row
 

@@ -19,8 +19,8 @@ from maskwright.tasks.evaluation.scoring import worst_errors
 from maskwright.tasks.examples import rows_of
 from maskwright.tasks.tagging.examples import window_sentences
 from maskwright.tasks.tagging.task import Tagging
-from maskwright.text.readers.tagged import Sentence
 from maskwright.text.tokenizers.tokenizer import Tokenizer
+from maskwright.text.words import Sentence
 
 WORDS = sorted({word for text in TEXTS for word in text.split()})
 

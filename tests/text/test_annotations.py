@@ -445,7 +445,7 @@ def test_a_file_that_nobody_annotated_says_so(file):
     with pytest.raises(InputError, match="no text with a class"):
         Classification.read(file("b.json", [task()]))
     path = file("c.json", [task()])
-    assert [row.tags for row in reader_for("tagging", path).read(path, {}, False).rows] == [None]
+    assert [row.tags for row in reader_for("tagging", path).read(path, {}, False, False).rows] == [None]
 
 
 def test_binary_answers_about_one_label_make_two_classes(file):
@@ -490,12 +490,12 @@ def test_texts_alone_are_read_whatever_their_annotations(file):
     path = file(
         "a.json", [disagree, task(annotated(region(3, 99, "PER"), choice("a")), text="Two."), task(text="Three.")]
     )
-    assert [(row.text, row.tags) for row in find_reader(path).read(path, {}, False).rows] == [
+    assert [(row.text, row.tags) for row in find_reader(path).read(path, {}, False, False).rows] == [
         (TEXT, None),
         ("Two.", None),
         ("Three.", None),
     ]
-    texts = reader_for("classification", path).read(path, {}, False)
+    texts = reader_for("classification", path).read(path, {}, False, False)
     assert [(row.text, row.label) for row in texts] == [(TEXT, None), ("Two.", "a"), ("Three.", None)]
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from maskwright.core.errors import InputError
 from maskwright.text import segmenters
-from maskwright.text.readers.tagged import Sentence
 from maskwright.text.segmenters import find_segmenter, segment
+from maskwright.text.words import Sentence
 
 
 def rows(*texts):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError
-from maskwright.text.formats.targets import (
+from maskwright.text.readers.parallel import (
     bracket_error,
     check_languages,
     language_of,

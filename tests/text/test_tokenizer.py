@@ -190,6 +190,12 @@ def test_a_foreign_folder_gives_its_special_tokens_and_loses_what_would_run_code
     assert Tokenizer.load(tmp_path / "vocab.txt")("hellos").ids == tokenizer("hellos").ids
 
 
+@pytest.mark.parametrize("tokens, found", [(["A", "C"], ["A", "C"]), (["A", "C", "a"], ["a", "[UNK]"])])
+def test_a_vocabulary_without_lower_case_is_not_lower_cased(tokens, found, tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *tokens]))
+    assert Tokenizer.load(tmp_path)("A C").tokens == ["[CLS]", *found, "[SEP]"]
+
+
 @pytest.mark.parametrize("kind", ["wordpiece", "byte-bpe", "bpe", "char"])
 def test_word_starts_find_the_words_of_a_text(kind):
     tokenizer = trained(kind)

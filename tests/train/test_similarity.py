@@ -5,21 +5,29 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import maskwright as mw
-from maskwright.api import open_embedder
+from inference.samples import tiny, tokenizer
+from maskwright.api import open_embedder, open_predictor
 from maskwright.core import storage
 from maskwright.core import storage as sealed
-from maskwright.core.errors import InputError
+from maskwright.core.errors import ConfigError, InputError
 from maskwright.hub.sentence import declared_by
+from maskwright.inference.sparse import sparse_encoder_of
+from maskwright.tasks.similarity import Similarity
+from maskwright.text.readers.tables import Row
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.finetuning.finetune import finetune
+from maskwright.train.finetuning.job import FinetuneJob, MemoryBestModelSaver
+from maskwright.train.finetuning.negatives import with_negatives
 from train.runs import continues_exactly
 
 ANIMALS, PLACES = ["cat", "dog", "bird"], ["house", "tree", "river"]
@@ -104,6 +112,108 @@ def test_single_texts_need_dev_pairs_and_train_on_dropout_alone(tmp_path: Path):
     result = finetune(contrastive(tmp_path, train=texts, epochs=1, output=tmp_path / "simcse"))
     facts = storage.read_json(result.model / "maskwright.json")
     assert (facts["task"], facts["trained_on"]) == ("similarity", "texts")
+
+
+def labeled_pairs(path: Path, rows: int, seed: int) -> Path:
+    """The rows of `pairs` with a label: yes where the second text is about an animal."""
+    head, *lines = pairs(path, rows, seed, "pairs").read_text(encoding="utf-8").splitlines()
+    labels = ["yes" if any(name in line.partition("\t")[2] for name in ANIMALS) else "no" for line in lines]
+    text = "\n".join([f"{head}\tlabel", *(f"{line}\t{label}" for line, label in zip(lines, labels, strict=True)), ""])
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("encoder", "form", "metric", "declared"),
+    [
+        ("cross", "scores", "spearman", "CrossEncoder"),
+        ("cross", "labels", "pr_auc", "CrossEncoder"),
+        ("cross", "pairs", "pr_auc", "CrossEncoder"),
+        ("sparse", "scores", "spearman", "SparseEncoder"),
+        ("sparse", "pairs", "accuracy", "SparseEncoder"),
+    ],
+)
+def test_cross_encoders_and_sparse_encoders_learn_from_the_same_files(
+    tmp_path: Path, maskwright: Any, encoder: str, form: str, metric: str, declared: str
+):
+    read = labeled_pairs if form == "labels" else lambda *given: pairs(*given, form)
+    train, dev = read(tmp_path / "a.tsv", 96, 3), read(tmp_path / "b.tsv", 32, 4)
+    config = contrastive(tmp_path, contrastive=False, task="similarity", encoder=encoder, train=train, dev=dev)
+    result = finetune(replace(config, epochs=2, lr=2e-3, max_length=24))
+    assert result.mean[metric] > {"labels": 0.9, "pairs": 0.05}.get(form, 0.4 if encoder == "sparse" else -1)
+    own = storage.read_json(result.model / "config_sentence_transformers.json")
+    assert own["model_type"] == declared
+    assert storage.read_json(result.model / "sentence_bert_config.json")["max_seq_length"] == 24
+    if form != "pairs":
+        code, out, _ = maskwright("evaluate", result.model, dev, "--json", "--precision", "fp32")
+        assert code == 0 and json.loads(out)["metrics"][metric] == pytest.approx(result.mean[metric], abs=1e-4)
+    text, other = "the old cat was here", "the red dog was here"
+    code, out, _ = maskwright("predict", result.model, text, "--pair", other, "--json", "--precision", "fp32")
+    score = json.loads(out)["score"]
+    if encoder == "cross":
+        assert score == pytest.approx(float(open_predictor(result.model).logits([(text, other)]).sigmoid()), abs=1e-3)
+        return
+    first, second = sparse_encoder_of(mw.load(result.model), result.model).vectors([text, other]).toarray()
+    length = np.linalg.norm(first) * np.linalg.norm(second) if form == "scores" else 1
+    assert score == pytest.approx(first @ second / length, rel=1e-3)
+
+
+def test_a_sparse_run_goes_on_exactly_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    train = pairs(tmp_path / "p.tsv", 48, 3, "pairs")
+    config = contrastive(tmp_path, contrastive=False, task="similarity", encoder="sparse", train=train, epochs=2)
+    continues_exactly(finetune, config, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"encoder": "cross", "form": "texts"}, "pairs"),
+        ({"encoder": "sparse", "matryoshka": (8,)}, "matryoshka"),
+        ({"encoder": "cross", "matryoshka": (8,)}, "matryoshka"),
+        ({"hard_negatives": 2}, "without a score"),
+        ({"hard_negatives": 2, "form": "pairs", "preset": None, "tokenizer": None, "model": "MLM"}, "miner"),
+        ({"task": "classification", "encoder": "cross"}, "encoder"),
+        ({"task": "regression", "encoder": None, "hard_negatives": 2}, "encoder"),
+        ({"encoder": "sparse", "sparsity": (-1, 0)}, "sparsity"),
+    ],
+)
+def test_what_an_encoder_cannot_be_trained_with_is_refused(tmp_path: Path, changes: dict[str, Any], word: str):
+    form = changes.pop("form", "scores")
+    train = pairs(tmp_path / ("t.txt" if form == "texts" else "t.tsv"), 24, 3, form)
+    if changes.get("model"):
+        changes["model"] = str(tmp_path / "mlm")
+        tiny("mlm").save(changes["model"])
+    with pytest.raises((InputError, ConfigError), match=word):
+        finetune(contrastive(tmp_path, **({"contrastive": False, "task": "similarity", "train": train} | changes)))
+
+
+class Directions:
+    """Encodes texts "0" to "90" as unit vectors with that angle."""
+
+    def vectors(self, texts: list[str]) -> np.ndarray:
+        angles = np.radians([float(text.split()[-1]) for text in texts])
+        return np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+
+@pytest.mark.parametrize("encoder", [Directions(), None])
+def test_negatives_are_near_but_neither_right_nor_nearly_so(encoder: Any):
+    rows = [Row("cat 0", "20", None, 1, "f"), Row("cat 0", "21", None, 2, "f")]
+    rows += [Row("dog 90", text, None, 3, "f") for text in ("24", "40", "45", "80")]
+    found = with_negatives(rows, 2, encoder)
+    assert [row.label for row in found[: len(rows)]] == ["1"] * len(rows)
+    new = [row for row in found[len(rows) :] if row.text == "cat 0"]
+    assert len(new) == 2 and {row.label for row in new} == {"0"}
+    # cos(24) is within 5% of cos(21), cos(20) is right
+    assert [row.text_pair for row in new] == ["40", "45"] if encoder else {row.text_pair for row in new} <= {
+        "24", "40", "45", "80"
+    }  # fmt: skip
+    task = Similarity.from_rows(found)
+    examples = task.examples(found, tokenizer())
+    job = FinetuneJob(
+        tiny(), task, examples, None, MemoryBestModelSaver(), batch_size=4, seed=1, device=torch.device("cpu")
+    )
+    texts = [found[row].text for row in job._sample(0)]
+    assert sorted(texts) in (texts, texts[::-1])
 
 
 def long_pairs(path: Path, rows: int, seed: int) -> Path:

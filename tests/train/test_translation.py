@@ -20,7 +20,7 @@ from maskwright.inference.translate import TextTranslator, TranslationSettings
 from maskwright.models.build import build
 from maskwright.models.encoder_decoder import EncoderDecoder
 from maskwright.models.presets import preset
-from maskwright.text.formats.targets import may_become_tree
+from maskwright.text.readers.parallel import may_become_tree
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.train.checkpoint import list_checkpoints, read_weights
 from maskwright.train.finetuning.config import FinetuneConfig

@@ -40,6 +40,9 @@ class FolderSettings:
         "With --to folder: store the weights as fp16 or bf16 (half the size), int8 (a quarter; read only by "
         "Maskwright) or fp32; they load as float32.",
     )
+    adapter: str | None = option(
+        None, "With --to folder: merge this one of the adapters in the weights file, such as retrieval.query."
+    )
 
 
 def _recipe(path: Path | None, given: Given) -> ExportConfig | FolderSettings:
@@ -54,6 +57,8 @@ def _recipe(path: Path | None, given: Given) -> ExportConfig | FolderSettings:
         return folder
     if "weights" in given:
         raise ConfigError(f"--weights goes with --to {FOLDER}; a graph has --precision.")
+    if "adapter" in given:
+        raise ConfigError(f"--adapter goes with --to {FOLDER}: export the graph of that folder.")
     graph: ExportConfig = load_recipe(ExportConfig, path, given)
     return graph
 
@@ -112,7 +117,10 @@ def _converted(settings: FolderSettings) -> Result:
     from ..hub.convert import convert, store_as
 
     model, output, weights = settings.model, settings.output, settings.weights
-    done = convert(model, output) if weights is None else store_as(model, output, weights)
+    if weights is None and settings.adapter is None:
+        done = convert(model, output)
+    else:
+        done = store_as(model, output, weights or "fp32", settings.adapter)
     kinds = ", ".join(f"{count:,} {dtype}" for dtype, count in done.dtypes.items())
     tied = f"Stored once, as loading ties them: {', '.join(done.tied)}" if done.tied else None
     return asdict(done), (f"{done.num_tensors:,} tensors ({kinds}), {done.num_bytes:,} bytes: {done.folder}", tied)

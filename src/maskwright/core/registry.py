@@ -20,12 +20,8 @@ NAMES_SHOWN = 20  # known names in an error message
 
 TABLE: dict[str, dict[str, str]] = {
     "tokenizer": {
-        "wordpiece": "maskwright.text.tokenizers.trainers:train_wordpiece",
-        "wordpiece-score": "maskwright.text.tokenizers.trainers:train_wordpiece_score",
-        "bpe": "maskwright.text.tokenizers.trainers:train_bpe",
-        "byte-bpe": "maskwright.text.tokenizers.trainers:train_byte_bpe",
-        "word": "maskwright.text.tokenizers.trainers:train_word",
-        "char": "maskwright.text.tokenizers.trainers:train_char",
+        kind: f"maskwright.text.tokenizers.trainers:train_{kind.replace('-', '_')}"
+        for kind in ("wordpiece", "wordpiece-score", "bpe", "byte-bpe", "word", "char")
     },
     "objective": {
         "mlm": "maskwright.objectives.masked:MaskedLanguageModeling",
@@ -76,20 +72,11 @@ TABLE: dict[str, dict[str, str]] = {
         "anomaly": "maskwright.models.probes:AutoencoderHead",
     },
     "metric": {
-        "accuracy": "maskwright.tasks.evaluation.metrics:accuracy",
-        "f1": "maskwright.tasks.evaluation.metrics:f1",
-        "micro_f1": "maskwright.tasks.evaluation.metrics:micro_f1",
-        "macro_f1": "maskwright.tasks.evaluation.metrics:macro_f1",
-        "matthews": "maskwright.tasks.evaluation.metrics:matthews",
-        "pearson": "maskwright.tasks.evaluation.metrics:pearson",
-        "spearman": "maskwright.tasks.evaluation.metrics:spearman",
-        "mse": "maskwright.tasks.evaluation.metrics:mse",
+        name: f"maskwright.tasks.evaluation.metrics:{name}"
+        for name in ("accuracy", "f1", "micro_f1", "macro_f1", "matthews", "pearson", "spearman", "mse")
     },
     "schedule": {
-        "linear": "maskwright.train.schedules:linear",
-        "cosine": "maskwright.train.schedules:cosine",
-        "constant": "maskwright.train.schedules:constant",
-        "inverse_sqrt": "maskwright.train.schedules:inverse_sqrt",
+        name: f"maskwright.train.schedules:{name}" for name in ("linear", "cosine", "constant", "inverse_sqrt")
     },
     "family": {
         "bert": "maskwright.hub.families.bert:family",

@@ -26,13 +26,13 @@ from ..core.progress import note, track
 from ..core.util import usable_cores
 from ..text.formats.files import HUB, STDIN
 from ..text.readers.corpus import CorpusFacts, Document, Source, corpus_files, finish, read_file
+from ..text.tokenizers.tokenizer import Tokenizer
 from .shards import (
     COUNTS,
     FACTS,
     FORMAT,
     OFFSET,
     UNFINISHED,
-    PlainTokenizer,
     TokenShards,
     map_shard,
     read_facts,
@@ -262,7 +262,7 @@ def read_state(path: Path) -> dict[str, Any]:
     return facts
 
 
-def seal(folder: Path, writer: ShardWriter, tokenizer: PlainTokenizer, recipe: dict[str, Any], reader: Reader) -> None:
+def seal(folder: Path, writer: ShardWriter, tokenizer: Tokenizer, recipe: dict[str, Any], reader: Reader) -> None:
     """Computes totals over all shards and writes `shards.json`, which marks the preparation as finished."""
     counts = np.zeros(tokenizer.vocab_size, dtype=OFFSET)
     longest_sentence = longest_document = 0
@@ -319,7 +319,7 @@ Encoded = tuple[Batch, np.ndarray, np.ndarray]
 
 def prepare(
     sources: Source,
-    tokenizer: PlainTokenizer,
+    tokenizer: Tokenizer,
     folder: Path | str,
     *,
     text_field: str = "text",
@@ -368,17 +368,17 @@ def settings_of(
     return settings | ({"joint": joint} if joint else {})
 
 
-def recipe_of(tokenizer: PlainTokenizer, settings: dict[str, Any], sources: Iterable[dict[str, Any]]) -> dict[str, Any]:
+def recipe_of(tokenizer: Tokenizer, settings: dict[str, Any], sources: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """What is prepared, from what and how. sources: see `identity`."""
     return {"tokenizer_sha256": tokenizer_sha256(tokenizer), "settings": settings, "sources": list(sources)}
 
 
 def write_shards(
     folder: Path,
-    tokenizer: PlainTokenizer,
+    tokenizer: Tokenizer,
     recipe: dict[str, Any],
     read: Callable[[SeenDigests | None], Reader],
-    encode: Callable[[Reader, PlainTokenizer, str, np.dtype], Iterator[Encoded]],
+    encode: Callable[[Reader, Tokenizer, str, np.dtype], Iterator[Encoded]],
     *,
     skip_bad_rows: bool,
     restart: bool = False,
@@ -474,7 +474,7 @@ class _Preparation:
     def __init__(
         self,
         folder: Path,
-        tokenizer: PlainTokenizer,
+        tokenizer: Tokenizer,
         recipe: dict[str, Any],
         read: Callable[[SeenDigests | None], Reader],
     ) -> None:
@@ -506,9 +506,7 @@ class _Preparation:
             self.reader.go_to(self.writer.finished[-1]["next"])
             note(f"Resuming the preparation after {count} finished shards.")
 
-    def run(
-        self, encode: Callable[[Reader, PlainTokenizer, str, np.dtype], Iterator[Encoded]], skip_bad_rows: bool
-    ) -> None:
+    def run(self, encode: Callable[[Reader, Tokenizer, str, np.dtype], Iterator[Encoded]], skip_bad_rows: bool) -> None:
         """Writes the whole corpus, then finalizes the folder."""
         megabytes = sum(source.get("bytes", 0) for source in self.recipe["sources"]) / 1e6 or None
         joint = self.recipe["settings"].get("joint", "")
@@ -526,7 +524,7 @@ class _Preparation:
         seal(self.folder, self.writer, self.tokenizer, self.recipe, self.reader)
 
 
-def _encoded(reader: Reader, tokenizer: PlainTokenizer, joint: str, dtype: np.dtype) -> Iterator[Encoded]:
+def _encoded(reader: Reader, tokenizer: Tokenizer, joint: str, dtype: np.dtype) -> Iterator[Encoded]:
     """Tokenizes the batches of a reader in threads, in order."""
     workers = min(usable_cores(), MOST_WORKERS)
     waiting: deque[tuple[Batch, Future[tuple[np.ndarray, np.ndarray]]]] = deque()
@@ -540,7 +538,7 @@ def _encoded(reader: Reader, tokenizer: PlainTokenizer, joint: str, dtype: np.dt
             yield first, *tokens.result()
 
 
-def encode_batch(batch: Batch, tokenizer: PlainTokenizer, joint: str, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+def encode_batch(batch: Batch, tokenizer: Tokenizer, joint: str, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     """Returns all tokens of a batch [tokens], and the number of tokens per sentence, int64 [sentences]."""
     ids = tokenizer.encode_plain(joined(batch, joint))
     lengths = np.fromiter(map(len, ids), dtype=np.int64, count=len(ids))

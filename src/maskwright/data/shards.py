@@ -19,12 +19,13 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core import storage
 from ..core.errors import CorruptFileError, InputError, MissingFileError
+from ..text.tokenizers.tokenizer import Tokenizer
 
 FORMAT = 2  # format 1 had no checksum in shards.json
 FACTS = "shards.json"
@@ -33,20 +34,6 @@ PREPARE_AGAIN = "Prepare the corpus again."
 COUNTS = "unigram_counts.bin"
 OFFSET = np.dtype("<i8")
 MAX_OPEN_SHARDS = 128  # each has three memory maps, and the number of open files is limited
-
-
-class PlainTokenizer(Protocol):
-    """The tokenizer methods needed for a preparation (text.tokenizer.Tokenizer)."""
-
-    @property
-    def unk_id(self) -> int | None: ...
-
-    @property
-    def vocab_size(self) -> int: ...
-
-    def encode_plain(self, texts: list[str]) -> list[list[int]]: ...
-
-    def files(self) -> dict[str, bytes]: ...
 
 
 class Shard(NamedTuple):
@@ -78,7 +65,7 @@ def map_array(path: Path, dtype: np.dtype, count: int) -> np.ndarray:
     return np.memmap(path, dtype, mode="r").view(np.ndarray)  # slicing a plain array is much faster
 
 
-def tokenizer_sha256(tokenizer: PlainTokenizer) -> str:
+def tokenizer_sha256(tokenizer: Tokenizer) -> str:
     """Identifies a tokenizer by the SHA-256 of its tokenizer.json."""
     return hashlib.sha256(tokenizer.files()["tokenizer.json"]).hexdigest()
 
@@ -95,7 +82,7 @@ def read_facts(folder: Path) -> dict[str, Any]:
     return dict(facts)
 
 
-def check_tokenizer(place: Path | str, facts: dict[str, Any], tokenizer: PlainTokenizer | None) -> None:
+def check_tokenizer(place: Path | str, facts: dict[str, Any], tokenizer: Tokenizer | None) -> None:
     """Raises InputError if the shards at `place` were prepared with another tokenizer."""
     if tokenizer is not None and tokenizer_sha256(tokenizer) != facts["tokenizer_sha256"]:
         raise InputError(f"{place} was prepared with another tokenizer: use that one, or prepare it again.")
@@ -125,7 +112,7 @@ class TokenShards:
         self._lengths: np.ndarray | None = None
 
     @classmethod
-    def open(cls, folder: Path | str, tokenizer: PlainTokenizer | None = None, *, verify: bool = True) -> TokenShards:
+    def open(cls, folder: Path | str, tokenizer: Tokenizer | None = None, *, verify: bool = True) -> TokenShards:
         """Opens a prepared corpus.
 
         tokenizer: verified to be the one used for the preparation; verify: check the SHA-256 of every file (about a
@@ -239,7 +226,7 @@ class TextsInMemory:
         self._sentences = [np.array([len(own) for own in document], dtype=np.int64) for document in documents]
 
     @classmethod
-    def encode(cls, documents: Sequence[Sequence[str]], tokenizer: PlainTokenizer) -> TextsInMemory:
+    def encode(cls, documents: Sequence[Sequence[str]], tokenizer: Tokenizer) -> TextsInMemory:
         """Tokenizes the sentences of each document."""
         return cls([tokenizer.encode_plain(list(document)) for document in documents])
 

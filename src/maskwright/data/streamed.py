@@ -26,12 +26,12 @@ import numpy as np
 from ..core import locking, storage
 from ..core.errors import CorruptFileError, InputError, MissingFileError
 from ..core.object_store import reading, storage_errors
+from ..text.tokenizers.tokenizer import Tokenizer
 from .shards import (
     COUNTS,
     FACTS,
     OFFSET,
     PREPARE_AGAIN,
-    PlainTokenizer,
     Shard,
     TokenShards,
     check_tokenizer,
@@ -156,7 +156,7 @@ class StreamedShards(TokenShards):
             self.windows = np.repeat(self.numbers, [shard["documents"] for shard in self.facts["shards"]])
 
     @classmethod
-    def open_remote(cls, uri: str, tokenizer: PlainTokenizer, gigabytes: float) -> StreamedShards:
+    def open_remote(cls, uri: str, tokenizer: Tokenizer, gigabytes: float) -> StreamedShards:
         """Opens a prepared corpus in an object store; its shards are verified when they are downloaded.
 
         gigabytes: limit of the cache. Raises InputError if it cannot contain two windows, MissingFileError without a

@@ -23,7 +23,7 @@ from ..text.formats.cells import LABEL_SEPARATOR
 from ..text.readers.choices import ChoiceRow
 from ..text.readers.squad import Question
 from ..text.readers.tables import Reader, Row
-from ..text.readers.tagged import MISSING, Sentence
+from ..text.words import MISSING, Sentence
 
 if TYPE_CHECKING:
     from ..text.tokenizers.tokenizer import Tokenizer
@@ -286,13 +286,7 @@ class Item(NamedTuple):
 
 def read_items(path: Path, reader: Reader, columns: Mapping[str, str], faults: Faults) -> Iterator[Item]:
     """Yield the valid rows and add invalid ones to `faults`. Raises the errors of the reader."""
-    if reader.scan is not None:
-        rows = reader.scan(path, columns, faults)
-    else:
-        found = reader.read(path, columns, True, True)
-        faults += found.skipped
-        rows = found.rows
-    for row in rows:
+    for row in reader.scan(path, columns, faults):
         yield _ITEMS.get(type(row), _of_row)(row)
 
 

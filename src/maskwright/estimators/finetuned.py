@@ -25,8 +25,7 @@ from ..tasks.tagging.task import Tagging
 from ..text.readers.choices import ChoiceRow, choices_of
 from ..text.readers.inputs import Column, column_names, is_frame, is_table, texts_of_table
 from ..text.readers.squad import Question, ReferenceAnswer, find_answer
-from ..text.readers.tagged import Segment, Sentence
-from ..text.words import split_words
+from ..text.words import Segment, Sentence, split_words
 from .base import AdapterSettings, FineTuned, WholeText, check_lengths, check_targets, is_missing, own_facts
 
 

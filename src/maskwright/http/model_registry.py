@@ -139,12 +139,13 @@ class LoadedModel:
 
     @cached_property
     def output_is_log_odds(self) -> bool:
-        """Whether the one output of a model that ranks pairs is log odds: of a folder whose task is not recorded here.
+        """Whether the one output of a model that ranks pairs is log odds: of a cross-encoder.
 
-        A model that was trained here gives the number that it was trained on. Raises ModelFolderError for a
+        A regression model that was trained here gives the number that it was trained on. Raises ModelFolderError for a
         declared activation that is not supported.
         """
-        return read_facts(self.folder).get("task") is None and activation_of(self.folder) == SIGMOID
+        facts = read_facts(self.folder)
+        return bool(facts.get("scale")) if facts.get("task") else activation_of(self.folder) == SIGMOID
 
     @cached_property
     def digest(self) -> str:

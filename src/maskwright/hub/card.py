@@ -67,6 +67,11 @@ def model_card(model: Model, facts: Mapping[str, Any], family: Family, *, is_int
     config = model.config
     is_sentence = model.head_name is None and model.sentence is not None
     tag = "sentence-similarity" if is_sentence else _TAGS.get(model.head_name or "", "feature-extraction")
+    title = "A sentence encoder" if is_sentence else _TITLES[model.head_name]
+    if facts.get("task") == "regression" and facts.get("scale"):
+        title, tag = "A cross-encoder (reranker)", "text-ranking"
+    elif facts.get("task") == "similarity" and model.head_name is not None:
+        title, tag = "A sparse sentence encoder (SPLADE)", "feature-extraction"
     inside = f"{config.num_attention_heads} heads" if config.recurrent is None else f"{config.recurrent.upper()} cells"
     about = (
         f"{family.title if family.encoder else 'A custom architecture'} with {config.num_hidden_layers} layers of "
@@ -85,7 +90,6 @@ def model_card(model: Model, facts: Mapping[str, Any], family: Family, *, is_int
         name = family.class_of(model.head_name)
         program = f'from transformers import {name}\nmodel = {name}.from_pretrained("this-folder")'
         last = ["It also loads in transformers:", f"```python\n{program}\n```"]
-    title = "A sentence encoder" if is_sentence else _TITLES[model.head_name]
     front = ["library_name: maskwright", f"pipeline_tag: {tag}"]
     return _page(front, dict.fromkeys((family.model_type, "maskwright")), [f"# {title}", about], last, model, facts)
 

@@ -5,6 +5,7 @@ The setting names of each family are in its table (`hub.families`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -123,6 +124,11 @@ class FolderConfig:
     architecture: str | None
     labels: tuple[str, ...]
     problem_type: str | None
+
+    @property
+    def names_head(self) -> bool:
+        """Whether the architecture tells the head: a class of other code (AntiBERTy) does not, its tensors do."""
+        return re.search(r"For[A-Z]|Model\b", self.architecture or "") is not None
 
     def head(self) -> str | None:
         """Our head name. Raises ModelFolderError for an architecture with an unsupported head."""

@@ -92,14 +92,14 @@ def convert(source: str | Path, output: str | Path) -> Conversion:
     return done
 
 
-def store_as(source: str | Path, output: str | Path, weights_as: str) -> Conversion:
+def store_as(source: str | Path, output: str | Path, weights_as: str, adapter: str | None = None) -> Conversion:
     """Copy the model of `source` (a model folder or Hub model ID) to the new folder `output`, its weights stored as
-    "fp16", "bf16", "int8" or "fp32" (see `save_model`).
+    "fp16", "bf16", "int8" or "fp32" (see `save_model`). adapter: see `load_model`.
 
     Head, labels, tokenizer, declaration and facts stay; an adapter is merged with its base. Raises the errors of
     `load_model` and `save_model`, and InputError for a folder without the weights of its head.
     """
-    model, report = load_model(source)
+    model, report = load_model(source, adapter=adapter)
     if report.new:
         raise InputError(f"{source} has no weights for {', '.join(report.new[:3])}: only a complete model is copied.")
     facts = read_facts(find_folder(source)[0])

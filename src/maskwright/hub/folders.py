@@ -23,7 +23,7 @@ from ..core.storage import ADAPTER_CONFIG, EXPORTED, FACTS, RECORD, read_facts, 
 from ..models.adapters import SharedWeights, merge_adapter
 from ..models.device import DTYPES
 from ..models.encoder_decoder import EncoderDecoder
-from ..models.model import Model
+from ..models.model import Model, SentenceSettings
 from ..text.tokenizers.tokenizer import Tokenizer
 from ..text.tokenizers.tokenizer_files import MAIN_FILES
 from ..text.tokenizers.tokenizer_files import TARGET as MARIAN_TARGET
@@ -39,6 +39,7 @@ from .published import is_short_name
 from .sentence import (
     COLBERT_PROJECTION,
     MODULES,
+    cross_encoder_files,
     declaration_files,
     declared_by,
     is_declared,
@@ -68,6 +69,7 @@ def load_model(
     problem_type: str | None = None,
     seed: int = 0,
     top: Mapping[str, Any] | None = None,
+    adapter: str | None = None,
 ) -> tuple[Model, LoadReport]:
     """Load a model folder or a Hub model in evaluation mode, with its tokenizer if it has one.
 
@@ -82,8 +84,11 @@ def load_model(
         labels, problem_type: As in `build`; default: from the folder.
         seed: For random initialization.
         top: Settings between encoder and head (mix_layers, top_layers, top_embedding_size); None: from the folder.
+        adapter: Of several that the weights file itself contains (jina-embeddings-v3), the name of the one to merge;
+            its instruction becomes the default prompt.
 
     Raises:
+        ConfigError: no such adapter.
         MissingFileError: no such folder.
         ModelFolderError: not a model, not supported, or config and weights disagree.
         CorruptFileError: a file is damaged.
@@ -98,10 +103,13 @@ def load_model(
         exported: tuple[Model, LoadReport] = registry.resolve("model_loader", "exported")(folder, root)
         return exported
     if not is_adapter(folder):
-        model, report = _load_whole(name, head, labels=labels, problem_type=problem_type, seed=seed, top=top)
+        model, report = _load_whole(
+            name, head, labels=labels, problem_type=problem_type, seed=seed, top=top, adapter=adapter
+        )
         if head == STORED and not top:
             model.routes = {role: _load_whole(name, role=role)[0] for role in own_roles(folder)}
         return model, report
+    check(adapter is None, f"{folder} is itself an adapter: choose none.")
     model, report = load_adapter(folder, root, _load_whole)
     if (folder / MODULES).is_file():
         is_encoder = model.head_name in SENTENCE_HEADS
@@ -134,13 +142,15 @@ def _load_whole(
     top: Mapping[str, Any] | None = None,
     shared: SharedWeights | None = None,
     role: str | None = None,
+    adapter: str | None = None,
 ) -> tuple[Model, LoadReport]:
     """Load a whole model; see `load_model`. shared: see `assemble`; role: see `hub.sentence.modules_of`."""
     folder, root = find_folder(name)
     is_verified = is_short_name(name) or verify_sealed(folder, root=root)
     facts = read_facts(folder)
     if (table := static_folder(folder, role)) is not None:
-        check(head in (STORED, None) and not top, f"{folder} is a table of token vectors, which takes no head.")
+        is_plain = head in (STORED, None) and not top and adapter is None
+        check(is_plain, f"{folder} is a table of token vectors, which takes no head and no adapter.")
         model = load_static(folder, table, root, role)
         model.projection = projection_of(folder, root, role)
         return model, LoadReport([], [], [], is_verified=is_verified)
@@ -151,8 +161,10 @@ def _load_whole(
     if top:
         stored = replace_fields(stored, config=replace_fields(stored.config, **top))
     with Weights(folder, root) as file:
+        values = {} if adapter is None else storage.read_json(folder / config_file.FILE)
+        file.task = None if adapter is None else weights.task_of(values, adapter)
         checkpoint = Checkpoint(file, stored.family)
-        if stored.architecture is None:
+        if not stored.names_head:
             stored = replace_fields(stored, architecture=stored.family.predict_class(checkpoint.stored))
         if head == STORED:  # an encoder for embeddings may name a head that was never saved with it
             head = stored.head() if declared is None or checkpoint.has_head() else None
@@ -160,6 +172,9 @@ def _load_whole(
         model, report = assemble(stored.config, plan, checkpoint, problem_type, seed, shared)
         unused = [name for name in report.unused if name != COLBERT_PROJECTION or projection is None]
         report = replace_fields(report, is_verified=is_verified, unused=unused)
+    if adapter is not None:
+        report = replace_fields(report, unused=[one for one in report.unused if ".weight.0.lora_" not in one])
+        declared = _instructed(declared or SentenceSettings(), values, adapter)
     if any((folder / file_name).is_file() for file_name in MAIN_FILES):
         model.tokenizer = _tokenizer(folder, stored.config.vocab_size)
         keep_marks_whole(whole, model.tokenizer)
@@ -171,6 +186,15 @@ def _load_whole(
         model.sentence, model.projection = declared, projection
     model.task_name, model.trained_length = facts.get("task"), _trained_length(facts)
     return model.train(False), report
+
+
+def _instructed(declared: SentenceSettings, values: Mapping[str, Any], adapter: str) -> SentenceSettings:
+    """With the instruction of the adapter as the default prompt: of the folder's prompts, else of config.json."""
+    given = values.get(weights.INSTRUCTIONS)
+    prompts = {**(given if isinstance(given, dict) else {}), **declared.prompts}
+    default = adapter if isinstance(prompts.get(adapter), str) else None
+    kept = {name: text for name, text in prompts.items() if isinstance(text, str)}
+    return replace_fields(declared, prompts=kept, default_prompt=default)
 
 
 def target_tokenizer(folder: Path, vocab_size: int) -> Tokenizer | None:
@@ -236,7 +260,7 @@ def description_files(model: Model, facts: Mapping[str, Any], dtype: str) -> dic
     problem_type, ids = _problem_type(model, facts), _generation_ids(model)
     config = write_config(family, model.config, model.head_name, model.labels, problem_type, dtype)
     files: dict[str, Any] = {config_file.FILE: {**ids, **config}}  # the model's own values take precedence
-    return files | _tokenizer_files(model) | ({GENERATION: ids} if ids else {}) | _declaration(model)
+    return files | _tokenizer_files(model) | ({GENERATION: ids} if ids else {}) | _declaration(model, facts)
 
 
 def write_files(folder: Path, files: Mapping[str, Any]) -> None:
@@ -259,7 +283,7 @@ def _save_adapter(
         storage.write_bytes(new / ADAPTER_WEIGHTS, to_safetensors(tensors, metadata={"format": "pt"}))
         for name, data in tokenizer.items():
             storage.write_bytes(storage.inside(new, name), data)
-        write_files(new, _declaration(model))
+        write_files(new, _declaration(model, facts))
         storage.write_json(new / FACTS, all_facts)
         storage.write_text(
             new / "README.md", adapter_card(model, all_facts, str(found.config["base_model_name_or_path"]))
@@ -327,8 +351,10 @@ def _generation_ids(model: Model) -> dict[str, int | None]:
     return {"bos_token_id": begin, "eos_token_id": end, "pad_token_id": model.config.pad_token_id}
 
 
-def _declaration(model: Model) -> dict[str, Any]:
-    """Returns the sentence-transformers files of an encoder with such settings."""
+def _declaration(model: Model, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the sentence-transformers files of an encoder with such settings, or of a cross-encoder."""
+    if model.head_name == "regression" and facts.get("scale"):
+        return cross_encoder_files(_trained_length(facts) or model.config.max_position_embeddings)
     if model.sentence is None or model.head_name not in SENTENCE_HEADS:
         return {}
     config = model.config

@@ -396,6 +396,21 @@ def declaration_files(
     return files
 
 
+def cross_encoder_files(max_length: int) -> dict[str, Any]:
+    """Returns the files that declare a cross-encoder whose one output is log odds, as those of `declaration_files`."""
+    transformer = "sentence_transformers.base.modules.transformer.Transformer"
+    return {
+        MODULES: [{"idx": 0, "name": "0", "path": "", "type": transformer}],
+        LENGTH: {
+            "max_seq_length": max_length,
+            "transformer_task": "sequence-classification",
+            "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
+            "module_output_name": "scores",
+        },
+        PROMPTS: {"model_type": "CrossEncoder", "activation_fn": f"torch.nn.modules.activation.{SIGMOID}"},
+    }
+
+
 _Step = tuple[str, dict[str, Any], nn.Module | None]  # a module: kind, config.json, and the layer with its weights
 _PLACES = {"SpladePooling": "sparse_encoder.modules", _MASK: "multi_vector_encoder.modules"}  # else: models
 

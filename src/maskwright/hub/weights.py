@@ -16,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from ..core import storage
+from ..core.config import check
 from ..core.errors import CorruptFileError, ModelFolderError
 
 # -- Stores matrices as int8 with one scale per row: about a quarter of the size of float32 --------------------------
@@ -54,6 +55,30 @@ def _column(scales: Tensor, matrix: Tensor) -> Tensor:
     return scales.reshape(-1, *[1] * (matrix.dim() - 1))
 
 
+# -- Weights with a low-rank update per task, as jina-embeddings-v3 stores them ----------------------------------------
+#
+# Beside the matrix NAME.original lie NAME.0.lora_A and NAME.0.lora_B, one pair per task: [tasks, rank, in] and [tasks,
+# out, rank] of a linear layer, [tasks, rows, rank] and [tasks, rank, size] of an embedding table.
+
+
+ORIGINAL = ".parametrizations.weight.original"
+TASKS, INSTRUCTIONS = "lora_adaptations", "task_instructions"  # in config.json
+
+
+def task_of(config: Mapping[str, Any], name: str) -> tuple[int, float]:
+    """Returns the index of the task `name` and the factor of its updates. config: of config.json.
+
+    Raises ConfigError for an unknown name.
+    """
+    names, rank, alpha = (config.get(key) for key in (TASKS, "lora_rank", "lora_alpha"))
+    names = names if isinstance(names, list) else []
+    known = ", ".join(map(str, names)) or "none"
+    check(name in names, f"The model has no adapter {name!r} in {TASKS} of config.json. Known: {known}.")
+    is_right = isinstance(rank, int) and rank > 0 and isinstance(alpha, int | float)
+    check(is_right, f"lora_rank is {rank!r} and lora_alpha {alpha!r} in config.json; they must be numbers above 0.")
+    return names.index(name), alpha / rank  # type: ignore[operator]
+
+
 FILE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 BIN = "pytorch_model.bin"
@@ -64,7 +89,12 @@ _FLOATS = {"F64", "F32", "F16", "BF16"}
 
 
 class Weights:
-    """Context manager over the stored tensors of a folder. shapes: name -> shape, from the headers."""
+    """Context manager over the stored tensors of a folder.
+
+    shapes: name -> shape, from the headers; task: of `task_of`, whose updates are added to what is read, or None.
+    """
+
+    task: tuple[int, float] | None = None
 
     def __init__(self, folder: Path, root: Path | None = None, name: str = FILE) -> None:
         """root: directory where shards may be stored (targets of links in a download cache); default: the folder;
@@ -95,8 +125,14 @@ class Weights:
         file = self._files[name]
         if name in self._int8:
             return from_rows(file.get_tensor(name + VALUES), file.get_tensor(name + SCALES))
-        tensor: Tensor = file.get_tensor(name)
-        return tensor.to(torch.float32)
+        tensor: Tensor = file.get_tensor(name).to(torch.float32)
+        stem = name.removesuffix("original") + "0.lora_"
+        if self.task is None or not name.endswith(ORIGINAL) or stem + "A" not in self.shapes:
+            return tensor
+        index, factor = self.task
+        down, up = (self._files[stem + part].get_slice(stem + part)[index].float() for part in "AB")
+        is_linear = down.shape[-1] == tensor.shape[-1]
+        return tensor + (up @ down if is_linear else down @ up) * factor
 
     def _open(self, path: Path) -> None:
         _check_file(path)

@@ -32,11 +32,11 @@ from ..models.model import Model, tokenizer_of
 from ..report.numbers import file_size
 from ..tasks.classification import Classification
 from ..tasks.examples import BATCH_TOKENS_CPU, BATCH_TOKENS_GPU
-from ..tasks.split import hold_out
 from ..tasks.tagging.examples import TaggedExamples, window_sentences
+from ..text.fingerprints import hold_out
 from ..text.readers.tables import Row
-from ..text.readers.tagged import Sentence, is_tagged, read_tagged
-from ..text.words import split_words
+from ..text.readers.tagged import is_tagged, read_tagged
+from ..text.words import Sentence, split_words
 from .embed import LayerChoice, TextEncoder, check_pooling
 from .ready import room_of
 
@@ -170,7 +170,7 @@ def read_labeled(
 
 
 def split_rows(rows: Sequence[Labeled], seed: int = 0) -> tuple[list[Labeled], list[Labeled]]:
-    """Three quarters of the rows for training and one for evaluation, both in order (see `tasks.split`)."""
+    """Three quarters of the rows for training and one for evaluation, both in order (see `text.fingerprints`)."""
     if len(rows) < 2:
         raise InputError("A probe requires at least two rows, one for training and one for evaluation.")
     labels = [set(row.label or ()) if isinstance(row, Sentence) else (str(row.label),) for row in rows]

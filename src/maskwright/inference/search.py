@@ -93,7 +93,8 @@ class SearchIndex:
             raise CorruptFileError(f"{path} is damaged, or an index of another version. {REBUILD}")
         stored = storage.read_checked_json(path, REBUILD, LIMIT_BYTES)
         about, files, manifests = (stored.get(name) for name in ("about", "files", "shards"))
-        other = [name for name, value in self.about.items() if not isinstance(about, dict) or about.get(name) != value]
+        built = about if isinstance(about, dict) else {}
+        other = [name for name in {**self.about, **built} if built.get(name) != self.about.get(name)]
         if other:
             what = "another model" if "model" in other else f"other settings ({', '.join(other)})"
             raise RunError(

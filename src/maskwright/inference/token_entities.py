@@ -136,7 +136,7 @@ def _units(
     own = encoding.pieces[0]
     opening = len(encoding.template.gaps[0][0])
     words: list[list[int]] = []
-    mark = getattr(tokenizer.backend.model, "continuing_subword_prefix", None)
+    mark = getattr(getattr(tokenizer.backend, "model", None), "continuing_subword_prefix", None)
     for token, (id, name, (start, _)) in enumerate(zip(own.ids, own.tokens, own.offsets, strict=True)):
         joins = name.startswith(mark) if mark else start > 0 and " " not in text[start - 1 : start + 1]
         if strategy in ("none", "simple") or not words or not joins or id == tokenizer.unk_id:

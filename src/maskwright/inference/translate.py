@@ -13,7 +13,7 @@ from ..models.model import Model, tokenizer_of
 from ..tasks.base import AnyRow, task_of_model
 from ..tasks.examples import blocks, rows_of
 from ..tasks.translation import BEAMS, Translation
-from ..text.formats.targets import bracket_error, with_language_tag
+from ..text.readers.parallel import bracket_error, with_language_tag
 from ..text.readers.tables import Row
 from ..text.tokenizers.encoding import TextCounts
 from .engine.engine import Engine

@@ -25,7 +25,7 @@ from ..models.model import Model
 from ..report import Command, MaskExample, MaskExamples
 from ..text.tokenizers.tokenizer import Tokenizer
 from .audit import AuditedSequence
-from .fitting import GENERATOR_SHARE, TrainedNetwork
+from .fitting import GENERATOR_SHARE, TrainedNetworks
 from .outcome import LossSums, TokenScorer
 from .segments import Example, plan_singles
 from .stream import Documents, ExampleBatches, ExampleStream, Tokens
@@ -119,9 +119,7 @@ class Objective(ABC):
         return Model(config, cls.head)
 
     @classmethod
-    def trained_networks(
-        cls, config: ModelConfig, mask_rate: float, generator_share: float
-    ) -> tuple[TrainedNetwork, ...]:
+    def trained_networks(cls, config: ModelConfig, mask_rate: float, generator_share: float) -> TrainedNetworks:
         """Returns the networks that are trained, the main one last, to estimate cost; empty if that is not supported.
 
         mask_rate: masking probability; generator_share: see `make`.

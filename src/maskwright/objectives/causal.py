@@ -28,7 +28,7 @@ from ..report import Command, MaskExample
 from ..text.tokenizers.tokenizer import Tokenizer
 from .audit import AuditedSequence, audit, next_word_examples
 from .base import Objective, Recipe
-from .fitting import GENERATOR_SHARE, TrainedNetwork
+from .fitting import GENERATOR_SHARE, TrainedNetwork, TrainedNetworks
 from .outcome import LossSums
 from .segments import Example
 from .stream import Documents, Tokens
@@ -49,7 +49,7 @@ class StreamPosition:
 
 
 class ContiguousStreams:
-    """Endless consecutive segments of parallel streams.
+    """Endless consecutive segments of parallel streams, as batches.
 
     Args:
         documents: The shards.
@@ -57,12 +57,21 @@ class ContiguousStreams:
         recipe: Special tokens of a text, and the number of tokens of a segment (max_length).
         num_streams: Number of streams (rows).
         seed: Random seed of the start position in each epoch, None to start at the first token.
+        accumulation: Number of batches that share a segment.
     """
 
     def __init__(
-        self, documents: Documents, chosen: np.ndarray, recipe: Recipe, num_streams: int, seed: int | None
+        self,
+        documents: Documents,
+        chosen: np.ndarray,
+        recipe: Recipe,
+        num_streams: int,
+        seed: int | None,
+        accumulation: int = 1,
     ) -> None:
         self.documents, self.chosen, self.recipe, self.seed = documents, chosen, recipe, seed
+        self.accumulation = accumulation
+        self._segment: tuple[np.ndarray, bool] | None = None
         self.before = [recipe.cls_id] if recipe.frames else []
         self.after = [recipe.sep_id]
         lengths = documents.document_lengths()[chosen] + len(self.before) + len(self.after)
@@ -97,14 +106,6 @@ class ContiguousStreams:
         self.place = StreamPosition(epoch, number + 1) if number + 1 < self.num_segments else StreamPosition(epoch + 1)
         return np.stack(rows), number == 0
 
-    def state(self) -> dict[str, int]:
-        """Returns the position as plain values."""
-        return asdict(self.place)
-
-    def restore(self, state: dict[str, int]) -> None:
-        """Restores a position from `state`."""
-        self.place = StreamPosition(**state)
-
     def _read(self, start: int, count: int) -> np.ndarray:
         """Tokens of the concatenated text, which wraps around: int64 [count]."""
         parts: list[np.ndarray] = []
@@ -119,14 +120,6 @@ class ContiguousStreams:
             place = (place + len(part)) % self.num_tokens
         return np.concatenate(parts)
 
-
-class StreamBatches:
-    """Segments of streams as batches, `accumulation` of them per step."""
-
-    def __init__(self, streams: ContiguousStreams, accumulation: int = 1) -> None:
-        self.streams, self.accumulation = streams, accumulation
-        self._segment: tuple[np.ndarray, bool] | None = None
-
     def batch(self, step: int, number: int) -> Batch:
         """Returns micro-batch `number` of a step; call it in order.
 
@@ -134,13 +127,13 @@ class StreamBatches:
         stream numbers; "goes_on" bool [sequences], whether the state of the previous step is carried over.
         """
         if number == 0 or self._segment is None:
-            self._segment = self.streams.take()
+            self._segment = self.take()
         rows, begins = self._segment
         own = np.array_split(np.arange(len(rows)), self.accumulation)[number]
         wanted = torch.from_numpy(rows[own, 1:].copy()).flatten()  # [tokens]
         positions = torch.arange(len(wanted))
-        if self.streams.before:  # the first token of a text is not a target
-            positions = positions[wanted != self.streams.before[0]]
+        if self.before:  # the first token of a text is not a target
+            positions = positions[wanted != self.before[0]]
         return Batch.from_sequences(list(rows[own, :-1])).with_labels(
             clm_positions=positions,
             clm=wanted[positions],
@@ -158,12 +151,12 @@ class StreamBatches:
         return [(number, self.batch(step, number)) for number in range(count)]
 
     def state(self) -> dict[str, int]:
-        """Returns the position of the streams."""
-        return self.streams.state()
+        """Returns the position as plain values."""
+        return asdict(self.place)
 
     def restore(self, state: dict[str, int]) -> None:
-        """Restores the position of the streams."""
-        self.streams.restore(state)
+        """Restores a position from `state`."""
+        self.place = StreamPosition(**state)
 
 
 class NextTokenPrediction(Objective):
@@ -188,9 +181,7 @@ class NextTokenPrediction(Objective):
         return [Command.suggest("generate text", "generate", model=model, prompts="your text", top_k=40)]
 
     @classmethod
-    def trained_networks(
-        cls, config: ModelConfig, mask_rate: float, generator_share: float
-    ) -> tuple[TrainedNetwork, ...]:
+    def trained_networks(cls, config: ModelConfig, mask_rate: float, generator_share: float) -> TrainedNetworks:
         return (TrainedNetwork(config, words=1.0),)
 
     @classmethod
@@ -335,20 +326,16 @@ class StatefulCausalLM(NextTokenPrediction):
 
     def batches(
         self, documents: Documents, chosen: np.ndarray, *, seed: int, sequences: int, accumulation: int = 1
-    ) -> StreamBatches:
-        return StreamBatches(
-            ContiguousStreams(documents, chosen, self.recipe, sequences * accumulation, seed), accumulation
-        )
+    ) -> ContiguousStreams:
+        return ContiguousStreams(documents, chosen, self.recipe, sequences * accumulation, seed, accumulation)
 
     def held_out(
         self, documents: Documents, chosen: np.ndarray, *, seed: int, sequences: int, most: int
     ) -> list[Batch]:
         """Returns fixed batches of held-out text with at most `most` sequences, in the order of the text."""
-        batches = StreamBatches(ContiguousStreams(documents, chosen, self.recipe, sequences, None))
-        streams = batches.streams
-        return [
-            batches.batch(step, 0) for step in range(min(streams.num_segments, max(most // streams.num_streams, 1)))
-        ]
+        streams = ContiguousStreams(documents, chosen, self.recipe, sequences, None)
+        count = min(streams.num_segments, max(most // streams.num_streams, 1))
+        return [streams.batch(step, 0) for step in range(count)]
 
     def whole_text(
         self, documents: Documents, chosen: np.ndarray, *, seed: int, sequences: int
@@ -356,9 +343,8 @@ class StatefulCausalLM(NextTokenPrediction):
         """Yields the text as one stream of consecutive segments, with the completed fraction of it."""
         recipe = replace(self.recipe, max_length=WHOLE_TEXT_SEGMENT)
         streams = ContiguousStreams(documents, chosen, recipe, 1, None)
-        batches = StreamBatches(streams)
         for number in range(streams.num_segments):
-            yield batches.batch(number, 0), (number + 1) / streams.num_segments
+            yield streams.batch(number, 0), (number + 1) / streams.num_segments
 
     def outcome(self, model: nn.Module, batch: Batch) -> LossSums:
         if not isinstance(model, StatefulLanguageModel) or "streams" not in batch.labels:
@@ -397,9 +383,7 @@ class BidirectionalTokenPrediction(NextTokenPrediction):
         return []
 
     @classmethod
-    def trained_networks(
-        cls, config: ModelConfig, mask_rate: float, generator_share: float
-    ) -> tuple[TrainedNetwork, ...]:
+    def trained_networks(cls, config: ModelConfig, mask_rate: float, generator_share: float) -> TrainedNetworks:
         return ()
 
     def batch(self, documents: Tokens, examples: Sequence[Example], rng: np.random.Generator) -> Batch:

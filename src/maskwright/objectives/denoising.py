@@ -23,7 +23,7 @@ from ..report import MaskExample
 from ..text.tokenizers.tokenizer import Tokenizer
 from .audit import AuditedSequence, AuditedToken, restored_word_examples
 from .base import Objective
-from .fitting import GENERATOR_SHARE, TrainedNetwork
+from .fitting import GENERATOR_SHARE, TrainedNetwork, TrainedNetworks
 from .masked import MaskedRecipe
 from .outcome import LossSums
 from .segments import Example
@@ -55,9 +55,7 @@ class Denoising(Objective):
         return EncoderDecoder(config, cls.head)
 
     @classmethod
-    def trained_networks(
-        cls, config: ModelConfig, mask_rate: float, generator_share: float
-    ) -> tuple[TrainedNetwork, ...]:
+    def trained_networks(cls, config: ModelConfig, mask_rate: float, generator_share: float) -> TrainedNetworks:
         spans = mask_rate / SPAN_TOKENS
         target = mask_rate + spans
         return (TrainedNetwork(config, words=target, source=1 - mask_rate + spans, target=target),)

@@ -69,7 +69,7 @@ def soft_binary_loss(student: Tensor, teacher: Tensor, temperature: float) -> Te
 
 
 def hidden_cosine_loss(student: Tensor, teacher: Tensor) -> Tensor:
-    """Sum over tokens of 1 - cos(student, teacher), a scalar. Both float [tokens, hidden]."""
+    """Sum over rows of 1 - cos(student, teacher), a scalar. Both float [tokens, hidden] or [texts, size]."""
     return (1 - F.cosine_similarity(student.float(), teacher.float(), dim=-1)).sum()
 
 
@@ -140,11 +140,6 @@ class ProjectedStudent(nn.Module):
         super().__init__()
         self.model = model
         self.projection = nn.Linear(model.config.hidden_size, size)
-
-
-def embedding_loss(student: Tensor, teacher: Tensor) -> Tensor:
-    """Sum over texts of 1 - cosine similarity, a scalar. Both float [texts, size]."""
-    return (1 - F.cosine_similarity(student.float(), teacher.float(), dim=-1)).sum()
 
 
 class EmbeddingDistillation(Objective):
@@ -261,7 +256,7 @@ class EmbeddingDistillation(Objective):
         pooled = pool(hidden.float(), batch, "mean")  # [texts, hidden]
         if isinstance(model, ProjectedStudent):
             pooled = model.projection(pooled)  # [texts, size]
-        losses = {"embedding": embedding_loss(pooled, batch.labels["embedding"])}
+        losses = {"embedding": hidden_cosine_loss(pooled, batch.labels["embedding"])}
         correct = {}
         if self.weights["mlm"]:
             losses["mlm"], correct["mlm"] = network.mlm_loss(hidden[batch.labels["mlm_positions"]], batch.labels["mlm"])

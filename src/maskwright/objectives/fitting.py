@@ -33,6 +33,9 @@ class TrainedNetwork:
         return max(round(self.source * length), 1), round(self.target * length)
 
 
+TrainedNetworks = tuple[TrainedNetwork, ...]
+
+
 GENERATOR_SHARE = 0.25  # size of the generator of replaced token detection, of the discriminator's
 RTD_WEIGHT = 50.0  # of the discriminator's loss (Clark et al. 2020, equation 3)
 GENERAL = "mlm"  # for every encoder that sees both sides of a token

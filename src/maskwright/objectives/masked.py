@@ -22,7 +22,7 @@ from ..report import Command, MaskExample
 from ..text.tokenizers.tokenizer import Tokenizer
 from .audit import AuditedSequence, audit, masked_word_examples
 from .base import Objective, Recipe
-from .fitting import GENERATOR_SHARE, RTD_WEIGHT, TrainedNetwork
+from .fitting import GENERATOR_SHARE, RTD_WEIGHT, TrainedNetwork, TrainedNetworks
 from .outcome import LossSums, score_classes
 from .segments import Example, plan_ordered, plan_pairs
 from .stream import Tokens
@@ -167,9 +167,7 @@ class MaskedLanguageModeling(Objective):
         return [Command.suggest("predict masked tokens", "fill-mask", model=model, texts=MASKED_TEXT)]
 
     @classmethod
-    def trained_networks(
-        cls, config: ModelConfig, mask_rate: float, generator_share: float
-    ) -> tuple[TrainedNetwork, ...]:
+    def trained_networks(cls, config: ModelConfig, mask_rate: float, generator_share: float) -> TrainedNetworks:
         return (TrainedNetwork(config, words=mask_rate),)
 
     def batch(self, documents: Tokens, examples: Sequence[Example], rng: np.random.Generator) -> Batch:
@@ -222,9 +220,7 @@ class MaskedLanguageModelingOnPairs(MaskedLanguageModeling):
     num_special: ClassVar[int] = 3
 
     @classmethod
-    def trained_networks(
-        cls, config: ModelConfig, mask_rate: float, generator_share: float
-    ) -> tuple[TrainedNetwork, ...]:
+    def trained_networks(cls, config: ModelConfig, mask_rate: float, generator_share: float) -> TrainedNetworks:
         networks = super().trained_networks(config, mask_rate, generator_share)
         return tuple(replace(network, classifies_pairs=True) for network in networks)
 

@@ -28,7 +28,7 @@ from ..models.config import ModelConfig
 from ..models.model import Model
 from ..report import Command
 from .audit import AuditedSequence, audit
-from .fitting import GENERATOR_SHARE, TrainedNetwork
+from .fitting import GENERATOR_SHARE, TrainedNetwork, TrainedNetworks
 from .masked import MaskedLanguageModeling
 from .outcome import LossSums, score_classes
 from .segments import Example
@@ -132,9 +132,7 @@ class ReplacedTokenDetection(MaskedLanguageModeling):
         return super().uses(model / "generator")
 
     @classmethod
-    def trained_networks(
-        cls, config: ModelConfig, mask_rate: float, generator_share: float
-    ) -> tuple[TrainedNetwork, ...]:
+    def trained_networks(cls, config: ModelConfig, mask_rate: float, generator_share: float) -> TrainedNetworks:
         generator = TrainedNetwork(generator_config(config, generator_share), words=mask_rate, stores_logits=True)
         return generator, TrainedNetwork(config, tokens=1.0)
 

@@ -40,7 +40,7 @@ from ..data.prepare import (
     settings_of,
     write_shards,
 )
-from ..data.shards import FACTS, PlainTokenizer, read_facts, token_dtype, tokenizer_sha256
+from ..data.shards import FACTS, read_facts, token_dtype, tokenizer_sha256
 from ..text.formats.files import FORMATS, bare_suffix
 from ..text.readers.corpus import FOLDER_FORMATS, MAX_ROWS_KEPT, corpus_files
 from ..text.tokenizers.tokenizer import Tokenizer
@@ -250,7 +250,7 @@ def _after(batch: Batch, tokens: np.ndarray, lengths: np.ndarray, skipped: int) 
     return Batch(**rest), tokens[int(lengths[:sentences].sum()) :], lengths[sentences:]
 
 
-def stored(reader: Reader, tokenizer: PlainTokenizer, joint: str, dtype: np.dtype) -> Iterator[Encoded]:
+def stored(reader: Reader, tokenizer: Tokenizer, joint: str, dtype: np.dtype) -> Iterator[Encoded]:
     """What `write_shards` writes: the documents of a PartReader, which are tokenized already."""
     assert isinstance(reader, PartReader)
     return reader.stored(dtype)

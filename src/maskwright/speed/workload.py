@@ -26,7 +26,7 @@ from ..models.presets import preset
 from ..models.sizes import TrainingMemory, training_memory
 from ..objectives.base import Objective
 from ..objectives.denoising import Denoising
-from ..objectives.fitting import GENERATOR_SHARE, TrainedNetwork, check_fits
+from ..objectives.fitting import GENERATOR_SHARE, TrainedNetwork, TrainedNetworks, check_fits
 from ..objectives.masked import MaskedRecipe, Masker
 from ..objectives.outcome import LossSums
 from ..objectives.segments import Example
@@ -41,9 +41,7 @@ class Translation(Denoising):
     """Each text is its own target, so source and target have as many tokens."""
 
     @classmethod
-    def trained_networks(
-        cls, config: ModelConfig, mask_rate: float, generator_share: float
-    ) -> tuple[TrainedNetwork, ...]:
+    def trained_networks(cls, config: ModelConfig, mask_rate: float, generator_share: float) -> TrainedNetworks:
         """Return the network, which scores every token of the target."""
         return (TrainedNetwork(config, words=0.5, source=0.5, target=0.5),)
 

@@ -212,11 +212,6 @@ class Anomaly(SequenceTask):
             for error in logits.squeeze(-1).double().tolist()
         ]
 
-    def top_window(self, window_logits: Tensor, answer: Mapping[str, Any]) -> dict[str, tuple[int, float]]:
-        """The window with the largest error. window_logits: float32 [windows, 1]."""
-        window = int(window_logits[:, 0].argmax())
-        return {"": (window, float(window_logits[window, 0]))}
-
     def joined(self, others: Sequence[Anomaly]) -> Anomaly:
         """Compares the mean error with the mean threshold. Raises InputError if the normal classes differ."""
         normals = {task.normal for task in (self, *others)}

@@ -215,21 +215,16 @@ class Choice(Task):
     def finish(self, outputs: Sequence[Tensor], model: Model, examples: Examples) -> list[dict[str, Any]]:
         """Decodes one prediction per row; for a chosen text with several windows it includes the top-scoring one.
 
-        "loudest" is {"window" (from 0), "windows" (their number), "start", "end" (characters of the context), "score"}.
+        "loudest" is `LongExamples.place` of it.
         """
         answers = super().finish(outputs, model, examples)
         assert isinstance(examples, ChoiceExamples)
-        windows, window_logits = examples.texts, stacked(outputs)
+        texts, window_logits = examples.texts, stacked(outputs)
         for row, answer in enumerate(answers):
             choice = row * examples.num_texts + answer["label"]
-            start, end = windows.starts[choice : choice + 2].tolist()
-            if end - start == 1:
-                continue
-            best = int(window_logits[start:end, 0].argmax())
-            first, last = windows.spans[start + best].tolist()
-            score = float(window_logits[start + best, 0])
-            place = {"window": best, "windows": end - start, "start": first, "end": last, "score": score}
-            answer["loudest"] = place
+            own = window_logits[texts.starts[choice] : texts.starts[choice + 1], 0]
+            if len(own) > 1:
+                answer["loudest"] = texts.place(choice, int(own.argmax()), float(own.max()))
         return answers
 
     @staticmethod

@@ -15,8 +15,8 @@ from ..models.model import Model, tokenizer_of
 from ..report import Bar, Bars, Block, Command, Confusion, Facts, Grid, Section, Table, WorstError, WorstErrors
 from ..report.charts import Histogram
 from ..report.numbers import percent
-from ..text.readers.tagged import MISSING, as_sentences
 from ..text.tokenizers.encoding import TextCounts
+from ..text.words import MISSING, as_sentences
 from .anomaly import Anomaly
 from .base import Evaluation, Task, TaskData
 from .choice import Choice, ChoiceExamples
@@ -292,6 +292,9 @@ class SimilarityReport(TaskReport[Similarity]):
 
     def next_steps(self, model: Path, test: str) -> list[Command]:
         search, embed = "semantic search in a folder of texts", "save sentence embeddings"
+        if self.task.sparsity is not None:
+            saved = Command.suggest(embed, "embed", model=model, input="texts.txt", sparse=True, output="weights.npz")
+            return [super().next_steps(model, test)[0], saved]
         return [
             super().next_steps(model, test)[0],
             Command.suggest(search, "search", model=model, folder="texts/", queries="your question"),

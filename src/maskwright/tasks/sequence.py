@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -101,12 +102,13 @@ class SequenceTask(Task):
     def metrics(self, logits: Tensor, targets: Tensor) -> dict[str, float]:
         """Metrics of logits float32 [rows, labels] against targets [rows] or [rows, labels]."""
 
-    @abstractmethod
     def top_window(self, window_logits: Tensor, answer: Mapping[str, Any]) -> dict[str, tuple[int, float]]:
         """Top-scoring window and its score for each predicted label of a row; {"": ...} for a single prediction.
 
-        window_logits: float32 [windows, labels], logits of the windows of the row.
+        window_logits: float32 [windows, labels], logits of the windows of the row. Default: that of the first label.
         """
+        window = int(window_logits[:, 0].argmax())
+        return {"": (window, float(window_logits[window, 0]))}
 
     def num_correct(self, logits: Tensor, targets: Tensor) -> Tensor | None:
         """Number of correct rows, an int scalar; None if predictions are not simply right or wrong."""
@@ -167,28 +169,16 @@ class SequenceTask(Task):
     def finish(self, outputs: Sequence[Tensor], model: Model, examples: Examples) -> list[dict[str, Any]]:
         """Decodes one prediction per row; for a row with several windows it includes the top-scoring one.
 
-        "loudest" is {"window" (from 0), "windows" (their number), "start", "end" (characters), "score"}, or, with
-        multiple labels, one of these for each predicted label.
+        "loudest" is `LongExamples.place` of it, or, with multiple labels, one of these for each predicted label.
         """
         answers = super().finish(outputs, model, examples)
         if self.long is None or self.long.both_orders or not isinstance(examples, LongExamples):
             return answers
-        counts = examples.num_windows.tolist()
-        for start, count, answer in zip(examples.starts.tolist(), counts, answers, strict=False):
-            if count == 1:
-                continue
-            own = stacked(outputs[start : start + count])  # [windows, labels]
-            found = {
-                label: {
-                    "window": window,
-                    "windows": count,
-                    "start": int(examples.spans[start + window, 0]),
-                    "end": int(examples.spans[start + window, 1]),
-                    "score": score,
-                }
-                for label, (window, score) in self.top_window(own, answer).items()
-            }
-            answer["loudest"] = found.get("", found)
+        for row in np.flatnonzero(examples.num_windows > 1).tolist():
+            own = stacked(outputs[examples.starts[row] : examples.starts[row + 1]])  # [windows, labels]
+            tops = self.top_window(own, answers[row]).items()
+            found = {label: examples.place(row, *top) for label, top in tops}
+            answers[row]["loudest"] = found.get("", found)
         return answers
 
     def answers(self, logits: Tensor, examples: Examples) -> list[dict[str, Any]]:

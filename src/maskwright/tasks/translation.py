@@ -27,8 +27,15 @@ from ..models.decoding.translation import translate_ids
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.model import Model, tokenizer_of
 from ..text.formats.files import file_format
-from ..text.formats.targets import BracketConstraint, check_languages, language_of, languages_of, tag
-from ..text.readers.parallel import read_pairs, read_parallel
+from ..text.readers.parallel import (
+    BracketConstraint,
+    check_languages,
+    language_of,
+    languages_of,
+    read_pairs,
+    read_parallel,
+    tag,
+)
 from ..text.readers.tables import Table
 from ..text.tokenizers.encoding import TextCounts
 from ..text.tokenizers.tokenizer import Tokenizer

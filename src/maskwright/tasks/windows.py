@@ -178,6 +178,11 @@ class LongExamples(Examples):
         """Number of windows of each row: int64 [rows]."""
         return np.diff(self.starts)
 
+    def place(self, row: int, window: int, score: float) -> dict[str, Any]:
+        """{"window" (from 0), "windows" (their number), "start", "end" (characters), "score"} of a window of a row."""
+        start, end = self.spans[self.starts[row] + window].tolist()
+        return {"window": window, "windows": int(self.num_windows[row]), "start": start, "end": end, "score": score}
+
     def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
         """Packs all windows of the rows `indices`, shortest first.
 
@@ -342,7 +347,7 @@ def window_rows(
             windows = text_windows(encoding, max_length, long, side)
             input_ids += [np.asarray(window.ids, dtype=np.int32) for window in windows]
             if has_pairs:
-                token_types += [_types(window) for window in windows]
+                token_types += [np.asarray(window.type_ids, dtype=np.int8) for window in windows]
             shown = row.text if row.text_pair is None or side == FIRST else row.text_pair
             spans += [(0, len(shown))] if len(windows) == 1 else [_characters(window, side) for window in windows]
             starts.append(len(input_ids))
@@ -403,15 +408,6 @@ def text_windows(whole: Encoding, max_length: int | None, long: LongTexts, side:
 def _other(side: int) -> int:
     """Index of the text of a pair that is not split."""
     return -1 - side
-
-
-def _types(window: Encoding) -> np.ndarray:
-    """Token types of a window, int8 [tokens], in time independent of the length of the whole text."""
-    gaps = window.template.gaps
-    types = list(gaps[0][2])
-    for type_id, (start, end), gap in zip(window.template.type_ids, window.windows, gaps[1:], strict=True):
-        types += [type_id] * (end - start) + gap[2]
-    return np.asarray(types, dtype=np.int8)
 
 
 def _characters(window: Encoding, side: int) -> tuple[int, int]:

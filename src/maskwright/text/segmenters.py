@@ -17,8 +17,7 @@ from threading import Lock
 from typing import Any
 
 from ..core.errors import InputError, MissingExtraError
-from .readers.tagged import Sentence
-from .words import Span, character_end, is_visible, split_words
+from .words import Sentence, Span, character_end, is_visible, split_words
 
 DEFAULT_SEGMENTER = "rules"
 EXTRA = "segmenters"

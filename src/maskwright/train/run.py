@@ -285,7 +285,7 @@ def _check_same(path: Path, recipe: dict[str, Any], inputs: Inputs | None) -> No
             f"{path} contains {kinds[0]}, not {kinds[1]}: choose another -o folder, or use --restart to discard it."
         )
     # A setting that an older version did not have, and that is off, does not change the run.
-    new = {name: value for name, value in new.items() if name in old or value not in (False, 0)}
+    new = {name: value for name, value in new.items() if name in old or value not in (False, 0, [])}
     differing = configuration.differences(old, new)
     if differing:
         raise RunError(

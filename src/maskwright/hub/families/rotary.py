@@ -214,7 +214,7 @@ def gte() -> Family:
 def jina() -> Family:
     """Returns Jina Embeddings v3: XLM-R with rotary positions, and task adapters in folders of their own (PEFT).
 
-    Of the authors' own files, which contain the adapters, the base is read.
+    The authors' own file contains the adapters: `load_model` merges the one that is named, see `hub.weights`.
     """
     return Family(
         model_type="jina_embeddings_v3",

@@ -17,7 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...models.device import cpu_has
-from ...nn.attention import Run
+from ...nn.attention import Executor, Run
+from ...nn.positions import Angles
 
 # On a CPU: per dtype, implementations and the maximum length at which each is the fastest; above that the fused kernel.
 # "columns": softmax over the columns of the transposed scores; "rows": over rows; "float": over rows in float32.
@@ -53,6 +54,34 @@ def packed_attention(qkv: Tensor, runs: Sequence[Run], num_heads: int) -> Tensor
         for first in range(0, count, most):
             output[first : first + most].copy_(_part(heads[:, first : first + most], way))
     return context
+
+
+ROTATED_TOKENS = 128  # at once: in float32 they stay in the cache
+
+
+def rotated_attention(
+    qkv: Tensor,
+    runs: Sequence[Run],
+    num_heads: int,
+    *,
+    angles: Angles,
+    executor: Executor | None,
+    dropout_probability: float,
+    want_weights: bool,
+) -> tuple[Tensor, tuple[Tensor, ...] | None]:
+    """`nn.positions.attend_rotary` that changes `qkv` in place; executor None: `packed_attention`."""
+    cosine, sine, neighbors, values = angles
+    every = qkv, cosine[:, None, None], sine[:, None, None]
+    for part, cos, sin in zip(*(one.split(ROTATED_TOKENS) for one in every), strict=True):
+        turned = part.view(len(part), 3, num_heads, -1)[:, : 3 if values else 2]  # [tokens, 2 or 3, heads, head_dim]
+        first, second = (turned[..., ::2], turned[..., 1::2]) if neighbors else turned.chunk(2, dim=-1)
+        x, y = first.to(cos.dtype), second.to(cos.dtype)
+        both = torch.addcmul(x * cos, y, sin, value=-1), torch.addcmul(y * cos, x, sin)
+        first.copy_(both[0])
+        second.copy_(both[1])
+    if executor is None:
+        return packed_attention(qkv, runs, num_heads), None
+    return executor(qkv, runs, num_heads, dropout_probability=dropout_probability, want_weights=want_weights)
 
 
 def way_for(qkv: Tensor, length: int) -> str:

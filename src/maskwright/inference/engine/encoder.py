@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -23,7 +24,8 @@ from ...nn.attention import Executor, Run, SequenceOffsets, in_float32, with_glo
 from ...nn.cross import CrossAttentionCache
 from ...nn.embeddings import Embeddings
 from ...nn.layers import FeedForward
-from .attention import packed_attention
+from ...nn.positions import attend_rotary
+from .attention import packed_attention, rotated_attention
 from .layers import KernelSet, Norm, Product, feed_forward, linear_product
 
 
@@ -158,6 +160,13 @@ def _adapter(kernels: KernelSet, layer: Layer) -> Callable[[Tensor], Tensor] | N
     return adapt
 
 
+def _rotating(executor: Executor | None) -> Executor | None:
+    """The engine's function in place of `attend_rotary`; others unchanged."""
+    if not isinstance(executor, partial) or executor.func is not attend_rotary:
+        return executor
+    return partial(rotated_attention, **executor.keywords)
+
+
 class InferenceEncoder:
     """Encodes packed batches with weights that are read from the modules once, on construction."""
 
@@ -184,7 +193,9 @@ class InferenceEncoder:
         encoder, states = self.encoder, []
         encoder.warn_full_attention(batch, row_length)
         dtype, relatives = self.attention_dtype, self.relatives
-        attending = executors(encoder.config, batch, dtype, relatives, False, row_length, ends)
+        attending = [
+            _rotating(one) for one in executors(encoder.config, batch, dtype, relatives, False, row_length, ends)
+        ]
         inputs = batch.input_ids, batch.position_ids, batch.token_type_ids
         hidden = self.embeddings(*inputs, encoder.token_factors(batch))  # [tokens, hidden]
         for depth, (layer, executor) in enumerate(zip(self.in_order, attending, strict=True)):

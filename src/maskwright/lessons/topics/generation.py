@@ -11,9 +11,8 @@ from ...core.randomness import generator
 from ...core.util import plural
 from ...report import Bar, Bars, Table, Token, Tokens
 from ...report.charts import Arrow, Box, Flow
-from ...text.formats.targets import check_languages, language_of, languages_of, tag, with_language_tag
 from ...text.readers.corpus import Document
-from ...text.readers.parallel import lead_pairs
+from ...text.readers.parallel import check_languages, language_of, languages_of, lead_pairs, tag, with_language_tag
 from ...text.readers.tables import Row
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..inputs import Matrix, integer, matrix, number, text
@@ -419,7 +418,7 @@ LESSONS = (
         "Task formats",
         "A causal language model can be fine-tuned for other tasks with one sequence: a start token, a delimiter "
         "between two texts, and a last token for the prediction.",
-        ("text.tokenizers.tokenizer:Tokenizer.with_template", "text.formats.targets:tag"),
+        ("text.tokenizers.tokenizer:Tokenizer.with_template", "text.readers.parallel:tag"),
         "Why is [EXTRACT] the last token, when [CLS] is the first?",
         _formats,
     ),
@@ -461,7 +460,7 @@ LESSONS = (
         "Zero-shot translation: A to B, B to C, then A to C",
         "One network learns several directions; a tag in the source selects the target language. The same tag "
         "requests a direction without training examples.",
-        ("text.formats.targets:with_language_tag", "text.formats.targets:languages_of"),
+        ("text.readers.parallel:with_language_tag", "text.readers.parallel:languages_of"),
         "How does the network know that German should become French, without such training examples?",
         _zero_shot,
     ),

@@ -345,11 +345,16 @@ async def relevance(
         return [(index, float(shown[index])) for index in ranked]
     late = model.late_encoder if model.vectors == "late" else None
     encoder: Any = late or model.encoder(normalize=True)
-    roles = (("query", [query]), ("document", texts))
-    asked, found = [
-        await call.compute(model, own, partial(encoder.for_role(role).prepare, own), truncate=truncate)
-        for role, own in roles
-    ]
+    if late is None and not encoder.routes and encoder.declared.include_prompt:  # one network: one pack
+        before, after = (encoder.declared.prompt_of(role) for role in ROLES)
+        every = [before + query, *(after + text for text in texts)]
+        vectors = await call.compute(model, every, partial(encoder.prepare, every, ""), truncate=truncate)
+        asked, found = vectors[:1], vectors[1:]
+    else:
+        asked, found = [
+            await call.compute(model, own, partial(encoder.for_role(role).prepare, own), truncate=truncate)
+            for role, own in (("query", [query]), ("document", texts))
+        ]
     scores = asked @ found.T if late is None else late.compare(asked, found)
     return sorted(enumerate(scores[0].tolist()), key=lambda one: -one[1])
 

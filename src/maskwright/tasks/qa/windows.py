@@ -17,7 +17,7 @@ import torch
 
 from ...core.errors import InputError
 from ...text.readers.squad import Question
-from ...text.tokenizers.encoding import Pieces, SpecialTokensTemplate, TextCounts, Truncation, all_windows
+from ...text.tokenizers.encoding import Encoding, Pieces, SpecialTokensTemplate, TextCounts, Truncation, all_windows
 from ...text.words import whole_words, word_edges
 from ..examples import TOKENIZE_CHARACTERS, Examples
 
@@ -75,21 +75,49 @@ def make_windows(
     InputError if the stride is not smaller than the context of a window.
     """
     counts = TextCounts() if counts is None else counts
-    made = _Maker(tokenizer, max_length, stride, max_question_tokens, counts)
+    stride = default_stride(max_length) if stride is None else stride
+    template = tokenizer("a", "a").template
+    room = max_length - template.num_special
+    most = min(max_question_tokens, room // 2)
+    if most < 1 or stride < 0:
+        raise InputError(
+            f"max_length={max_length}, max_question_tokens={max_question_tokens} and stride={stride} leave no room for "
+            "a question and its context: raise the first two, and set stride to 0 or more."
+        )
+
+    def tokenized(texts: list[str]) -> list[Pieces]:
+        return [encoding.pieces[0] for encoding in tokenizer.encode_batch(texts, add_special_tokens=False)]
+
+    made: list[_Window] = []
+    unreachable = []
+    number = 0
     for block in _blocks(questions):
-        made.add(block)
+        contexts = list(dict.fromkeys(question.context for question in block))  # tokenized once for several questions
+        found = dict(zip(contexts, map(_Tokens.of, contexts, tokenized(contexts)), strict=True))
+        for question, tokens in zip(block, tokenized([one.question for one in block]), strict=True):
+            context, kept = found[question.context], min(len(tokens), most)
+            own = list(_windows_of(question, number, (tokens, context), kept, template, room, stride))
+            unknown = 0
+            if tokenizer.unk_id is not None:
+                unknown = tokens.ids[:kept].count(tokenizer.unk_id) + context.pieces.ids.count(tokenizer.unk_id)
+            size = kept + len(context.pieces) + template.num_special
+            counts.add(size, len(tokens) - kept, unknown, template.num_special)
+            if question.answers and not any(window.target[1] for window in own):
+                unreachable.append(number)
+            made += own
+            number += 1
     has_targets = bool(questions) and all(question.answers is not None for question in questions)
-    targets = torch.tensor(made.targets, dtype=torch.int64).reshape(-1, 2) if has_targets else None
+    targets = torch.tensor([one.target for one in made], dtype=torch.int64).reshape(-1, 2) if has_targets else None
     return Windows(
-        made.input_ids,
-        made.token_types if made.has_types else None,
+        [one.ids for one in made],
+        [one.types for one in made] if 1 in template.type_ids else None,
         targets,
         cast(Any, questions),
         counts,
-        question=np.asarray(made.question, dtype=np.int64),
-        first=np.asarray(made.first, dtype=np.int64),
-        spans=made.spans,
-        unreachable=made.unreachable if has_targets else (),
+        question=np.array([one.question for one in made], dtype=np.int64),
+        first=np.array([one.first for one in made], dtype=np.int64),
+        spans=[one.spans for one in made],
+        unreachable=unreachable if has_targets else (),
     )
 
 
@@ -110,95 +138,61 @@ def _blocks(questions: Sequence[Question]) -> Iterator[list[Question]]:
         yield block
 
 
-class _Maker:
-    """Builds windows block by block; a context is tokenized once for consecutive questions on it."""
+class _Window(NamedTuple):
+    """A window: its tokens, their types, its question, first context token, context spans, and target."""
 
-    def __init__(
-        self, tokenizer: Tokenizer, max_length: int, stride: int | None, max_question_tokens: int, counts: TextCounts
-    ) -> None:
-        self.tokenizer, self.counts = tokenizer, counts
-        self.stride = default_stride(max_length) if stride is None else stride
-        self.template: SpecialTokensTemplate = tokenizer("a", "a").template
-        self.room = max_length - self.template.num_special
-        self.max_question = min(max_question_tokens, self.room // 2)
-        if self.max_question < 1 or self.stride < 0:
-            raise InputError(
-                f"max_length={max_length}, max_question_tokens={max_question_tokens} and stride={self.stride} leave no "
-                "room for a question and its context: raise the first two, and set stride to 0 or more."
-            )
-        self.input_ids: list[np.ndarray] = []
-        self.token_types: list[np.ndarray] = []
-        self.question: list[int] = []
-        self.first: list[int] = []
-        self.spans: list[np.ndarray] = []
-        self.targets: list[tuple[int, int]] = []
-        self.unreachable: list[int] = []
-        self.num_questions = 0
-        self.has_types = 1 in self.template.type_ids
-
-    def add(self, questions: Sequence[Question]) -> None:
-        """Adds the windows of a block of questions."""
-        contexts = list(dict.fromkeys(question.context for question in questions))
-        found = dict(zip(contexts, map(_Tokens.of, contexts, self._pieces(contexts)), strict=True))
-        for question, tokens in zip(questions, self._pieces([one.question for one in questions]), strict=True):
-            self._add_question(question, tokens, found[question.context])
-            self.num_questions += 1
-
-    def _pieces(self, texts: list[str]) -> list[Pieces]:
-        return [encoding.pieces[0] for encoding in self.tokenizer.encode_batch(texts, add_special_tokens=False)]
-
-    def _add_question(self, question: Question, tokens: Pieces, context: _Tokens) -> None:
-        kept = tokens.ids[: self.max_question]
-        self._count(tokens, kept, context)
-        target = _token_span(question, context)
-        before = [*self.template.gaps[0][0], *kept, *self.template.gaps[1][0]]
-        after, first, num_reached = self.template.gaps[2][0], len(before), 0
-        for start, end in self._cuts(len(kept), len(context.ids)):
-            is_inside = target is not None and start <= target[0] and target[1] < end
-            num_reached += is_inside
-            shift = first - start
-            self.targets.append((target[0] + shift, target[1] + shift) if target and is_inside else (0, 0))
-            self.input_ids.append(np.asarray([*before, *context.ids[start:end], *after], dtype=np.int32))
-            if self.has_types:
-                self.token_types.append(self._types(len(kept), end - start))
-            self.question.append(self.num_questions)
-            self.first.append(first)
-            self.spans.append(context.spans[start:end])
-        if question.answers and not num_reached:
-            self.unreachable.append(self.num_questions)
-
-    def _cuts(self, num_question: int, num_context: int) -> list[tuple[int, int]]:
-        """First token and end of the context part of each window."""
-        size = min(num_context, self.room - num_question)
-        if size < num_context and self.stride >= size:
-            raise InputError(
-                f"stride={self.stride} must be smaller than the {size} context tokens of a window: lower stride or "
-                "raise max_length."
-            )
-        return all_windows(num_context, (0, size), Truncation(self.room, "only_second", self.stride))
-
-    def _types(self, num_question: int, num_context: int) -> np.ndarray:
-        gaps, (question, context) = self.template.gaps, self.template.type_ids
-        parts = [*gaps[0][2], *[question] * num_question, *gaps[1][2], *[context] * num_context, *gaps[2][2]]
-        return np.asarray(parts, dtype=np.int8)
-
-    def _count(self, question: Pieces, kept: list[int], context: _Tokens) -> None:
-        unk, special = self.tokenizer.unk_id, self.template.num_special
-        unknown = 0 if unk is None else kept.count(unk) + context.ids.count(unk)
-        self.counts.add(len(kept) + len(context.ids) + special, len(question) - len(kept), unknown, special)
+    ids: np.ndarray
+    types: np.ndarray
+    question: int
+    first: int
+    spans: np.ndarray
+    target: tuple[int, int]
 
 
 class _Tokens(NamedTuple):
-    """A tokenized context: ids, spans int32 [tokens, 2], and words int64 [characters, 2] from `word_edges`."""
+    """A tokenized context: spans int32 [tokens, 2], and words int64 [characters, 2] from `word_edges`."""
 
-    ids: list[int]
+    pieces: Pieces  # terms: ok (SentencePiece's word; shared by tasks)
     spans: np.ndarray
     words: np.ndarray
 
     @classmethod
     def of(cls, context: str, pieces: Pieces) -> _Tokens:
         """Collects what the windows need from an encoding."""
-        return cls(pieces.ids, np.asarray(pieces.offsets, dtype=np.int32).reshape(-1, 2), word_edges(context))
+        return cls(pieces, np.asarray(pieces.offsets, dtype=np.int32).reshape(-1, 2), word_edges(context))
+
+
+def _windows_of(
+    question: Question,
+    number: int,
+    tokens: tuple[Pieces, _Tokens],
+    kept: int,
+    template: SpecialTokensTemplate,
+    room: int,
+    stride: int,
+) -> Iterator[_Window]:
+    """Yields the windows of a question. tokens: of the question, of which `kept` are used, and of its context."""
+    asked, context = tokens
+    target = _token_span(question, context)
+    size = min(len(context.pieces), room - kept)
+    if size < len(context.pieces) and stride >= size:
+        raise InputError(
+            f"stride={stride} must be smaller than the {size} context tokens of a window: lower stride or raise "
+            "max_length."
+        )
+    first = len(template.gaps[0][0]) + kept + len(template.gaps[1][0])
+    for start, end in all_windows(len(context.pieces), (0, size), Truncation(room, "only_second", stride)):
+        window = Encoding((asked, context.pieces), ((0, kept), (start, end)), template)
+        is_inside = target is not None and start <= target[0] and target[1] < end
+        shift = first - start
+        yield _Window(
+            np.asarray(window.ids, dtype=np.int32),
+            np.asarray(window.type_ids, dtype=np.int8),
+            number,
+            first,
+            context.spans[start:end],
+            (target[0] + shift, target[1] + shift) if target and is_inside else (0, 0),
+        )
 
 
 def _token_span(question: Question, context: _Tokens) -> tuple[int, int] | None:

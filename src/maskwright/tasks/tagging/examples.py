@@ -18,9 +18,8 @@ import torch
 
 from ...core.errors import InputError
 from ...data.batch import Batch
-from ...text.readers.tagged import Sentence
 from ...text.tokenizers.encoding import Encoding, TextCounts
-from ...text.words import Span, is_visible
+from ...text.words import Sentence, Span, is_visible
 from ..examples import TOKENIZE_ROWS, Examples
 from .schemes import Notation, repair, spans
 

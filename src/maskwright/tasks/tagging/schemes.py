@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from ...text.readers.tagged import MISSING
+from ...text.words import MISSING
 
 OUTSIDE = "O"
 SCHEMES = {  # prefixes of the first word of an entity, inner words, the last word, a single word

@@ -26,10 +26,9 @@ from ...models.heads import TokenCrfHead, require
 from ...models.probes import TokenProbe
 from ...nn.crf import LinearChainCrf
 from ...objectives.outcome import LossSums
-from ...text.readers.tagged import MISSING, Sentence, as_sentences
 from ...text.segmenters import DEFAULT_SEGMENTER, SEGMENTERS, find_segmenter, segment
 from ...text.tokenizers.encoding import TextCounts
-from ...text.words import Span
+from ...text.words import MISSING, Sentence, Span, as_sentences
 from ..base import Baseline, Evaluation, Rows, TableRow, Task, TaskData, Unscored, named
 from ..evaluation import metrics as scores
 from ..evaluation.calibration import Decisions, Temperature, calibration_errors, out_of_fold_probabilities, row_keys

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...core.errors import InputError, RowError
 from ...core.progress import note
@@ -22,7 +22,7 @@ from ...core.util import plural
 from ..formats.cells import LABEL_SEPARATOR
 from ..formats.files import STDIN
 from ..formats.records import Record
-from ..words import Span, split_words
+from ..words import MISSING, Sentence, Span, split_words
 from . import standoff, tools
 from .document import Annotation, Document, LabeledSpan, Parsed, Reading, Sample, sample_of
 
@@ -80,20 +80,8 @@ ROLES = ("text", "label", "tag", "annotator", "overlap")
 OVERLAPS = ("longest", "error")
 SPANS, CLASSES = "spans", "classes"
 OUTSIDE = "O"
-UNKNOWN = ""  # `readers.tagged.MISSING`
 UNITS = ("characters", "UTF-16 units", "bytes")
 _QUOTED = 40  # characters of a text in a message
-
-
-class TaggedText(NamedTuple):
-    """A sentence or text, split into words, with a tag for each, or None; spans: start and end of each word."""
-
-    words: tuple[str, ...]
-    tags: tuple[str, ...] | None
-    text: str
-    spans: list[Span]
-    line: int
-    file: str
 
 
 @dataclass
@@ -169,7 +157,7 @@ class AnnotationFile:
 
     # -- as tagged words -------------------------------------------------------------------------------------
 
-    def tagged(self, faults: list[RowError], *, need_tags: bool = True) -> Iterator[TaggedText]:
+    def tagged(self, faults: list[RowError], *, need_tags: bool = True) -> Iterator[Sentence]:
         """Yields tagged texts and adds the errors of the others to `faults`; then says what was read.
 
         need_tags: leave out texts that nobody annotated, and report those whose spans cannot be used; otherwise the
@@ -214,7 +202,7 @@ class AnnotationFile:
 
     def _texts(
         self, document: Document, spans: Sequence[LabeledSpan] | None, left_out: Counter[str]
-    ) -> Iterator[TaggedText]:
+    ) -> Iterator[Sentence]:
         text, own = document.text, spans or ()
         words = document.words
         words = list(split_words(text) if words is None else words)
@@ -228,7 +216,7 @@ class AnnotationFile:
         tags = _bio_tags(words, own) if document.tags is None else [tag or OUTSIDE for tag in document.tags]
         for number, tag in enumerate(tags if document.unknown else ()):
             if tag == OUTSIDE and words[number] in document.unknown:
-                tags[number] = UNKNOWN
+                tags[number] = MISSING
         pieces = _lines(text, own) if document.has_lines else [(0, len(text))]
         at = 0
         for begin, end in pieces:
@@ -237,7 +225,7 @@ class AnnotationFile:
                 at += 1
             if first == at:
                 continue
-            yield TaggedText(
+            yield Sentence(
                 tuple(text[low:high] for low, high in words[first:at]),
                 None if spans is None else tuple(tags[first:at]),
                 text[begin:end],

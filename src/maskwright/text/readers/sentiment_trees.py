@@ -178,7 +178,9 @@ READER = Reader(
     "trees in brackets, one per line, with a class at each node: .txt",
     "test.txt",
     recognizes=lambda path, columns: is_treebank(path),
-    read=lambda path, columns, skip_bad_rows, _: read_treebank(path, columns=columns, skip_bad_rows=skip_bad_rows),
+    read=lambda path, columns, skip_bad_rows, labeled: read_treebank(
+        path, columns=columns, skip_bad_rows=skip_bad_rows
+    ),
     is_text=True,
     read_classes=lambda path, columns, labels, skip_bad_rows: read_treebank(
         path, columns=columns, labels=labels, skip_bad_rows=skip_bad_rows

@@ -502,5 +502,5 @@ READER = Reader(
     read=lambda path, columns, skip_bad_rows, labeled: read_questions(
         path, need_answers=labeled, skip_bad_rows=skip_bad_rows, columns=columns
     ),
-    scan=lambda path, columns, faults: scan_questions(path, faults, columns=columns),
+    stream=lambda path, columns, faults: scan_questions(path, faults, columns=columns),
 )

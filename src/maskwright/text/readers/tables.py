@@ -77,8 +77,8 @@ class Reader:
         example_file: name of a test file, for suggested commands.
         recognizes: path, column mapping -> whether the file has this layout.
         read: path, column mapping, skip_bad_rows, whether every row needs a label -> its rows.
-        scan: path, column mapping, list of errors -> iterator over the rows with labels, which adds the errors of
-            others to the list; None if `read` keeps all rows.
+        stream: path, column mapping, list of errors -> iterator over the rows with labels, which adds the errors of
+            others to the list; None if only `read` can do it.
         is_text: whether its rows are texts with at most one label, which `texts` reads too.
         also: name of another reader of the same files, for tasks that do not take the rows of this one.
         read_classes: path, column mapping, allowed labels or None, skip_bad_rows -> rows of labeled texts that are not
@@ -91,12 +91,20 @@ class Reader:
     example_file: str
     recognizes: Callable[[Path, Mapping[str, str]], bool] = field(repr=False)
     read: Callable[[Path, Mapping[str, str], bool, bool], Any] = field(repr=False)
-    scan: Callable[[Path, Mapping[str, str], list[RowError]], Iterator[Any]] | None = field(default=None, repr=False)
+    stream: Callable[[Path, Mapping[str, str], list[RowError]], Iterator[Any]] | None = field(default=None, repr=False)
     is_text: bool = False
     also: str = ""
     read_classes: Callable[[Path, Mapping[str, str] | None, Collection[str] | None, bool], Any] | None = field(
         default=None, repr=False
     )
+
+    def scan(self, path: Path, columns: Mapping[str, str], faults: list[RowError]) -> Iterator[Any]:
+        """Yields the rows with labels; adds the errors of the others to `faults`."""
+        if self.stream is not None:
+            return self.stream(path, columns, faults)
+        found = self.read(path, columns, True, True)
+        faults += found.skipped
+        return iter(found.rows)
 
 
 def find_reader(
@@ -609,7 +617,9 @@ READER = Reader(
     "a table: .csv, .tsv, .jsonl, .json or .parquet, one text per row, or classes of an annotation tool",
     "test.tsv",
     recognizes=lambda path, columns: has_annotations(path, CLASSES, columns) or is_table_of_texts(path),
-    read=lambda path, columns, skip_bad_rows, _: RowStream(path, columns=columns or None, skip_bad_rows=skip_bad_rows),
-    scan=_scan,
+    read=lambda path, columns, skip_bad_rows, labeled: RowStream(
+        path, columns=columns or None, skip_bad_rows=skip_bad_rows
+    ),
+    stream=_scan,
     is_text=True,
 )

@@ -106,15 +106,12 @@ class Encoding:
     @cached_property
     def ids(self) -> list[int]:
         """Vocabulary IDs."""
-        return self._joined(
-            [piece.ids for piece in self.pieces], [gap[0] for gap in self.template.gaps], self.padding.id
-        )
+        return self._joined(self._cut("ids"), [gap[0] for gap in self.template.gaps], self.padding.id)
 
     @cached_property
     def tokens(self) -> list[str]:
         """Token strings."""
-        own = [piece.tokens for piece in self.pieces]
-        return self._joined(own, [gap[1] for gap in self.template.gaps], self.padding.token)
+        return self._joined(self._cut("tokens"), [gap[1] for gap in self.template.gaps], self.padding.token)
 
     @cached_property
     def type_ids(self) -> list[int]:
@@ -124,12 +121,12 @@ class Encoding:
     @cached_property
     def offsets(self) -> list[tuple[int, int]]:
         """Start and end character of each token in its text."""
-        return self._framed([piece.offsets for piece in self.pieces], (0, 0), (0, 0))
+        return self._framed(self._cut("offsets"), (0, 0), (0, 0))
 
     @cached_property
     def special_tokens_mask(self) -> list[int]:
         """1 for special tokens."""
-        return self._framed([piece.special_tokens_mask for piece in self.pieces], 1, 1)
+        return self._framed(self._cut("special_tokens_mask"), 1, 1)
 
     @cached_property
     def attention_mask(self) -> list[int]:
@@ -139,7 +136,7 @@ class Encoding:
     @cached_property
     def word_ids(self) -> list[int | None]:
         """Index of the word in its text."""
-        return self._framed([piece.word_ids for piece in self.pieces], None, None)
+        return self._framed(self._cut("word_ids"), None, None)
 
     @cached_property
     def sequence_ids(self) -> list[int | None]:
@@ -171,14 +168,17 @@ class Encoding:
         for windows in [*others, *((self.windows[0], *second) for second in seconds)]:
             yield replace(self, windows=windows, is_overflow=True)
 
+    def _cut(self, name: str) -> list[list[Any]]:
+        return [getattr(piece, name)[start:end] for piece, (start, end) in zip(self.pieces, self.windows, strict=True)]
+
     def _constants(self, values: tuple[Any, ...]) -> list[list[Any]]:
-        return [[value] * len(piece) for value, piece in zip(values, self.pieces, strict=False)]
+        return [[value] * (end - start) for value, (start, end) in zip(values, self.windows, strict=False)]
 
     def _joined(self, own: list[list[Any]], special: list[list[Any]], pad: Any) -> list[Any]:
-        """Concatenates tokens in their windows with special tokens, and padding on one side."""
+        """Concatenates the tokens of the windows with special tokens, and padding on one side."""
         result = list(special[0])
-        for entries, (start, end), after in zip(own, self.windows, special[1:], strict=True):
-            result += entries[start:end]
+        for entries, after in zip(own, special[1:], strict=True):
+            result += entries
             result += after
         if len(result) >= self.padding.length:
             return result

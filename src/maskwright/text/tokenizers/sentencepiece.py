@@ -352,15 +352,6 @@ class EncodedText:
         return [0] * len(self.ids)
 
 
-class _Unigram:
-    """The kind of model, as the backends of the `tokenizers` library name theirs."""
-
-    unk_token = None
-
-
-_Unigram.__name__ = "Unigram"
-
-
 class MarianBackend:
     """Tokenizer of one side, with the methods of the library's `Tokenizer` that are used here.
 
@@ -368,8 +359,6 @@ class MarianBackend:
     matched as a whole, the first three being unknown, end of sentence and padding; files: name and content of the files
     of both sides. Raises ValueError for an unusable model.
     """
-
-    model = _Unigram()
 
     def __init__(
         self,
@@ -429,12 +418,6 @@ class MarianBackend:
         """Serializes everything that affects encoding."""
         model = hashlib.sha256(self.files[self.side]).hexdigest()
         return json.dumps({"model": model, "vocab": self.vocab, "added": list(self.added)}, sort_keys=True)
-
-    def no_truncation(self) -> None:
-        """Does nothing: this backend never truncates."""
-
-    def no_padding(self) -> None:
-        """Does nothing: this backend never pads."""
 
     @cached_property
     def _tokens(self) -> dict[int, str]:

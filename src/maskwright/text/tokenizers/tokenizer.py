@@ -81,8 +81,9 @@ class Tokenizer:
     """
 
     def __init__(self, backend: Backend | MarianBackend, config: dict[str, Any] | None = None) -> None:
-        backend.no_truncation()
-        backend.no_padding()
+        if not isinstance(backend, MarianBackend):
+            backend.no_truncation()
+            backend.no_padding()
         self.backend = backend
         self.config = dict(config or {})
         self.special_tokens = special_token_roles(backend, self.config)
@@ -351,8 +352,10 @@ class Tokenizer:
         """The kind it was trained as, else wordpiece, byte-bpe, bpe, word or unigram, by its model."""
         if named := self.facts.get("kind"):
             return named
+        if isinstance(self.backend, MarianBackend):
+            return "unigram"
         model = type(self.backend.model).__name__
-        if model == "BPE" and not isinstance(self.backend, MarianBackend):
+        if model == "BPE":
             return "byte-bpe" if "ByteLevel" in repr(self.backend.pre_tokenizer) else "bpe"
         return {"WordPiece": "wordpiece", "WordLevel": "word"}.get(model, model.lower())
 

@@ -118,7 +118,8 @@ def special_token_roles(backend: Backend | MarianBackend, config: dict[str, Any]
         configured = _content(config.get(f"{role}_token"))
         candidates: tuple[str | None, ...] = (configured,) if configured else usual
         if role == "unk" and not configured:
-            candidates = (getattr(backend.model, "unk_token", None), *usual)
+            model = None if isinstance(backend, MarianBackend) else backend.model
+            candidates = (getattr(model, "unk_token", None), *usual)
         token = next((token for token in candidates if token and backend.token_to_id(token) is not None), None)
         if token is not None:
             roles[role] = token
@@ -247,10 +248,9 @@ def _from_vocabulary(path: Path, config: dict[str, Any]) -> Backend:
         )
     if kind == ESM:
         return _esm(vocab, config)
-    backend = bert_backend(vocab, config)
     config.setdefault("tokenizer_class", "BertTokenizer")
-    config.setdefault("do_lower_case", True)
-    return backend
+    config.setdefault("do_lower_case", any(map(str.islower, vocab)))  # else every letter would be unknown
+    return bert_backend(vocab, config)
 
 
 def _esm(vocab: dict[str, int], config: dict[str, Any]) -> Backend:

@@ -26,11 +26,11 @@ from ...models.presets import preset, special_token_settings
 from ...tasks.base import Evaluation, Task
 from ...tasks.examples import Examples
 from ...tasks.specs import check_content, spec_of
-from ...tasks.split import hold_out
+from ...text.fingerprints import hold_out
 from ...text.readers.tables import FoundRows, Table
-from ...text.readers.tagged import Sentence
 from ...text.tokenizers.encoding import TextCounts
 from ...text.tokenizers.tokenizer import Tokenizer
+from ...text.words import Sentence
 from ..against_baseline import Compared
 from ..callbacks import Callback
 from ..checkpoint import mean_weights
@@ -40,6 +40,7 @@ from ..run import RunFolder, RunResult, is_recorded_without, open_run_of
 from ..schedules import Schedule
 from .config import DEFAULT_EPOCHS, DEFAULT_LR, FinetuneConfig, epochs_for
 from .job import DiskBestModelSaver, FinetuneJob, MemoryBestModelSaver, WeightAverager
+from .negatives import add_negatives
 from .report import RunData, write_finetune_report
 from .seeds import SeedResult, SeedRunner, best_weights, statistics
 
@@ -59,7 +60,7 @@ class LabeledData:
 
 
 def read_data(config: FinetuneConfig) -> LabeledData:
-    """Read train and dev; without dev, hold out a tenth of train (`tasks.split`)."""
+    """Read train and dev; without dev, hold out a tenth of train (`text.fingerprints`)."""
     cls: type[Task] = registry.resolve("task", config.task_name)
     train_table = _table(config, cls, config.train, config.train_target)
     if config.dev is not None:
@@ -255,6 +256,9 @@ class FinetuningSetup(SeedRunner):
     def __init__(self, config: FinetuneConfig, device: torch.device) -> None:
         self.config, self.device = config, device
         self.data = read_data(config)
+        if config.encoder == "cross" or config.hard_negatives:
+            both = add_negatives(config, device, self.data.train, self.data.dev)
+            self.data = replace(self.data, train=both[0], dev=both[1])
         self.task = make_task(config, self.data)
         learned = list(self.task.learns_from(self.data.train))
         labeled = [  # before the model is loaded
@@ -400,10 +404,13 @@ class FinetuningSetup(SeedRunner):
         if config.adapter is not None:
             attach_adapter(model, str(config.model), config.lora, report.new, seed, config.network)
         task.bind(model)
-        if task.head is None:
-            declared = model.sentence
-            if declared is None or declared.kind != "dense":
-                declared, model.projection = SentenceSettings(normalize=True, max_length=config.max_length), None
+        if task.head in (None, "mlm"):
+            declared, kind = model.sentence, "dense" if task.head is None else "sparse"
+            if declared is None or declared.kind != kind:
+                declared = SentenceSettings(normalize=task.head is None, max_length=config.max_length)
+                model.projection = None
+            if task.head is not None:
+                declared = replace(declared, sparse=declared.sparse or "max")
             model.sentence = replace(declared, dimensions=None, default_prompt=None)  # training uses neither
         compute_in(model, config.precision)
         model.recomputes = config.activation_checkpointing

@@ -220,6 +220,7 @@ class FinetuneJob(BestCheckpointJob):
         return [batch for _, batch in self.numbered(step)]
 
     def numbered(self, step: int) -> list[tuple[int, Batch]]:
+        self.task.epoch = step / self.steps_per_epoch
         return self._next.take(step)
 
     def fingerprint(self) -> str:
@@ -235,9 +236,13 @@ class FinetuneJob(BestCheckpointJob):
         return cut(self.train, rows, self.accumulation, self.device, self.deal)
 
     def _sample(self, epoch: int) -> np.ndarray:
-        """Row indices of an epoch in order: int64 [rows]."""
+        """Row indices of an epoch in order: int64 [rows]. Rows of a group, one after another, share a step."""
         if self._chances is None:
-            return generator(self.seed, "order", epoch).permutation(len(self.train))
+            order = generator(self.seed, "order", epoch).permutation(len(self.train))
+            if (groups := self.task.row_groups(self.train)) is None:
+                return order
+            first = np.unique(groups[order], return_index=True)[1]  # [groups], places of their first rows
+            return order[np.argsort(first[groups[order]], kind="stable")]
         return resample_rows(self._chances, generator(self.seed, "resample", epoch))
 
     def counts(self, batch: Batch) -> dict[str, int]:
