@@ -279,14 +279,18 @@ class Model(nn.Module):
         """
         if batch.input_ids.device.type == "cpu":  # on a GPU the check would synchronize every step
             self.check(batch)
-        if self.config.global_attention:
-            batch = with_global_tokens(batch, self.head, self.config.global_sep_token_id)
+        batch = self.marked(batch)
         if self.top is None:
             return self._encode(batch, hidden_states, attentions, row_length)
         encoded = self._encode(batch, True, attentions, row_length)
         assert encoded.hidden_states is not None
         hidden = self.top(encoded.hidden_states, batch)
         return replace(encoded, hidden=hidden, hidden_states=encoded.hidden_states if hidden_states else None)
+
+    def marked(self, batch: Batch) -> Batch:
+        """The pack with the global tokens that the head needs, if the network has global attention."""
+        config = self.config
+        return with_global_tokens(batch, self.head, config.global_sep_token_id) if config.global_attention else batch
 
     def _encode(self, batch: Batch, hidden_states: bool, attentions: bool, row_length: int | None) -> Encoded:
         """Runs the encoder only; see `encode`."""

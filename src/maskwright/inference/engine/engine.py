@@ -147,7 +147,7 @@ class Engine:
         with torch.inference_mode():
             for batch in batches:
                 model.check(batch)
-                recording(batch)
+                recording(model.marked(batch))
         with self._lock:
             self._ranges, self._fixed = kernels.ranges, None
             self._watch(model)
