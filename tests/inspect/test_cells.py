@@ -11,14 +11,16 @@ from maskwright.inspect import cells
 from maskwright.inspect.cells import (
     CONFIRMED,
     RULES,
+    ReadText,
     UnitActivations,
+    documents_of,
     find_units,
     read_cells,
     rule_values,
+    tokens_of,
     untrained_like,
 )
 from maskwright.inspect.reports import headline, write_cells
-from maskwright.inspect.text import ReadText, documents_of, tokens_of
 from maskwright.nn.recurrent import CELLS
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from models.recurrent_models import model

@@ -11,7 +11,6 @@ from inference.samples import tiny
 from looked_at import TEXT, network, translator
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.inspect import PATTERNS, AttentionMap, attention, find_heads, find_word_heads, head_moves, patterns_of
-from maskwright.inspect.heads import clearest_head, describe_head, find_token_heads
 
 PAIR = ("the cat , the mat", "dogs and unbelievably long cats")
 
@@ -35,21 +34,6 @@ def test_a_planted_head_is_found_and_all_others_stay_at_even(pattern: str):
     for head in found.heads[1:]:
         assert head.score == pytest.approx(head.even, abs=1e-6)
     assert 0 < found.heads[0].even < 1 and len(found.heads) == 16
-
-
-def test_the_clearest_head_and_its_sentence():
-    map = evenly(attention(tiny(), PAIR).main)
-    looks = planted("next token", map)
-    asked = looks.any(axis=1)
-    map.weights[1, 3, asked] = looks[asked]
-    map.weights[3, 0] = 0
-    map.weights[3, 0, :, 0] = 1  # all attention to [CLS], which most heads have
-    patterns = patterns_of(map)
-    assert clearest_head(patterns) == (2, 4)
-    found = describe_head(patterns, 2, 4)
-    assert found.startswith("Layer 2, head 4 attends to the following token: 100% of its attention; uniform attention")
-    assert "attends to the first token of the sequence: 100%" in describe_head(patterns, 4, 1)
-    assert "follows none of the patterns" in describe_head(patterns, 1, 1)
 
 
 def planted(pattern: str, map: AttentionMap) -> np.ndarray:
@@ -82,25 +66,6 @@ def test_from_word_to_word_counts_all_pieces_of_both():
     assert len(rows) > 1 and found.pattern == "unbelievably -> cats"
     assert [one.score for one in found.heads] == sorted((one.score for one in found.heads), reverse=True)
     assert found.to_json(2)["heads"][0]["score"] == found.heads[0].score
-
-
-@pytest.mark.parametrize("kind", ["encoder", "causal"])
-def test_heads_are_ranked_by_the_attention_that_the_other_tokens_give_one(kind: str):
-    model = tiny() if kind == "encoder" else network("GPT-2")
-    map = attention(model, TEXT).main
-    token = 3
-    rows = [row for row, special in enumerate(map.queries.is_special) if not special and row != token]
-    rows = [row for row in rows if row > token] if map.is_causal else rows
-    expected = map.weights[:, :, rows, token].mean(axis=-1)
-    found = find_token_heads(map, token)
-    assert found is not None and found.num_tokens == len(rows)
-    assert found.scores == pytest.approx(expected, abs=1e-6)
-    assert (found.heads[0].layer - 1, found.heads[0].head - 1) == np.unravel_index(expected.argmax(), expected.shape)
-    even = [1 / (row + 1) if map.is_causal else 1 / len(map.keys) for row in rows]
-    assert found.heads[0].even == pytest.approx(np.mean(even))
-    assert find_token_heads(map, len(map.keys)) is None
-    assert not map.is_causal or find_token_heads(map, len(map.keys) - 1) is None
-    assert find_token_heads(attention(translator(), TEXT, target="rain fell").main, 0) is None
 
 
 def test_a_causal_model_has_no_attention_to_later_tokens():

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..core import registry
 from ..core.config import check
+from ..core.errors import InputError
 
 LARGEST_FIXED_TABLE = 1 << 26  # not stored in a file whose size would limit it
 NUM_BUCKETS = 32  # distance buckets of every published network that uses them
@@ -419,6 +420,13 @@ class ModelConfig:
             ("attention_head_size", self.attention_head_size is not None),
         ):
             check(not is_there, f"An encoder-decoder (num_decoder_layers) does not support {name}.")
+
+    def check_length(self, max_length: int, name: str) -> None:
+        """Raise InputError if the setting 'max_length' exceeds the positions of the model called `name`."""
+        if max_length > self.max_position_embeddings:
+            raise InputError(
+                f"Setting 'max_length' is {max_length}; {name} has {self.max_position_embeddings} positions."
+            )
 
     @property
     def has_top(self) -> bool:

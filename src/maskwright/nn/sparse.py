@@ -531,8 +531,7 @@ class _Global(NamedTuple):
             found = attend_in_blocks(query, key, value, dropout_probability, False, CACHED_SCORES)
         else:
             found = fused_scaled_dot_product(query, key, value)
-        found = found.transpose(1, 2)[self.real].flatten(1).to(context.dtype)
-        return context.index_copy(0, self.flat, found), changed
+        return context.index_copy(0, self.flat, found.transpose(1, 2)[self.real].flatten(1)), changed
 
 
 class _Keys(NamedTuple):

@@ -164,10 +164,7 @@ class Int8Kernels:
     def product(self, weight: Tensor, bias: Tensor | None, *, to_attention: bool = False) -> Product:
         """See KernelSet."""
         dtype = self.attention_dtype if to_attention else self.dtype
-        found = self.ranges[weight_key(weight)]
-        if not bool((found.low <= found.high).all()):  # of global tokens, which no text of the calibration had
-            return PlainProduct(weight, bias, self.dtype)
-        return Int8Product(weight, bias, found, dtype)
+        return Int8Product(weight, bias, self.ranges[weight_key(weight)], dtype)
 
     def feed_forward(self, ffn: FeedForward) -> Callable[[Tensor, Tensor], Tensor]:
         """See KernelSet."""
