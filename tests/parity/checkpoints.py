@@ -29,6 +29,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "esm": {"pad_token_id": 1, "mask_token_id": 32},
     "eurobert": {"pad_token_id": 3, "bos_token_id": 1, "eos_token_id": 2, "mask_token_id": 4},
     "longformer": {"pad_token_id": 1, "sep_token_id": 9},
+    "xmod": {"default_language": "en_XX"},
     "modernbert": {"pad_token_id": 3, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2},
 }
 RELATIVE = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
@@ -120,6 +121,17 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"attention_window": [4, 8], "layer_norm_eps": 1e-5, "type_vocab_size": 1},
         {"attention_window": 6, "pad_token_id": 0, "sep_token_id": 2, "hidden_act": "relu", "num_hidden_layers": 3},
         {"attention_window": 40, "tie_word_embeddings": False, "max_position_embeddings": 90},
+    ],
+    "xmod": [
+        {"languages": ["de_DE"], "default_language": "de_DE", "layer_norm_eps": 1e-5, "type_vocab_size": 1},
+        {"languages": ["a", "b", "c"], "default_language": "b", "pre_norm": True, "adapter_layer_norm": True},
+        {
+            "languages": ["a", "b"],
+            "default_language": "a",
+            "adapter_reuse_layer_norm": False,
+            "ln_before_adapter": False,
+        },
+        {"languages": ["a", "b"], "default_language": "b", "adapter_reduction_factor": 5, "ln_before_adapter": False},
     ],
     "modernbert": [
         {"num_hidden_layers": 5, "local_attention": 8, "global_attn_every_n_layers": 2, "classifier_pooling": "mean"},

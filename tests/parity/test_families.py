@@ -141,6 +141,24 @@ def test_far_apart_tokens_share_buckets(name, settings, tmp_path):
     assert max(found.values()) < FLOAT32, found
 
 
+@pytest.mark.compatibility(
+    "transformers 5.23.0",
+    theirs="Longformer pads texts to a multiple of the largest window of its layers; where another window does not "
+    "divide it, most lengths fail.",
+    ours="Windows of any even sizes per layer work for texts of every length.",
+)
+def test_windows_that_do_not_divide_each_other(tmp_path):
+    theirs = checkpoint("longformer", None, attention_window=[4, 6])
+    theirs.save_pretrained(tmp_path)
+    ours, _ = load_model(tmp_path)
+    rows = padded_rows(theirs.config, seq=16)
+    with pytest.raises(AssertionError, match="multiple of 4"):
+        theirs(**rows)
+    padded = {key: torch.nn.functional.pad(value, (0, 8), value=key == "input_ids") for key, value in rows.items()}
+    expected = theirs(**padded).last_hidden_state[:, :16]
+    assert largest(ours(**rows).last_hidden_state, expected, rows["attention_mask"]) < FLOAT32
+
+
 # -- What heads do beyond one family ---------------------------------------------------------------------------------
 
 TOLERANCE = 5e-5

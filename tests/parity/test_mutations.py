@@ -80,6 +80,7 @@ def test_every_lost_parameter_of_a_head_shows(name, head, tmp_path):
         ("esm", {"token_dropout_id": None}),
         ("longformer", {"window_sizes": (8, 8)}),
         ("longformer", {"window_sizes": (4, 4)}),
+        ("xmod", {"adapter_norm_first": False}),
         ("modernbert", {"rotary_theta": 10_000.0}),
         ("modernbert", {"rotary_local_theta": 160_000.0}),
         ("modernbert", {"window_size": 10}),
