@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import graphlib
 import re
 import subprocess
@@ -66,6 +67,15 @@ def test_the_public_namespace_is_what_it_says():
     assert sorted(maskwright.__all__) == sorted(maskwright._WHERE)
     for name in maskwright.__all__:
         assert getattr(maskwright, name) is not None
+
+
+def test_no_module_defines_a_constant_twice():
+    """The second one would also hold above it, as after two modules became one."""
+    for module, path in paths().items():
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        targets = [target for node in body if isinstance(node, ast.Assign) for target in node.targets]
+        names = [target.id for target in targets if isinstance(target, ast.Name)]
+        assert len(names) == len(set(names)), f"{module}: {sorted(name for name in names if names.count(name) > 1)}"
 
 
 def test_no_file_speaks_of_a_machine():
