@@ -197,13 +197,12 @@ LABELS = {
 DECODER = {"clm": {"is_decoder": True, "use_cache": False}}
 
 
-def their_class(name: str, head: str | None) -> type:
-    """transformers' class for a head."""
+def their_class(name, head):
     found = family_named(name).class_of(head)
     return getattr(transformers, found)
 
 
-def checkpoint(name: str, head: str | None, seed: int = 0, **settings: Any):
+def checkpoint(name, head, seed=0, **settings):
     """A model of transformers whose every parameter, norms and biases too, is drawn at a spread of 0.25."""
     known = SMALL | SPECIAL.get(name, {}) | LABELS.get(head or "", {}) | DECODER.get(head or "", {}) | settings
     their_config = transformers.AutoConfig.for_model(name, **known)
@@ -218,7 +217,7 @@ def checkpoint(name: str, head: str | None, seed: int = 0, **settings: Any):
     return model
 
 
-def padded_rows(config, head: str | None = None, seed: int = 0, seq: int = 20) -> dict[str, torch.Tensor]:
+def padded_rows(config, head=None, seed=0, seq=20):
     """Ids [6, seq], mask and token types: full, right padding, left padding, a hole, a hole at column 0, one token.
 
     Column 0 is kept for heads that use its vector: theirs take it masked, too. What is dropped is padding in some rows
@@ -257,7 +256,7 @@ def padded_rows(config, head: str | None = None, seed: int = 0, seq: int = 20) -
     return rows
 
 
-def _of_longformer(config, ids, head) -> dict[str, torch.Tensor]:
+def _of_longformer(config, ids, head):
     """Exactly three separators, which theirs requires in pairs of texts, or given global tokens."""
     if head in ("qa", "choice"):
         ids[ids == config.sep_token_id] += 3
@@ -269,8 +268,7 @@ def _of_longformer(config, ids, head) -> dict[str, torch.Tensor]:
     return {}
 
 
-def labels_for(head: str | None, rows, name: str = "bert", seed: int = 0) -> dict[str, torch.Tensor]:
-    """Label arguments, as transformers names them, for a head."""
+def labels_for(head, rows, name="bert", seed=0):
     generator = torch.Generator().manual_seed(seed)
     ids, mask = rows["input_ids"], rows["attention_mask"]
     chosen = (torch.rand(ids.shape, generator=generator) < 0.3) & (mask == 1)

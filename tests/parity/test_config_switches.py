@@ -136,7 +136,7 @@ REFUSED: dict[tuple[str, str], set[str]] = {
 }
 
 
-def other_value(name: str, value: Any) -> Any:
+def other_value(name, value):
     """A value that is not the one given; None where none is known."""
     if isinstance(value, bool):
         return not value
@@ -178,7 +178,7 @@ def test_rotation_of_a_part_of_each_head_is_rejected(name, is_nested, tmp_path):
         load_model(tmp_path)
 
 
-def logits_of(model, rows) -> torch.Tensor:
+def logits_of(model, rows):
     with torch.no_grad():
         return model(**rows).logits
 
