@@ -502,10 +502,10 @@ class Model(nn.Module):
         registry.resolve("model_folder", "huggingface")(self, folder, facts=facts, replace=replace)
 
 
-def tokenizer_of(model: Model) -> Tokenizer:
+def tokenizer_of(model: Model, name: str = "The model") -> Tokenizer:
     """Returns the model's tokenizer. Raises ModelFolderError if it has none."""
     if model.tokenizer is None:
-        raise ModelFolderError("The model has no tokenizer: its folder needs tokenizer.json or vocab.txt.")
+        raise ModelFolderError(f"{name} has no tokenizer: its folder needs tokenizer.json or vocab.txt.")
     return model.tokenizer
 
 
