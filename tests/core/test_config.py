@@ -39,7 +39,16 @@ def test_a_table_of_the_flags_changes_single_keys_of_the_files_table(tmp_path: P
 
 
 def test_assignments_are_toml_values_or_plain_words():
-    texts = ["positions=rotary", "hidden-size=64", "gated=true", "rotary_theta = 1e4", 'family="bert"', "note=a b=c"]
+    texts = [
+        "positions=rotary",
+        "hidden-size=64",
+        "gated=true",
+        "rotary_theta = 1e4",
+        'family="bert"',
+        "note=a b=c",
+        "sizes=64,128",
+        "words=a,b",
+    ]
     assert config.assignments(texts) == {
         "positions": "rotary",
         "hidden_size": 64,
@@ -47,6 +56,8 @@ def test_assignments_are_toml_values_or_plain_words():
         "rotary_theta": 10_000.0,
         "family": "bert",
         "note": "a b=c",
+        "sizes": [64, 128],
+        "words": "a,b",
     }
     for wrong in ("positions", "=rotary", ""):
         with pytest.raises(ConfigError, match="name=value"):

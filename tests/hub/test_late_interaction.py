@@ -179,6 +179,24 @@ def test_late_interaction_is_no_embedding_of_a_text(tmp_path):
         LateEncoder(relative, relative.sentence).for_role("query").vectors(["one"])
 
 
+@pytest.mark.parametrize(
+    ("name", "path", "content"),
+    [
+        ("filled", "2_module/config.json", {"keep_only_token_ids": [3]}),
+        ("filled", "2_module/config.json", {"skiplist_words": 3}),
+        ("filled", BERT, {"query_expansion": {"strategy": "max", "length": 3}}),
+        ("filled", BERT, {"document_length": -2}),
+        ("filled", "1_module/config.json", {"in_features": 16, "out_features": 9}),
+        ("pylate", "modules.json", [{"path": "", "type": "x.Transformer"}, {"path": "", "type": "x.Pooling"}]),
+    ],
+)
+def test_what_is_not_supported_is_refused(name, path, content, tmp_path):
+    folder, _ = folder_of(tmp_path, *FOLDERS[name][:4])
+    (folder / path).write_text(json.dumps(content))
+    with pytest.raises(ModelFolderError, match=str(folder)):
+        load_model(folder)
+
+
 ROUTES = {  # the parameters of a router, and the poolings of queries, documents and other texts
     "by name": ({"default_route": "document"}, "cls", "mean", "mean"),
     "by rules": (

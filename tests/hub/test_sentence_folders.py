@@ -287,7 +287,6 @@ def test_a_prompt_is_before_a_text_and_not_in_its_tokens(long, tmp_path):
         ({BERT: {"max_seq_length": -3}}, ["Pooling"], "max_seq_length is -3"),
         ({OWN: {"prompts": {"query": ""}, "default_prompt_name": "web"}}, ["Pooling"], "'web'"),
         ({OWN: {"model_type": "MultiVectorEncoder"}}, ["Pooling"], "'Pooling'"),
-        ({OWN: {"model_type": "MultiVectorEncoder", "query_expansion": {"strategy": "max"}}}, [TOKENS], "expansion"),
         ({OWN: {"model_type": "Unknown"}}, ["Pooling"], "model_type is 'Unknown'"),
         ({}, ["Pooling", {"module_input_name": "scores"}], "normalizes 'scores'"),
         ({}, ["Pooling", "CNN"], "'CNN'"),

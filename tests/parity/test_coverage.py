@@ -1,7 +1,5 @@
 """Configurations drawn at random for every family, and the measured page of what works with each family and head."""
 
-from __future__ import annotations
-
 import json
 import random
 from importlib.util import find_spec
@@ -21,7 +19,7 @@ MOST = 5e-5
 ACTS = ("gelu", "relu", "gelu_new", "silu")
 
 
-def drawn(name: str, draw: random.Random) -> dict:
+def drawn(name, draw):
     """Sizes and settings that a family knows by the usual names; others are those of its own tests."""
     heads = draw.choice([1, 2, 4])
     sizes = {

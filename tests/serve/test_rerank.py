@@ -29,6 +29,7 @@ MODELS = {
 IDENTITY = "torch.nn.modules.linear.Identity"
 CROSS_ENCODERS = {  # of another program: file, its entries, whether the score is the sigmoid (None: refused)
     "plain": (None, {}, True),
+    "trained": (None, {}, True),  # here, as a cross-encoder
     "sentence": ("config_sentence_transformers.json", {"model_type": "CrossEncoder", "activation_fn": IDENTITY}, False),
     "config": ("config.json", {"sentence_transformers": {"activation_fn": IDENTITY}}, False),
     "tanh": ("config.json", {"sentence_transformers": {"activation_fn": "torch.nn.modules.activation.Tanh"}}, None),
@@ -44,6 +45,9 @@ def folders(tmp_path_factory):
         found[name] = write(folder / name, "classification", given, labels=labels)
     found["number"] = write(folder / "number", "regression", {"task": "regression"})
     for name, (file, content, _) in CROSS_ENCODERS.items():
+        if name == "trained":
+            found[name] = write(folder / name, "regression", {"task": "regression", "scale": [0.0, 5.0]})
+            continue
         found[name] = foreign(write(folder / name, "regression", {}), settings={"problem_type": None})
         if file is not None:
             known = json.loads((found[name] / file).read_text()) if (found[name] / file).is_file() else {}

@@ -12,6 +12,7 @@ import tomllib
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Union
@@ -65,7 +66,7 @@ def read_toml(path: Path | str) -> dict[str, Any]:
 
 
 def assignments(texts: Iterable[str]) -> dict[str, Any]:
-    """Parses `name=value` texts into a dict; a value that is not valid TOML is kept as a string.
+    """Parses `name=value` texts into a dict; a value that is not TOML, nor with brackets around, is kept as a string.
 
     Raises ConfigError for a text without a name or without "=".
     """
@@ -73,10 +74,12 @@ def assignments(texts: Iterable[str]) -> dict[str, Any]:
     for text in texts:
         name, sign, value = text.partition("=")
         check(bool(sign and name.strip()), f"'{text}' sets nothing: write it as name=value, like positions=rotary.")
-        try:
-            found[name.strip().replace("-", "_")] = _parse_toml(f"value = {value}")["value"]
-        except ValueError:
-            found[name.strip().replace("-", "_")] = value.strip()
+        key = name.strip().replace("-", "_")
+        found[key] = value.strip()
+        for form in (value, f"[{value}]") if "," in value else (value,):
+            with suppress(ValueError):
+                found[key] = _parse_toml(f"value = {form}")["value"]
+                break
     return found
 
 
@@ -436,12 +439,11 @@ def command_words(cls: type[Any], recipe: Mapping[str, Any]) -> list[str]:
 def parse_pairs(text: str, flag: str) -> dict[str, str]:
     """Parses `text=body,label=y`; double quotes enclose a pair with a comma. Raises ConfigError."""
     pairs = {}
-    for part in next(csv.reader([text]), []):
+    for part in filter(None, map(str.strip, next(csv.reader([text]), []))):
         role, equals, name = part.partition("=")
-        if part and not (role.strip() and equals and name.strip()):
+        if not (role.strip() and equals and name.strip()):
             raise ConfigError(f"{flag} has '{part}'; it takes ROLE=NAME pairs, as in text=body,label=y.")
-        if part:
-            pairs[role.strip()] = name.strip()
+        pairs[role.strip()] = name.strip()
     return pairs
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..api import open_model, predictor_of
 from ..core.errors import InputError, ModelFolderError
@@ -28,9 +28,7 @@ from ..inference.zero_shot import EmbeddingZeroShot, EntailmentZeroShot, ZeroSho
 from ..models.model import Model, tokenizer_of
 from ..tasks.classification import Classification
 from ..tasks.sequence import ENTAILMENT, class_named, relevant_class
-
-if TYPE_CHECKING:
-    from ..text.tokenizers.tokenizer import Tokenizer
+from ..text.tokenizers.tokenizer import Tokenizer
 
 
 class LoadedModel:
@@ -139,12 +137,13 @@ class LoadedModel:
 
     @cached_property
     def output_is_log_odds(self) -> bool:
-        """Whether the one output of a model that ranks pairs is log odds: of a folder whose task is not recorded here.
+        """Whether the one output of a model that ranks pairs is log odds: of a cross-encoder.
 
-        A model that was trained here gives the number that it was trained on. Raises ModelFolderError for a
+        A regression model that was trained here gives the number that it was trained on. Raises ModelFolderError for a
         declared activation that is not supported.
         """
-        return read_facts(self.folder).get("task") is None and activation_of(self.folder) == SIGMOID
+        facts = read_facts(self.folder)
+        return bool(facts.get("scale")) if facts.get("task") else activation_of(self.folder) == SIGMOID
 
     @cached_property
     def digest(self) -> str:

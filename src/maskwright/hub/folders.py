@@ -39,6 +39,7 @@ from .published import is_short_name
 from .sentence import (
     COLBERT_PROJECTION,
     MODULES,
+    cross_encoder_files,
     declaration_files,
     declared_by,
     is_declared,
@@ -259,7 +260,7 @@ def description_files(model: Model, facts: Mapping[str, Any], dtype: str) -> dic
     problem_type, ids = _problem_type(model, facts), _generation_ids(model)
     config = write_config(family, model.config, model.head_name, model.labels, problem_type, dtype)
     files: dict[str, Any] = {config_file.FILE: {**ids, **config}}  # the model's own values take precedence
-    return files | _tokenizer_files(model) | ({GENERATION: ids} if ids else {}) | _declaration(model)
+    return files | _tokenizer_files(model) | ({GENERATION: ids} if ids else {}) | _declaration(model, facts)
 
 
 def write_files(folder: Path, files: Mapping[str, Any]) -> None:
@@ -282,7 +283,7 @@ def _save_adapter(
         storage.write_bytes(new / ADAPTER_WEIGHTS, to_safetensors(tensors, metadata={"format": "pt"}))
         for name, data in tokenizer.items():
             storage.write_bytes(storage.inside(new, name), data)
-        write_files(new, _declaration(model))
+        write_files(new, _declaration(model, facts))
         storage.write_json(new / FACTS, all_facts)
         storage.write_text(
             new / "README.md", adapter_card(model, all_facts, str(found.config["base_model_name_or_path"]))
@@ -350,8 +351,10 @@ def _generation_ids(model: Model) -> dict[str, int | None]:
     return {"bos_token_id": begin, "eos_token_id": end, "pad_token_id": model.config.pad_token_id}
 
 
-def _declaration(model: Model) -> dict[str, Any]:
-    """Returns the sentence-transformers files of an encoder with such settings."""
+def _declaration(model: Model, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the sentence-transformers files of an encoder with such settings, or of a cross-encoder."""
+    if model.head_name == "regression" and facts.get("scale"):
+        return cross_encoder_files(_trained_length(facts) or model.config.max_position_embeddings)
     if model.sentence is None or model.head_name not in SENTENCE_HEADS:
         return {}
     config = model.config

@@ -148,10 +148,14 @@ def _late(folder: Path, own: dict[str, Any], network: Path, mask: Mapping[str, A
     if skipped is None:
         skipped = list(string.punctuation) if own.get("model_type") == "ColBERT" else []
     only = masked.get("keep_only_token_ids") or (mask is None and expansion and own.get("model_type") != "ColBERT")
-    if only or (expansion and (fill_to is None or expansion.get("strategy") not in ("fixed", "min"))):
+    if (
+        only
+        or not isinstance(skipped, list)
+        or (expansion and (fill_to is None or expansion.get("strategy") not in ("fixed", "min")))
+    ):
         raise ModelFolderError(
             f"{folder}: supported are a query_expansion 'fixed' or 'min' of a length, with a {_MASK} that has no "
-            "keep_only_token_ids."
+            "keep_only_token_ids, and skiplist_words in a list."
         )
     if fill_to is not None and (lengths["query_length"] is not None or expansion["strategy"] == "fixed"):
         lengths["query_length"] = max(fill_to, (lengths["query_length"] or 0) if expansion["strategy"] == "min" else 0)
@@ -159,7 +163,7 @@ def _late(folder: Path, own: dict[str, Any], network: Path, mask: Mapping[str, A
     return LateInteraction(
         **lengths,
         fill_to=fill_to,
-        fill_with=expansion.get("token"),
+        fill_with=None if expansion.get("token") is None else str(expansion["token"]),
         attends=expansion.get("attend") is True,
         skipped=tuple(map(str, skipped)),
         skipped_of=tuple([roles] if isinstance(roles, str) else map(str, roles)),
@@ -222,7 +226,10 @@ def projection_of(folder: Path, root: Path | None = None, role: str | None = Non
     """
     if _is_colbert(folder):
         with Weights(folder, root) as stored:
-            size, inputs = stored.shapes.get(COLBERT_PROJECTION, (0, 0))
+            shape = stored.shapes.get(COLBERT_PROJECTION, ())
+            if len(shape) != 2:
+                raise ModelFolderError(f"{folder} has no {COLBERT_PROJECTION}, the projection of a ColBERT model.")
+            size, inputs = shape
             layer = Dense(inputs, size, bias=False, activation=IDENTITY, residual=False)
             layer.linear.weight = nn.Parameter(stored.read(COLBERT_PROJECTION).float())
         return Projection(layer)
@@ -396,6 +403,21 @@ def declaration_files(
     return files
 
 
+def cross_encoder_files(max_length: int) -> dict[str, Any]:
+    """Returns the files that declare a cross-encoder whose one output is log odds, as those of `declaration_files`."""
+    transformer = "sentence_transformers.base.modules.transformer.Transformer"
+    return {
+        MODULES: [{"idx": 0, "name": "0", "path": "", "type": transformer}],
+        LENGTH: {
+            "max_seq_length": max_length,
+            "transformer_task": "sequence-classification",
+            "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
+            "module_output_name": "scores",
+        },
+        PROMPTS: {"model_type": "CrossEncoder", "activation_fn": f"torch.nn.modules.activation.{SIGMOID}"},
+    }
+
+
 _Step = tuple[str, dict[str, Any], nn.Module | None]  # a module: kind, config.json, and the layer with its weights
 _PLACES = {"SpladePooling": "sparse_encoder.modules", _MASK: "multi_vector_encoder.modules"}  # else: models
 
@@ -440,13 +462,14 @@ def _routed(folder: Path, path: str, role: str | None) -> list[tuple[str, dict[s
     file = next((own / name for name in ("router_config.json", MODEL_CONFIG) if (own / name).is_file()), own)
     config = _object(file)
     types, structure, given = (_dict(config, name) for name in ("types", "structure", "parameters"))
-    named = _dict(given, "route_mappings")
-    rules = [named.get(f"({task}, {kind})") for task in (repr(role), None) for kind in ("'text'", None)]
+    mapped = _dict(given, "route_mappings")
+    rules = [mapped.get(f"({task}, {kind})") for task in (repr(role), None) for kind in ("'text'", None)]
     names = [*rules, role, "text", given.get("default_route"), *structure]
-    ids = structure.get(next((name for name in names if name in structure), ""))
-    if not isinstance(ids, list) or not all(isinstance(types.get(one), str) for one in ids):
+    ids = structure.get(next((name for name in names if isinstance(name, str) and name in structure), ""))
+    if not isinstance(ids, list) or not all(isinstance(types.get(str(one)), str) for one in ids):
         raise ModelFolderError(f"{file} has no list of modules with their types for each route.")
-    return [(types[one].rpartition(".")[2], {"type": types[one], "path": f"{path}/{one}".lstrip("/")}) for one in ids]
+    named = {one: f"{path}/{one}".lstrip("/") for one in map(str, ids)}
+    return [(types[one].rpartition(".")[2], {"type": types[one], "path": place}) for one, place in named.items()]
 
 
 def own_roles(folder: Path) -> list[str]:

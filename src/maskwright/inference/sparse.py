@@ -7,18 +7,15 @@ log(1 + relu(logit)). Their dot product scores a passage for a query, and most w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from ..core.errors import ModelFolderError
-from ..data.batch import Batch
 from ..models.model import Model, SentenceSettings
-from ..tasks.examples import Forward, rows_of, tokenize_rows
+from ..tasks.examples import rows_of, tokenize_rows
+from ..tasks.similarity import SparseStates
 from ..text.readers.inputs import Text
 from ..text.tokenizers.encoding import TextCounts
 from .embed import Encoder
@@ -26,8 +23,6 @@ from .prepared import Prepared
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
-
-MOST_LOGITS = 1 << 24  # at a time: 64 MB
 
 
 class SparseEncoder(Encoder["csr_matrix"]):
@@ -87,45 +82,6 @@ class SparseEncoder(Encoder["csr_matrix"]):
         """The tokens of an embedding, [1, vocab], with their weights, the largest first."""
         order = np.argsort(-row.data, kind="stable")[:most]
         return [(str(self.tokenizer.id_to_token(int(row.indices[one]))), float(row.data[one])) for one in order]
-
-
-@dataclass(frozen=True)
-class SparseStates(Forward):
-    """Sparse embeddings. sparse: "max" or "sum" over the tokens; logs: how often log(1 + x) is applied."""
-
-    sparse: str
-    logs: int
-
-    def __call__(self, batch: Batch) -> Sequence[tuple[Tensor, Tensor]]:  # type: ignore[override]
-        """Indices, int32 [n], and weights, float32 [n], of each sequence."""
-        hidden = self.model.encode(batch).hidden
-        found: list[tuple[Tensor, Tensor]] = []
-        for start, count, length in batch.runs:
-            step = max(1, MOST_LOGITS // (length * self.model.config.vocab_size))
-            for first in range(0, count, step):
-                rows = min(step, count - first)
-                begin = start + first * length
-                found += self._pooled(hidden[begin : begin + rows * length], rows)
-        return found
-
-    def _pooled(self, hidden: Tensor, rows: int) -> list[tuple[Tensor, Tensor]]:
-        """hidden: float [rows * length, hidden]."""
-        logits = self.model.mlm_logits(hidden).view(rows, -1, self.model.config.vocab_size)
-        if self.sparse == "sum":
-            weights = self._logs(logits.float()).sum(dim=1)
-        else:  # the largest weight is that of the largest logit
-            weights = self._logs(logits.amax(dim=1).float())
-        pairs = []
-        for row in weights.cpu():
-            (indices,) = row.nonzero(as_tuple=True)
-            pairs.append((indices.to(torch.int32), row[indices]))
-        return pairs
-
-    def _logs(self, logits: Tensor) -> Tensor:
-        weights = logits.relu()
-        for _ in range(self.logs):
-            weights = weights.log1p()
-        return weights
 
 
 def sparse_encoder_of(model: Model, name: str | Path | Model, max_length: int | None = None) -> SparseEncoder:

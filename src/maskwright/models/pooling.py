@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from ..data.batch import Batch
 
@@ -114,6 +115,39 @@ def join_windows(vectors: Tensor, lengths: Tensor, counts: Sequence[int], poolin
         for own, sizes in zip(vectors.split(list(counts)), lengths.to(vectors.device).split(list(counts)), strict=True)
     ]
     return torch.stack(found)  # [texts, size]
+
+
+# -- Sparse embeddings from the logits of a masked language model ----------------------------------------------------
+
+MOST_LOGITS = 1 << 24  # at a time: 64 MB
+
+
+def sparse_pool(
+    logits_of: Callable[[Tensor], Tensor], hidden: Tensor, batch: Batch, vocab_size: int, how: str, logs: int
+) -> Iterator[Tensor]:
+    """Yields the sparse embeddings of a pack in blocks, float32 [sequences, vocab], in order.
+
+    The logits of a block are not kept for the backward pass, but computed again.
+
+    logits_of: float [tokens, hidden] -> float [tokens, vocab]; hidden: float [tokens, hidden]; how: "max" or "sum" over
+    the tokens; logs: how often log(1 + x) is applied.
+    """
+
+    def weights_of(part: Tensor, rows: int) -> Tensor:
+        logits = logits_of(part).view(rows, -1, vocab_size)
+        weights = (logits.amax(dim=1) if how == "max" else logits).float().relu()  # the largest stays the largest
+        for _ in range(logs):
+            weights = weights.log1p()
+        return weights if how == "max" else weights.sum(dim=1)
+
+    for start, count, length in batch.runs:
+        step = max(1, MOST_LOGITS // (length * vocab_size))
+        for part in hidden[start : start + count * length].split(step * length):
+            rows = len(part) // length
+            if part.requires_grad:
+                yield checkpoint(weights_of, part, rows, use_reentrant=False, preserve_rng_state=False)
+            else:
+                yield weights_of(part, rows)
 
 
 # -- What a sentence encoder may do with a pooled vector -------------------------------------------------------------

@@ -144,6 +144,7 @@ class LossSums:
 # in_batch_loss   positive pairs with in-batch negatives (multiple negatives ranking loss; van den Oord et al. 2018,
 #                 equation 4; Henderson et al. 2017, section 4.4); with two dropout masks of one text as the pair it is
 #                 SimCSE (Gao et al. 2021, equation 4)
+# flops           regularizer of sparse embeddings (Paria et al. 2020, equation 4; Formal et al. 2021, equation 5)
 
 
 TEMPERATURE = 0.05
@@ -172,6 +173,11 @@ def in_batch_loss(logits: Tensor, is_positive: Tensor) -> Tensor:
     """
     rows = is_positive.nonzero().flatten()  # [positives]
     return F.cross_entropy(logits[rows], rows, reduction="sum")
+
+
+def flops(vectors: Tensor) -> Tensor:
+    """Sum over the terms of the squared mean weight, a scalar. vectors: float [texts, terms], not negative."""
+    return vectors.mean(dim=0).square().sum()
 
 
 # -- Focal loss: down-weights well-classified examples, so that many easy ones do not dominate few hard ones ---------

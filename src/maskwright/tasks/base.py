@@ -5,6 +5,7 @@ The training loop, commands and reports use this interface. A new task is one su
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -178,6 +179,7 @@ class Task(ABC):
         usage: command that uses a model, and its settings in addition to `model`.
         written: key of the generated text in a prediction, "" if the task generates none.
         can_abstain: whether `predict --min-confidence` supports the task.
+        epoch: epochs of training so far, which the training loop sets; infinite after it.
         report: `module:attribute` of the TaskReport subclass, imported only to write a report.
     """
 
@@ -191,6 +193,7 @@ class Task(ABC):
     usage: ClassVar[tuple[str, Mapping[str, Any]]] = ("predict", {"texts": ("your text",)})
     written: ClassVar[str] = ""
     can_abstain: ClassVar[bool] = False
+    epoch = math.inf
     report: ClassVar[str] = "maskwright.tasks.report:TaskReport"
 
     @property
@@ -362,6 +365,10 @@ class Task(ABC):
 
     def row_probabilities(self, examples: Examples) -> np.ndarray | None:
         """Returns sampling probabilities, float64 [rows], summing to 1; None to draw each row once per epoch."""
+        return None
+
+    def row_groups(self, examples: Examples) -> np.ndarray | None:
+        """Returns the group of each row, int64 [rows] from 0; those of a group are drawn together. Default: None."""
         return None
 
     def init_from_counts(self, model: Model, examples: Examples) -> None:

@@ -1,9 +1,13 @@
-"""Regression: texts or pairs to one number, as in semantic textual similarity, by mean squared error."""
+"""Regression: texts or pairs to one number, as in semantic textual similarity, by mean squared error.
+
+Of pairs also a cross-encoder (Nogueira and Cho 2019), which ranks second texts for a first one: its output is the log
+odds that the pair belongs together, by binary cross-entropy.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,6 +26,7 @@ from .evaluation import metrics as scores
 from .evaluation.compare import ScoredPredictions
 from .examples import Examples
 from .sequence import SequenceTask, labeled
+from .similarity import kind_of, read_similar, target_of
 from .specs import as_range
 from .windows import LongTexts
 
@@ -31,7 +36,8 @@ class Regression(SequenceTask):
     """Predicts one number per row, in the unit of the targets: they are neither shifted nor scaled.
 
     long: window settings for long texts, None to truncate them; score_range: smallest and largest valid target
-    (default: any). Predictions are not clipped to it.
+    (default: any). Predictions are not clipped to it. scale: of a cross-encoder the targets that are the probabilities
+    0 and 1; its predictions are probabilities, its logits log odds.
     """
 
     name: ClassVar[str] = "regression"
@@ -45,9 +51,12 @@ class Regression(SequenceTask):
 
     long: LongTexts | None = None
     score_range: tuple[float, float] | None = None
+    scale: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        self.score_range = as_range(self.score_range)
+        self.score_range, self.scale = as_range(self.score_range), as_range(self.scale)
+        if self.scale is not None:
+            self.main_metric, self.predicts = "spearman", "the relevance of the second text of a pair"
 
     @classmethod
     def from_rows(
@@ -57,11 +66,18 @@ class Regression(SequenceTask):
         *,
         train_file: str | None = None,
         score_range: tuple[float, float] | None = None,
+        encoder: str | None = None,
         **long: Any,
     ) -> Regression:
-        """Builds the task. Raises InputError if there are no rows. long: see `LongTexts.of`."""
+        """Builds the task. Raises InputError for rows that cannot be learned from. long: see `LongTexts.of`."""
         require_rows(train_rows, train_file, "texts with numbers")
-        return cls(LongTexts.of(**long), score_range)
+        task = cls(LongTexts.of(**long), score_range)
+        if encoder != "cross":
+            return task
+        golds = task.read_labels(train_rows, train_file)[1]
+        if min(golds) == max(golds):
+            raise InputError(f"{train_file or 'The training data'} has one label: a cross-encoder needs two.")
+        return cls(task.long, score_range, score_range or (min(golds), max(golds)))
 
     @classmethod
     def read(
@@ -71,9 +87,15 @@ class Regression(SequenceTask):
         columns: ColumnNames = None,
         skip_bad_rows: bool = False,
         score_range: Sequence[float] | None = None,
+        encoder: str | None = None,
     ) -> Table:
-        """Reads texts or pairs with a number each, in the score range; see `text.readers.tables.read_table`."""
+        """Reads texts or pairs with a number each, in the score range; see `text.readers.tables.read_table`.
+
+        encoder: "cross" for pairs as `tasks.similarity` reads them; those that belong together have the number 1.
+        """
         span = as_range(score_range)
+        if encoder == "cross":
+            return _read_pairs(path, columns, span, skip_bad_rows)
         try:
             return read_table(path, columns=columns, numeric=True, span=span, skip_bad_rows=skip_bad_rows)
         except RowErrors as error:
@@ -84,6 +106,11 @@ class Regression(SequenceTask):
                     "maskwright finetune classification; to use another column pass --columns label=NAME."
                 ) from None
             raise
+
+    @property
+    def encoder(self) -> str | None:
+        """The setting that rows are read with."""
+        return None if self.scale is None else "cross"
 
     def why_unscored(self, rows: Sequence[Row]) -> Unscored | None:
         """Returns a reason if no row has a number."""
@@ -116,23 +143,52 @@ class Regression(SequenceTask):
         return torch.tensor(values, dtype=torch.float32)
 
     def loss_of(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Mean squared error. logits: float32 [rows, 1]; targets: float32 [rows]."""
-        return F.mse_loss(logits.squeeze(-1), targets)
+        """Mean squared error, or binary cross-entropy. logits: float32 [rows, 1]; targets: float32 [rows]."""
+        if self.scale is None:
+            return F.mse_loss(logits.squeeze(-1), targets)
+        return F.binary_cross_entropy_with_logits(logits.squeeze(-1), self._scaled(targets))
+
+    def _scaled(self, targets: Tensor) -> Tensor:
+        """The probabilities that a cross-encoder learns: float32 [rows]."""
+        low, high = self.scale or (0.0, 1.0)
+        return ((targets - low) / (high - low)).clamp(0, 1)
+
+    def _numbers(self, logits: Tensor) -> Tensor:
+        """What is predicted: float32 [rows]. logits: float32 [rows, 1]."""
+        return logits.squeeze(-1) if self.scale is None else logits.squeeze(-1).sigmoid()
 
     def init_from_counts(self, model: Model, examples: Examples) -> None:
         """Initializes the bias to the mean of the targets; training it there would take the first epochs."""
         if isinstance(model.head, SequenceClassificationHead) and examples.targets is not None:
+            mean = examples.targets.mean() if self.scale is None else self._scaled(examples.targets).mean().logit()
             with torch.no_grad():
-                model.head.classifier.bias.fill_(examples.targets.mean().item())
+                model.head.classifier.bias.fill_(mean.item())
 
     def decode(self, logits: Tensor) -> list[dict[str, Any]]:
         """{"score": number} for each row."""
-        return [{"score": value} for value in logits.squeeze(-1).tolist()]
+        return [{"score": value} for value in self._numbers(logits).tolist()]
+
+    def top_window(self, window_logits: Tensor, answer: Mapping[str, Any]) -> dict[str, tuple[int, float]]:
+        return super().top_window(self._numbers(window_logits)[:, None], answer)
 
     def metrics(self, logits: Tensor, targets: Tensor) -> dict[str, float]:
-        gold, predicted = targets.numpy(), logits.squeeze(-1).numpy()
-        return scores.measure(("pearson", "spearman", "mse"), gold, predicted)
+        gold = (targets if self.scale is None else self._scaled(targets)).numpy()
+        predicted = self._numbers(logits).numpy()
+        found = scores.measure(("pearson", "spearman", "mse"), gold, predicted)
+        is_relevance = self.scale is not None and set(gold.tolist()) == {0.0, 1.0}
+        return found | ({"pr_auc": scores.pr_auc(gold, predicted)} if is_relevance else {})
 
     def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
-        parts = np.stack([labeled(examples).numpy(), logits.squeeze(-1).numpy()], axis=1).astype(np.float64)
+        parts = np.stack([labeled(examples).numpy(), self._numbers(logits).numpy()], axis=1).astype(np.float64)
         return ScoredPredictions("pearson", parts, lambda both: scores.pearson(both[:, 0], both[:, 1]))
+
+
+def _read_pairs(path: Path | str, columns: ColumnNames, span: tuple[float, float] | None, skip_bad_rows: bool) -> Table:
+    """Pairs with a score, or with the label 1 or 0. Raises InputError for single texts."""
+    table = read_similar(path, columns=columns, span=span, skip_bad_rows=skip_bad_rows)
+    kind = kind_of(table.rows)
+    if kind == "texts":
+        raise InputError(f"{path} contains single texts: a cross-encoder reads pairs (text, text_pair).")
+    if kind == "scores":
+        return table
+    return replace(table, rows=[replace(row, label=f"{target_of(row, kind):g}") for row in table.rows])

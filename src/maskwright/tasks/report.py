@@ -294,6 +294,9 @@ class SimilarityReport(TaskReport[Similarity]):
 
     def next_steps(self, model: Path, test: str) -> list[Command]:
         search, embed = "semantic search in a folder of texts", "save sentence embeddings"
+        if self.task.sparsity is not None:
+            saved = Command.suggest(embed, "embed", model=model, input="texts.txt", sparse=True, output="weights.npz")
+            return [super().next_steps(model, test)[0], saved]
         return [
             super().next_steps(model, test)[0],
             Command.suggest(search, "search", model=model, folder="texts/", queries="your question"),

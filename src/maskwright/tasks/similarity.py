@@ -7,7 +7,7 @@ The kind of rows determines the loss; see `objectives.outcome`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -21,9 +21,9 @@ from torch import Tensor
 from ..core.errors import ConfigError, InputError, RowError, RowErrors
 from ..core.util import plural
 from ..data.batch import Batch
-from ..models.model import Model
-from ..models.pooling import join_windows, pool
-from ..objectives.outcome import LossSums, in_batch_logits, in_batch_loss
+from ..models.model import Model, SentenceSettings
+from ..models.pooling import join_windows, pool, sparse_pool
+from ..objectives.outcome import TEMPERATURE, LossSums, flops, in_batch_logits, in_batch_loss
 from ..text.formats.cells import number_error
 from ..text.readers.tables import Row, Table, read_texts
 from ..text.tokenizers.encoding import TextCounts
@@ -42,7 +42,7 @@ from .evaluation import metrics as scores
 from .evaluation.compare import ScoredPredictions
 from .examples import Examples, Forward, stacked, tokenize_rows
 from .sequence import APART, TOGETHER, labeled, plain_name
-from .specs import as_range
+from .specs import SPARSITY, as_range
 from .windows import GroupedExamples, LongTexts, one_window_each, portions_by_tokens, window_notes, window_rows
 
 if TYPE_CHECKING:
@@ -84,6 +84,41 @@ def projected(model: Model, vectors: Tensor) -> Tensor:
 def pooling_of(model: Model) -> str:
     """The pooling that a sentence encoder declares; the mean without one."""
     return "mean" if model.sentence is None else model.sentence.pooling
+
+
+@dataclass(frozen=True)
+class SparseStates(Forward):
+    """Sparse embeddings. sparse: "max" or "sum" over the tokens; logs: how often log(1 + x) is applied."""
+
+    sparse: str
+    logs: int
+
+    @classmethod
+    def of(cls, model: Model) -> SparseStates:
+        """As the model declares them, else the maximum of log(1 + relu(logit))."""
+        declared = model.sentence or SentenceSettings()
+        return cls(model, declared.sparse or "max", declared.logs)
+
+    def weights(self, batch: Batch) -> Iterator[Tensor]:
+        """float32 [sequences, vocab], in blocks."""
+        size, hidden = self.model.config.vocab_size, self.model.encode(batch).hidden
+        return sparse_pool(self.model.mlm_logits, hidden, batch, size, self.sparse, self.logs)
+
+    def __call__(self, batch: Batch) -> Sequence[tuple[Tensor, Tensor]]:  # type: ignore[override]
+        """Indices, int32 [n], and weights, float32 [n], of each sequence."""
+        rows = [row for block in self.weights(batch) for row in block.cpu()]
+        places = [row.nonzero(as_tuple=True)[0] for row in rows]
+        return [(place.to(torch.int32), row[place]) for row, place in zip(rows, places, strict=True)]
+
+
+def used_columns(outputs: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    """Sparse embeddings as rows: float32 [texts, terms], without the columns in which all are 0."""
+    counts = torch.tensor([len(ids) for ids, _ in outputs])
+    ids, weights = (torch.cat(list(side)) for side in zip(*outputs, strict=True))
+    columns, where = ids.unique(return_inverse=True)
+    table = weights.new_zeros(len(outputs), len(columns))
+    table[torch.repeat_interleave(torch.arange(len(outputs)), counts), where] = weights
+    return table
 
 
 # -- Whether the second text of a pair is found among all second texts -----------------------------------------------
@@ -192,17 +227,26 @@ class PairExamples(GroupedExamples):
     @cached_property
     def duplicate_groups(self) -> torch.Tensor:
         """Group number of each row; rows with the same second (or single) text share one: int64 [rows]."""
+        return self._equal_texts(self.num_texts - 1)
+
+    @cached_property
+    def questions(self) -> torch.Tensor:
+        """The same for first (or single) texts."""
+        return self._equal_texts(0)
+
+    def _equal_texts(self, side: int) -> torch.Tensor:
         numbers: dict[bytes, int] = {}
-        starts = self.texts.starts[-len(self) - 1 :].tolist()
-        windows = [np.asarray(ids).tobytes() for ids in self.input_ids[starts[0] :]]
+        starts = self.texts.starts[side * len(self) : (side + 1) * len(self) + 1].tolist()
+        windows = [np.asarray(ids).tobytes() for ids in self.input_ids[starts[0] : starts[-1]]]
         ends = [start - starts[0] for start in starts]
         texts = [b"|".join(windows[start:end]) for start, end in pairwise(ends)]
         return torch.tensor([numbers.setdefault(text, len(numbers)) for text in texts])
 
     def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
-        """Packs the texts of rows; adds the label "twins" int64 [rows], see `duplicate_groups`."""
+        """Packs the texts of rows; adds the labels "twins" and "questions", int64 [rows]: those properties."""
         batch = super().batch(indices)
-        return batch.with_labels(twins=self.duplicate_groups[batch.labels["example"]])
+        rows = batch.labels["example"]
+        return batch.with_labels(twins=self.duplicate_groups[rows], questions=self.questions[rows])
 
     def portions(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
         """Splits batches of scored rows into micro-batches; rows with in-batch negatives stay together."""
@@ -257,6 +301,9 @@ DIGITS = 6  # cosine similarities are rounded to this many digits before ranking
 class Similarity(Task):
     """Cosine similarity of pairs compared with gold scores. Its logits are unit embeddings: float32 [rows, 2, size].
 
+    Sparse embeddings (SPLADE, Formal et al. 2021) are compared by their dot product, and only those that are trained
+    on scores have length 1. Their size is the number of terms in use.
+
     Pooling is that of the model (`model.sentence`), mean by default; it also pools the windows of a text.
 
     Args:
@@ -267,6 +314,8 @@ class Similarity(Task):
         score_range: smallest and largest valid score, which then is the scale (default: any).
         matryoshka: sizes of beginnings of an embedding that are trained, and scored, as embeddings too (Kusupati et al.
             2022, equation 1); the loss is the mean of theirs and that of the whole.
+        sparsity: of sparse embeddings, the weights of the FLOPS regularizer for first and second texts, which grow in
+            the first epoch with the square of the steps; None for dense ones.
     """
 
     name: ClassVar[str] = "similarity"
@@ -283,8 +332,10 @@ class Similarity(Task):
     long: LongTexts | None = None
     score_range: tuple[float, float] | None = None
     matryoshka: tuple[int, ...] = ()
+    sparsity: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
+        self.head = None if self.sparsity is None else "mlm"
         if self.trained_on not in KINDS or self.main_metric not in ("spearman", "accuracy"):
             raise InputError(f"trained_on is '{self.trained_on}' and main_metric '{self.main_metric}'.")
         if self.scale is not None and len(self.scale) != 2:
@@ -329,6 +380,8 @@ class Similarity(Task):
         train_file: str | None = None,
         score_range: tuple[float, float] | None = None,
         matryoshka: Sequence[int] = (),
+        encoder: str | None = None,
+        sparsity: tuple[float, float] | None = None,
         **long: Any,
     ) -> Similarity:
         """Builds the task from training data. Raises InputError for rows that cannot be learned from or scored.
@@ -337,6 +390,8 @@ class Similarity(Task):
         """
         kind = kind_of(train_rows)
         task = cls(kind, long=LongTexts.of(**long), score_range=score_range, matryoshka=tuple(matryoshka))
+        if encoder == "sparse":
+            task = replace(task, sparsity=sparsity or SPARSITY)
         if kind != "scores" and task.score_range is not None:
             raise InputError(f"--score-range needs scores, and {train_file or 'the training data'} has none.")
         if len(train_rows) < 2:
@@ -395,6 +450,12 @@ class Similarity(Task):
             return window_notes(examples.texts, name, max_length, "text")
         return truncation_notes(examples.num_truncated, examples.counts.texts, f"{name} text", max_length)
 
+    def row_groups(self, examples: Examples) -> np.ndarray | None:
+        """Rows of one first text, so that its negatives are in its batch; None without such rows."""
+        if not isinstance(examples, PairExamples) or examples.is_scored or bool((labeled(examples) > 0).all()):
+            return None
+        return examples.questions.numpy()
+
     # -- training --------------------------------------------------------------------------------------------
 
     def counts(self, batch: Batch) -> dict[str, int]:
@@ -406,19 +467,32 @@ class Similarity(Task):
         """Summed loss of a batch. Without scores it uses in-batch negatives, and counts texts that rank their pair
         first as correct.
         """
-        gold, vectors, losses = batch.labels["sequence"], self.vectors(model, batch), []
-        logits = None
+        gold, whole, losses = batch.labels["sequence"], self.vectors(model, batch), []
+        logits, vectors = None, self._compared(whole)
         for first, second in (one.unbind(1) for one in self._beginnings(vectors)):
             if self.trained_on == "scores":
                 # The cosine similarity should equal the score (Reimers and Gurevych 2019, section 3).
                 losses.append(F.mse_loss((first * second).sum(-1), self._scaled(gold)) * len(gold))
                 continue
-            found = in_batch_logits(first, second, batch.labels["twins"])
+            found = in_batch_logits(first, second, batch.labels["twins"], self._temperature)
+            found = found.masked_fill(_other_answers(batch.labels["questions"], gold > 0), float("-inf"))
             losses.append(in_batch_loss(found, gold > 0))
             logits = found if logits is None else logits
         loss = losses[0] if len(losses) == 1 else torch.stack(losses).mean()
+        if self.sparsity is not None:
+            costs = [weight * flops(side) for weight, side in zip(self.sparsity, whole.unbind(1), strict=True)]
+            loss = loss + sum(costs) * min(self.epoch, 1.0) ** 2 * self.counts(batch)[self.name]
         right = {} if logits is None else {self.name: finds_its_pair(logits.detach(), gold > 0).sum()}
         return LossSums({self.name: loss}, self.counts(batch), right)
+
+    @property
+    def _temperature(self) -> float:
+        return TEMPERATURE if self.sparsity is None else 1.0
+
+    def _compared(self, vectors: Tensor) -> Tensor:
+        """The embeddings, float32 [..., size], as their dot product compares them."""
+        is_raw = self.sparsity is not None and self.trained_on != "scores"
+        return vectors if is_raw else F.normalize(vectors, dim=-1)
 
     def _beginnings(self, vectors: Tensor) -> Iterator[Tensor]:
         """The unit embeddings, float32 [rows, 2, size], and those of each size of `matryoshka`."""
@@ -429,12 +503,13 @@ class Similarity(Task):
             yield F.normalize(vectors[..., :size], dim=-1)
 
     def vectors(self, model: Model, batch: Batch) -> Tensor:
-        """Unit embeddings of the two texts of each row: float32 [rows, 2, size].
+        """Embeddings of the two texts of each row, unless they are sparse of length 1: float32 [rows, 2, size].
 
         A single text is paired with itself; in training it is encoded twice with different dropout (SimCSE).
         """
-        one, places = unit(model, batch), batch.labels["places"]
-        other = unit(model, batch) if model.training and places.shape[1] == 1 else one
+        encode, places = unit if self.sparsity is None else _sparse, batch.labels["places"]
+        one = encode(model, batch)
+        other = encode(model, batch) if model.training and places.shape[1] == 1 else one
         return torch.stack([one[places[:, 0]], other[places[:, -1]]], dim=1)
 
     def baseline(self, data: TaskData) -> Baseline:
@@ -443,12 +518,15 @@ class Similarity(Task):
     # -- answers ---------------------------------------------------------------------------------------------
 
     def forward(self, model: Model) -> Forward:
-        """Pooled vector of each sequence: float32 [size]."""
-        return PooledVectors(model)
+        """Pooled vector of each sequence: float32 [size]; or its sparse embedding."""
+        return PooledVectors(model) if self.sparsity is None else SparseStates.of(model)
 
-    def gather(self, outputs: Sequence[Tensor], model: Model, examples: Examples) -> Tensor:
+    def gather(self, outputs: Sequence[Any], model: Model, examples: Examples) -> Tensor:
         """float32 [rows, 2, size]: unit embeddings, of windows combined, of the texts of each row."""
         assert isinstance(examples, PairExamples)
+        if self.sparsity is not None:
+            sparse = self._compared(used_columns(outputs)).view(examples.num_texts, len(examples), -1)
+            return sparse[[0, -1]].transpose(0, 1)
         vectors, texts = stacked(outputs), examples.texts
         if examples.has_windows:
             lengths = torch.from_numpy(texts.sequences.lengths)
@@ -463,8 +541,9 @@ class Similarity(Task):
         return torch.cat(list(logits), dim=-1) / len(logits) ** 0.5
 
     def cosines(self, logits: Tensor) -> Tensor:
-        """Cosine similarity of each pair: float32 [rows], -1 to 1."""
-        return (logits[:, 0] * logits[:, 1]).sum(-1).clamp(-1, 1)
+        """Cosine similarity of each pair: float32 [rows], -1 to 1; the dot product of sparse embeddings."""
+        products = (logits[:, 0] * logits[:, 1]).sum(-1)
+        return products.clamp(-1, 1) if self.sparsity is None else products
 
     def answers(self, logits: Tensor, examples: Examples) -> list[dict[str, Any]]:
         """{"score": cosine} for each pair."""
@@ -484,6 +563,9 @@ class Similarity(Task):
         found: dict[str, float] = {}
         for size, part in zip(("", *self.matryoshka), self._beginnings(logits), strict=True):
             found |= {f"{name}_{size}".rstrip("_"): value for name, value in self._scores(part, examples).items()}
+        if self.sparsity is not None:
+            used = (logits > 0).sum(-1).float().mean(0).tolist()
+            found |= {"terms_first": used[0], "terms_second": used[1]}
         return Evaluation(found, logits, self._dev_loss(logits, examples))
 
     def _scores(self, logits: Tensor, examples: Examples) -> dict[str, float]:
@@ -516,7 +598,8 @@ class Similarity(Task):
         for start in range(0, len(gold), DEV_ROWS):
             block, own = logits[start : start + DEV_ROWS], gold[start : start + DEV_ROWS]
             groups = _duplicate_groups(examples)[start : start + DEV_ROWS]
-            total += float(in_batch_loss(in_batch_logits(block[:, 0], block[:, 1], groups), own > 0))
+            found = in_batch_logits(block[:, 0], block[:, 1], groups, self._temperature)
+            total += float(in_batch_loss(found, own > 0))
         return total / max(int((gold > 0).sum()), 1)
 
     def _scaled(self, gold: Tensor) -> Tensor:
@@ -532,3 +615,13 @@ def _duplicate_groups(examples: Examples) -> Tensor:
 
 def _is_scored(examples: Examples) -> bool:
     return isinstance(examples, PairExamples) and examples.is_scored
+
+
+def _sparse(model: Model, batch: Batch) -> Tensor:
+    """Sparse embeddings of all texts of a batch: float32 [texts, vocab]."""
+    return torch.cat(list(SparseStates.of(model).weights(batch)))
+
+
+def _other_answers(questions: Tensor, is_positive: Tensor) -> Tensor:
+    """Which second texts belong to the first text of a row though they are in another row: bool [rows, rows]."""
+    return ((questions[:, None] == questions) & is_positive).fill_diagonal_(False)

@@ -71,7 +71,7 @@ class TaskSpec:
         has_head: whether the model has a head.
         follows: pre-training objectives whose models are usually fine-tuned for this task.
         kinds: kinds of models that it makes.
-        contrastive: task that `contrastive=true` trains instead, "" if there is none.
+        encoders: kinds of encoders of pairs that it can train, with the task that trains each.
     """
 
     title: str = ""
@@ -87,7 +87,7 @@ class TaskSpec:
     has_head: bool = True
     follows: tuple[str, ...] = ()
     kinds: tuple[ModelKind, ...] = ()
-    contrastive: str = ""
+    encoders: Mapping[str, str] = field(default_factory=dict)
 
 
 def _kind(head: str | None, description: str, commands: str, *abilities: str, title: str = "") -> ModelKind:
@@ -95,6 +95,8 @@ def _kind(head: str | None, description: str, commands: str, *abilities: str, ti
 
 
 USES = "predict, evaluate or embed"
+SPARSITY = (5e-5, 3e-5)
+ENCODERS = {"dense": "similarity", "sparse": "similarity", "cross": "regression"}
 SPECS = {
     "classification": TaskSpec(
         title="Classification of texts or pairs",
@@ -105,9 +107,9 @@ SPECS = {
     ),
     "regression": TaskSpec(
         title="Regression of texts or pairs",
-        read_settings=("score_range",),
+        read_settings=("score_range", "encoder"),
         has_numbers=True,
-        contrastive="similarity",
+        encoders=ENCODERS,
         kinds=(_kind("regression", "a regression model", USES, "classify", "text-logits", "numbers"),),
     ),
     "tagging": TaskSpec(
@@ -143,7 +145,7 @@ SPECS = {
         read_settings=("score_range",),
         has_numbers=True,
         has_head=False,
-        contrastive="similarity",
+        encoders=ENCODERS,
         kinds=(
             _kind(
                 None,
@@ -151,6 +153,13 @@ SPECS = {
                 "similarity, search, cluster, embed, evaluate, predict or finetune",
                 *("embed", "compare"),
                 title="sentence",
+            ),
+            _kind(
+                "mlm",
+                "a sparse sentence encoder (SPLADE)",
+                "embed --sparse, evaluate, predict, fill-mask or finetune",
+                *("embed", "fill-mask"),
+                title="sparse",
             ),
         ),
     ),
@@ -242,6 +251,23 @@ class TaskSettings:
         panel=TASK,
         tasks=("regression", "similarity"),
     )
+    encoder: Literal["dense", "sparse", "cross"] | None = option(
+        None,
+        "What reads a pair: two embeddings, dense or sparse (SPLADE), or a cross-encoder (reranker).",
+        default_help="of regression none, of similarity dense",
+        panel=TASK,
+        recipe_only=True,
+        tasks=("regression", "similarity"),
+    )
+    sparsity: tuple[float, float] | None = option(
+        None,
+        "Weights of the FLOPS regularizer of sparse embeddings, for first and second texts.",
+        metavar="FIRST SECOND",
+        default_help=" ".join(f"{weight:g}" for weight in SPARSITY),
+        panel=TASK,
+        recipe_only=True,
+        tasks=("similarity",),
+    )
     matryoshka: tuple[int, ...] = option(
         (),
         "Also train the first N numbers of an embedding as an embedding of their own, as in 64,128.",
@@ -301,6 +327,14 @@ class TaskSettings:
             "Setting 'pool' is for logits; sentence embeddings of windows are pooled as the model pools its tokens.",
         )
         as_range(self.score_range)
+        check(
+            min(self.sparsity or SPARSITY) >= 0,
+            f"Setting 'sparsity' is {self.sparsity}; it must be two numbers from 0 up.",
+        )
+        check(
+            self.encoder != "sparse" or not (self.matryoshka or self.long != "cut"),
+            "Sparse embeddings have no matryoshka sizes and no windows: remove matryoshka and --long.",
+        )
         check(self.focal is None or self.focal >= 0, f"Setting 'focal' is {self.focal}; gamma must be 0 or more.")
         for name in ("threshold_precision", "normal_quantile"):
             value = getattr(self, name)

@@ -180,10 +180,7 @@ class FinetuneConfig(TaskSettings):
         None, "Dev metric that chooses the best epoch, such as matthews or f1.", default_help="the task's own"
     )
     calibrate: bool = option(
-        False,
-        "Calibrate probabilities by a temperature.",
-        panel=TASK,
-        tasks=("classification", "tagging"),
+        False, "Calibrate probabilities by a temperature.", panel=TASK, tasks=("classification", "tagging")
     )
     contrastive: bool = option(
         False,
@@ -191,6 +188,22 @@ class FinetuneConfig(TaskSettings):
         panel=TASK,
         tasks=("regression", "similarity"),
         recipe_only=True,
+    )
+    hard_negatives: int = option(
+        0,
+        "Second texts of other pairs to find for each pair that belongs together and add as negatives.",
+        panel=TASK,
+        recipe_only=True,
+        tasks=("regression", "similarity"),
+    )
+    miner: str | None = option(
+        None,
+        "Sentence encoder that finds them.",
+        metavar="MODEL",
+        default_help="--model",
+        panel=TASK,
+        recipe_only=True,
+        tasks=("regression", "similarity"),
     )
     skip_bad_rows: bool = option(False, settings.SKIP_BAD_ROWS)
     checkpoint_every: int = option(0, settings.CHECKPOINT_EVERY, default_help="one epoch")
@@ -231,7 +244,9 @@ class FinetuneConfig(TaskSettings):
         )
         check_at_least(self, 1, "epochs", "batch_size", "accumulation", "seeds", "log_every")
         check_above_zero(self, "lr", "clip_norm")
-        check_not_negative(self, "min_steps", "warmup", "weight_decay", "patience", "checkpoint_every")
+        check_not_negative(
+            self, "min_steps", "warmup", "weight_decay", "patience", "checkpoint_every", "hard_negatives"
+        )
         check_at_least(self, 4, "max_length")
         check_at_least(self, 1, "average_checkpoints")
         self._check_task()
@@ -252,6 +267,10 @@ class FinetuneConfig(TaskSettings):
                 reason = f"not for {task}, which {how}" if how else f"for {' and '.join(setting.tasks)}, not {task}"
                 raise ConfigError(f"Setting '{name}' is {reason}.")
         spec = spec_of(self.task_name)
+        check(
+            not self.hard_negatives or self.task_name == "similarity" or self.encoder == "cross",
+            "Setting 'hard_negatives' is for encoders of pairs that belong together: add encoder.",
+        )
         self.of_task(self.task_name)  # its checks are ours
         check(
             spec.has_head or not self.freeze_encoder,
@@ -320,8 +339,9 @@ class FinetuneConfig(TaskSettings):
 
     @property
     def task_name(self) -> str:
-        """The registered task that runs: with `contrastive`, that of sentence embeddings."""
-        return spec_of(self.task).contrastive if self.contrastive else self.task
+        """The registered task that runs: the one that trains the chosen encoder."""
+        encoder = "dense" if self.contrastive else self.encoder
+        return spec_of(self.task).encoders.get(encoder or "", self.task)
 
     def resolved(self, device: str, precision: str) -> FinetuneConfig:
         """The recipe with every automatic setting resolved and every path absolute."""
@@ -329,7 +349,9 @@ class FinetuneConfig(TaskSettings):
         for name in ("train", "train_target", "dev", "dev_target", "output", "tokenizer", "target_tokenizer"):
             path = getattr(self, name)
             changes[name] = None if path is None else path.absolute()
-        changes["model"] = None if self.model is None else absolute_name(self.model)
+        for name in ("model", "miner"):
+            value = getattr(self, name)
+            changes[name] = None if value is None else absolute_name(value)
         return replace(self, **changes)
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -27,10 +29,6 @@ from ...tasks.specs import spec_of
 from ..checkpoint import list_checkpoints, mean_weights, read_weights, write_tensors
 from ..optimizer import ADAM
 from ..steps import Prefetcher
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 HASHED_ROWS = 1024  # packed at a time for a digest
 
@@ -108,13 +106,7 @@ class BestCheckpointJob(ABC):
     deal: Deal = staticmethod(everything)
 
     def __init__(
-        self,
-        model: nn.Module,
-        saver: BestModelSaver,
-        *,
-        has_dev: bool,
-        patience: int = 0,
-        freeze_encoder: bool = False,
+        self, model: nn.Module, saver: BestModelSaver, *, has_dev: bool, patience: int = 0, freeze_encoder: bool = False
     ) -> None:
         self.model, self.saver, self.has_dev = model, saver, has_dev
         self.patience, self.freeze_encoder = patience, freeze_encoder
@@ -220,6 +212,7 @@ class FinetuneJob(BestCheckpointJob):
         return [batch for _, batch in self.numbered(step)]
 
     def numbered(self, step: int) -> list[tuple[int, Batch]]:
+        self.task.epoch = step / self.steps_per_epoch
         return self._next.take(step)
 
     def fingerprint(self) -> str:
@@ -235,9 +228,13 @@ class FinetuneJob(BestCheckpointJob):
         return cut(self.train, rows, self.accumulation, self.device, self.deal)
 
     def _sample(self, epoch: int) -> np.ndarray:
-        """Row indices of an epoch in order: int64 [rows]."""
+        """Row indices of an epoch in order: int64 [rows]. Rows of a group, one after another, share a step."""
         if self._chances is None:
-            return generator(self.seed, "order", epoch).permutation(len(self.train))
+            order = generator(self.seed, "order", epoch).permutation(len(self.train))
+            if (groups := self.task.row_groups(self.train)) is None:
+                return order
+            first = np.unique(groups[order], return_index=True)[1]  # [groups], places of their first rows
+            return order[np.argsort(first[groups[order]], kind="stable")]
         return resample_rows(self._chances, generator(self.seed, "resample", epoch))
 
     def counts(self, batch: Batch) -> dict[str, int]:
