@@ -285,7 +285,7 @@ MISSING = [pandas.NA, pandas.NaT, None, float("nan")]
 @pytest.mark.compatibility(
     "pandas 3.1.1",
     theirs="comparing pandas.NA gives NA, whose truth value is a TypeError",
-    ours="a missing target of any kind is refused in a sentence with its item",
+    ours="a missing target of any kind is rejected in a sentence with its item",
 )
 def test_missing_targets_are_refused_by_every_estimator(folder, name, x, targets, missing):
     with pytest.raises(InputError, match="for item [01]"):

@@ -35,7 +35,7 @@ def headless(tmp_path):
 @pytest.mark.compatibility(
     "transformers 5.23.0",
     theirs="A pipeline answers from a randomly initialized head; a warning on standard error is the only sign.",
-    ours="A folder without the weights of its head is refused, unless --untrained (untrained=True in Python) is given.",
+    ours="a folder without weights of its head is rejected, unless --untrained (untrained=True in Python) is given.",
 )
 def test_an_answer_needs_trained_weights(headless, maskwright, tmp_path):
     folder = headless("classification", labels=LABELS)

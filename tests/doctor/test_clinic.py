@@ -211,7 +211,7 @@ CONLLU = f"# text = del\n{RANGE}{WORDS}{EMPTY}\n{WORDS}{EMPTY}\n"
 @pytest.mark.parametrize(
     ("name", "text", "tag", "format", "read"),
     [
-        ("a.conllu", CONLLU, "", "CoNLL-U", "1 range of multiword tokens and 2 empty nodes are left out; the tags are"),
+        ("a.conllu", CONLLU, "", "CoNLL-U", "1 range of multiword tokens and 2 empty nodes are skipped; the tags are"),
         ("a.conllu", CONLLU, "MISC:NER", "CoNLL-U", "tags MISC:NER;.*the tags are BIO"),
         ("a.iob2", "1 Al B-X - k\n2 is O - k\n\n1 Bo O - k\n", "", "CoNLL columns", "column 1, tags in column 2.*BIO"),
     ],

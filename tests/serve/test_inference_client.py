@@ -330,7 +330,7 @@ def test_every_parameter_of_a_method_is_declared_and_tried(method):
 @pytest.mark.compatibility(
     "huggingface_hub 2.4.0",
     theirs="InferenceClient sends documented parameters to any server and cannot know whether one has an effect",
-    ours="each parameter works or is refused by its name (422); docs/reference/http-parameters.md lists them",
+    ours="each parameter works or is rejected by its name (422); docs/reference/http-parameters.md lists them",
 )
 @pytest.mark.parametrize(("method", "name", "check"), checks())
 def test_a_parameter_works_or_is_refused_by_name(ask, method, name, check):
@@ -356,7 +356,7 @@ def test_a_parameter_works_or_is_refused_by_name(ask, method, name, check):
 @pytest.mark.compatibility(
     "huggingface_hub 2.4.0",
     theirs="feature_extraction sends base64 as encoding_format and then reads only lists of numbers (ValueError)",
-    ours="base64 is refused by name here and works at /v1/embeddings",
+    ours="base64 is rejected by name here and works at /v1/embeddings",
 )
 def test_base64_is_refused_because_the_client_cannot_read_it(ask):
     with pytest.raises(HfHubHTTPError, match="encoding_format"):
@@ -486,7 +486,7 @@ def test_the_client_never_retries(status):
 
 @pytest.mark.compatibility(
     "huggingface_hub 2.4.0",
-    theirs="With HF_HUB_OFFLINE, InferenceClient refuses every address, also that of a server on this machine",
+    theirs="With HF_HUB_OFFLINE, InferenceClient rejects every address, also that of a server on this machine",
     ours="the server reads the variable, its clients need not: the page on clients says to set it for the server only",
 )
 def test_offline_mode_is_for_the_server_only(ask, monkeypatch):

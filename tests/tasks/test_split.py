@@ -34,7 +34,7 @@ def texts(count, seed=0, words=9):
 )
 @pytest.mark.compatibility(
     "scikit-learn",
-    theirs="train_test_split(stratify=) refuses a class of one row, and a test part smaller than the number of classes",
+    theirs="train_test_split(stratify=) rejects a class of one row, and a test part smaller than the number of classes",
     ours="a tenth is held out whatever the classes; each class keeps a row for training",
 )
 def test_a_tenth_is_held_out_however_many_classes_there_are(sizes, name):
@@ -52,7 +52,7 @@ def test_a_tenth_is_held_out_however_many_classes_there_are(sizes, name):
 @pytest.mark.compatibility(
     "scikit-learn",
     theirs="splits multi-label rows at random, or by whole combination as train_test_split(stratify=) sees them",
-    ours="each label has its share of the held-out rows (iterative stratification)",
+    ours="each label has its fraction of the held-out rows (iterative stratification)",
 )
 def test_each_of_several_labels_is_held_out_in_proportion():
     draw = random.Random(1)

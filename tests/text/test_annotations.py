@@ -277,7 +277,7 @@ def test_without_spans_a_known_or_the_only_field_is_the_text(file, data, expecte
 @pytest.mark.compatibility(
     "spaCy 3.8.18",
     theirs="an entity tag '-' or an empty one is unknown: it is neither an entity nor outside of one",
-    ours="such words have no tag, so they are left out of training and scores, and that is said",
+    ours="such words have no tag, so training and scores skip them, and that is said",
 )
 @pytest.mark.parametrize("mark", ["-", "", None])
 def test_words_with_an_unknown_entity_tag_are_not_outside(file, capsys, mark):
@@ -348,7 +348,7 @@ def test_wrong_spans_are_reported_with_their_record(file, words, content):
     [
         ("1-4\t14-17", "1-4\t14-19", r"offsets 14-19 do not fit the word 'Ann'"),
         ("met Ann in", "met in", "'Ann' does not follow"),
-        ("1-4\t14-17\tAnn", "Ann\tB-PER", "is no token"),
+        ("1-4\t14-17\tAnn", "Ann\tB-PER", "is not a token"),
         ("met\tVBD\tVERB\t_\t_\t_\t_\t", "met\tVBD", "a.tsv:10: has 4 columns, not 9"),
         ("WebAnno TSV 3.3", "WebAnno TSV 2", "export it as WebAnno TSV v3"),
     ],
@@ -410,7 +410,7 @@ def test_a_span_inside_a_word_splits_it(file, capsys):
 @pytest.mark.compatibility(
     "label-studio-sdk 2.1.2",
     theirs="the CONLL2003 export tags every word of an unannotated task with O",
-    ours="tasks that nobody annotated are left out and counted",
+    ours="tasks that nobody annotated are skipped and counted",
 )
 def test_an_empty_annotation_is_an_example_and_an_unannotated_text_is_not(file, capsys):
     cancelled = annotated(*REGIONS, was_cancelled=True)

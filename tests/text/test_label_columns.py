@@ -50,7 +50,7 @@ def test_the_delimiter_is_that_of_the_rows(tmp_path, name, content, delimiter, s
 
 @pytest.mark.compatibility(
     "Excel",
-    theirs="a first line sep=; sets the delimiter of a .csv, and is no row",
+    theirs="a first line sep=; sets the delimiter of a .csv, and is not a row",
     ours="the line is skipped, and its delimiter is used",
 )
 @pytest.mark.parametrize("first", ["sep=;", "\ufeffsep=;", '"sep=;"', "SEP=;"])
@@ -67,7 +67,7 @@ TEXTS = ["plain", 'He said "no", twice', "two\nlines", "a\ttab", '"all quoted"',
 
 @pytest.mark.compatibility(
     "pandas 3.1.1",
-    theirs='to_csv(sep="\\t") quotes the fields that hold quotes, tabs or line breaks, and doubles the quotes',
+    theirs='to_csv(sep="\\t") quotes the fields that contain quotes, tabs or line breaks, and doubles the quotes',
     ours="a .tsv that is quoted so is read as it was written, and that is said",
 )
 @pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC])
@@ -355,8 +355,8 @@ def test_class_names_of_parquet_files_are_read(tmp_path, kind):
 
 @pytest.mark.compatibility(
     "datasets 5.2.0",
-    theirs="a column that holds texts and lists becomes the type Json, and to_parquet stores its values as JSON text",
-    ours="such values are read as what the JSON text holds",
+    theirs="a column of texts and lists becomes the type Json, and to_parquet stores its values as JSON text",
+    ours="such values are read as what the JSON text contains",
 )
 def test_json_columns_of_parquet_files_are_decoded(tmp_path):
     path = tmp_path / "a.parquet"

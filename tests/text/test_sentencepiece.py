@@ -101,7 +101,7 @@ def test_what_is_written_here_opens_there_and_here(both, tmp_path):
 @pytest.mark.compatibility(
     "transformers 5.23.0",
     theirs="XLMRobertaTokenizer and AlbertTokenizer rebuild a SentencePiece model without its byte fallback.",
-    ours="Byte fallback is kept: the pieces of sentencepiece 0.2.3. A BPE model is refused.",
+    ours="Byte fallback is kept: the pieces of sentencepiece 0.2.3. A BPE model is rejected.",
 )
 @pytest.mark.parametrize("family", FILES)
 def test_byte_fallback_gives_the_pieces_of_the_library(family, tmp_path):

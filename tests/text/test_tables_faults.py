@@ -211,7 +211,7 @@ def test_a_first_row_that_cannot_be_read_is_reported_even_when_bad_rows_are_skip
 @pytest.mark.compatibility(
     "pandas 3.1.1",
     theirs="to_json writes an object of columns by default, records only with orient='records' or 'table'",
-    ours="records are read, also in {'data': [...]}; an object of columns is refused with the setting to use",
+    ours="records are read, also in {'data': [...]}; an object of columns is rejected with the setting to use",
 )
 @pytest.mark.parametrize(
     ("content", "is_read"),

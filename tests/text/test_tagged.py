@@ -39,7 +39,7 @@ UNIVERSAL_NER = "# sent_id = 1\n# text = Ada left\n1\tAda\tB-PER\t-\tkim\n2\tlef
     "GermEval 2014, Universal NER",
     theirs="the first column counts the words, the second contains them, then come outer and inner entities, or an "
     "annotator; `#` and a tab begin a comment",
-    ours="the word and the outer entity are read, and comments are left out",
+    ours="the word and the outer entity are read, and comments are skipped",
 )
 @pytest.mark.parametrize(
     ("text", "words", "tags"),
@@ -206,7 +206,7 @@ def row(id, form, upos="X", misc="_"):
 @pytest.mark.compatibility(
     "conllu 6.0.0 and spaCy 3.8",
     theirs="conllu returns ranges and empty nodes among the words; spaCy's text joins the words of a range",
-    ours="ranges and empty nodes are left out, and give the characters of the words in the text",
+    ours="ranges and empty nodes are skipped, and give the characters of the words in the text",
 )
 def test_words_are_form_and_upos_with_their_characters(tmp_path):
     rows = read_tagged(write(tmp_path / "a.conllu", SPANISH)).rows

@@ -123,7 +123,7 @@ RULES: dict[str, tuple[Severity, str, str]] = {
         "Shuffle the choices of each row.",
     ),
     "length-bias": ("note", "The longest choice is correct in {share:.0%} of the rows; chance is {even:.0%}.", ""),
-    "missing-tags": ("warning", "{count:word has|words have} no tag.", "Training leaves such words out."),
+    "missing-tags": ("warning", "{count:word has|words have} no tag.", "Training skips such words."),
     "tag-scheme": ("note", "The tags are {written}.", ""),
     "tags-outside-scheme": ("problem", "{count:tag is|tags are} not valid in {scheme}.", "Fix them."),
     "tag-spelling": (

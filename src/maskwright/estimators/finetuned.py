@@ -161,7 +161,7 @@ def _label_lists(y: Any) -> list[Collection[Any]] | None:
         if not isinstance(one, (list, tuple, set, frozenset)):
             raise InputError(f"y has lists of labels, but {one!r} for item {number}: pass a list of labels per text.")
         if any(is_missing(label) for label in one):
-            raise InputError(f"y has a missing label for item {number}: remove it; an empty list is no label.")
+            raise InputError(f"y has a missing label for item {number}: remove it; an empty list is not a label.")
     return lists
 
 

@@ -1,7 +1,7 @@
 """Runs an experiment part by part; finished parts are kept, so rerunning the same command resumes.
 
 A run folder has parts/NAME.json for each finished part, table.md and report.html, and result.json at the end. An
-experiment says what its parts are (`Experiment.measure`) and how their results are shown (`Experiment.show`).
+experiment reports what its parts are (`Experiment.measure`) and how their results are shown (`Experiment.show`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Part:
 
     name: str
     title: str
-    compute: Callable[[], Facts | None]  # plain values; None for a part that is left out
+    compute: Callable[[], Facts | None]  # plain values; None for a part that is skipped
     cost: float = 1.0
 
 

@@ -1,6 +1,6 @@
 """Reads weights that torch.save wrote (`.bin`, `.pt`), in a separate process and with torch's restricted unpickler.
 
-`torch.load(weights_only=True)` creates tensors and containers only and refuses every other name. It runs in the
+`torch.load(weights_only=True)` creates tensors and containers only and rejects every other name. It runs in the
 confined process of `core.isolation`, which sends the tensors back as safetensors.
 """
 

@@ -17,7 +17,7 @@ in sentence-transformers 6.2:
 - prompt: for queries `query`, for texts that are searched `document`, `passage` or `corpus`, else the one that
   `default_prompt_name` of `config_sentence_transformers.json` names, before every text.
 - late interaction: lengths and query expansion in `sentence_bert_config.json`, then, as PyLate writes them, in
-  `config_sentence_transformers.json`; the tokens that are left out in the folder of `MultiVectorMask`, then there.
+  `config_sentence_transformers.json`; the tokens that are skipped in the folder of `MultiVectorMask`, then there.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class SparseEncoder(Encoder["csr_matrix"]):
     Args:
         model: with a masked-language-model head.
         declared: settings of its folder; without `sparse`, the maximum of log(1 + relu(logit)).
-        max_length: maximum sequence length in tokens, beyond which texts are cut; None as declared.
+        max_length: maximum sequence length in tokens, beyond which texts are truncated; None as declared.
 
     Attributes:
         size: dimensions, the vocabulary.

@@ -55,7 +55,7 @@ def prepare_entities(
         predictor: Of a token classification model.
         strategy: One of STRATEGIES; "none" gives {"entity", "index", ...} for each token instead.
         stride: Tokens that neighboring windows of a long text share (None: a quarter).
-        ignored: Entity types that are left out; with "none" and for tags without a scheme, tags.
+        ignored: Entity types that are skipped; with "none" and for tags without a scheme, tags.
 
     Raises:
         InputError: unknown strategy or ignored tag, stride too large, or a model whose CRF tags words together.

@@ -89,7 +89,7 @@ class LateInteraction:
 
     query_length, document_length: maximum tokens, None for those of other texts; fill_to: tokens up to which queries
     are filled, or None; fill_with: the token for that, None for the mask token; attends: whether those are attended
-    to; skipped: tokens whose vectors are left out; skipped_of: of "document", "query" or both; mean: whether scores are
+    to; skipped: tokens whose vectors are skipped; skipped_of: of "document", "query" or both; mean: whether scores are
     divided by the tokens of the query.
     """
 

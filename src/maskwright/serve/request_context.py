@@ -1,4 +1,4 @@
-"""What is known of a request while it is answered, how its result is awaited, and how it is refused."""
+"""What is known of a request while it is answered, how its result is awaited, and how it is rejected."""
 
 from __future__ import annotations
 

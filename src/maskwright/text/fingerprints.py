@@ -156,7 +156,7 @@ def near_pairs(plain: np.ndarray, bands: np.ndarray) -> tuple[np.ndarray, bool]:
     return pairs[:MAX_PAIRS], len(pairs) > MAX_PAIRS
 
 
-# -- Rows held out for validation: a share of them, in proportion of their labels, and no text on both sides ----------
+# -- Rows held out for validation: a fraction of them, in proportion of their labels, and no text on both sides --------
 #
 # Rows are divided as whole groups: rows of one text (apart from case, spacing and punctuation), of nearly one text, or
 # of one value of a group column. The labels are visited from the rarest to the most common, as in iterative

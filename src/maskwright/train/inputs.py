@@ -145,7 +145,7 @@ def inputs_of(config: Any, is_finished: bool = False, own: Mapping[str, Finder] 
     """The files that a recipe reads.
 
     is_finished: whether the run is finished, so no model is downloaded; own: for a setting, a function that finds its
-    files, by the name that is compared. What is not there is left out: reading it, if at all, states the reason.
+    files, by the name that is compared. What is not there is skipped: reading it, if at all, states the reason.
     """
     models = partial(_model_files, is_finished=is_finished)
     files: dict[str, Callable[[str], Iterator[InputFile]]] = {ROWS: _row_files, TEXT: _text_files, MODEL: models}

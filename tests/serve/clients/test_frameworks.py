@@ -43,7 +43,7 @@ def test_llama_index(server, expected):
 @pytest.mark.compatibility(
     "llama-index-embeddings-text-embeddings-inference 0.6.0",
     theirs="the status of a reply is not read: a refused text raises KeyError, a batch an error of validation",
-    ours="the status and the sentence are in the reply; the page on clients says where to look",
+    ours="the status and the sentence are in the reply; the page on clients reports where to look",
 )
 def test_llama_index_hides_a_refusal(server):
     module = pytest.importorskip(

@@ -28,7 +28,7 @@ def _constants(config: ModelConfig) -> dict[str, Any]:
 def family() -> Family:
     """Returns the RoFormer family.
 
-    Multiple choice is left out: transformers scores the vector of the last column, which is padding in shorter rows.
+    Multiple choice is skipped: transformers scores the vector of the last column, which is padding in shorter rows.
     """
     held = classes("RoFormer")
     del held["RoFormerForMultipleChoice"]

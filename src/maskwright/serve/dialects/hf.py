@@ -48,7 +48,7 @@ from .routing import (
 )
 from .tei import EmbedBody, RerankBody, SimilarityBody, embed, predictions, rerank, similarity, zero_shot
 
-# -- Request bodies of Hugging Face's InferenceClient: each of its parameters works or is refused with the reason
+# -- Request bodies of Hugging Face's InferenceClient: each of its parameters works or is rejected with the reason
 #
 # docs/reference/http-parameters.md is written from the descriptions here.
 
@@ -95,7 +95,7 @@ class TagParameters(Body):
         "tagged at their first token. No CRF."
     )
     ignore_labels: list[str] | None = optional(
-        "Types that are left out, with none tags; O. Without O, words are as with first.", max_length=1000
+        "Types that are skipped, with none tags; O. Without O, words are as with first.", max_length=1000
     )
     stride: int | None = optional(
         "Tokens that windows of a long text share; a quarter. Words are as with first. No CRF.", ge=0
@@ -146,7 +146,7 @@ class GenerateParameters(Body):
         "most probable one is taken."
     )
     temperature: float | None = optional("Divisor of the logits; 1.", gt=0, le=100)
-    top_k: int | None = optional("Draws from so many tokens.", ge=1)
+    top_k: int | None = optional("Draws from that number of tokens.", ge=1)
     top_p: float | None = optional("Draws from tokens of this probability.", gt=0, le=1)
     repetition_penalty: float | None = optional("Above 1, tokens that were there are less probable.", gt=0, le=10)
     num_return_sequences: int = Field(default=1, ge=1, le=16, description="Continuations of the prompt.")
@@ -192,7 +192,7 @@ class TranslateParameters(Body):
         Any, Unsupported("texts are written as the tokenizer of the model decodes them", False)
     ] = None
     truncation: Literal["longest_first", "only_first", "do_not_truncate"] | None = optional(
-        "do_not_truncate refuses a longer text (413), as it is truncated otherwise."
+        "do_not_truncate rejects a longer text (413), as it is truncated otherwise."
     )
     generate_parameters: SearchParameters | None = optional("num_beams, length_penalty, max_new_tokens.")
     beams: int | None = optional("As num_beams.", ge=1, le=MOST_BEAMS)

@@ -33,7 +33,7 @@ Direction = Annotated[
     Unsupported("texts are truncated at their end", "right", "Right"),
     Field(description="Texts are truncated at their end."),
 ]
-Truncate = Annotated[bool, Field(description="Whether longer texts are truncated; false refuses them (413).")]
+Truncate = Annotated[bool, Field(description="Whether longer texts are truncated; false rejects them (413).")]
 PromptName = Annotated[
     str | None,
     Field(max_length=1000, description="A prompt of the folder's config_sentence_transformers.json, put before texts."),
@@ -120,7 +120,7 @@ class DecodeBody(Body):
         Annotated[list[Id], Field(max_length=100_000)]
         | Annotated[list[Annotated[list[Id], Field(max_length=100_000)]], Field(max_length=1024)]
     )
-    skip_special_tokens: bool = Field(default=True, description="Whether special tokens are left out.")
+    skip_special_tokens: bool = Field(default=True, description="Whether special tokens are skipped.")
 
 
 router = APIRouter(tags=["Text Embeddings Inference"])

@@ -99,7 +99,7 @@ class TaggedExamples(Examples):
         the first token of each classified word; "words" int64 [words], index of that word over all sentences; "chain"
         int64 [chains], number of words of each chain; "is_first", "is_last" bool [chains], whether they begin and end
         their sentence; "tags" int64 [words], if there are targets. A chain is the words of a sequence; with targets it
-        ends at words without a tag, which are left out.
+        ends at words without a tag, which are skipped.
         """
         batch = super().batch(indices)
         windows = batch.labels["example"].tolist()

@@ -1,7 +1,7 @@
 """A text with what people marked in it, as the files of annotation tools record it, and helpers to read these.
 
 Offsets are still those of the file; `reader` checks them and makes rows. A record that cannot be read is a RowError;
-what is left out on purpose is counted by name.
+what is skipped on purpose is counted by name.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Document:
 
 @dataclass(slots=True)
 class Reading:
-    """How a file is read: roles, as those of --columns; what is left out of it, counted by name; and other notes."""
+    """How a file is read: roles, as those of --columns; what is skipped of it, counted by name; and other notes."""
 
     path: Path
     roles: Mapping[str, str]

@@ -3,7 +3,7 @@
 Offsets are those of the file: code points, unless the recorded texts of the spans prove UTF-16 units or bytes. Words
 are those of the file, else those of `words.split_words`, and a span that begins or ends inside a word splits it. Of
 overlapping spans the longest is kept. What several annotators said equally counts once; where they differ, one has to
-be chosen. Everything that is left out is counted and said.
+be chosen. Everything that is skipped is counted and said.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class AnnotationFile:
     # -- as tagged words -------------------------------------------------------------------------------------
 
     def tagged(self, faults: list[RowError], *, need_tags: bool = True) -> Iterator[Sentence]:
-        """Yields tagged texts and adds the errors of the others to `faults`; then says what was read.
+        """Yields tagged texts and adds the errors of the others to `faults`; then reports what was read.
 
         need_tags: leave out texts that nobody annotated, and report those whose spans cannot be used; otherwise the
         tags of both are None.
@@ -237,7 +237,7 @@ class AnnotationFile:
     # -- as labeled texts ------------------------------------------------------------------------------------
 
     def records(self, *, need_label: bool = True, multi_label: bool | None = False) -> Iterator[Record]:
-        """Yields texts with their class as rows of a table with `text` and `label`; then says what was read.
+        """Yields texts with their class as rows of a table with `text` and `label`; then reports what was read.
 
         need_label: leave out texts without a class; otherwise their label is None. multi_label: the label is a list of
         any number of classes; None: several are joined with `|`. Raises InputError for a file without classes, and for
@@ -325,7 +325,7 @@ class AnnotationFile:
 
 def _counted(left_out: Mapping[str, int]) -> str:
     counted = ", ".join(f"{name} ({count:,})" for name, count in left_out.items() if count)
-    return f"left out or changed: {counted}" if counted else "nothing is left out"
+    return f"left out or changed: {counted}" if counted else "nothing is skipped"
 
 
 # -- from a file to checked texts --------------------------------------------------------------------------

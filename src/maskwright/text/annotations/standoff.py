@@ -160,7 +160,7 @@ def parse_webanno(reading: Reading) -> Parsed:
         elif not line.text.strip():
             is_open = False
         elif not line.text.startswith("#"):
-            yield RowError(str(reading.path), line.number, None, "is no token: expected an ID as in 1-1, and a tab")
+            yield RowError(str(reading.path), line.number, None, "is not a token: expected an ID as in 1-1, and a tab")
     layer, column = _webanno_layer(reading, layers, [cells for block in blocks for _, cells in block.rows])
     width = layers[-1].column + len(layers[-1].features) if layers else 3
     seen: dict[str, int] = {}

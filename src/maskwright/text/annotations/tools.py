@@ -85,7 +85,7 @@ def _text_field(
 
     It is that of `--columns text=NAME`, the one in which the spans are found, the one that the results name, one with
     a known name, or the only text. tasks: data of each task, and values of its results with the name of the field that
-    they are about; names: fields that hold texts.
+    they are about; names: fields that contain texts.
     """
     if "text" in reading.roles:
         return reading.roles["text"]

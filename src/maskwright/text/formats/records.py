@@ -3,7 +3,7 @@
 Comma-separated files follow RFC 4180 (quoted fields may contain commas, quotes and line breaks), tab-separated files
 are read literally unless they are quoted; JSON lines contain one object each, and a .json file an array of objects, or
 one after another; in .json and Parquet the "line" is the number of the record from 1, and an integer whose class names
-a Parquet file holds is read as its name. `tables` and `corpus` interpret the rows.
+a Parquet file contains is read as its name. `tables` and `corpus` interpret the rows.
 
 The delimiter, and whether tab-separated fields are quoted, are found in a bounded number of lines and said in one
 sentence, because a file name only suggests them: spreadsheets of many countries write .csv with semicolons, and pandas
@@ -44,7 +44,7 @@ DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars (|)"}
 _SAID_FIRST = re.compile(r'"?sep=(.)"?[,;\t]*\s*', re.IGNORECASE)
 LINES_SEEN = 200
 _CHARACTERS_SEEN = 1 << 18
-_STEADY = 0.95  # share of rows with as many columns as the first
+_STEADY = 0.95  # fraction of rows with as many columns as the first
 _TIGHT = 0.9  # share of delimiters that nobody writes in prose
 _WRAPPED = re.compile(r'"(?:[^"]|"")*"')
 _NUMBER = re.compile(r"[-+.\d,eE]*")

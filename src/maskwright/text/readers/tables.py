@@ -329,7 +329,7 @@ def scan_texts(
 
 
 def is_lines(path: Path | str) -> bool:
-    """Whether each line of a file is a text, because it is no table by its name, has no labels of fastText and is
+    """Whether each line of a file is a text, because it is not a table by its name, has no labels of fastText and is
     no annotation file.
     """
     return file_format(path, default="txt") == "txt" and not is_fasttext(path) and annotation_format(path) is None
@@ -444,7 +444,7 @@ def _open_table(
 
 
 def _flag_columns(records: Iterable[Record]) -> list[str]:
-    """The names of the columns that hold 0 or 1 in all rows, and both."""
+    """The names of the columns that contain 0 or 1 in all rows, and both."""
     values: dict[str, set[bool | None]] = {}
     good = [record.named for record in records if not record.faults]
     for name in dict.fromkeys(name for named in good for name in named):
@@ -565,7 +565,7 @@ class RowStream:
         return iter(self._held) if self._held is not None else self._read()
 
     def _read(self, is_first: bool = False) -> Iterator[Row]:
-        """Yields one pass; the first says what was detected.
+        """Yields one pass; the first reports what was detected.
 
         After a bad row nothing more is yielded unless bad rows are skipped; the end raises them.
         """

@@ -123,7 +123,7 @@ class ConlluReader:
             self._check_tags(num_tagged)
 
     def facts(self, lines: Iterable[Line]) -> tuple[str, str]:
-        """Returns the name of the format, and which columns are read and which lines are left out."""
+        """Returns the name of the format, and which columns are read and which lines are skipped."""
         ids = [] if self.id is None else [line.text.split("\t") for line in lines if not line.text.startswith("#")]
         found = [_ID.fullmatch(cells[self.id]) for cells in ids if self.id is not None and len(cells) > self.id]
         ranges = sum(id is not None and id[2] is not None for id in found)
@@ -134,7 +134,7 @@ class ConlluReader:
         left_out = f"{plural(ranges, 'range')} of multiword tokens and {plural(empty, 'empty node')}"
         return (
             "CoNLL-U" if self.names == CONLLU else "CoNLL-U Plus",
-            f"words are {names[0]}, tags {names[1]}; {left_out} are left out",
+            f"words are {names[0]}, tags {names[1]}; {left_out} are skipped",
         )
 
     def _check_tags(self, num_tagged: int) -> None:
@@ -536,7 +536,7 @@ def _conllu_lines(path: Path | str) -> tuple[Sequence[str] | None, Iterator[Line
 
 
 def column_facts(path: Path | str, columns: Mapping[str, str]) -> tuple[str, str] | None:
-    """Returns the format of a file with columns, and which are read and what is left out; None for other files."""
+    """Returns the format of a file with columns, and which are read and what is skipped; None for other files."""
     if file_format(path, default="conll") not in ("conll", "txt", "tsv"):
         return None
     names, lines = _conllu_lines(path)
