@@ -155,11 +155,12 @@ DECLARATIONS = {
 }
 
 
-def cased_folder(tmp_path):
+def cased_folder(tmp_path, name="bert-tiny"):
     """A network with a tokenizer that keeps case, whose folder transformers reads."""
     tokenizer = Tokenizer.train_from_iterator([*LONG_TEXTS, *TEXTS] * 3, vocab_size=90, lowercase=False)
     sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
-    model = build(preset("bert-tiny", vocab_size=100, initializer_range=0.3, max_position_embeddings=64, **sizes))
+    sizes |= {"vocab_size": 100, "initializer_range": 0.3, "max_position_embeddings": 64, "pad_token_id": 0}
+    model = build(preset(name, **sizes))
     model.tokenizer = tokenizer
     model.save(tmp_path / "st")
     for unwanted in ("manifest.json", "maskwright.json"):
