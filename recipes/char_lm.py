@@ -40,9 +40,17 @@ from maskwright.hub.folders import load_model
 from maskwright.inference.generate import Generation, TextGenerator
 from maskwright.inference.held_out_text import score_text
 from maskwright.inference.ready import place
-from maskwright.inspect.cells import RULES, FoundUnit, UnitActivations, find_units, read_cells, untrained_like
+from maskwright.inspect.cells import (
+    RULES,
+    FoundUnit,
+    UnitActivations,
+    documents_of,
+    find_units,
+    read_cells,
+    tokens_of,
+    untrained_like,
+)
 from maskwright.inspect.reports import write_cells
-from maskwright.inspect.text import documents_of, tokens_of
 from maskwright.models.decoding.rules import Rules
 from maskwright.models.model import Model, tokenizer_of
 from maskwright.text.tokenizers.tokenizer import Tokenizer

@@ -1,7 +1,5 @@
 """Shared set-up: hypothesis without time limits (the machine may be busy), the data folder, one thread, no fsync."""
 
-from __future__ import annotations
-
 import datetime
 import os
 import sys
@@ -22,11 +20,11 @@ settings.register_profile(
 settings.load_profile("maskwright")
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser):
     parser.addoption("--share", type=int, default=1, help="run one of this many shares of the slow tests, by the day")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config, items):
     """Keeps a share of the slow tests: another one each day, the same on every machine."""
     shares = config.getoption("--share")
     today = datetime.datetime.now(tz=datetime.UTC).toordinal()
@@ -40,7 +38,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def data_folder() -> Path:
+def data_folder():
     """The real data sets; tests that need them are skipped without them."""
     folder = os.environ.get("MASKWRIGHT_DATA")
     if not folder or not Path(folder).is_dir():

@@ -8,7 +8,6 @@ from inference.samples import tokenizer
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 from maskwright.models.encoder_decoder import EncoderDecoder
-from maskwright.models.model import Model
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 
 TEXT = "the cat sat on the mat ."
@@ -41,7 +40,7 @@ SWITCHES: dict[str, dict[str, Any]] = {
 }
 
 
-def network(name: str) -> Model:
+def network(name):
     """A network of a family with random weights, large enough that tokens matter."""
     config = ModelConfig(vocab_size=len(tokenizer()), **SIZES | SWITCHES[name])
     model = build(config, None, seed=3)
@@ -49,7 +48,7 @@ def network(name: str) -> Model:
     return model.eval()
 
 
-def translator(**switches) -> EncoderDecoder:
+def translator(**switches):
     """A small encoder-decoder over one vocabulary of words, which has tokens that begin and end a text."""
     words = Tokenizer.train_from_iterator(iter([TEXT, "rain fell on dogs"] * 3), kind="byte-bpe", vocab_size=300)
     start, end = words.bos_id, words.eos_id

@@ -1,7 +1,5 @@
 """The real MiniLM (all-MiniLM-L6-v2) as a Python package carries it: read as data, never imported."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from functools import cache
@@ -23,7 +21,7 @@ SHA256 = {
 }
 
 
-def minilm_folder() -> Path:
+def minilm_folder():
     """The model's folder, every file checked once per test run.
 
     Skips the test when the package is not installed; under CI=true that is a failure.
@@ -38,7 +36,7 @@ def minilm_folder() -> Path:
     return folder
 
 
-def _find() -> Path | None:
+def _find():
     try:
         files = metadata.files(PACKAGE) or []
     except metadata.PackageNotFoundError:
@@ -47,7 +45,7 @@ def _find() -> Path | None:
 
 
 @cache
-def _verify(folder: Path) -> None:
+def _verify(folder):
     for name, expected in SHA256.items():
         found = hashlib.sha256((folder / name).read_bytes()).hexdigest()
         assert found == expected, f"{folder / name} is not the published file"

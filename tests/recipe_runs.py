@@ -1,7 +1,5 @@
 """Recipes in processes of their own."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -9,8 +7,7 @@ import sys
 from conventions.sources import REPOSITORY, ROOT
 
 
-def run(name: str, *options: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a recipe in a separate process."""
+def run(name, *options, **environment):
     return subprocess.run(
         [sys.executable, str(REPOSITORY / "recipes" / name), *map(str, options)],
         env={**os.environ, "PYTHONPATH": str(ROOT.parent), **environment},

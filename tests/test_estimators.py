@@ -85,7 +85,7 @@ def test_fit_refuses_parameters_out_of_range(folder, parameters, words):
 
 
 def test_parameters_decide_the_training(folder, classifier, capsys):
-    options = {name: value for name, value in QUICK.items() if name != "lr"} | {"epochs": 2}
+    options = {name: value for name, value in QUICK.items() if name != "lr"} | {"epochs": 1}
     plain = mw.TextClassifier(folder, lr=5e-3, **options).fit(X, Y).predict_proba(X)
     same = mw.TextClassifier(folder, learning_rate=5e-3, **options).fit(X, Y).predict_proba(X)
     assert "learning_rate is deprecated: use lr" in capsys.readouterr().err
@@ -158,7 +158,6 @@ FRAMES = {
 
 @pytest.mark.parametrize("name", FRAMES)
 def test_a_table_is_pairs_only_where_it_says_so(folder, classifier, name):
-    """Every estimator: neither fit nor predict infers the text column from its content."""
     frame = FRAMES[name]
     calls = [
         lambda: mw.TextClassifier(folder, **QUICK).fit(frame, Y),
@@ -363,12 +362,11 @@ def test_masks_are_filled_and_scored(folder):
 
 # -- TokenTagger ---------------------------------------------------------------------------------------------------
 
-
 SENTENCES = [["the", "cat", "sat"], ["rain", "fell"], ["dogs", "chase", "cats"]] * 6
 TAGS = [["O", "B-X", "O"], ["B-X", "O"], ["B-X", "O", "B-X"]] * 6
 
 
-@pytest.mark.parametrize("crf", [False, True])
+@pytest.mark.parametrize("crf", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_tagger_learns_saves_and_answers_the_same(folder, tmp_path, crf):
     tagger = mw.TokenTagger(folder, **{**QUICK, "epochs": 12, "lr": 2e-3}, crf=crf).fit(SENTENCES, TAGS)
     assert tagger.score(SENTENCES, TAGS) > 0.9
@@ -380,7 +378,7 @@ def test_a_tagger_learns_saves_and_answers_the_same(folder, tmp_path, crf):
     assert again.entities(["rain fell."])[0][0]["text"] == "rain"
 
 
-@pytest.mark.parametrize("settings", ["lora", {"rank": 2, "alpha": 4, "targets": "all-linear", "dropout": 0.1}])
+@pytest.mark.parametrize("settings", [{"rank": 2, "alpha": 4, "targets": "all-linear", "dropout": 0.1}])
 def test_an_adapter_is_trained_saved_and_loaded(settings, tmp_path):
     tiny().save(tmp_path / "base")
     texts, labels = ["the cat", "the mat"] * 12, ["animal", "thing"] * 12
@@ -397,7 +395,6 @@ def test_an_adapter_is_trained_saved_and_loaded(settings, tmp_path):
 
 
 # -- AnomalyDetector ----------------------------------------------------------------------------------------------
-
 
 NORMAL = [
     f"the {who} sat on the {where} ." for who in ("cat", "dogs", "a", "she") for where in ("mat", "store", "garden")
@@ -440,16 +437,3 @@ def test_a_detector_that_cannot_be_fitted_is_refused(folder):
     for wrong in (0.0, 0.9, "auto"):
         with pytest.raises(ConfigError, match="contamination"):
             mw.AnomalyDetector(folder, **{**SLOWLY, "contamination": wrong}).fit(NORMAL)
-
-
-def test_long_texts_are_read_to_their_end_in_windows(folder, tmp_path):
-    filler = " ".join(NORMAL[:6])
-    hidden = [f"{filler} {STRANGE[0]} {filler}"]
-    options = {**SLOWLY, "long": "windows", "pool": "max", "stride": 2, "contamination": 0.1}
-    found = mw.AnomalyDetector(folder, **options).fit([*NORMAL, filler])
-    assert found.predict(hidden)[0] == -1
-    found.save(tmp_path / "model")
-    loaded = mw.AnomalyDetector.load(tmp_path / "model")
-    assert loaded.get_params() | {"model": 0} == found.get_params() | {"model": 0}
-    assert np.array_equal(loaded.decision_function(hidden), found.decision_function(hidden))
-    assert mw.AnomalyDetector.load(tmp_path / "model", pool="mean").score_samples(hidden) > found.score_samples(hidden)

@@ -49,8 +49,7 @@ def imported():
     torch.nn.LSTM(2, 2)
 
 
-def state() -> dict[str, Any]:
-    """Everything that a call could change for the rest of the process."""
+def state():
     numpy_state = np.random.get_state()
     return {
         "torch generator": torch.get_rng_state().tolist(),
@@ -87,7 +86,6 @@ def state() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Model folders and data files, by name."""
     root = tmp_path_factory.mktemp("made")
     tiny("pretraining").save(root / "pretrained")
     tiny("qa").save(root / "qa")
@@ -120,7 +118,7 @@ QUESTIONS = [("who sat ?", "the cat sat"), ("what fell ?", "rain fell")] * 4
 CHOICES = [("rain", ["fell", "sat"]), ("the cat", ["fell", "sat"])] * 4
 
 
-def run_of(made: Any, folder: Any, task: str = "classification", **changes: Any) -> mw.FinetuneConfig:
+def run_of(made, folder, task="classification", **changes):
     settings = {"train": made / "rows.tsv", "epochs": 1, "max_length": 16, "precision": "fp32", "output": folder}
     return mw.FinetuneConfig(**{**settings, "task": task, "model": str(made / "pretrained"), **changes})
 
@@ -129,10 +127,7 @@ CALLS: dict[str, Callable[[Any, Any], object]] = {
     "Tokenizer.train": lambda made, new: mw.Tokenizer.train([str(made / "corpus.txt")], vocab_size=60),
     "Tokenizer.batch": lambda made, new: mw.Tokenizer.load(made / "tok").batch(X, max_length=16),
     "build": lambda made, new: mw.build(mw.preset("bert-tiny", vocab_size=60), head="qa"),
-    "build, recurrent": lambda made, new: mw.build(mw.preset("lstm-small", vocab_size=60), head="clm"),
-    "build, seq2seq": lambda made, new: mw.build(mw.preset("seq2seq-small", vocab_size=60), head="seq2seq"),
     "load": lambda made, new: mw.load(made / "pretrained"),
-    "load, another head": lambda made, new: mw.load(made / "pretrained", head="tagging", labels=["A", "B"]),
     "a model's call": lambda made, new: mw.load(made / "qa")(input_ids=torch.tensor([[1, 5, 6, 2]])),
     "save": lambda made, new: mw.load(made / "qa").save(new / "copy"),
     "TextClassifier": lambda made, new: (
@@ -150,7 +145,6 @@ CALLS: dict[str, Callable[[Any, Any], object]] = {
     ),
     "AnomalyDetector": lambda made, new: mw.AnomalyDetector(str(made / "pretrained"), **QUICK).fit(X).predict(X),
     "Embedder": lambda made, new: mw.Embedder(str(made / "sentence"), precision="fp32").fit(X).transform(X),
-    "Embedder, bf16": lambda made, new: mw.Embedder(str(made / "sentence"), precision="bf16").transform(X),
     "FillMask": lambda made, new: mw.FillMask(str(made / "pretrained")).predict(["the [MASK] sat"]),
     "Generator": lambda made, new: mw.Generator(str(made / "writer"), max_new_tokens=4).predict(["the cat"]),
     "Generator.complete": lambda made, new: mw.Generator(str(made / "writer")).complete("the cat"),
@@ -163,15 +157,10 @@ CALLS: dict[str, Callable[[Any, Any], object]] = {
     "evaluate": lambda made, new: mw.evaluate(made / "classifier", made / "rows.tsv"),
     "pretrain": lambda made, new: mw.pretrain(pretraining(new, steps=2, objective="mlm+nsp")),
     "pretrain, rtd": lambda made, new: mw.pretrain(pretraining(new, steps=2, objective="rtd")),
-    "pretrain, clm": lambda made, new: mw.pretrain(pretraining(new, steps=2, objective="clm")),
     "pretrain, lstm": lambda made, new: mw.pretrain(
         pretraining(new, steps=2, objective="clm", preset="lstm-small", model={"hidden_size": 32})
     ),
     "finetune": lambda made, new: mw.finetune(run_of(made, new / "run", calibrate=True)),
-    "finetune, csv": lambda made, new: mw.finetune(run_of(made, new / "run", train=made / "rows.csv")),
-    "finetune, tagging": lambda made, new: mw.finetune(
-        run_of(made, new / "run", "tagging", train=made / "rows.conll")
-    ),
     "finetune, several": lambda made, new: mw.finetune(
         mw.MultiTaskConfig(
             multi_task=(str(made / "rows.tsv"), f"tagging:{made / 'rows.conll'}"),

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    import uvicorn
+    pass
 
 Result = TypeVar("Result")
 
@@ -28,20 +26,11 @@ class Answer:
     headers: dict[str, str]
     body: bytes
 
-    def json(self) -> Any:
-        """The body as JSON."""
+    def json(self):
         return json.loads(self.body)
 
 
-def request(
-    port: int,
-    method: str,
-    path: str,
-    body: bytes | None = None,
-    headers: Mapping[str, str] | None = None,
-    timeout: float = 60,
-) -> Answer:
-    """One request on a new connection, with these headers, and Host and Content-Length where none is given."""
+def request(port, method, path, body=None, headers=None, timeout=60):
     given = dict(headers or {})
     names = {name.lower() for name in given}
     connection = HTTPConnection("127.0.0.1", port, timeout=timeout)
@@ -63,50 +52,39 @@ class Client:
 
     port: int
 
-    def request(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeout: float = 60,
-    ) -> Answer:
-        """As the function `request`."""
+    def request(self, method, path, body=None, headers=None, timeout=60):
         return request(self.port, method, path, body, headers, timeout)
 
-    def own_headers(self) -> dict[str, str]:
-        """Headers that `get` and `post` send."""
+    def own_headers(self):
         return {}
 
-    def get(self, path: str, **headers: str) -> Answer:
+    def get(self, path, **headers):
         """GET; an underscore in a header name stands for a hyphen."""
         return self.request("GET", path, None, {**self.own_headers(), **_named(headers)})
 
-    def post(self, path: str, value: Any, **headers: str) -> Answer:
-        """POST of JSON, or of bytes as they are."""
+    def post(self, path, value, **headers):
         data = value if isinstance(value, bytes) else json.dumps(value).encode()
         return self.request(
             "POST", path, data, {"Content-Type": "application/json", **self.own_headers(), **_named(headers)}
         )
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self):
         """The samples of /metrics; names with labels as they are written there."""
         lines = self.get("/metrics").body.decode().splitlines()
         samples = (line.rpartition(" ") for line in lines if line and not line.startswith("#"))
         return {name: float(value) for name, _, value in samples}
 
-    def metric(self, name: str, text: str = "") -> float:
+    def metric(self, name, text=""):
         """The sum of a metric over its labels that contain `text`."""
         found = self.metrics().items()
         return sum(value for key, value in found if key.partition("{")[0] == name and text in key)
 
 
-def _named(headers: Mapping[str, str]) -> dict[str, str]:
+def _named(headers):
     return {name.replace("_", "-"): value for name, value in headers.items()}
 
 
-def read_all(connection: socket.socket) -> bytes:
-    """What comes until the server closes the connection."""
+def read_all(connection):
     found = b""
     with suppress(ConnectionError):
         while data := connection.recv(1 << 16):
@@ -114,16 +92,14 @@ def read_all(connection: socket.socket) -> bytes:
     return found
 
 
-def run_async(coroutine: Coroutine[Any, Any, Result]) -> Result:
+def run_async(coroutine):
     """Run a coroutine in a thread of its own: the browser of other tests keeps an event loop running in this one."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, coroutine).result()
 
 
 @contextmanager
-def in_thread(
-    server: uvicorn.Server, listening: socket.socket, is_ready: Callable[[], bool] = lambda: True, seconds: float = 120
-) -> Iterator[int]:
+def in_thread(server, listening, is_ready=lambda: True, seconds=120):
     """Runs a server in a thread until the block ends; gives its port once it has started and is ready."""
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()

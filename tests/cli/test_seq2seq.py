@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from train.test_seq2seq import SMALL
+from train.test_translation import TINY as SMALL
 from train.test_translation import sentences, write
 
 

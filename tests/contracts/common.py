@@ -6,12 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from inference.samples import tokenizer
 from maskwright.models.build import build
-from maskwright.models.config import ModelConfig
-from maskwright.models.model import Model
 
 TOLERANCE = 1e-5
 SMALL: dict[str, Any] = {
@@ -25,7 +22,7 @@ SMALL: dict[str, Any] = {
 ROWS = [[5, 6, 7, 8, 9, 10, 11], [12, 13, 14], [15], [16, 17, 18, 19, 20, 21, 22], [23, 24]]
 
 
-def fitting(config: ModelConfig, head: str | None) -> ModelConfig:
+def fitting(config, head):
     """Return the configuration, causal for the head `clm`, with a decoder for `seq2seq`."""
     if head == "bilm" and config.recurrent is None:
         apart = {"recurrent": "lstm", "separate_directions": True, "positions": "none"}
@@ -35,7 +32,7 @@ def fitting(config: ModelConfig, head: str | None) -> ModelConfig:
     return replace(config, attention="causal", full_attention_every=0) if head == "clm" else config
 
 
-def lively(config: ModelConfig, head: str | None = None, **options: Any) -> Model:
+def lively(config, head=None, **options):
     """A model in evaluation mode whose every parameter is drawn at a spread of 0.2, with a tokenizer."""
     model = build(fitting(config, head), head, **options).eval()
     generator = torch.Generator().manual_seed(3)
@@ -46,14 +43,14 @@ def lively(config: ModelConfig, head: str | None = None, **options: Any) -> Mode
     return model
 
 
-def close(one: Tensor, other: Tensor, what: str) -> None:
+def close(one, other, what):
     """Assert that two tensors of any shape [...] agree to 1e-5."""
     assert one.shape == other.shape, f"{what}: {list(one.shape)} and {list(other.shape)}"
     difference = float((one - other).detach().abs().max()) if one.numel() else 0.0
     assert difference <= TOLERANCE, f"{what} differs by {difference:.2g}"
 
 
-def every_parameter_learns(model: Model, loss: Tensor) -> None:
+def every_parameter_learns(model, loss):
     """Assert that `loss`, a scalar, has a gradient that is finite and not zero for every parameter that trains."""
     model.zero_grad()
     loss.backward()

@@ -1,12 +1,8 @@
 """The contract of presets and heads: what they answer, that they learn, travel through a folder, and pack."""
 
-from __future__ import annotations
-
 import dataclasses
-from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from contracts.common import ROWS, SMALL, close, every_parameter_learns, fitting, lively
 from maskwright.core import registry
@@ -14,11 +10,10 @@ from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.models.model import Model
 from maskwright.models.presets import preset
 
 
-def answers(model: Model, rows: list[list[int]]) -> dict[str, Tensor]:
+def answers(model, rows):
     """Every field of the padded call of `rows`: [batch, ...] by name."""
     width = max(map(len, rows))
     ids = torch.tensor([row + [0] * (width - len(row)) for row in rows])  # [batch, seq]
@@ -30,7 +25,7 @@ def answers(model: Model, rows: list[list[int]]) -> dict[str, Tensor]:
     return {name: value for name, value in vars(out).items() if value is not None}
 
 
-def has_its_shapes(model: Model) -> None:
+def has_its_shapes(model):
     """Hidden states of every layer, and logits where there is a head, one row for each sequence."""
     found = answers(model, ROWS)
     assert found["last_hidden_state"].shape == (len(ROWS), max(map(len, ROWS)), model.config.hidden_size)
@@ -42,7 +37,7 @@ def has_its_shapes(model: Model) -> None:
     assert (len(encoded.hidden_states), len(encoded.attentions or ())) == (layers + 1, layers * attends)
 
 
-def learns(model: Model) -> None:
+def learns(model):
     """A loss on what it answers reaches every parameter: on the logits where there is a head.
 
     A CRF has scores in addition to the logits, so there it is the head's own loss.
@@ -61,7 +56,7 @@ def learns(model: Model) -> None:
     )
 
 
-def packs(model: Model) -> None:
+def packs(model):
     """A single sequence gives the same result as in a batch, in any order, packed and padded."""
     together = answers(model, ROWS)
     order = [3, 0, 4, 2, 1]
@@ -74,7 +69,7 @@ def packs(model: Model) -> None:
         close(parts[number], model.encode(Batch.from_sequences([row])).hidden, f"packed row {number}")
 
 
-def travels(model: Model, folder: Path) -> None:
+def travels(model, folder):
     """Saved and loaded it answers with the same bits."""
     model.save(folder)
     loaded, report = load_model(folder)
@@ -86,7 +81,7 @@ def travels(model: Model, folder: Path) -> None:
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
-def repeats(config: ModelConfig, head: str | None) -> None:
+def repeats(config, head):
     """The seed decides the weights; a draw elsewhere decides nothing in use, and a named draw repeats in training."""
     config = fitting(config, head)
     first, again, other = (build(config, head, seed=seed) for seed in (1, 1, 2))
@@ -96,7 +91,7 @@ def repeats(config: ModelConfig, head: str | None) -> None:
         assert torch.equal(one, same), f"{name} changes from one build to the next"
         assert one.ndim == 1 or not torch.equal(one, changed), f"{name} does not depend on the seed"
 
-    def after_seed(model: Model, seed: int) -> dict[str, Tensor]:
+    def after_seed(model, seed):
         torch.manual_seed(seed)
         with torch.no_grad():
             return answers(model, ROWS)
@@ -111,7 +106,7 @@ def repeats(config: ModelConfig, head: str | None) -> None:
 # -- presets -----------------------------------------------------------------------------------------------------------
 
 
-def shrunk(name: str) -> ModelConfig:
+def shrunk(name):
     fields = {field.name for field in dataclasses.fields(ModelConfig)}
     return preset(name, **{key: value for key, value in SMALL.items() if key in fields})
 
@@ -127,7 +122,7 @@ PRESET = {
 # -- heads -------------------------------------------------------------------------------------------------------------
 
 
-def _with_head(name: str) -> Model:
+def _with_head(name):
     model = lively(ModelConfig(**SMALL), name)
     assert type(model.head) is registry.resolve("head", name), f"the name {name} builds another head"
     return model

@@ -1,11 +1,7 @@
 """The contract of objectives: examples from documents, labeled packs, sums of losses."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +14,6 @@ from maskwright.core.randomness import generator
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
 from maskwright.models.config import ModelConfig
-from maskwright.models.model import Model
 from maskwright.objectives.masked import MaskedRecipe, Masker
 from maskwright.objectives.outcome import LossSums
 from maskwright.objectives.segments import sentence_bounds
@@ -30,17 +25,16 @@ MAX_LENGTH = 20
 class Documents:
     """Eight documents of some sentences, the same every time."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         rng = np.random.default_rng(7)
         self.sentences = [rng.integers(3, 9, size=rng.integers(2, 6)) for _ in range(8)]
         self.tokens = [rng.integers(FIRST_WORD, SMALL["vocab_size"], size=lengths.sum()) for lengths in self.sentences]
 
-    def document_tokens(self, document: int) -> np.ndarray:
-        """The ids of a document: int64 [tokens]."""
+    def document_tokens(self, document):
         return self.tokens[document]
 
 
-def make(name: str, seed: int = 0) -> tuple[Any, Batch]:
+def make(name, seed=0):
     """The objective, and one batch of its examples, drawn from `seed`."""
     masker = Masker(MASK, frozenset(range(FIRST_WORD)), SMALL["vocab_size"])
     counts = np.ones(SMALL["vocab_size"], dtype=np.int64)
@@ -53,19 +47,19 @@ def make(name: str, seed: int = 0) -> tuple[Any, Batch]:
     return objective, objective.batch(documents, examples, generator(seed, "batch"))
 
 
-def model_for(objective: Any) -> Model:
+def model_for(objective):
     """A small model with the objective's head."""
     return lively(ModelConfig(**SMALL), objective.head)
 
 
-def texts_of(batch: Batch) -> list[Batch | None]:
+def texts_of(batch):
     """What is written for each sequence of a pack; None where nothing is."""
     if batch.target is None:
         return [None] * len(batch)
     return [Batch.from_sequences([ids.numpy()]) for ids in batch.target.input_ids.split(batch.target.lengths)]
 
 
-def sequences(batch: Batch) -> list[Batch]:
+def sequences(batch):
     """The pack cut into packs of one. A label counts sequences, or tokens that are written, or is at the tokens
     that `<name>_positions` gives.
 
@@ -93,14 +87,14 @@ def sequences(batch: Batch) -> list[Batch]:
     return parts
 
 
-def outcome_of(objective: Any, model: Model, batch: Batch) -> LossSums:
+def outcome_of(objective, model, batch):
     """What the objective says of a batch, without gradients."""
     with torch.no_grad():
         result: LossSums = objective.outcome(model, batch)
     return result
 
 
-def has_its_shapes(name: str, folder: Path) -> None:
+def has_its_shapes(name, folder):
     """Sequences that fit, labels on ordinary tokens, one loss and one count for each part; no corpus is rejected."""
     objective, batch = make(name)
     assert (objective.name, objective.head in registry.names("head")) == (name, True)
@@ -119,14 +113,14 @@ def has_its_shapes(name: str, folder: Path) -> None:
         objective.check(0)
 
 
-def learns(name: str, folder: Path) -> None:
+def learns(name, folder):
     """The loss reaches every parameter."""
     objective, batch = make(name)
     model = model_for(objective).train()
     every_parameter_learns(model, torch.stack(list(objective.outcome(model, batch).losses.values())).sum())
 
 
-def packs(name: str, folder: Path) -> None:
+def packs(name, folder):
     """The losses of a pack are the sums of those of its sequences, each by itself."""
     objective, batch = make(name)
     model = model_for(objective)
@@ -137,7 +131,7 @@ def packs(name: str, folder: Path) -> None:
         close(total / count, torch.stack([one.losses[part] for one in parts]).sum() / count, f"mean loss of {part}")
 
 
-def travels(name: str, folder: Path) -> None:
+def travels(name, folder):
     """A model that is saved and loaded has the same losses."""
     objective, batch = make(name)
     model = model_for(objective)
@@ -146,11 +140,11 @@ def travels(name: str, folder: Path) -> None:
     assert all(torch.equal(before[part], after[part]) for part in before)
 
 
-def repeats(name: str, folder: Path) -> None:
+def repeats(name, folder):
     """Examples and labels are a function of the generators, and of nothing else."""
     one, again, other = (make(name, seed)[1] for seed in (1, 1, 2))
 
-    def same(left: Batch, right: Batch) -> bool:
+    def same(left, right):
         return torch.equal(left.input_ids, right.input_ids) and all(
             torch.equal(left.labels[key], right.labels[key]) for key in left.labels
         )

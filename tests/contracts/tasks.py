@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,9 +14,7 @@ from inference.samples import TEXTS, tokenizer
 from maskwright.core import registry
 from maskwright.hub.folders import load_model, read_facts
 from maskwright.models.config import ModelConfig
-from maskwright.models.model import Model
 from maskwright.tasks.base import Task, task_of_model
-from maskwright.tasks.examples import Examples
 from maskwright.text.readers.choices import ChoiceRow
 from maskwright.text.readers.squad import Question, ReferenceAnswer
 from maskwright.text.readers.tables import Row
@@ -27,7 +24,7 @@ from maskwright.train.finetuning.finetune import fit
 MAX_LENGTH = 24
 
 
-def sample_rows(count: int = 12) -> list[Row]:
+def sample_rows(count=12):
     """Rows whose labels are numbers, which classes and scores can both be; every third row is a pair."""
     texts = [text for text in TEXTS if text]
     return [
@@ -36,7 +33,7 @@ def sample_rows(count: int = 12) -> list[Row]:
     ]
 
 
-def tagged_rows(count: int = 12) -> list[Any]:
+def tagged_rows(count=12):
     """Sentences of a few words with BIO tags; one is longer than a window."""
     words = [word for text in TEXTS for word in text.split()]
     rows = []
@@ -48,7 +45,7 @@ def tagged_rows(count: int = 12) -> list[Any]:
     return rows
 
 
-def requested_rows(count: int = 12) -> list[Any]:
+def requested_rows(count=12):
     """Questions on contexts, each answered by a word of it; every fourth has no answer, one is longer than a window."""
     words = [word for text in TEXTS for word in text.split()]
     rows = []
@@ -60,7 +57,7 @@ def requested_rows(count: int = 12) -> list[Any]:
     return rows
 
 
-def chosen_rows(count: int = 12) -> list[Any]:
+def chosen_rows(count=12):
     """A context, every third with a question, and three choices; one is longer than a sequence may be."""
     words = [word for text in TEXTS for word in text.split()]
     rows = []
@@ -71,7 +68,7 @@ def chosen_rows(count: int = 12) -> list[Any]:
     return rows
 
 
-def similar_rows(count: int = 12) -> list[Any]:
+def similar_rows(count=12):
     """Pairs of texts with scores."""
     texts = [text for text in TEXTS if text]
     return [
@@ -88,12 +85,12 @@ ROWS_OF: dict[str, Callable[..., list[Any]]] = {
 }
 
 
-def rows_for(name: str, count: int = 12) -> list[Any]:
+def rows_for(name, count=12):
     """Labeled rows of the kind that the task reads."""
     return ROWS_OF.get(name, sample_rows)(count)
 
 
-def make(name: str) -> tuple[Task, Model, Examples]:
+def make(name):
     """The task over sample rows, a model for it, and the rows as examples."""
     task: Task = registry.resolve("task", name).from_rows(rows_for(name), rows_for(name, 4))
     options = {"labels": task.labels or None, "problem_type": task.problem_type}
@@ -101,7 +98,7 @@ def make(name: str) -> tuple[Task, Model, Examples]:
     return task, model, task.examples(rows_for(name), tokenizer(), MAX_LENGTH)
 
 
-def has_its_shapes(name: str, folder: Path) -> None:
+def has_its_shapes(name, folder):
     """Logits for each target (tokens for qa, choices, two vectors for similarity), an answer for each row; finite
     metrics.
     """
@@ -124,7 +121,7 @@ def has_its_shapes(name: str, folder: Path) -> None:
     assert all(math.isfinite(value) for value in [evaluation.loss, *evaluation.metrics.values()])
 
 
-def learns(name: str, folder: Path) -> None:
+def learns(name, folder):
     """The loss reaches every parameter."""
     task, model, examples = make(name)
     outcome = task.outcome(model.train(), examples.batch(range(len(examples))))
@@ -135,7 +132,7 @@ def learns(name: str, folder: Path) -> None:
     every_parameter_learns(model, torch.stack(list(outcome.losses.values())).sum())
 
 
-def packs(name: str, folder: Path) -> None:
+def packs(name, folder):
     """A single row has the same prediction as in a batch, and the sums of two halves are those of the whole."""
     task, model, examples = make(name)
     together = task.logits(model, examples)
@@ -151,7 +148,7 @@ def packs(name: str, folder: Path) -> None:
         assert whole.counts[part] == sum(half.counts[part] for half in halves)
 
 
-def travels(name: str, folder: Path) -> None:
+def travels(name, folder):
     """The facts in the model folder build the task again, with equal answers."""
     task, model, examples = make(name)
     model.save(folder / "model", facts=task.to_json())
@@ -162,11 +159,11 @@ def travels(name: str, folder: Path) -> None:
     assert found == task.answers(task.logits(model, examples), examples)
 
 
-def repeats(name: str, folder: Path) -> None:
+def repeats(name, folder):
     """Fine-tuning is a function of the seed."""
     task, _, examples = make(name)
 
-    def trained(seed: int) -> torch.Tensor:
+    def trained(seed):
         _, model, _ = make(name)
         fit(model, task, examples, epochs=1, lr=1e-3, batch_size=4, seed=seed, precision="fp32")
         return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
@@ -176,7 +173,7 @@ def repeats(name: str, folder: Path) -> None:
     assert not torch.equal(first, trained(2)), "the seed decides nothing"
 
 
-def unites(name: str, folder: Path) -> None:
+def unites(name, folder):
     """A model and itself are that model: the same score, the same loss of every row."""
     task, model, examples = make(name)
     logits = task.logits(model, examples)

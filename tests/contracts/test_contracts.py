@@ -3,10 +3,7 @@
 Nothing is listed here: a new line in the registry, a new preset or an entry point is tested by being there.
 """
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +18,7 @@ UNNAMED = {"preset", "schedule", "metric", "command", "export_format", "model_lo
 
 
 @pytest.mark.parametrize(("kind", "name", "check"), CASES, ids=["-".join(case) for case in CASES])
-def test_what_is_registered_meets_its_contract(kind: str, name: str, check: str, tmp_path: Path):
+def test_what_is_registered_meets_its_contract(kind, name, check, tmp_path):
     CONTRACTS[kind][check](name, tmp_path)
 
 

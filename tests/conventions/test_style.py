@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 
@@ -27,6 +28,14 @@ def test_the_public_namespace_is_what_it_says():
     assert sorted(maskwright.__all__) == sorted(maskwright._WHERE)
     for name in maskwright.__all__:
         assert getattr(maskwright, name) is not None
+
+
+def test_no_module_defines_a_constant_twice():
+    """The second one would also hold above it, as after two modules became one."""
+    for module, tree in modules().items():
+        targets = [target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets]
+        names = [target.id for target in targets if isinstance(target, ast.Name)]
+        assert len(names) == len(set(names)), f"{module}: {sorted(name for name in names if names.count(name) > 1)}"
 
 
 def test_no_file_speaks_of_a_machine():

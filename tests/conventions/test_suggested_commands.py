@@ -70,8 +70,7 @@ def test_the_commands_after_pretraining_and_of_model_cards_parse(root):
         for step in steps:
             check_parses(root, step.command)
     for head in [None, *registry.names("head")]:
-        name, values = card._USES.get(head, card._EMBED)
-        check_parses(root, suggested_command(name, model="this-folder", **values))
+        check_parses(root, suggested_command(model="this-folder", **card._HEADS[head][2]))
 
 
 def test_an_unknown_command_or_setting_is_an_error():

@@ -1,30 +1,32 @@
-"""The cell explorer: rules by hand, values as the formulas give them, a planted unit found and confirmed."""
-
-from __future__ import annotations
+"""Cells and gradients of recurrent networks: values by the formulas, a planted unit found, fading measured."""
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from maskwright.core.errors import ConfigError, InputError
+from maskwright.data.batch import Batch
 from maskwright.inspect import cells
 from maskwright.inspect.cells import (
     CONFIRMED,
     RULES,
     UnitActivations,
+    documents_of,
     find_units,
     read_cells,
     rule_values,
-    untrained_like,
+    tokens_of,
 )
-from maskwright.inspect.reports import headline, write_cells
-from maskwright.inspect.text import ReadText, documents_of, tokens_of
+from maskwright.inspect.gradients import fading, gradient_norms
+from maskwright.inspect.reports import gradients_headline, headline, write_gradients
+from maskwright.models.build import build
 from maskwright.nn.recurrent import CELLS
 from maskwright.text.tokenizers.tokenizer import Tokenizer
-from models.recurrent_models import model
+from models.recurrent_models import model, network
 
 
-def said(rule: str, text: str) -> str:
+def said(rule, text):
     """What a rule says of each character, as a string of digits."""
     return "".join(str(int(value)) for value in RULES[rule][0](text))
 
@@ -43,22 +45,22 @@ def said(rule: str, text: str) -> str:
         ("condition", "x if ab: c", "0011111000"),
     ],
 )
-def test_rules_by_hand(rule: str, text: str, expected: str):
+def test_rules_by_hand(rule, text, expected):
     assert said(rule, text) == expected
 
 
-def tokenizer() -> Tokenizer:
+def tokenizer():
     return Tokenizer.train_from_iterator(
         ['abc def ghi jkl mno pqr stu vwx yz "quoted words" (in) 0123'], kind="char", vocab_size=60
     )
 
 
-def read(text: str) -> ReadText:
+def read(text):
     return tokens_of([text], tokenizer())
 
 
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
-def test_values_are_what_the_formulas_remember(cell: str):
+def test_values_are_what_the_formulas_remember(cell):
     made = model(recurrent=cell)
     text = read("abc def ghi")
     values = read_cells(made, text).values
@@ -76,7 +78,7 @@ def test_values_are_what_the_formulas_remember(cell: str):
         hidden = torch.cat(outputs)
 
 
-def test_streams_warm_up_with_the_text_before_them(monkeypatch: pytest.MonkeyPatch):
+def test_streams_warm_up_with_the_text_before_them(monkeypatch):
     made, text = model(), read("abc def ghi jkl mno pqr stu vwx yz " * 4)
     whole = read_cells(made, text).values
     monkeypatch.setattr(cells, "STREAM", 20)
@@ -84,7 +86,7 @@ def test_streams_warm_up_with_the_text_before_them(monkeypatch: pytest.MonkeyPat
     np.testing.assert_allclose(read_cells(made, text).values, whole, atol=1e-5)
 
 
-def planted(noise: float = 0.1) -> UnitActivations:
+def planted(noise=0.1):
     """A text whose unit 3 of layer 2 follows quotes."""
     rng = np.random.default_rng(0)
     text = 'he said "come here" and she "did not" go ' * 20
@@ -93,7 +95,7 @@ def planted(noise: float = 0.1) -> UnitActivations:
     return UnitActivations(text, np.arange(1, len(text) + 1), values, False)
 
 
-def noise_like(readings: UnitActivations, units: int = 6) -> UnitActivations:
+def noise_like(readings, units=6):
     """The same text read by a network that knows nothing of it."""
     rng = np.random.default_rng(1)
     values = rng.normal(size=(len(readings.ends), 2, units)).astype(np.float32)
@@ -109,14 +111,6 @@ def test_a_unit_is_named_only_where_random_weights_do_not_follow_the_rule_as_wel
     assert best.to_json()["is_confirmed"] is False and best.to_json()["random"] == best.random
 
 
-def test_random_weights_are_those_of_the_same_network():
-    made = model(recurrent="lstm")
-    untrained = untrained_like(made)
-    assert untrained.config == made.config and untrained.tokenizer is made.tokenizer
-    names = dict(made.named_parameters())
-    assert any(not torch.equal(one, names[name]) for name, one in untrained.named_parameters())
-
-
 def test_a_planted_unit_is_found_on_one_half_and_confirmed_on_the_other():
     best, second = find_units(planted(), "quotes", noise_like(planted()), top=2)
     assert (best.layer, best.unit) == (2, 3)
@@ -125,28 +119,10 @@ def test_a_planted_unit_is_found_on_one_half_and_confirmed_on_the_other():
     assert "Unit 3 of layer 2" in headline([best])
 
 
-def test_a_unit_that_fits_by_chance_is_not_confirmed():
-    readings = planted()
-    rng = np.random.default_rng(1)
-    noise = rng.normal(size=(len(readings.ends), 2, 500)).astype(np.float32)
-    chance = UnitActivations(readings.text, readings.ends, noise, False)
-    best = find_units(chance, "line", noise_like(readings), top=1)[0]
-    assert abs(best.confirmed) < abs(best.searched)
-
-
 def test_a_rule_that_never_changes_finds_nothing_and_an_unknown_one_names_the_nearest():
     assert find_units(planted(), "depth", planted()) == []
     with pytest.raises(ConfigError, match="quotes"):
         rule_values(planted(), "qoutes")
-
-
-def test_a_page_colours_the_text_and_holds_no_markup_of_it(tmp_path):
-    readings = planted()
-    marked = UnitActivations(readings.text.replace("come", "<b>x"), readings.ends, readings.values, True)
-    write_cells(tmp_path / "c.html", marked, find_units(marked, "quotes", noise_like(marked)), [(1, 0)], "m")
-    page = (tmp_path / "c.html").read_text()
-    assert "Layer 2, unit 3" in page and "Layer 1, unit 0" in page and "shaded below" in page
-    assert "<b>x" not in page and "was truncated" in page
 
 
 def test_documents_are_read_as_in_training(tmp_path):
@@ -168,3 +144,67 @@ def test_what_has_no_cells_is_refused():
         read_cells(model("bilstm-small", None), read("abc def"))
     with pytest.raises(InputError, match="fewer than 4"):
         read_cells(model(), read("a"))
+
+
+# -- Vanishing gradients ---------------------------------------------------------------------------------------------
+
+IDS = np.random.default_rng(0).integers(5, 60, size=400).tolist()
+
+
+def test_the_norms_are_those_of_the_gradient_of_the_whole_text():
+    made = model("rnn-small", num_hidden_layers=1)
+    row = IDS[:8]
+    norms = gradient_norms(made, np.array([row]))
+    states, kept = None, []
+    for token in row[:-1]:
+        encoded = made.encode_stateful(Batch.from_sequences([[token]]), states)
+        states = encoded.states
+        kept.append(states[0][0])
+    loss = F.cross_entropy(made.mlm_logits(encoded.hidden), torch.tensor(row[-1:]))
+    expected = [float(torch.autograd.grad(loss, one, retain_graph=True)[0].norm()) for one in reversed(kept[:-1])]
+    assert norms == pytest.approx(np.array(expected) / expected[0], rel=1e-4)
+
+
+def test_a_gradient_is_what_a_small_change_of_the_memory_does_to_the_loss():
+    made = model("gru-small", num_hidden_layers=1).double()
+    row, far = IDS[:5], 2
+    first = made.encode_stateful(Batch.from_sequences([row[:far]]))
+    state = first.states[0][0].detach().requires_grad_()
+
+    def loss(memory):
+        rest = made.encode_stateful(Batch.from_sequences([row[far:-1]]), ((memory,),))
+        return F.cross_entropy(made.mlm_logits(rest.hidden[-1:]), torch.tensor(row[-1:]))
+
+    (slope,) = torch.autograd.grad(loss(state), state)
+    nudge = torch.zeros_like(state)
+    nudge[0, 0, 3] = 1e-6
+    assert float((loss(state + nudge) - loss(state)) / 1e-6) == pytest.approx(float(slope[0, 0, 3]), rel=1e-3)
+
+
+def test_an_rnn_fades_faster_than_an_lstm():
+    found = {}
+    for name in ("rnn-small", "lstm-small"):
+        fresh = build(network(name, hidden_size=32), "clm", seed=1)
+        found[name] = fading(fresh, IDS, 20, name)
+    rnn, lstm = found["rnn-small"], found["lstm-small"]
+    assert rnn.norms[0] == lstm.norms[0] == 1.0
+    assert rnn.factor < lstm.factor < 1.05
+    assert rnn.norms[-1] < lstm.norms[-1] / 5
+    assert rnn.half < 3
+    assert "of lstm-small remains" in gradients_headline([rnn, lstm])
+
+
+def test_a_page_shows_every_network(tmp_path):
+    fresh = build(network(), "clm")
+    write_gradients(tmp_path / "g.html", [fading(fresh, IDS, 5, "one"), fading(fresh, IDS, 5, "two")])
+    page = (tmp_path / "g.html").read_text()
+    assert "one" in page and "two" in page and "data-chart" in page
+
+
+def test_what_cannot_be_measured_is_refused():
+    with pytest.raises(InputError, match="requires 52"):
+        fading(model(), IDS[:20], 50)
+    with pytest.raises(ConfigError, match="at least 2"):
+        fading(model(), IDS, 1)
+    with pytest.raises(InputError, match="recurrent"):
+        fading(model("bilstm-small", None), IDS, 5)

@@ -1,20 +1,14 @@
 """What autograd keeps for the backward pass."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
 import torch
 
-from maskwright.models.model import Model
 
-
-def kept_bytes(model: Model, run: Callable[[], object]) -> int:
+def kept_bytes(model, run):
     """Bytes of the tensors that autograd keeps of `run`, the model's own parameters left out."""
     own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     kept: dict[int, torch.UntypedStorage] = {}
 
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
+    def keep(tensor):
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in own:
             kept[storage.data_ptr()] = storage

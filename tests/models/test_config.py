@@ -1,43 +1,24 @@
-"""Configurations and presets: exact sizes, and sentences for what cannot be."""
+"""Configurations, presets, initial weights, and what stands between encoder and head."""
 
-from __future__ import annotations
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskwright.core.errors import ConfigError
+from contracts.common import ROWS, SMALL, lively
+from contracts.networks import learns, packs, travels
+from maskwright.core.errors import ConfigError, InputError
+from maskwright.data.batch import Batch
 from maskwright.models.build import build
 from maskwright.models.config import RANGES, ModelConfig
-from maskwright.models.presets import PRESETS, preset
+from maskwright.models.presets import preset
+from maskwright.models.probes import TokenProbe
 from maskwright.models.sizes import parameter_count
-
-
-def by_hand(config: ModelConfig) -> int:
-    """Parameters of the bare encoder with its pooler, if it has one, counted on paper."""
-    h, i = config.hidden_size, config.intermediate_size
-    e = config.embedding_size or h
-    bias, norm = (1 if config.linear_bias else 0), (2 if config.norm_bias else 1)
-    positions = config.max_position_embeddings + (2 if config.positions == "offset" else 0)
-    positions = positions if config.positions in ("absolute", "offset") else 0
-    tables = (config.vocab_size + positions + config.type_vocab_size) * e + (norm * e if config.embedding_norm else 0)
-    project = e * h + h if config.embedding_size else 0
-    up = 2 * i if config.gated else i
-    norm = 1 if config.norm_kind == "rms" else norm
-    attention = 4 * h * h + bias * (4 * h if config.qkv_bias else h)
-    up_bias = up if config.linear_bias and config.ffn_up_bias else 0
-    layer = attention + norm * h + (h * up + up_bias) + (i * h + bias * h) + norm * h
-    sets = config.num_hidden_groups * config.layers_per_group if config.num_hidden_groups else config.num_hidden_layers
-    distances = config.relative_buckets * config.num_attention_heads
-    terms = len(config.position_terms)
-    if terms:  # a table of two directions; projections of keys, perhaps without bias, and of queries
-        distances = 2 * (config.position_buckets or config.relative_distance) * h + norm * h * config.position_norm
-        own = 0 if config.share_position_keys else terms * h * h + h + (h if config.key_bias else 0)
-        layer += own - (0 if config.key_bias else h)
-    distances += config.conv_width * h * h + h + norm * h if config.conv_width else 0
-    at_ends = (norm * h if config.first_norm else 0) if config.norm == "pre" else 0  # final norm less the first
-    return tables + project + distances + sets * layer + at_ends + (h * h + h if config.pooler else 0)
-
+from maskwright.nn.layers import LayerNorm
+from maskwright.train.finetuning.config import FinetuneConfig
 
 PUBLISHED = {
     "bert-base": 109_482_240,
@@ -66,18 +47,6 @@ PUBLISHED = {
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_sizes_are_exact(name):
     assert parameter_count(preset(name)) == PUBLISHED[name]
-
-
-ENCODERS = [
-    name for name, network in PRESETS.items() if not network.num_decoder_layers and network.family != "maskwright"
-]
-
-
-@pytest.mark.parametrize("name", ENCODERS)
-def test_counts_follow_from_the_sizes(name):
-    config = preset(name, vocab_size=8000)
-    assert config.pad_token_id in (0, 1, None)
-    assert parameter_count(config) == by_hand(config)
 
 
 def test_counting_agrees_with_the_model_that_is_built():
@@ -158,3 +127,149 @@ def test_a_configuration_exists_only_when_it_is_valid(name, value):
         held = getattr(config, name)
         least, most = RANGES[name]
         assert (held is None and getattr(ModelConfig, name) is None) or least <= held <= most
+
+
+# -- Initial weights -------------------------------------------------------------------------------------------------
+
+CONFIG = ModelConfig(vocab_size=500, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128)
+
+
+def test_matrices_are_truncated_normal_biases_zero_norms_one_and_zero():
+    model = build(CONFIG, "pretraining")
+    for name, part in model.named_modules():
+        for field, value in part.named_parameters(recurse=False):
+            if isinstance(part, LayerNorm):
+                assert (value == (1.0 if field == "weight" else 0.0)).all(), name
+            elif value.ndim == 1:
+                assert not value.any(), name
+            else:
+                # A normal of deviation 0.02 cut at two deviations has deviation 0.02 * 0.8796.
+                assert float(value.detach().abs().max()) <= 0.04
+                assert float(value.detach().std()) == pytest.approx(0.0176, rel=0.15), name
+    assert not model.word_embeddings[0].any()
+
+
+def test_gpt_is_a_normal_that_is_not_truncated():
+    weights = build(replace(CONFIG, attention="causal"), "clm").word_embeddings.detach()[1:]
+    assert float(weights.std()) == pytest.approx(0.02, rel=0.02)
+    assert float((weights.abs() > 0.04).float().mean()) == pytest.approx(0.0455, rel=0.15)  # beyond two deviations
+
+
+def test_labels_belong_to_sequence_heads():
+    model = build(CONFIG, "classification", labels=["bad", "good", "so-so"])
+    assert model.labels == ("bad", "good", "so-so") and model.num_labels == 3 and model.problem_type is None
+    assert build(CONFIG, "classification", labels=4).labels == ("LABEL_0", "LABEL_1", "LABEL_2", "LABEL_3")
+    assert build(CONFIG, "regression").num_labels == 1
+    assert build(CONFIG, "regression").problem_type == "regression"
+    assert build(CONFIG, "mlm").labels == ()
+
+
+@pytest.mark.parametrize(
+    "head, options, said",
+    [
+        ("clasification", {}, "classification"),
+        ("mlm", {"labels": 3}, "mlm"),
+        (None, {"labels": ["a"]}, "labels"),
+        ("classification", {"labels": ["a", "a"]}, "unique"),
+        ("classification", {"labels": []}, "at least one"),
+        ("classification", {"problem_type": "multi"}, "multi_label_classification"),
+    ],
+)
+def test_impossible_heads_are_refused_in_words(head, options, said):
+    with pytest.raises(ConfigError, match=said):
+        build(CONFIG, head, **options)
+
+
+def test_an_unsupported_request_to_a_head_is_rejected():
+    model = build(CONFIG, "classification")
+    with pytest.raises(InputError, match="predict masked tokens"):
+        model.mlm_logits(torch.zeros(1, 64))
+    with pytest.raises(InputError, match="no pooler"):
+        build(CONFIG, "mlm").pool(torch.zeros(1, 64), None)
+
+
+def test_a_tied_decoder_is_stored_and_trained_once():
+    model = build(CONFIG, "mlm")
+    assert sum(value.numel() for value in model.parameters() if 500 in value.shape) == 500 * 64 + 500
+    model.mlm_logits(torch.ones(2, 64)).sum().backward()
+    assert model.word_embeddings.grad is not None and model.word_embeddings.grad.any()
+
+
+# -- The probe on given vectors --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["linear", "bilstm"])
+def test_a_sentence_is_scored_alike_alone_and_beside_others(kind):
+    probe = TokenProbe(6, 3, kind, hidden_size=4, num_layers=2, seed=1).eval()
+    vectors, lengths = torch.randn(9, 6, generator=torch.Generator().manual_seed(0)), [4, 1, 4]
+    together = probe(vectors, lengths)
+    apart = torch.cat([probe(part, [len(part)]) for part in vectors.split(lengths)])
+    assert together.shape == (9, 3)
+    torch.testing.assert_close(together, apart)
+
+
+def test_every_parameter_learns():
+    probe = TokenProbe(6, 3, "bilstm", hidden_size=4, dropout_rate=0.0, crf=True)
+    vectors, tags = torch.randn(5, 6, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 1, 2, 0, 1])
+    probe.crf.losses(probe(vectors, [3, 2]), tags, [3, 2]).sum().backward()
+    idle = [name for name, parameter in probe.named_parameters() if not parameter.grad.abs().sum() > 0]
+    assert idle == []
+    assert probe.num_parameters == sum(parameter.numel() for parameter in probe.parameters())
+
+
+# -- Between encoder and head ----------------------------------------------------------------------------------------
+
+TOP = {"mix_layers": True, "top_layers": 1}
+
+
+def networks():
+    sizes = {name: SMALL[name] for name in ("vocab_size", "hidden_size", "num_hidden_layers")}
+    return {
+        "bert": ModelConfig(**SMALL, **TOP, pooler=False, pooling="mean", classifier_act="tanh", choice_act="tanh"),
+        "elmo": preset("elmo-small", **sizes, **TOP),
+        "mix": ModelConfig(**SMALL, mix_layers=True),
+        "beside": preset("elmo-small", **sizes, **TOP, top_embedding_size=6),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "head"), [("bert", "classification"), ("elmo", "tagging-crf"), ("mix", "qa"), ("beside", "tagging-crf")]
+)
+def test_heads_on_it_learn_pack_and_travel(name, head, tmp_path):
+    made = lively(networks()[name], head)
+    packs(made)
+    travels(made, tmp_path / "m")
+    if head != "qa":
+        learns(made)
+
+
+def test_it_is_the_mix_of_all_layers_with_its_scale():
+    made = lively(networks()["mix"], "tagging")
+    encoded = made.encode(Batch.from_sequences(ROWS), hidden_states=True)
+    shares, scale = made.top.mix.weights.softmax(0), made.top.mix.scale
+    assert len(encoded.hidden_states) == 3
+    mixed = scale * sum(share * layer for share, layer in zip(shares, encoded.hidden_states, strict=True))
+    torch.testing.assert_close(encoded.hidden, mixed)
+    assert made.top.mixture()["scale"] == pytest.approx(float(scale))
+
+
+def test_what_it_cannot_stand_before_is_refused():
+    with pytest.raises(ConfigError, match="pre-train without"):
+        build(networks()["bert"], "mlm")
+    with pytest.raises(ConfigError, match="even"):
+        ModelConfig(**{**SMALL, "hidden_size": 33, "num_attention_heads": 3}, top_layers=1)
+    with pytest.raises(ConfigError, match="encoder-decoder"):
+        replace(preset("transformer-mini"), mix_layers=True)
+    with pytest.raises(ConfigError, match="only mix_layers, top_layers and top_embedding_size"):
+        FinetuneConfig(Path("a"), Path("b"), model="m", network={"hidden_size": 3})
+
+
+def test_vectors_of_its_own_stand_beside_what_the_encoder_gives():
+    made = lively(networks()["beside"], "tagging")
+    batch = Batch.from_sequences(ROWS)
+    encoded = made.encode(batch, hidden_states=True)
+    read = torch.cat([made.top.mix(encoded.hidden_states), made.top.words.weight[batch.input_ids]], dim=-1)
+    torch.testing.assert_close(encoded.hidden, made.top.stack(read, batch.lengths).layers[-1])
+    assert made.top.words.weight.shape == (SMALL["vocab_size"], 6)
+    with pytest.raises(ConfigError, match="top_embedding_size is used by top_layers"):
+        ModelConfig(**SMALL, mix_layers=True, top_embedding_size=6)

@@ -1,6 +1,4 @@
-"""Laws of decoding: the cache changes nothing, beams find the best, draws follow the probabilities and the seed."""
-
-from __future__ import annotations
+"""Laws of decoding: the cache changes nothing, beams find the best, draws follow the seed, texts share steps."""
 
 import itertools
 from dataclasses import replace
@@ -13,21 +11,13 @@ from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError
 from maskwright.inference.engine.engine import Engine
+from maskwright.inference.generate import Generation, TextGenerator
 from maskwright.models.build import build
 from maskwright.models.config import CHOICES, ModelConfig
 from maskwright.models.decoding.causal import CausalDecoder
-from maskwright.models.decoding.rules import (
-    HEAD,
-    PART,
-    Rules,
-    choose,
-    draw,
-    highest,
-    most_probable,
-    probabilities,
-)
+from maskwright.models.decoding.rules import HEAD, PART, Rules, choose, draw, highest, most_probable, probabilities
 from maskwright.models.decoding.search import Beams, grow, search_beams
-from maskwright.models.model import Model
+from studio.models import write_writer
 
 TINY = ModelConfig(
     vocab_size=30,
@@ -44,11 +34,11 @@ TINY = ModelConfig(
 PROMPTS = [[3, 4, 5], [6], [7, 8, 9, 10, 11, 12, 13], [14, 15]]
 
 
-def model(**changes) -> Model:
+def model(**changes):
     return build(replace(TINY, **changes), "clm", seed=2).eval()
 
 
-def logits_of(decoder: CausalDecoder, fed: torch.Tensor, keeps: dict[int, list[int]]) -> list[torch.Tensor]:
+def logits_of(decoder, fed, keeps):
     """The logits of every step when the columns of `fed` [rows, steps] are read; keeps: rows kept after a step."""
     found = [decoder.start()]
     for step in range(fed.shape[1]):
@@ -60,7 +50,7 @@ def logits_of(decoder: CausalDecoder, fed: torch.Tensor, keeps: dict[int, list[i
     return found
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     positions=st.sampled_from(CHOICES["positions"]),
     norm=st.sampled_from(["pre", "post"]),
@@ -104,9 +94,9 @@ def test_each_step_gives_what_one_pass_over_the_whole_text_gives():
 def test_a_row_goes_on_the_same_whatever_stands_beside_it_and_however_often_windows_move():
     network = model(max_position_embeddings=6)
     rules = Rules(greedy=True)
-    together = grow(CausalDecoder(network, PROMPTS, 90), PROMPTS, rules, max_new_tokens=90)
+    together = grow(CausalDecoder(network, PROMPTS, 40), PROMPTS, rules, max_new_tokens=40)
     for prompt, one in zip(PROMPTS, together, strict=True):
-        alone = grow(CausalDecoder(network, [prompt], 90, use_cache=False), [prompt], rules, max_new_tokens=90)
+        alone = grow(CausalDecoder(network, [prompt], 40, use_cache=False), [prompt], rules, max_new_tokens=40)
         assert alone[0].ids == one.ids
 
 
@@ -261,3 +251,100 @@ def test_the_highest_scores_are_those_of_torch_also_where_many_are_equal(vocab, 
     assert all(len(set(row)) == few for row in places.tolist())
     first = [row.index(max(row)) for row in scores.tolist()]
     assert most_probable(scores).tolist() == first
+
+
+# -- Texts that share their steps are the texts that each decoder gives alone ----------------------------------------
+
+GREEDY, DRAWN = Rules(greedy=True), Rules(temperature=0.9, top_k=20, repetition_penalty=1.2)
+STARTS = [
+    "the cat",
+    "where does the river rise ?",
+    "a",
+    "ada lovelace met",
+    "dogs chase cats in the garden",
+]
+
+
+@pytest.fixture(scope="module")
+def writer(tmp_path_factory):
+    from maskwright.api import open_model
+
+    return open_model(write_writer(tmp_path_factory.mktemp("models") / "writer"), "generate", "cpu", "fp32")
+
+
+def settings_of(number):
+    """Other lengths, rules and seeds for each text; some have several results."""
+    rules = DRAWN if number % 2 else GREEDY
+    count = 3 if number == 3 else 1
+    return Generation(max_new_tokens=5 + 37 * (number % 3), rules=rules, num_results=count, seed=number)
+
+
+def together(generator, starts, leaving=None):
+    """Give each text a step in turn. starts: texts that begin before a round; leaving: round in which it ends."""
+    live, found, number = {}, {}, 0
+    while live or any(one >= number for one in starts):
+        for one in starts.get(number, []):
+            live[one] = generator.generate_steps([STARTS[one]], settings_of(one))
+        for one in list(live):
+            if (leaving or {}).get(one) == number:
+                live.pop(one).close()
+                continue
+            try:
+                with torch.inference_mode():
+                    next(live[one])
+            except StopIteration as end:
+                found[one] = end.value
+                del live[one]
+        number += 1
+    return found
+
+
+def alone(model, number):
+    return TextGenerator(model, max_length=48).generate([STARTS[number]], settings_of(number))
+
+
+@pytest.mark.parametrize(
+    "starts", [{0: [0, 1, 2, 3, 4]}, {0: [3], 2: [0, 1], 7: [4], 30: [2]}, {0: [4], 60: [1], 61: [0, 3]}]
+)
+def test_texts_join_and_leave_between_steps(writer, starts):
+    """Windows of 48 tokens are full and begin again in between."""
+    generator = TextGenerator(writer, max_length=48, shares_steps=True)
+    found = together(generator, starts)
+    assert sorted(found) == sorted(one for ones in starts.values() for one in ones)
+    for number, texts in found.items():
+        assert [one.text for one in texts[0]] == [one.text for one in alone(writer, number)[0]], number
+        for one, other in zip(texts[0], alone(writer, number)[0], strict=True):
+            assert one.score == pytest.approx(other.score, abs=1e-3) and one.ended_by == other.ended_by
+
+
+def test_five_texts_take_the_steps_of_one(writer, monkeypatch):
+    calls = []
+    own = CausalDecoder.step
+    monkeypatch.setattr(CausalDecoder, "step", lambda self, tokens: calls.append(len(tokens)) or own(self, tokens))
+    settings = Generation(max_new_tokens=10, rules=GREEDY)
+    generator = TextGenerator(writer, shares_steps=True)
+    live = [generator.generate_steps([prompt], settings) for prompt in STARTS]
+    while live:
+        for one in list(live):
+            try:
+                next(one)
+            except StopIteration:
+                live.remove(one)
+    assert sum(calls) == len(STARTS) * 9 and len(calls) == 9
+
+
+def test_an_error_reaches_each_text_once(writer, monkeypatch):
+    generator = TextGenerator(writer, shares_steps=True)
+    live = [generator.generate_steps([prompt], Generation(max_new_tokens=5)) for prompt in STARTS[:3]]
+    for one in live:
+        next(one)
+
+    def fail(self, tokens):
+        raise MemoryError
+
+    with monkeypatch.context() as changed:
+        changed.setattr(CausalDecoder, "step", fail)
+        for one in live:
+            with pytest.raises(MemoryError):
+                next(one)
+    assert generator.generate(["the cat"], Generation(max_new_tokens=3, rules=GREEDY))[0][0].num_tokens == 3

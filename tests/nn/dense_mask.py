@@ -1,30 +1,16 @@
 """Sparse attention computed with all scores and a dense mask: what the block executor is compared with."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Sequence
 
 import torch
-from torch import Tensor
 
-from maskwright.nn.attention import Run
 from maskwright.nn.layers import dropout
-from maskwright.nn.positions import RelativePositions
-from maskwright.nn.sparse import AttentionRule, BlockPattern, pattern_for
+from maskwright.nn.sparse import pattern_for
 
 
 def attend_masked(
-    qkv: Tensor,
-    runs: Sequence[Run],
-    num_heads: int,
-    rule: AttentionRule,
-    *,
-    dropout_probability: float = 0.0,
-    relative: RelativePositions | None = None,
-    positions: Tensor | None = None,
-    padded_length: int | None = None,
-) -> tuple[Tensor, tuple[Tensor, ...]]:
+    qkv, runs, num_heads, rule, *, dropout_probability=0.0, relative=None, positions=None, padded_length=None
+):
     """The result of `attend_sparse`, computed with all scores and a dense mask, one sequence at a time.
 
     qkv: float [tokens, 3 * hidden]. Returns context [tokens, hidden] and weights [heads, length, length] per sequence.
@@ -55,7 +41,7 @@ def attend_masked(
     return torch.cat(contexts or [qkv[:, :hidden]]), tuple(weights)
 
 
-def _mask(pattern: BlockPattern, place: Tensor) -> Tensor:
+def _mask(pattern, place):
     """log(count) of each key: float [heads or 1, length, length]. place: int64 [length]."""
     block = place // pattern.block_size
     logarithms = pattern.counts().to(place.device).double().log()[:, block[:, None], block]

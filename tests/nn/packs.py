@@ -8,12 +8,10 @@ from maskwright.nn.attention import Run
 
 
 def draw(*shape, seed=0, dtype=torch.float64):
-    """A fixed normal tensor."""
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
 
 
 def runs_of(lengths):
-    """Return a run for each sequence of equal lengths."""
     runs, start = [], 0
     for length in lengths:
         if runs and runs[-1].length == length:

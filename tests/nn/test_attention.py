@@ -1,6 +1,4 @@
-"""Attention: the formula, the two executors, and what no sequence may do to another."""
-
-from __future__ import annotations
+"""Attention: the formula, the executors, one kernel for a pack, and what no sequence may do to another."""
 
 import math
 
@@ -9,11 +7,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from maskwright.data.batch import Batch
+from maskwright.models import transformer as attending
+from maskwright.models.build import build
+from maskwright.models.config import ModelConfig
 from maskwright.nn import attention
+from maskwright.nn import attention as varlen
 from maskwright.nn.attention import (
     Group,
     Run,
     SelfAttention,
+    SequenceOffsets,
     attend,
     attend_in_blocks,
     plan,
@@ -98,14 +102,6 @@ def test_working_in_parts_changes_nothing_but_the_cost(monkeypatch, dropped):
         torch.testing.assert_close(parts, whole)
 
 
-def test_dropout_on_weights_keeps_the_expectation():
-    torch.manual_seed(0)
-    x, runs = draw(20, 3 * 8), [Run(0, 1, 20)]
-    exact, _ = attend(x, runs, 2)
-    mean = torch.stack([attend(x, runs, 2, dropout_probability=0.3)[0] for _ in range(4000)]).mean(0)
-    torch.testing.assert_close(mean, exact, rtol=0, atol=0.05)
-
-
 def test_returned_weights_are_those_before_dropout():
     x, runs = draw(10, 3 * 8), [Run(0, 2, 5)]
     _, exact = attend(x, runs, 2, want_weights=True)
@@ -176,7 +172,7 @@ def test_with_relative_positions_later_tokens_change_nothing_either(relative, po
 # -- Queries in blocks: the numbers and gradients of the whole product, whatever the size of a block ------------------
 
 
-def drawn(count: int, heads: int, tokens: int, head_dim: int) -> list[torch.Tensor]:
+def drawn(count, heads, tokens, head_dim):
     draws = torch.Generator().manual_seed(0)
     size = (count, heads, tokens, head_dim)
     return [torch.randn(size, generator=draws, dtype=torch.float64).requires_grad_() for _ in range(3)]
@@ -235,7 +231,6 @@ SHORT = st.lists(st.integers(1, 9), min_size=1, max_size=9)
 
 
 def attended(monkey, lengths, joined, causal=False, qkv=None):
-    """Context and gradient of a pack, with runs joined or each on its own."""
     qkv = draw(sum(lengths), 3 * 8) if qkv is None else qkv
     qkv = qkv.clone().requires_grad_()
     with monkey.context() as patch:
@@ -284,9 +279,112 @@ def test_a_poisoned_sequence_of_a_group_moves_no_other():
     assert torch.equal(poisoned[3:], clean[3:]) and not gradient[3:].isnan().any()
 
 
-def test_inference_keeps_runs_as_they_are(monkeypatch):
-    planned = []
-    monkeypatch.setattr(attention, "plan", lambda runs, *_: planned.append(runs) or runs)
-    with torch.no_grad():
-        attend(draw(14, 24), runs_of([3, 5, 6]), HEADS)
-    assert not planned
+# -- Attention over a whole pack by one kernel -----------------------------------------------------------------------
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
+SIZES = (3, 7, 7, 12)
+SMALL_NETWORK = {
+    "vocab_size": 40,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "max_position_embeddings": 16,
+}
+
+
+def one_by_one(query, key, value, ends, rate, causal):
+    """What the kernel promises, sequence by sequence."""
+    assert ends.offsets.dtype == torch.int32 and ends.longest == int(ends.offsets.diff().max())
+    found = []
+    bounds = ends.offsets.tolist()
+    for start, stop in zip(bounds, bounds[1:], strict=False):
+        parts = (x[start:stop].transpose(0, 1) for x in (query, key, value))  # each [heads, length, head_dim]
+        found.append(scaled_dot_product(*parts, rate, causal)[0].transpose(0, 1))
+    return torch.cat(found)
+
+
+@pytest.fixture
+def kernel(monkeypatch):
+    """Replaces the GPU kernel; counts its calls."""
+    calls = []
+
+    def counted(*inputs):
+        calls.append(inputs)
+        return one_by_one(*inputs)
+
+    monkeypatch.setattr(varlen, "flash", counted)
+    return calls
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_one_kernel_gives_what_the_runs_give(kernel, causal):
+    batch = Batch.from_sequences([[5] * length for length in SIZES])
+    qkv = torch.randn(batch.num_tokens, 3 * 16, generator=torch.Generator().manual_seed(1))
+    found, weights = varlen.attend_varlen(qkv, batch.runs, 2, ends=batch.ends, causal=causal)
+    torch.testing.assert_close(found, attend(qkv, batch.runs, 2, causal=causal)[0])
+    assert weights is None and len(kernel) == 1
+    _, weights = varlen.attend_varlen(qkv, batch.runs, 2, ends=batch.ends, causal=causal, want_weights=True)
+    assert [weight.shape for weight in weights] == [(2, length, length) for length in SIZES] and len(kernel) == 1
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"positions": "rotary"}, {"attention": "causal"}, {"attention": "window", "window_size": 4}]
+)
+def test_a_network_uses_it_where_attention_has_no_other_request(kernel, monkeypatch, changes):
+    config = ModelConfig(**(SMALL_NETWORK | changes))
+    model = build(config).eval()
+    batch = Batch.from_sequences([[5 + place for place in range(length)] for length in SIZES])
+    wanted = model.encode(batch).hidden
+    monkeypatch.setattr(attending, "_flash_executor", lambda *inputs: executor(*inputs[:3], batch.ends))
+    executor = original
+    torch.testing.assert_close(model.encode(batch).hidden, wanted)
+    assert len(kernel) == (0 if "window_size" in changes else config.num_hidden_layers)
+    assert all(inputs[5] == (config.attention == "causal") for inputs in kernel)
+
+
+original = attending._flash_executor
+
+
+def test_a_processor_keeps_the_runs_and_the_reason_is_said():
+    assert "GPU" in varlen.missing(torch.bfloat16, CPU, 64)
+    assert "float32" in varlen.missing(torch.float32, GPU, 64)
+    assert "multiples of 8" in varlen.missing(torch.bfloat16, GPU, 20)
+    batch = Batch.from_sequences([[5] * length for length in SIZES])
+    config = ModelConfig(**SMALL_NETWORK)
+    assert (
+        attending.executors(config, batch, torch.bfloat16, [None] * config.num_hidden_layers, True, None)
+        == [None] * config.num_hidden_layers
+    )
+
+
+def test_a_right_kernel_passes_the_check_and_a_wrong_one_does_not():
+    assert varlen.worst_difference(one_by_one, torch.float32, CPU, 16) < 1e-5
+    assert varlen.worst_difference(one_by_one, torch.bfloat16, CPU, 16) < varlen.TOLERANCE
+
+    def blind_to_ends(query, key, value, ends, rate, causal):
+        everything = SequenceOffsets(ends.offsets[[0, -1]], int(ends.offsets[-1]))
+        return one_by_one(query, key, value, everything, rate, causal)
+
+    def without_gradient(query, key, value, ends, rate, causal):
+        return one_by_one(query, key.detach(), value, ends, rate, causal)
+
+    for wrong in (blind_to_ends, without_gradient):
+        assert varlen.worst_difference(wrong, torch.float32, CPU, 16) > varlen.TOLERANCE
+
+
+def test_an_operator_that_is_gone_or_errs_leaves_the_runs_and_says_why(monkeypatch):
+    check = varlen._checked.__wrapped__
+    before = torch.get_rng_state()
+
+    def gone(*_):
+        raise AttributeError("no such operator")
+
+    monkeypatch.setattr(varlen, "flash", gone)
+    assert "no such operator" in check(torch.float32, CPU, 16)
+    monkeypatch.setattr(varlen, "flash", lambda query, key, value, *_: query + key + value)
+    assert "differs" in check(torch.float32, CPU, 16)
+    monkeypatch.setattr(varlen, "flash", one_by_one)
+    with torch.inference_mode():
+        assert check(torch.float32, CPU, 16) is None
+    assert torch.equal(torch.get_rng_state(), before)

@@ -1,18 +1,10 @@
 """Small objectives, documents and models that the laws of objectives share."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from itertools import pairwise
-from typing import Any
-
 import numpy as np
 import torch
-from torch import nn
 
 from maskwright.core import registry
 from maskwright.core.randomness import generator
-from maskwright.data.batch import Batch
 from maskwright.models.config import ModelConfig
 from maskwright.objectives.base import Objective
 from maskwright.objectives.masked import MaskedRecipe, Masker
@@ -32,32 +24,29 @@ CONFIG = ModelConfig(
 class Documents:
     """Six documents of some sentences, the same every time."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         rng = np.random.default_rng(5)
         self.lengths = [rng.integers(3, 9, size=rng.integers(2, 6)) for _ in range(6)]
         self.tokens = [rng.integers(FIRST_WORD, VOCAB, size=lengths.sum()) for lengths in self.lengths]
 
-    def document_tokens(self, document: int) -> np.ndarray:
-        """The ids of a document: int64 [tokens]."""
+    def document_tokens(self, document):
         return self.tokens[document]
 
 
-def objective_of(name: str, **recipe: Any) -> Objective:
-    """The objective `name` for examples of 20 tokens."""
+def objective_of(name, **recipe):
     masker = Masker(MASK, frozenset(range(FIRST_WORD)), VOCAB)
     made: Objective = registry.resolve("objective", name)(MaskedRecipe.of(CLS, SEP, masker, 20, **recipe))
     return made
 
 
-def batch_of(objective: Objective, seed: int = 0) -> Batch:
-    """All examples of the documents in one pack."""
+def batch_of(objective, seed=0):
     documents = Documents()
     bounds = {number: sentence_bounds(lengths) for number, lengths in enumerate(documents.lengths)}
     examples = objective.plan(bounds, generator(seed, "examples"))
     return objective.batch(documents, examples, generator(seed, "batch"))
 
 
-def lively(objective: Objective, spread: float = 0.2) -> nn.Module:
+def lively(objective, spread=0.2):
     """The objective's network with every parameter drawn, out of training mode."""
     model = objective.network(CONFIG, 0).eval()
     draws = torch.Generator().manual_seed(3)
@@ -65,24 +54,3 @@ def lively(objective: Objective, spread: float = 0.2) -> nn.Module:
         for parameter in model.parameters():
             parameter.normal_(0, spread, generator=draws)
     return model
-
-
-def each_alone(batch: Batch) -> list[Batch]:
-    """The pack cut into packs of one; positions in labels follow."""
-    parts = []
-    for number, (start, stop) in enumerate(pairwise(batch.cu_seqlens.tolist())):
-        positions = batch.labels["mlm_positions"]
-        inside = (positions >= start) & (positions < stop)
-        cut: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-            "mlm_positions": lambda values, inside=inside, start=start: values[inside] - start,
-            "draws_positions": lambda values, inside=inside, start=start: values[inside] - start,
-            "mlm": lambda values, inside=inside: values[inside],
-            "draws": lambda values, inside=inside: values[inside],
-        }
-        labels = {
-            name: cut[name](values) if name in cut else values[number : number + 1]
-            for name, values in batch.labels.items()
-        }
-        types = None if batch.token_type_ids is None else [batch.token_type_ids[start:stop].numpy()]
-        parts.append(Batch.from_sequences([batch.input_ids[start:stop].numpy()], types, labels))
-    return parts

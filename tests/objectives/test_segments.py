@@ -1,8 +1,5 @@
-"""Which text becomes segment A and B: half and half, nothing lost, nothing too long, nothing wasted."""
+"""Which text becomes segment A and B, and the stream of examples."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from itertools import count, pairwise
 
 import numpy as np
@@ -13,25 +10,25 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from maskwright.core.errors import InputError
 from maskwright.core.randomness import generator
-from maskwright.objectives.segments import Example, plan_ordered, plan_pairs, plan_singles, sentence_bounds
-from maskwright.objectives.stream import ExampleStream
+from maskwright.objectives.segments import plan_ordered, plan_pairs, plan_singles, sentence_bounds
+from maskwright.objectives.stream import ExampleStream, split_documents
 from objectives.packing import CLS, SEP, Documents, batch_of, objective_of
 
 CORPUS = st.lists(st.lists(st.integers(1, 60), min_size=1, max_size=12), min_size=2, max_size=8)
 
 
-def bounds_of(corpus: list[list[int]]) -> dict[int, list[int]]:
+def bounds_of(corpus):
     return {number: sentence_bounds(np.array(lengths)) for number, lengths in enumerate(corpus)}
 
 
 @given(lengths=st.lists(st.integers(0, 500), max_size=20))
-def test_bounds_are_the_sentence_ends_without_empty_sentences(lengths: list[int]):
+def test_bounds_are_the_sentence_ends_without_empty_sentences(lengths):
     bounds = sentence_bounds(np.array(lengths, dtype=np.int64))
     assert bounds == sorted({0, *np.cumsum(lengths).tolist()})
 
 
 @given(corpus=CORPUS, seed=st.integers(0, 100), limit=st.integers(8, 64))
-def test_single_segments_partition_every_document(corpus: list[list[int]], seed: int, limit: int):
+def test_single_segments_partition_every_document(corpus, seed, limit):
     examples = plan_singles(bounds_of(corpus), limit, 0.1, generator(seed, "examples"))
     for document, lengths in enumerate(corpus):
         spans = [(e.a_start, e.a_stop) for e in examples if e.a_document == document]
@@ -42,7 +39,7 @@ def test_single_segments_partition_every_document(corpus: list[list[int]], seed:
 
 
 @given(corpus=CORPUS, seed=st.integers(0, 100), limit=st.integers(8, 64))
-def test_examples_are_full_until_their_document_ends(corpus: list[list[int]], seed: int, limit: int):
+def test_examples_are_full_until_their_document_ends(corpus, seed, limit):
     bounds = bounds_of(corpus)
     for example in plan_singles(bounds, limit, 0.0, generator(seed, "examples")):
         is_last = example.a_stop == bounds[example.a_document][-1]
@@ -55,7 +52,7 @@ def test_examples_are_full_until_their_document_ends(corpus: list[list[int]], se
 
 
 @given(corpus=CORPUS, seed=st.integers(0, 100), limit=st.integers(8, 64))
-def test_laws_of_pairs(corpus: list[list[int]], seed: int, limit: int):
+def test_laws_of_pairs(corpus, seed, limit):
     bounds = bounds_of(corpus)
     examples = plan_pairs(bounds, limit, 0.1, generator(seed, "examples"))
     if sum(sum(lengths) >= 2 for lengths in corpus) < 2:
@@ -98,7 +95,7 @@ ANY_CORPUS = st.lists(st.lists(st.integers(1, 60), min_size=1, max_size=12), min
 
 
 @given(corpus=ANY_CORPUS, seed=st.integers(0, 100), limit=st.integers(8, 64))
-def test_a_and_b_are_neighbors_and_only_lonely_sentences_lose_tokens(corpus: list[list[int]], seed: int, limit: int):
+def test_a_and_b_are_neighbors_and_only_lonely_sentences_lose_tokens(corpus, seed, limit):
     bounds = bounds_of(corpus)
     covered = {document: np.zeros(edges[-1], dtype=int) for document, edges in bounds.items()}
     for example in plan_ordered(bounds, limit, 0.1, generator(seed, "examples")):
@@ -140,10 +137,10 @@ def test_the_label_says_which_segment_stands_first_in_the_text():
 
 def test_a_text_of_single_tokens_is_refused_instead_of_waiting_for_ever():
     class Single:
-        def sentence_lengths_of(self, document: int) -> np.ndarray:
+        def sentence_lengths_of(self, document):
             return np.array([1])
 
-        def document_lengths(self) -> np.ndarray:
+        def document_lengths(self):
             return np.ones(4, dtype=np.int64)
 
     stream = ExampleStream(Single(), np.arange(4), objective_of("mlm+sop").plan, 0)
@@ -168,9 +165,10 @@ SHAPES = {
     "two sentences": (4000, (2, 3), (3, 40)),
     "mixed": (800, (1, 150), (3, 60)),
 }
+MOSTLY_SLOW = [pytest.param(name, marks=pytest.mark.slow) if "sentence" in name else name for name in SHAPES]
 
 
-def _corpus(shape: str, seed: int) -> Corpus:
+def _corpus(shape, seed):
     rng = np.random.default_rng(seed)
     documents, sentences, tokens = SHAPES[shape]
     low, high = np.log(sentences)  # short documents are more common than long ones
@@ -178,7 +176,7 @@ def _corpus(shape: str, seed: int) -> Corpus:
     return [rng.integers(*tokens, size=size).tolist() for size in sizes.tolist()]
 
 
-def _examples(shape: str, plan: Callable[..., list[Example]]) -> list[tuple[Example, list[int], list[int]]]:
+def _examples(shape, plan):
     """Examples with the sentence bounds of A's and B's document, shuffled; of as many corpora as it takes."""
     found = []
     for seed in count():
@@ -191,7 +189,7 @@ def _examples(shape: str, plan: Callable[..., list[Example]]) -> list[tuple[Exam
     return [found[place] for place in order]
 
 
-def _place(start: int, stop: int, edges: list[int]) -> list[float]:
+def _place(start, stop, edges):
     """All that can be said of a span in its document without its text."""
     size = edges[-1]
     ragged = [start in edges, stop in edges]
@@ -199,14 +197,14 @@ def _place(start: int, stop: int, edges: list[int]) -> list[float]:
     return [start, stop, start / size, stop / size, size - stop, size, len(edges), sentence, *ragged]
 
 
-def _accuracy(features: list[list[float]], labels: list[bool]) -> float:
+def _accuracy(features, labels):
     table, wanted, half = np.array(features, dtype=float), np.array(labels), len(labels) // 2
     classifier = HistGradientBoostingClassifier(max_iter=40, random_state=0).fit(table[:half], wanted[:half])
     return float((classifier.predict(table[half:]) == wanted[half:]).mean())
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_places_and_lengths_do_not_tell_a_random_b(shape: str):
+@pytest.mark.parametrize("shape", MOSTLY_SLOW)
+def test_places_and_lengths_do_not_tell_a_random_b(shape):
     """With the place of A and that of B both known the question is whether they touch, so one of them is known."""
     labels, given_a, given_b = [], [], []
     for one, a_edges, b_edges in _examples(shape, plan_pairs):
@@ -219,8 +217,8 @@ def test_places_and_lengths_do_not_tell_a_random_b(shape: str):
     assert _accuracy(given_a, labels) < CHANCE
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_lengths_and_ragged_ends_do_not_tell_swapped_segments(shape: str):
+@pytest.mark.parametrize("shape", MOSTLY_SLOW)
+def test_lengths_and_ragged_ends_do_not_tell_swapped_segments(shape):
     labels, features = [], []
     for one, edges, _ in _examples(shape, plan_ordered):
         a, b = one.a_stop - one.a_start, one.b_stop - one.b_start
@@ -229,3 +227,52 @@ def test_lengths_and_ragged_ends_do_not_tell_swapped_segments(shape: str):
         features.append([a, b, a + b, a - b, *ends])
     assert abs(np.mean(labels) - 0.5) < 0.015
     assert _accuracy(features, labels) < CHANCE
+
+
+# -- The stream of examples ------------------------------------------------------------------------------------------
+
+
+class Lengths:
+    def __init__(self, count, seed=0):
+        rng = np.random.default_rng(seed)
+        self.sentences = [rng.integers(1, 30, size=rng.integers(1, 9)) for _ in range(count)]
+
+    def sentence_lengths_of(self, document):
+        return self.sentences[document]
+
+    def document_lengths(self):
+        return np.array([lengths.sum() for lengths in self.sentences])
+
+
+def stream_over(corpus, seed=0):
+    plan = lambda bounds, rng: plan_singles(bounds, 40, 0.1, rng)  # noqa: E731
+    return ExampleStream(corpus, np.arange(len(corpus.sentences)), plan, seed, section_tokens=300)
+
+
+def test_an_epoch_sees_every_token_once():
+    corpus = Lengths(50)
+    stream = stream_over(corpus)
+    assert len(stream.sections(0)) > 3
+    seen = 0
+    while stream.position.epoch == 0:
+        (example,) = stream.take(1)
+        seen += example.a_stop - example.a_start
+    assert seen == corpus.document_lengths().sum()
+
+
+@given(first=st.integers(0, 200), sizes=st.lists(st.integers(1, 40), max_size=6))
+def test_a_restored_stream_goes_on_with_the_same_examples(first, sizes):
+    corpus = Lengths(30)
+    whole, cut = stream_over(corpus), stream_over(corpus)
+    whole.take(first)
+    cut.restore(whole.state())
+    for size in sizes:
+        assert whole.take(size) == cut.take(size)
+
+
+@given(count=st.integers(1, 60), share=st.floats(0, 0.3), seed=st.integers(0, 20))
+def test_held_out_documents_are_apart_and_enough(count, share, seed):
+    lengths = np.random.default_rng(seed).integers(1, 1000, size=count)
+    training, held_out = split_documents(lengths, share, seed)
+    assert sorted([*training, *held_out]) == list(range(count))
+    assert len(held_out) == 0 or (len(held_out) >= 2 and len(training) >= 2)

@@ -29,6 +29,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "esm": {"pad_token_id": 1, "mask_token_id": 32},
     "eurobert": {"pad_token_id": 3, "bos_token_id": 1, "eos_token_id": 2, "mask_token_id": 4},
     "longformer": {"pad_token_id": 1, "sep_token_id": 9},
+    "xmod": {"default_language": "en_XX"},
     "modernbert": {"pad_token_id": 3, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2},
 }
 RELATIVE = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
@@ -121,6 +122,17 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"attention_window": 6, "pad_token_id": 0, "sep_token_id": 2, "hidden_act": "relu", "num_hidden_layers": 3},
         {"attention_window": 40, "tie_word_embeddings": False, "max_position_embeddings": 90},
     ],
+    "xmod": [
+        {"languages": ["de_DE"], "default_language": "de_DE", "layer_norm_eps": 1e-5, "type_vocab_size": 1},
+        {"languages": ["a", "b", "c"], "default_language": "b", "pre_norm": True, "adapter_layer_norm": True},
+        {
+            "languages": ["a", "b"],
+            "default_language": "a",
+            "adapter_reuse_layer_norm": False,
+            "ln_before_adapter": False,
+        },
+        {"languages": ["a", "b"], "default_language": "b", "adapter_reduction_factor": 5, "ln_before_adapter": False},
+    ],
     "modernbert": [
         {"num_hidden_layers": 5, "local_attention": 8, "global_attn_every_n_layers": 2, "classifier_pooling": "mean"},
         {"local_attention": 4, "norm_bias": True, "norm_eps": 1e-3, "hidden_activation": "silu", "pad_token_id": 7},
@@ -185,13 +197,12 @@ LABELS = {
 DECODER = {"clm": {"is_decoder": True, "use_cache": False}}
 
 
-def their_class(name: str, head: str | None) -> type:
-    """transformers' class for a head."""
+def their_class(name, head):
     found = family_named(name).class_of(head)
     return getattr(transformers, found)
 
 
-def checkpoint(name: str, head: str | None, seed: int = 0, **settings: Any):
+def checkpoint(name, head, seed=0, **settings):
     """A model of transformers whose every parameter, norms and biases too, is drawn at a spread of 0.25."""
     known = SMALL | SPECIAL.get(name, {}) | LABELS.get(head or "", {}) | DECODER.get(head or "", {}) | settings
     their_config = transformers.AutoConfig.for_model(name, **known)
@@ -206,7 +217,7 @@ def checkpoint(name: str, head: str | None, seed: int = 0, **settings: Any):
     return model
 
 
-def padded_rows(config, head: str | None = None, seed: int = 0, seq: int = 20) -> dict[str, torch.Tensor]:
+def padded_rows(config, head=None, seed=0, seq=20):
     """Ids [6, seq], mask and token types: full, right padding, left padding, a hole, a hole at column 0, one token.
 
     Column 0 is kept for heads that use its vector: theirs take it masked, too. What is dropped is padding in some rows
@@ -245,7 +256,7 @@ def padded_rows(config, head: str | None = None, seed: int = 0, seq: int = 20) -
     return rows
 
 
-def _of_longformer(config, ids, head) -> dict[str, torch.Tensor]:
+def _of_longformer(config, ids, head):
     """Exactly three separators, which theirs requires in pairs of texts, or given global tokens."""
     if head in ("qa", "choice"):
         ids[ids == config.sep_token_id] += 3
@@ -257,8 +268,7 @@ def _of_longformer(config, ids, head) -> dict[str, torch.Tensor]:
     return {}
 
 
-def labels_for(head: str | None, rows, name: str = "bert", seed: int = 0) -> dict[str, torch.Tensor]:
-    """Label arguments, as transformers names them, for a head."""
+def labels_for(head, rows, name="bert", seed=0):
     generator = torch.Generator().manual_seed(seed)
     ids, mask = rows["input_ids"], rows["attention_mask"]
     chosen = (torch.rand(ids.shape, generator=generator) < 0.3) & (mask == 1)

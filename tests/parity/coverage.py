@@ -4,15 +4,11 @@ PYTHONPATH=src:tests python -m parity.coverage [FAMILY ...] [--columns ...] writ
 tests/parity/coverage.json; make reference writes the page from them.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import tempfile
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import onnxruntime
 import peft
@@ -32,7 +28,6 @@ from maskwright.hub.adapters import attach_adapter
 from maskwright.hub.folders import load_model, save_model
 from maskwright.inference.ready import MIN_TEXTS, calibrate, compute_in, place
 from maskwright.models.lora_config import LoraConfig
-from maskwright.models.model import Model
 from parity.checkpoints import HEADS, SETTINGS, checkpoint, padded_rows, their_class
 from parity.comparing import compare_outputs, largest
 
@@ -44,19 +39,19 @@ HERE = {"device": "cpu", "precision": "fp32"}
 NAMES = {None: "bare"}
 
 
-def cases() -> list[tuple[str, str | None]]:
+def cases():
     """Every family and head that transformers makes from a configuration."""
     return [(name, head) for name, heads in HEADS.items() for head in heads]
 
 
-def measure(name: str, head: str | None, columns: tuple[str, ...] = COLUMNS) -> dict[str, float | str]:
+def measure(name, head, columns=COLUMNS):
     """The largest difference of each column, or why there is none."""
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
         measured = _Measured(name, head, Path(folder))
         return {column: _or_reason(getattr(measured, column.lower())) for column in columns}
 
 
-def _or_reason(measured: Callable[[], float]) -> float | str:
+def _or_reason(measured):
     try:
         return float(f"{measured():.0e}")
     except MaskwrightError as error:
@@ -66,7 +61,7 @@ def _or_reason(measured: Callable[[], float]) -> float | str:
 class _Measured:
     """One method per column, each on the same checkpoint of transformers."""
 
-    def __init__(self, name: str, head: str | None, folder: Path) -> None:
+    def __init__(self, name, head, folder):
         self.name, self.head, self.folder = name, head, folder
         self.vocab = {"vocab_size": tokenizer().vocab_size}
         self.theirs = checkpoint(name, head, **SETTINGS[name][0] | self.vocab)
@@ -74,36 +69,36 @@ class _Measured:
         self.ours, _ = load_model(folder / "theirs")
         self.rows = padded_rows(self.theirs.config, head)
 
-    def _difference(self, ours: Model, theirs: Any) -> float:
+    def _difference(self, ours, theirs):
         return max(compare_outputs(ours(**self.rows), theirs(**self.rows), self.rows, self.head).values())
 
-    def open(self) -> float:
+    def open(self):
         return self._difference(self.ours, self.theirs)
 
-    def save(self) -> float:
+    def save(self):
         save_model(self.ours, self.folder / "ours")
         there = their_class(self.name, self.head).from_pretrained(self.folder / "ours", attn_implementation="eager")
         return self._difference(self.ours, there.eval())
 
-    def pack(self) -> float:
+    def pack(self):
         """Texts of one pack against each alone, after another order."""
         texts = [torch.randint(6, 80, (length,)).tolist() for length in (9, 4, 17)]
         together = self.ours.encode(Batch.from_sequences(texts)).hidden.split([len(text) for text in texts])
         alone = [self.ours.encode(Batch.from_sequences([text])).hidden for text in texts]
         return max(largest(one, other) for one, other in zip(together, alone, strict=True))
 
-    def engine(self) -> float:
+    def engine(self):
         model, _ = load_model(self.folder / "theirs")
         compute_in(model, "fp32")
         return self._difference(model, self.theirs)
 
-    def bf16(self) -> float:
+    def bf16(self):
         return self._rough("bf16")
 
-    def int8(self) -> float:
+    def int8(self):
         return self._rough("int8")
 
-    def _rough(self, precision: str) -> float:
+    def _rough(self, precision):
         """The norm of the difference of all hidden states to float32, relative to theirs."""
         self._with_tokenizer()
         model = place(load_model(self.folder / "served")[0], "cpu", precision)
@@ -114,7 +109,7 @@ class _Measured:
             expected = self.ours.encode(batch).hidden
             return float((model.encode(batch).hidden - expected).norm() / expected.norm())
 
-    def lora(self) -> float:
+    def lora(self):
         """An adapter that is written here, in PEFT."""
         base = str(self.folder / "theirs")
         model, report = load_model(base)
@@ -128,15 +123,15 @@ class _Measured:
         adapted = peft.PeftModel.from_pretrained(there, self.folder / "adapter").eval()
         return self._difference(model, adapted.base_model)  # whose wrapper drops the token types
 
-    def onnx(self) -> float:
+    def onnx(self):
         return self._graph("onnx", _onnx_runtime)
 
-    def openvino(self) -> float:
+    def openvino(self):
         if find_spec("openvino") is None:
             raise InputError("openvino is not installed")
         return self._graph("openvino", _open_vino)
 
-    def _graph(self, to: str, run: Callable[[Path, dict[str, Any]], list[Any]]) -> float:
+    def _graph(self, to, run):
         """The graph in a runtime, with padding at the right, or what the export itself measures of a decoder."""
         if self.head == "clm":
             self._with_tokenizer()
@@ -158,7 +153,7 @@ class _Measured:
         given = {name: value for name, value in rows.items() if name in network.inputs}  # BigBird makes its token types
         return max(compare_outputs(found, self.theirs(**given), rows, self.head).values())
 
-    def server(self) -> float:
+    def server(self):
         """The server's answers against those of the library."""
         from serve.in_thread import serving
 
@@ -168,17 +163,17 @@ class _Measured:
         with serving(model=(f"m={self.folder / 'served'}",), access_log=False) as served:
             return ANSWERS[self.head](served.post, str(self.folder / "served"))
 
-    def _with_tokenizer(self) -> None:
+    def _with_tokenizer(self):
         if not (self.folder / "served").exists():
             self.ours.tokenizer = tokenizer()
             save_model(self.ours, self.folder / "served", facts={"task": self.head} if self.head else None)
 
 
-def _onnx_runtime(path: Path, inputs: dict[str, Any]) -> list[Any]:
+def _onnx_runtime(path, inputs):
     return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, inputs)
 
 
-def _open_vino(path: Path, inputs: dict[str, Any]) -> list[Any]:
+def _open_vino(path, inputs):
     import openvino
 
     precise = {"INFERENCE_PRECISION_HINT": openvino.Type.f32}
@@ -186,25 +181,25 @@ def _open_vino(path: Path, inputs: dict[str, Any]) -> list[Any]:
     return [found[number].copy() for number in range(len(found))]
 
 
-def _of_vectors(post: Callable[..., Any], folder: str) -> float:
+def _of_vectors(post, folder):
     expected = api.open_embedder(folder, normalize=True, **HERE).vectors(TEXTS)
     return float(abs(torch.tensor(post("/embed", {"inputs": TEXTS}).json()) - torch.from_numpy(expected)).max())
 
 
-def _of_classes(post: Callable[..., Any], folder: str) -> float:
+def _of_classes(post, folder):
     expected = api.open_predictor(folder, **HERE).predict(TEXTS)
     found = post("/predict", {"inputs": [[text] for text in TEXTS]}).json()
     pairs = zip(found, expected, strict=True)
     return max(abs(row["score"] - other["probabilities"][row["label"]]) for one, other in pairs for row in one)
 
 
-def _of_numbers(post: Callable[..., Any], folder: str) -> float:
+def _of_numbers(post, folder):
     expected = api.open_predictor(folder, **HERE).predict(TEXTS)
     found = [post("/predict", {"inputs": text}).json() for text in TEXTS]
     return max(abs(one[0]["score"] - other["score"]) for one, other in zip(found, expected, strict=True))
 
 
-def _of_tags(post: Callable[..., Any], folder: str) -> float:
+def _of_tags(post, folder):
     expected = api.open_predictor(folder, **HERE).predict(TEXTS)
     found = post("/tag", {"inputs": TEXTS}).json()
     pairs = zip(found, expected, strict=True)
@@ -212,14 +207,14 @@ def _of_tags(post: Callable[..., Any], folder: str) -> float:
     return max((abs(row["score"] - entity["score"]) for row, entity in both), default=0.0)
 
 
-def _of_answers(post: Callable[..., Any], folder: str) -> float:
+def _of_answers(post, folder):
     question, context = "who ?", "dogs chase cats in the garden"
     expected = api.open_answerer(folder, **HERE).answer([(question, context)], 1)[0]
     found = post("/answer", {"inputs": {"question": question, "context": context}}).json()
     return abs(found["score"] - expected.answer["score"])
 
 
-def _of_masks(post: Callable[..., Any], folder: str) -> float:
+def _of_masks(post, folder):
     text = "the [MASK] sat on the mat ."
     expected = api.open_mask_filler(folder, **HERE).fill([text], 4)[0].masks[0].candidates
     found = post("/fill-mask", {"inputs": text, "parameters": {"top_k": 4}}).json()
@@ -232,7 +227,7 @@ ANSWERS = {
 }  # fmt: skip
 
 
-def main() -> None:
+def main():
     """Measure the families given, all by default, and store the numbers."""
     parser = argparse.ArgumentParser()
     parser.add_argument("families", nargs="*", default=list(HEADS))

@@ -7,9 +7,6 @@ float32. DeBERTa takes the root of its scale and the loss of classes in float32,
 float32. Here those steps keep the dtype.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
@@ -43,8 +40,6 @@ ROTARY = {
 
 
 class Double:
-    """The module torch with float64 in place of float32."""
-
     float = float32 = torch.float64
 
     def __getattr__(self, name):
@@ -76,13 +71,11 @@ def sinusoids(self, shape, past=0, position_ids=None):
 
 
 def turn(query, key, cosine, sine, unsqueeze_dim=1):
-    """Turned queries and keys."""
     cosine, sine = cosine.unsqueeze(unsqueeze_dim), sine.unsqueeze(unsqueeze_dim)
     return tuple(x * cosine + room.rotate_half(x) * sine for x in (query, key))
 
 
 def attend(module, query, key, value, attention_mask, scaling, dropout=0.0, **_):
-    """Context [batch, seq, heads, head_dim] and weights."""
     scores = query @ key.mT * scaling
     weights = torch.softmax(scores if attention_mask is None else scores + attention_mask, dim=-1)
     weights = nn.functional.dropout(weights, dropout, module.training)
@@ -105,7 +98,7 @@ def scale_of(query, factor):
 
 
 @contextmanager
-def exact(name: str) -> Iterator[None]:
+def exact(name):
     """While it lasts, transformers computes `name` in one dtype throughout."""
     decoders = {
         "bert": BertLMHeadModel,

@@ -46,6 +46,7 @@ FAMILIES: list[tuple[str, str, dict[str, Any]]] = [
     ("mpnet", "mlm", {}),
     ("big_bird", "mlm", {}),
     ("longformer", "mlm", {"attention_window": 4}),
+    ("xmod", "mlm", {}),
     ("modernbert", "mlm", {}),
     ("modernbert", "classification", {}),
     ("deberta", "mlm", RELATIVE),
@@ -108,6 +109,7 @@ REFUSED: dict[tuple[str, str], set[str]] = {
     ("megatron-bert", "mlm"): {"is_decoder"},
     ("roformer", "mlm"): {"is_decoder"},
     ("rembert", "mlm"): {"is_decoder"},
+    ("xmod", "mlm"): {"is_decoder"},
     ("esm", "mlm"): {"is_decoder", "is_folding_model"},
     ("electra", "choice"): {"is_decoder", "summary_type", "summary_use_proj"},
     ("electra", "mlm"): {"is_decoder"},
@@ -134,7 +136,7 @@ REFUSED: dict[tuple[str, str], set[str]] = {
 }
 
 
-def other_value(name: str, value: Any) -> Any:
+def other_value(name, value):
     """A value that is not the one given; None where none is known."""
     if isinstance(value, bool):
         return not value
@@ -176,7 +178,7 @@ def test_rotation_of_a_part_of_each_head_is_rejected(name, is_nested, tmp_path):
         load_model(tmp_path)
 
 
-def logits_of(model, rows) -> torch.Tensor:
+def logits_of(model, rows):
     with torch.no_grad():
         return model(**rows).logits
 

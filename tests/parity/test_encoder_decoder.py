@@ -1,9 +1,6 @@
 """Encoder-decoders against transformers: Marian and BART folders both ways, on random weights."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -33,12 +30,10 @@ MARIAN = SIZES | {"pad_token_id": 59, "decoder_start_token_id": 59, "eos_token_i
 
 
 def marian(**changes):
-    """A Marian with every parameter drawn, its bias too."""
     return drawn(transformers.MarianMTModel(transformers.MarianConfig(**(MARIAN | changes))))
 
 
 def bart(**changes):
-    """A BART likewise."""
     return drawn(transformers.BartForConditionalGeneration(transformers.BartConfig(**(SIZES | changes))))
 
 
@@ -62,8 +57,7 @@ KINDS = {
 }
 
 
-def rows(vocab: int = 48):
-    """Padded rows of sources and targets, and the mask of the sources."""
+def rows(vocab=48):
     generator = torch.Generator().manual_seed(1)
     ids = torch.randint(3, vocab, (4, 9), generator=generator)
     mask = (torch.arange(9) < torch.tensor([9, 4, 1, 7])[:, None]).long()
@@ -71,7 +65,7 @@ def rows(vocab: int = 48):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_folder_of_transformers_gives_its_numbers(tmp_path: Path, kind: str):
+def test_a_folder_of_transformers_gives_its_numbers(tmp_path, kind):
     theirs = KINDS[kind]()
     theirs.save_pretrained(tmp_path)
     ours, report = load_model(tmp_path)
@@ -92,7 +86,7 @@ def test_a_folder_of_transformers_gives_its_numbers(tmp_path: Path, kind: str):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_loss_of_labels_is_theirs(tmp_path: Path, kind: str):
+def test_the_loss_of_labels_is_theirs(tmp_path, kind):
     theirs = KINDS[kind]()
     theirs.save_pretrained(tmp_path)
     ours, _ = load_model(tmp_path)
@@ -105,7 +99,7 @@ def test_the_loss_of_labels_is_theirs(tmp_path: Path, kind: str):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("head", ["stored", None])
-def test_a_folder_of_ours_opens_there_with_the_same_numbers(tmp_path: Path, kind: str, head: str | None):
+def test_a_folder_of_ours_opens_there_with_the_same_numbers(tmp_path, kind, head):
     KINDS[kind]().save_pretrained(tmp_path / "theirs")
     ours, _ = load_model(tmp_path / "theirs", head)
     ours.save(tmp_path / "ours")
@@ -124,7 +118,7 @@ def test_a_folder_of_ours_opens_there_with_the_same_numbers(tmp_path: Path, kind
     assert sum(tensor.numel() for tensor in stored.values()) == ours.num_parameters
 
 
-def test_tables_that_are_not_shared_are_refused(tmp_path: Path):
+def test_tables_that_are_not_shared_are_refused(tmp_path):
     bart(tie_word_embeddings=False).save_pretrained(tmp_path)
     with pytest.raises(ModelFolderError, match="tie_word_embeddings is False"):
         load_model(tmp_path)
@@ -136,7 +130,7 @@ def test_tables_that_are_not_shared_are_refused(tmp_path: Path):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("width", "penalty"), [(1, 1.0), (4, 1.0), (5, 0.6), (3, 0.0)])
-def test_beams_are_theirs(tmp_path: Path, kind: str, width: int, penalty: float):
+def test_beams_are_theirs(tmp_path, kind, width, penalty):
     theirs = KINDS[kind]()
     theirs.save_pretrained(tmp_path)
     ours, _ = load_model(tmp_path)
@@ -183,7 +177,7 @@ def test_beams_are_theirs(tmp_path: Path, kind: str, width: int, penalty: float)
     theirs="BART and Marian end a text at the length limit with forced_eos_token_id, which adds 0 to its score",
     ours="The same tokens and scores from config.json; the text still counts as not ended",
 )
-def test_texts_cut_at_the_limit_end_and_score_as_theirs(tmp_path: Path, kind: str, width: int, penalty: float, limit):
+def test_texts_cut_at_the_limit_end_and_score_as_theirs(tmp_path, kind, width, penalty, limit):
     theirs = KINDS[kind]()
     end, pad = theirs.config.forced_eos_token_id, theirs.config.pad_token_id
     theirs.final_logits_bias[..., end] = -50.0  # no text ends before its limit
@@ -217,7 +211,7 @@ def test_texts_cut_at_the_limit_end_and_score_as_theirs(tmp_path: Path, kind: st
         assert [one.score for one in texts] == pytest.approx(scores, abs=1e-4)
 
 
-def test_a_folder_without_a_forced_end_cuts_texts_at_the_limit(tmp_path: Path):
+def test_a_folder_without_a_forced_end_cuts_texts_at_the_limit(tmp_path):
     theirs = marian()
     theirs.generation_config.forced_eos_token_id = None  # config.json has 0, which does not count then
     theirs.final_logits_bias[..., 0] = -50.0

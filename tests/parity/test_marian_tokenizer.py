@@ -1,10 +1,7 @@
 """Published Marian models compared with transformers: IDs of any text, beams, texts, and folders in both directions."""
 
-from __future__ import annotations
-
 import json
 import os
-from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
@@ -42,8 +39,7 @@ TEXTS = [
 ]
 
 
-def marian_of(folder: Path, **options) -> Path:
-    """A Marian folder with drawn weights, as published."""
+def marian_of(folder, **options):
     two = options.get("two", False)
     sources = marian_files(folder, **options)
     targets = json.loads((folder / "target_vocab.json").read_text(encoding="utf-8")) if two else sources
@@ -82,19 +78,18 @@ KINDS = {
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def folder(request, tmp_path_factory) -> Path:
+def folder(request, tmp_path_factory):
     return marian_of(tmp_path_factory.mktemp("marian") / "opus", **KINDS[request.param])
 
 
 @pytest.fixture(scope="module")
-def both(folder: Path):
-    """The tokenizers of both sides, and transformers'."""
+def both(folder):
     theirs = transformers.AutoTokenizer.from_pretrained(folder)
     assert type(theirs).__name__ == "MarianTokenizer"
     return Tokenizer.load(folder), Tokenizer.load(folder / "target.spm"), theirs
 
 
-def check_equal(both, text: str) -> None:
+def check_equal(both, text):
     source, target, theirs = both
     for ours, model, name in ((source, theirs.spm_source, "text"), (target, theirs.spm_target, "text_target")):
         found, wanted = ours(text), theirs(**{name: text})["input_ids"]
@@ -108,7 +103,7 @@ def check_equal(both, text: str) -> None:
     assert target.decode(ids, skip_special_tokens=False) == theirs.decode(ids)
 
 
-def is_tied(theirs, model, text: str, found: list[str]) -> bool:
+def is_tied(theirs, model, text, found):
     """Whether two ways to cut a text are equally probable: they add their float32 numbers up in another order."""
     theirs.current_spm = model
     wanted = theirs.tokenize(text)
@@ -118,13 +113,13 @@ def is_tied(theirs, model, text: str, found: list[str]) -> bool:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_both_sides_give_their_ids_and_texts(both, text: str):
+def test_both_sides_give_their_ids_and_texts(both, text):
     check_equal(both, text)
 
 
 @settings(max_examples=200)
 @given(text=any_text | st.lists(st.sampled_from([*TEXTS, "</s>", ">>fr<<", "a", "."]), max_size=4).map("".join))
-def test_any_text_gives_their_ids(both, text: str):
+def test_any_text_gives_their_ids(both, text):
     check_equal(both, text)
 
 
@@ -138,7 +133,7 @@ def test_pairs_roles_and_vocabulary_are_theirs(both):
 
 
 @pytest.mark.parametrize("beams", [1, 4])
-def test_translations_are_theirs(folder: Path, both, beams: int):
+def test_translations_are_theirs(folder, both, beams):
     theirs = transformers.MarianMTModel.from_pretrained(folder).eval()
     tokenizer = both[2]
     ours, report = load_model(folder)
@@ -164,7 +159,7 @@ def test_translations_are_theirs(folder: Path, both, beams: int):
     assert [one[0].text for one in found] == tokenizer.batch_decode(written, skip_special_tokens=True)
 
 
-def test_what_is_written_here_opens_there_and_here(folder: Path, both, tmp_path: Path):
+def test_what_is_written_here_opens_there_and_here(folder, both, tmp_path):
     ours = mw.load(folder)
     ours.save(tmp_path / "new")
     for name in ("source.spm", "target.spm", "vocab.json"):
@@ -186,7 +181,7 @@ def test_what_is_written_here_opens_there_and_here(folder: Path, both, tmp_path:
         assert (tmp_path / "twice" / name).read_bytes() == (tmp_path / "new" / name).read_bytes(), name
 
 
-def test_new_tokens_are_kept_there_and_here(both, tmp_path: Path):
+def test_new_tokens_are_kept_there_and_here(both, tmp_path):
     source = both[0]
     source.with_tokens(["<to-it>", "<to-fr>"]).save(tmp_path / "new")
     again, there = Tokenizer.load(tmp_path / "new"), transformers.AutoTokenizer.from_pretrained(tmp_path / "new")
@@ -195,7 +190,7 @@ def test_new_tokens_are_kept_there_and_here(both, tmp_path: Path):
         assert again(text).ids == source.with_tokens(["<to-it>", "<to-fr>"])(text).ids == there(text)["input_ids"]
 
 
-def test_what_transformers_writes_again_opens_here(folder: Path, tmp_path: Path):
+def test_what_transformers_writes_again_opens_here(folder, tmp_path):
     theirs = transformers.AutoTokenizer.from_pretrained(folder)
     theirs.add_tokens(["<to-it>"], special_tokens=True) if not theirs.separate_vocabs else None
     theirs.save_pretrained(tmp_path)

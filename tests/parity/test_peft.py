@@ -1,7 +1,5 @@
 """The same numbers as PEFT, both ways: adapters that it wrote, and adapters that are written here."""
 
-from __future__ import annotations
-
 import peft
 import pytest
 import torch
@@ -23,8 +21,7 @@ TARGETED = [(*case, targets) for case in CASES for targets in ("query,value", "a
 TARGETED += [("bert", "classification", "ffn-out"), ("bert", "classification", "key,ffn-in,attention-output")]
 
 
-def randomized(parameters) -> None:
-    """Numbers that matter, also in B, which starts at 0."""
+def randomized(parameters):
     generator = torch.Generator().manual_seed(4)
     with torch.no_grad():
         for parameter in parameters:
@@ -32,13 +29,12 @@ def randomized(parameters) -> None:
 
 
 def base_of(name, head, folder):
-    """A checkpoint of transformers on disk, and rows for it."""
     theirs = checkpoint(name, head, **SETTINGS[name][0])
     theirs.save_pretrained(folder)
     return theirs, padded_rows(theirs.config, head)
 
 
-def difference(ours, theirs, rows, head) -> float:
+def difference(ours, theirs, rows, head):
     theirs = (
         theirs.base_model if head == "qa" and isinstance(theirs, peft.PeftModel) else theirs
     )  # PEFT's wrapper drops the token types

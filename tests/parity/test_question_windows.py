@@ -1,9 +1,5 @@
 """Windows on contexts equal those of transformers' fast tokenizers, and so do the answers' tokens."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +15,7 @@ transformers = pytest.importorskip("transformers")
 
 
 @pytest.fixture(scope="module", params=["minilm", "wordpiece", "byte-bpe"])
-def both(request, tmp_path_factory) -> tuple[Tokenizer, Any]:
+def both(request, tmp_path_factory):
     if request.param == "minilm":
         folder = minilm_folder()
     else:
@@ -28,7 +24,7 @@ def both(request, tmp_path_factory) -> tuple[Tokenizer, Any]:
     return Tokenizer.load(folder), transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
 
 
-def theirs_windows(theirs: Any, question: Any, max_length: int, stride: int) -> Any:
+def theirs_windows(theirs, question, max_length, stride):
     return theirs(
         [question.question],
         [question.context],
@@ -41,7 +37,7 @@ def theirs_windows(theirs: Any, question: Any, max_length: int, stride: int) -> 
     )
 
 
-def their_target(encoded: Any, window: int, start: int, end: int) -> list[int]:
+def their_target(encoded, window, start, end):
     """Where a window's answer is by the rule of the published fine-tuning scripts: 0 0 where it is not whole."""
     places = [place for place, text in enumerate(encoded.sequence_ids(window)) if text == 1]
     offsets = encoded["offset_mapping"][window]
@@ -52,7 +48,7 @@ def their_target(encoded: Any, window: int, start: int, end: int) -> list[int]:
     return [first, last]
 
 
-def check(ours: Tokenizer, theirs: Any, question: Any, max_length: int, stride: int) -> None:
+def check(ours, theirs, question, max_length, stride):
     windows = make_windows([question], ours, max_length, stride=stride)
     encoded = theirs_windows(theirs, question, max_length, stride)
     assert [ids.tolist() for ids in windows.input_ids] == encoded["input_ids"]

@@ -1,12 +1,8 @@
 """Equal to transformers' fast tokenizers in every field: MiniLM's vocabulary and trained ones, any text."""
 
-from __future__ import annotations
-
 import json
 import lzma
 from itertools import islice, pairwise, product
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,19 +10,20 @@ from hypothesis import strategies as st
 from tokenizers import models
 
 from maskwright.core.errors import InputError
-from maskwright.text.tokenizers.encoding import Encoding
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from minilm import minilm_folder
 from text.tokenizer_samples import CORPUS, any_text, trained
 
 transformers = pytest.importorskip("transformers")
-VOCABULARIES = ("minilm", "minilm-vocab.txt", "wordpiece", "wordpiece-cased", "wordpiece-score", "bpe", "byte-bpe")
+VOCABULARIES = (
+    *("minilm", "wordpiece-cased", "bpe", "byte-bpe"),
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("minilm-vocab.txt", "wordpiece", "wordpiece-score")),
+)
 TRUNCATIONS = ("longest_first", "only_first", "only_second")
 
 
 @pytest.fixture(scope="module", params=VOCABULARIES)
-def both(request, tmp_path_factory) -> tuple[Tokenizer, Any]:
-    """Our tokenizer and transformers', from the same files."""
+def both(request, tmp_path_factory):
     if request.param.startswith("minilm"):
         folder = minilm_folder()
     else:
@@ -40,7 +37,7 @@ def both(request, tmp_path_factory) -> tuple[Tokenizer, Any]:
     return ours, theirs
 
 
-def call_theirs(theirs: Any, text: str, pair: str | None, **options: Any) -> list[dict[str, list]] | None:
+def call_theirs(theirs, text, pair, **options):
     """Return every window's fields, or None if transformers raises an error."""
     theirs.truncation_side = options.pop("truncation_side", "right")
     try:
@@ -71,8 +68,7 @@ def call_theirs(theirs: Any, text: str, pair: str | None, **options: Any) -> lis
     ]
 
 
-def fields_of(encoding: Encoding) -> list[dict[str, list]]:
-    """The same fields of ours."""
+def fields_of(encoding):
     return [
         {
             "input_ids": window.ids,
@@ -215,7 +211,7 @@ def on_real_text(test):
     return pytest.mark.slow(pytest.mark.parametrize("both", chosen, indirect=True)(test))
 
 
-def real_lines(data: Path, count: int) -> list[str]:
+def real_lines(data, count):
     """Lines of encyclopedia, tweets, translations and reviews, in equal shares."""
     names = (
         "pretraining_text/sample.txt.xz",

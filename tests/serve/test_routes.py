@@ -257,7 +257,6 @@ def test_truncation_is_never_silent(served):
 
 # -- long results are written in parts -----------------------------------------------------------------------------
 
-
 VALUES = st.recursive(
     st.none() | st.integers(-5, 5) | st.text(max_size=3) | st.just(np.arange(12, dtype=np.float32).reshape(4, 3)),
     lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.text(max_size=2), inner, max_size=4),

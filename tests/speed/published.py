@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from maskwright.core.gpus import TERA, gpu_named
-from maskwright.lessons.costs import DAY, P100_SUSTAINED, TPU_V3, bert_work, budget, transformer_count
+from maskwright.lessons.parts import DAY, P100_SUSTAINED, TPU_V3, bert_work, budget, transformer_count
 from maskwright.models.presets import preset
 from maskwright.models.sizes import attention_flops, linear_flops, word_head_flops
 from maskwright.speed.plan_config import TRANSLATION, PlanConfig

@@ -17,9 +17,9 @@ pytest.importorskip("uvicorn", reason="the extra 'studio' is not installed")
 import uvicorn
 
 from maskwright.http.connections import Limits, listen
+from maskwright.studio.app import LIMITS, server_config
 from maskwright.studio.guard import Keys
 from maskwright.studio.model_registry import Studio, load_models
-from maskwright.studio.server import LIMITS, server_config
 from web_client import Answer, Client, in_thread
 
 

@@ -19,8 +19,8 @@ pytest.importorskip("fastapi", reason="the extra 'studio' is not installed")
 pytest.importorskip("uvicorn", reason="the extra 'studio' is not installed")
 
 from maskwright.core.errors import ModelFolderError
+from maskwright.studio.app import redirect_file
 from maskwright.studio.model_registry import load_models
-from maskwright.studio.server import redirect_file
 from studio.models import write_masked
 
 # What a desktop starts as its browser: it notes its command line and what it was given, as another user could see them.

@@ -1,18 +1,12 @@
 """A metric and a reader of another package: balanced accuracy, and lines of a label, two colons and a text."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
-from numpy.typing import ArrayLike
-
 from maskwright.core.errors import RowError
 from maskwright.tasks.evaluation.metrics import of_classes
 from maskwright.text.formats.files import read_lines
 from maskwright.text.readers.tables import Reader, Row, Table, check_rows
 
 
-def read(path: Path, skip_bad_rows: bool = False) -> Table:
+def read(path, skip_bad_rows=False):
     """Reads all rows. Raises RowErrors listing every line without two colons."""
     rows, faults = [], []
     for line in read_lines(path):
@@ -38,8 +32,7 @@ READER = Reader(
 
 
 @of_classes
-def balanced_accuracy(gold: ArrayLike, predicted: ArrayLike) -> float:
-    """The mean recall of the classes."""
+def balanced_accuracy(gold, predicted):
     from sklearn.metrics import balanced_accuracy_score
 
     return float(balanced_accuracy_score(gold, predicted))

@@ -1,7 +1,5 @@
 """Questions, tokenizers and windows for the question answering tests."""
 
-from __future__ import annotations
-
 import tempfile
 import unicodedata
 from functools import cache
@@ -10,7 +8,6 @@ from pathlib import Path
 from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from maskwright.tasks.qa.windows import Windows
 from maskwright.text.readers.squad import Question, ReferenceAnswer
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from text.tokenizer_samples import CORPUS
@@ -26,8 +23,7 @@ WORDS = [
 
 
 @cache
-def tokenizer(kind: str = "wordpiece") -> Tokenizer:
-    """One of `EVERY_KIND`."""
+def tokenizer(kind="wordpiece"):
     if kind in OWN_KINDS:
         return Tokenizer.train_from_iterator(CORPUS, kind, 300)
     with tempfile.TemporaryDirectory() as folder:
@@ -35,7 +31,7 @@ def tokenizer(kind: str = "wordpiece") -> Tokenizer:
         return Tokenizer.load(folder)
 
 
-def _published(kind: str) -> Backend:
+def _published(kind):
     specials = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
     if kind == "roberta":
         backend = Backend(models.BPE())
@@ -63,7 +59,7 @@ def _published(kind: str) -> Backend:
     return backend
 
 
-def cuts_a_word(text: str, place: int) -> bool:
+def cuts_a_word(text, place):
     """Whether the characters before and at `place` are of one word: the rule of the documentation, letter by letter."""
     if not 0 < place < len(text):
         return False
@@ -78,14 +74,14 @@ def cuts_a_word(text: str, place: int) -> bool:
     return in_word(before) and in_word(after)
 
 
-def is_mark(character: str) -> bool:
+def is_mark(character):
     """What belongs to the character before it."""
     return unicodedata.category(character)[0] == "M" or (
         unicodedata.category(character) == "Cf" and character != "\u200b"
     )
 
 
-def in_word(character: str) -> bool:
+def in_word(character):
     """A letter or digit of a script that separates words by spaces."""
     name = unicodedata.name(character, "")
     if unicodedata.category(character)[0] == "L" and name.startswith(UNSPACED):
@@ -96,9 +92,7 @@ def in_word(character: str) -> bool:
 UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "THAI", "LAO", "KHMER", "MYANMAR")
 
 
-def ask(
-    context: str, *answers: str | tuple[int, int], question: str = "Who told it?", name: str = "q", known: bool = True
-) -> Question:
+def ask(context, *answers, question="Who told it?", name="q", known=True):
     """A question; answers as texts (their first place counts) or as (start, end)."""
     golds = []
     for answer in answers:
@@ -107,7 +101,6 @@ def ask(
     return Question(name, question, context, tuple(golds) if known else None, 1, "the tests")
 
 
-def answer_tokens(windows: Windows, window: int) -> list[int]:
-    """Tokens where an answer can begin or end: those of the context with at least one character."""
+def answer_tokens(windows, window):
     first = windows.first[window]
     return [first + place for place, (start, end) in enumerate(windows.spans[window].tolist()) if end > start]

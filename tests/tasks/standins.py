@@ -9,7 +9,6 @@ from maskwright.text.readers.tables import Row
 
 
 def row(text, label=None, text_pair=None, line=1, file="rows.tsv"):
-    """A row as `read_table` gives it."""
     return Row(text, text_pair, label, line, file)
 
 

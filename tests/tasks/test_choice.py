@@ -1,10 +1,5 @@
 """Multiple choice as a task: softmax over a row's choices, whatever order they are packed in; cut rows are counted."""
 
-from __future__ import annotations
-
-import json
-
-import numpy as np
 import pytest
 import torch
 
@@ -20,7 +15,7 @@ from maskwright.text.tokenizers.encoding import TextCounts
 from maskwright.train.finetuning.finetune import fit
 
 
-def row(context: str, *choices: str, label: int | None = 0, question: str = "", line: int = 1) -> ChoiceRow:
+def row(context, *choices, label=0, question="", line=1):
     return ChoiceRow(context, question, choices, label, line, "rows.jsonl")
 
 
@@ -168,48 +163,6 @@ def test_a_text_without_choices_is_refused_in_words():
 
 # -- the estimator -------------------------------------------------------------------------------------------------
 
-X = [(own.context, own.question, list(own.choices)) for own in ROWS]
-Y = [own.label for own in ROWS]
-QUICK = {"epochs": 30, "lr": 3e-3, "batch_size": 4, "precision": "fp32", "device": "cpu"}
-
-
-def test_the_saved_folder_gives_transformers_the_same_numbers(tmp_path):
-    transformers = pytest.importorskip("transformers")
-    fitted = mw.MultipleChoice(tiny("mlm"), **{**QUICK, "epochs": 2}).fit(X, Y)
-    fitted.save(tmp_path / "m")
-    config = json.loads((tmp_path / "m" / "config.json").read_text(encoding="utf-8"))
-    assert config["architectures"] == ["BertForMultipleChoice"]
-    theirs = transformers.AutoModelForMultipleChoice.from_pretrained(tmp_path / "m").eval()
-    encode = transformers.AutoTokenizer.from_pretrained(tmp_path / "m")
-    pairs = [pair for own in ROWS for pair in own.pairs()]
-    padded = encode([first for first, _ in pairs], [second for _, second in pairs], padding=True, return_tensors="pt")
-    with torch.no_grad():
-        logits = theirs(**{name: value.view(4, 3, -1) for name, value in padded.items()}).logits
-    assert np.allclose(logits.softmax(dim=-1).numpy(), fitted.predict_proba(X), atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("x", "y", "words"),
-    [
-        (["a b"], [0], "Item 0 is not a row"),
-        ([("a", "b")], [0], "Item 0 is not a row"),
-        ("ab", [0], "list of"),
-        (X, [0], "as many"),
-        (X, "0120", "list of numbers"),
-        (X, [0, 1, 2, 7], "7 is out of range for 3 choices"),
-        (X, [0, 1, 2, 0.5], "not the index of a choice"),
-        ([("a", ["b", "c"]), ("a", ["b", "c", "d"])], [0, 0], "there are 3 choices"),
-        ([("a", ["b", ""])], [0], "choice 1"),
-        ([], [], "empty"),
-    ],
-)
-def test_unusable_training_data_is_rejected_with_an_error(x, y, words):
-    with pytest.raises(InputError, match=words):
-        mw.MultipleChoice(tiny("mlm"), **QUICK).fit(x, y)
-
-
-# -- contexts that do not fit ------------------------------------------------------------------------------------------
-
 LONG = "the cat sat on the mat . she bought a gallon of milk at the store . penguins are flightless birds ! " * 2
 LONG_ROWS = [row(LONG, "rain fell", "dogs chase cats in the garden", label=1), row("she", "a", "fell", line=2)]
 
@@ -252,17 +205,3 @@ def test_scores_of_windows_are_pooled_in_training_and_in_answers(pool):
     own = parts[first["label"]]
     assert "loudest" not in second and first["loudest"]["window"] == own.index(max(own))
     assert LONG[first["loudest"]["start"] : first["loudest"]["end"]] and first["loudest"]["windows"] == len(own)
-
-
-def test_what_fits_is_answered_as_without_windows():
-    model = tiny("choice")
-    with_windows, without = (task.examples(ROWS, tokenizer(), 64) for task in (Choice(LongTexts()), Choice()))
-    assert torch.equal(Choice(LongTexts()).logits(model, with_windows), Choice().logits(model, without))
-
-
-def test_training_reads_so_many_windows_and_no_more():
-    task = Choice(LongTexts(stride=3, max_windows=2))
-    found = task.for_training(task.examples(LONG_ROWS, tokenizer(), 24))
-    assert found.texts.num_windows.max() == 2 and len(found) == 2
-    assert any("skipped in training" in line for line in task.notes(found, "train", 24))
-    assert Choice.from_json(task.to_json()).long == task.long and "long" not in Choice().to_json()

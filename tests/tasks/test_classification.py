@@ -1,20 +1,27 @@
-"""Classification: labels from the data, losses by formula, answers and metrics in the labels' names."""
+"""Classification and regression: labels, losses by formula, answers, metrics, and the class that a ranking is by."""
 
 from __future__ import annotations
 
 import json
 import math
+import warnings
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inference.samples import tiny, tokenizer
 from maskwright.core.errors import InputError, ModelFolderError, RowErrors
 from maskwright.tasks.base import task_from_json
 from maskwright.tasks.classification import Classification, balanced_weights, sort_labels, split_labels
+from maskwright.tasks.evaluation import metrics
 from maskwright.tasks.evaluation.scoring import worst_errors
+from maskwright.tasks.regression import Regression
+from maskwright.tasks.sequence import relevant_class
+from maskwright.text.readers.tables import Row
 from tasks.standins import SumModel, Words, row
 
 
@@ -43,12 +50,6 @@ def test_bad_rows_are_skipped_and_counted_on_request():
     assert examples.targets.tolist() == [1, 0]
     with pytest.raises(InputError, match="no usable row"):
         task.examples(rows_of("what"), Words(), skip_bad_rows=True)
-
-
-@pytest.mark.parametrize("labels", [("a",), ("a", "a"), ()])
-def test_one_class_is_not_enough(labels):
-    with pytest.raises(InputError, match="two classes"):
-        Classification.from_rows(rows_of(*labels))
 
 
 def test_a_missing_label_is_a_bad_row():
@@ -120,19 +121,6 @@ def test_the_second_label_is_the_positive_class():
     assert "f1" not in Classification(["a", "b", "c"]).metrics(torch.eye(3), torch.arange(3))
 
 
-def test_evaluation_is_that_of_the_rows_in_their_order():
-    task = Classification(["a", "b", "c"])
-    rows = [row("abcdefgh"[: n % 7 + 1], "abc"[n % 3]) for n in range(20)]
-    model = SumModel()
-    examples = task.examples(rows, Words())
-    result = task.evaluate(model, examples, batch_tokens=9)
-    alone = torch.cat([model.logits(examples.batch([index])) for index in range(20)]).detach()
-    assert torch.allclose(result.logits, alone, atol=1e-6)
-    assert result.loss == pytest.approx(float(task.loss_of(alone, examples.targets)), abs=1e-6)
-    assert result.metrics == pytest.approx(task.metrics(alone, examples.targets))
-    assert model.training, "evaluation leaves the model as it found it"
-
-
 def test_answers_that_are_not_finite_are_refused():
     model = SumModel()
     model.word_embeddings.data[3] = float("nan")
@@ -175,3 +163,190 @@ def test_the_worst_errors_come_first_and_right_rows_not_at_all():
     assert found[0]["gold"] == "b"
     assert found[0]["label"] == "a"
     assert len(worst_errors(task, examples, logits, limit=1)) == 1
+
+
+# -- Regression ------------------------------------------------------------------------------------------------------
+
+
+def scored_rows(*labels):
+    return [row("ab", label, line=number) for number, label in enumerate(labels, start=2)]
+
+
+@pytest.mark.parametrize("bad", ["nan", "NaN", "inf", "-inf", "1e999", "1e39", "three", "", None])
+def test_what_is_no_finite_number_is_a_bad_row(bad):
+    with pytest.raises(RowErrors) as caught:
+        Regression().read_labels(scored_rows("1.5", bad, "2"))
+    assert [(bad.file, bad.line, bad.column) for bad in caught.value.rows] == [("rows.tsv", 3, "label")]
+
+
+def test_loss_is_the_mean_squared_error_in_the_unit_of_the_targets():
+    task = Regression()
+    examples = task.examples(scored_rows("1.5", "-2", "3e1"), Words())
+    assert examples.targets.tolist() == [1.5, -2.0, 30.0]
+    logits = torch.tensor([[1.0], [0.0], [30.0]])
+    assert float(task.loss_of(logits, examples.targets)) == pytest.approx((0.25 + 4) / 3)
+    assert task.metrics(logits, examples.targets)["mse"] == pytest.approx((0.25 + 4) / 3)
+    assert task.decode(logits) == [{"score": 1.0}, {"score": 0.0}, {"score": 30.0}]
+
+
+def test_a_new_head_starts_from_the_mean_of_the_targets():
+    model = tiny("regression")
+    examples = Regression().examples(scored_rows("1", "2", "6"), tokenizer())
+    Regression().init_from_counts(model, examples)
+    assert model.head.classifier.bias.item() == 3.0
+
+
+# -- a range of scores ---------------------------------------------------------------------------------------------
+
+
+def test_scores_outside_the_range_are_bad_rows_of_their_own_column(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("text\tscore\na\t0\nb\t5.01\nc\t5\nd\t-0.5\ne\tx\nf\t2.5\n", encoding="utf-8")
+    with pytest.raises(RowErrors) as caught:
+        Regression.read(path, score_range=(0, 5))
+    assert [(bad.file, bad.line, bad.column) for bad in caught.value.rows] == [
+        (str(path), line, "score") for line in (3, 5, 6)
+    ]
+    assert caught.value.rows[0].reason == "5.01 is not between 0 and 5"
+    table = Regression(score_range=(0, 5)).read_known(path, skip_bad_rows=True)
+    assert [one.label for one in table.rows] == ["0", "5", "2.5"] and table.num_skipped == 3
+    assert len(Regression.read(path, skip_bad_rows=True)) == 5
+
+
+def test_the_range_holds_for_rows_of_any_source_and_not_for_answers():
+    task = Regression.from_rows(scored_rows("1", "-1"), score_range=(-1.0, 1.0))
+    with pytest.raises(RowErrors):
+        task.examples(scored_rows("0", "1.5"), Words())
+    assert task.examples(scored_rows("0", "1.5"), Words(), skip_bad_rows=True).num_skipped == 1
+    assert task.decode(torch.tensor([[3.5]])) == [{"score": 3.5}]
+
+
+def test_the_range_is_kept_and_one_that_is_none_is_refused():
+    task = Regression(score_range=(0, 5))
+    assert task.to_json() == {"task": "regression", "score_range": [0.0, 5.0]}
+    assert task_from_json(task.to_json()).score_range == (0.0, 5.0)
+    for wrong in ([0], "05", [5, 0], [0, float("nan")], [None, 5], 3):
+        with pytest.raises(ModelFolderError, match="score_range"):
+            task_from_json({"task": "regression", "score_range": wrong})
+
+
+# -- Metrics ---------------------------------------------------------------------------------------------------------
+
+pairs_of_bits = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=1, max_size=60)
+
+
+@settings(max_examples=50)
+@given(pairs_of_bits)
+def test_binary_scores_equal_their_formulas_on_counts(rows):
+    gold, predicted = np.array(rows).T
+    tp = sum(1 for g, p in rows if g == p == 1)
+    tn = sum(1 for g, p in rows if g == p == 0)
+    fp = sum(1 for g, p in rows if (g, p) == (0, 1))
+    fn = sum(1 for g, p in rows if (g, p) == (1, 0))
+    assert metrics.accuracy(gold, predicted) == pytest.approx((tp + tn) / len(rows))
+    assert metrics.f1(gold, predicted) == pytest.approx(2 * tp / (2 * tp + fp + fn) if tp else 0.0)
+    product = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
+    expected = (tp * tn - fp * fn) / math.sqrt(product) if product else 0.0
+    assert metrics.matthews(gold, predicted) == pytest.approx(expected)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(st.integers(-9, 9), st.integers(-9, 9)), min_size=1, max_size=40))
+def test_correlations_are_finite_and_do_not_feel_shift_and_scale(rows):
+    x, y = np.array(rows, dtype=float).T
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for correlation in (metrics.pearson, metrics.spearman):
+            value = correlation(x, y)
+            assert -1.0 - 1e-9 <= value <= 1.0 + 1e-9
+            assert correlation(y, x) == pytest.approx(value)
+            assert correlation(x, 3 * y + 7) == pytest.approx(value)
+            assert correlation(x, -y) == pytest.approx(-value)
+
+
+@pytest.mark.parametrize("correlation", [metrics.pearson, metrics.spearman])
+@pytest.mark.parametrize(("gold", "predicted"), [([1, 2, 3], [0.1, 0.1, 0.1]), ([4, 4], [1, 2]), ([1], [1])])
+def test_a_constant_side_correlates_with_nothing(correlation, gold, predicted):
+    assert correlation(gold, predicted) == 0.0
+
+
+def test_macro_f1_weighs_a_rare_class_as_a_frequent_one():
+    gold = np.array([0] * 98 + [1, 1])
+    always_frequent = np.zeros(100, dtype=int)
+    assert metrics.accuracy(gold, always_frequent) == 0.98
+    assert metrics.macro_f1(gold, always_frequent) == pytest.approx((2 * 98 / (2 * 98 + 2)) / 2)
+
+
+def test_several_labels_must_all_agree_for_accuracy_and_count_singly_for_f1():
+    gold = np.array([[1, 1, 0], [0, 0, 1]], dtype=bool)
+    predicted = np.array([[1, 0, 0], [0, 0, 1]], dtype=bool)
+    assert metrics.accuracy(gold, predicted) == 0.5
+    assert metrics.micro_f1(gold, predicted) == pytest.approx(2 * 2 / (2 * 2 + 1))
+    assert metrics.macro_f1(gold, predicted) == pytest.approx((1 + 0 + 1) / 3)
+
+
+# -- Which class of a classifier of pairs a ranking is by ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (["entailment", "not_entailment"], 0),
+        (["not_entailment", "entailment"], 1),
+        (["Not Entailment", "ENTAILMENT"], 1),
+        (["irrelevant", "relevant"], 1),
+        (["Relevant", "Not-Relevant"], 0),
+        (["match", "mismatch"], 0),
+        (["match", "no_match"], 0),
+        (["duplicate", "not_duplicate"], 0),
+        (["not_equivalent", "equivalent"], 1),
+        (["positive", "negative"], 0),
+        (["0", "1"], 1),
+        (["1.0", "0.0"], 0),
+        (["-1", "1"], 1),
+        (["no", "Yes"], 1),
+        (["false", "TRUE"], 1),
+        (["contradiction", "entailment", "neutral"], 1),
+        (["ENTAILMENT", "NEUTRAL", "CONTRADICTION"], 0),
+        (["score"], 0),
+    ],
+)
+def test_the_class_is_found_by_its_name(labels, expected):
+    assert relevant_class(labels) == expected
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["LABEL_0", "LABEL_1"],
+        ["good", "bad"],
+        ["1", "2"],
+        ["not_entailment", "irrelevant"],
+        ["yes", "true"],
+        ["1", "2", "3", "4", "5"],
+        ["negative", "neutral", "positive"],
+        ["entailment", "Entailment", "neutral"],
+    ],
+)
+def test_other_names_are_not_guessed(labels):
+    assert relevant_class(labels) is None
+    assert relevant_class(labels, labels[-1]) == len(labels) - 1
+
+
+def rows(labels, second="b"):
+    return [Row("a", second, label, line, "t") for line, label in enumerate(labels, 1)]
+
+
+def test_training_on_pairs_writes_the_class():
+    task = Classification.from_rows(rows(["relevant", "irrelevant"]))
+    assert task.labels == ["irrelevant", "relevant"] and task.to_json()["relevant"] == "relevant"
+    assert Classification.from_json(task.to_json()).relevant == "relevant"
+    assert "relevant" not in Classification.from_rows(rows(["yes", "no"], None)).to_json()
+    assert "relevant" not in Classification.from_rows(rows(["good", "bad"])).to_json()
+
+
+@pytest.mark.parametrize("declared", ["great", 1])
+def test_a_wrong_declaration_is_refused(declared):
+    facts = {"task": "classification", "labels": ["bad", "good"], "relevant": declared}
+    with pytest.raises(ModelFolderError, match="relevant"):
+        Classification.from_json(facts)

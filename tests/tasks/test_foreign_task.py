@@ -1,7 +1,5 @@
 """A task of another package: registered by an entry point, it has every part of the product without a change to it."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -13,7 +11,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
+from maskwright.core import registry
+from maskwright.core.errors import ConfigError, RowErrors
+from maskwright.tasks.classification import Classification
 from train.runs import TINY, corpus
 
 PACKAGE = Path(__file__).parent / "foreign" / "counting"
@@ -32,8 +34,7 @@ for command in sys.argv[1:]:
 """
 
 
-def rows(path: Path, count: int, seed: int) -> Path:
-    """Texts of "cat" and "the"; the label is the number of cats."""
+def rows(path, count, seed):
     rng = random.Random(seed)
     lines = ["text\tlabel"]
     for _ in range(count):
@@ -46,7 +47,7 @@ def rows(path: Path, count: int, seed: int) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+def run(tmp_path_factory):
     """What the commands say of a training and its model: code, stdout and stderr of each."""
     from maskwright.text.tokenizers.tokenizer import Tokenizer
 
@@ -96,7 +97,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     return SimpleNamespace(folder=folder, **found)
 
 
-def test_it_trains_evaluates_and_predicts(run: SimpleNamespace):
+@pytest.mark.slow
+def test_it_trains_evaluates_and_predicts(run):
     assert run.trained.code == 0, run.trained.err
     trained, evaluated = json.loads(run.trained.out), json.loads(run.evaluated.out)
     assert trained["baseline"]["predictor"] == "always the median count"
@@ -109,7 +111,8 @@ def test_it_trains_evaluates_and_predicts(run: SimpleNamespace):
     assert len(answers) == 40 and all(isinstance(one["score"], int) for one in answers)
 
 
-def test_its_predictions_its_models_and_its_report_are_in_its_words(run: SimpleNamespace):
+@pytest.mark.slow
+def test_its_predictions_its_models_and_its_report_are_in_its_words(run):
     assert run.shown.code == 0 and re.search(r"cat +\d+ cats", run.shown.out), run.shown.out + run.shown.err
     assert run.other_model.code == 2 and "run/model contains a counting model" in run.other_model.err
     page = (run.folder / "run" / "report.html").read_text(encoding="utf-8")
@@ -122,7 +125,8 @@ def test_its_predictions_its_models_and_its_report_are_in_its_words(run: SimpleN
         assert words in page
 
 
-def test_its_settings_are_in_the_help_and_checked(run: SimpleNamespace):
+@pytest.mark.slow
+def test_its_settings_are_in_the_help_and_checked(run):
     assert "--tolerance" in run.help.out and "--crf" in run.help.out
     assert "--tolerance" in run.own_help.out and "--crf" not in run.own_help.out and "default: 4" in run.own_help.out
     for name, words in {
@@ -132,3 +136,36 @@ def test_its_settings_are_in_the_help_and_checked(run: SimpleNamespace):
     }.items():
         found = getattr(run, name)
         assert found.code == 2 and words in found.err
+
+
+# -- A metric and a reader that another package registers are used like those of this one ----------------------------
+
+
+@pytest.fixture
+def file(monkeypatch, tmp_path):
+    monkeypatch.setitem(registry.TABLE["reader"], "colons", "tasks.own_parts:READER")
+    path = tmp_path / "train.colons"
+    path.write_text("spam:: win a prize\nham:: see you at noon\nspam:: a free gift\n", encoding="utf-8")
+    return path
+
+
+def test_a_registered_layout_is_read_for_classification(file):
+    rows = Classification.read(file).rows
+    assert [(row.text, row.label) for row in rows[:2]] == [("win a prize", "spam"), ("see you at noon", "ham")]
+    task = Classification.from_rows(rows)
+    assert task.labels == ["ham", "spam"] and task.read_known(file).rows == rows
+    file.write_text(file.read_text(encoding="utf-8") + "ham\n", encoding="utf-8")
+    with pytest.raises(RowErrors, match="train.colons:4: has no ::"):
+        Classification.read(file)
+    assert len(Classification.read(file, skip_bad_rows=True)) == 3
+
+
+def test_a_registered_metric_of_classes_can_choose_the_epoch(monkeypatch):
+    task = Classification(["a", "b", "c"])
+    with pytest.raises(ConfigError, match="balanced_accuracy"):
+        task.choose_by("balanced_accuracy")
+    monkeypatch.setitem(registry.TABLE["metric"], "balanced_accuracy", "tasks.own_parts:balanced_accuracy")
+    gold, logits = torch.tensor([0, 0, 0, 1]), torch.eye(3)[[0, 0, 1, 1]]
+    assert "balanced_accuracy" not in task.metrics(logits, gold)
+    task.choose_by("balanced_accuracy")
+    assert task.metrics(logits, gold)["balanced_accuracy"] == pytest.approx((2 / 3 + 1) / 2)

@@ -1,6 +1,4 @@
-"""A rare class: told before training, drawn more often, ranked, and decided by a threshold of other rows."""
-
-from __future__ import annotations
+"""A rare class and anomalies: told before training, ranked, and decided by a threshold of other rows."""
 
 import numpy as np
 import pytest
@@ -8,14 +6,27 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, f1_score
+from torch.nn.functional import mse_loss
 
-from maskwright.core.errors import InputError, ModelFolderError
+from inference.samples import TEXTS, tiny, tokenizer
+from maskwright.core.errors import ConfigError, InputError, ModelFolderError, RowErrors
 from maskwright.core.randomness import generator
+from maskwright.models.build import initialize
+from maskwright.models.config import ModelConfig
+from maskwright.models.probes import AutoencoderHead
+from maskwright.tasks.anomaly import Anomaly
 from maskwright.tasks.base import task_from_json
 from maskwright.tasks.classification import Classification, Imbalance, resample_rows, row_probabilities
+from maskwright.tasks.evaluation import compare as comparison
 from maskwright.tasks.evaluation import metrics as scores
+from maskwright.tasks.evaluation.calibration import Temperature
+from maskwright.tasks.evaluation.compare import compare
 from maskwright.tasks.evaluation.rare import RareClass, Threshold, choose_threshold, rare_metrics
+from maskwright.tasks.evaluation.report import curve_of
 from maskwright.tasks.examples import Examples
+from maskwright.tasks.windows import LongTexts
+from maskwright.text.readers.tables import Row
+from maskwright.train.finetuning.finetune import fit
 from tasks.standins import Words, row
 
 RANKED = st.lists(st.tuples(st.booleans(), st.integers(0, 6)), min_size=2, max_size=40).filter(
@@ -174,7 +185,7 @@ def test_an_unreachable_precision_and_a_class_missing_in_dev_are_reported(capsys
 # -- in a classifier -----------------------------------------------------------------------------------------------
 
 
-def scored(task: Classification, logits, labels):
+def scored(task, logits, labels):
     rows = [row(f"text {number}", label, line=number) for number, label in enumerate(labels)]
     examples = task.examples(rows, Words())
     assert isinstance(examples, Examples)
@@ -226,3 +237,270 @@ def test_facts_bring_focal_resampling_and_threshold_back():
 def test_what_cannot_be_is_refused(options, words):
     with pytest.raises(InputError, match=words):
         Classification.from_rows([row("a", "a"), row("b", "b")], **options)
+
+
+# -- A threshold for a rare class combined with temperatures, ensembles, windows and ---------------------------------
+
+
+@pytest.fixture(autouse=True)
+def few_samples(monkeypatch):
+    monkeypatch.setattr(comparison, "SAMPLES", 100)
+
+
+def rows_of(labels):
+    return [Row(f"text {number}", None, label, number, "rows.tsv") for number, label in enumerate(labels, start=1)]
+
+
+def some_logits(rows=40, classes=3, seed=0):
+    return torch.tensor(np.random.default_rng(seed).normal(size=(rows, classes)), dtype=torch.float32)
+
+
+def classifier(labels=("a", "b", "c"), cut=0.2, multi_label=False, temperature=None, seen=()):
+    task = Classification(
+        labels, multi_label, rare=RareClass(labels[-1], True, threshold=Threshold(cut, frozenset(seen)))
+    )
+    task.temperature = None if temperature is None else Temperature(temperature)
+    return task
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.floats(0.05, 20.0), st.floats(0.01, 0.99), st.booleans(), st.integers(0, 100))
+def test_no_temperature_changes_an_answer(temperature, cut, multi_label, seed):
+    logits = some_logits(seed=seed)
+    name = "labels" if multi_label else "label"
+    raw = classifier(cut=cut, multi_label=multi_label).decode(logits)
+    warm = classifier(cut=cut, multi_label=multi_label, temperature=temperature).decode(logits)
+    assert [answer[name] for answer in raw] == [answer[name] for answer in warm]
+
+
+def test_a_threshold_chosen_after_calibration_is_the_one_chosen_before():
+    logits, gold = some_logits(classes=2), ["a", "b", "a", "a"] * 10
+    first, second = (Classification(["a", "b"], rare=RareClass("b", True)) for _ in range(2))
+    examples = first.examples(rows_of(gold), Words())
+    first.tune_threshold(logits, examples)
+    first.calibrate(logits, examples)
+    second.calibrate(logits, examples)
+    second.tune_threshold(logits, examples)
+    assert first.to_json() == second.to_json()
+    assert first.temperature is not None and first.temperature.value != 1.0
+    unlike = {"ece", "ece_equal_mass"}
+    before = Classification(["a", "b"], rare=first.rare).score(logits, examples).metrics
+    after = first.score(logits, examples).metrics
+    assert {k: v for k, v in before.items() if k not in unlike} == {k: v for k, v in after.items() if k not in unlike}
+
+
+def test_an_ensemble_has_the_mean_of_the_thresholds_or_none_and_says_so(capsys):
+    first, second = classifier(cut=0.2, seen="x"), classifier(cut=0.4, seen="y")
+    joined = first.joined([second])
+    assert joined.rare.threshold.value == pytest.approx(0.3) and joined.rare.threshold.seen == {"x", "y"}
+    assert first.rare.threshold.value == 0.2
+    assert not capsys.readouterr().err
+    for other in (Classification(["a", "b", "c"]), classifier(temperature=2.0)):
+        alone = first.joined([other])
+        assert alone.rare == RareClass("c") and "no comparable thresholds" in capsys.readouterr().err
+        logits = some_logits()
+        assert alone.decide(logits).tolist() == logits.argmax(dim=1).tolist()
+
+
+def test_confidence_on_the_risk_curve_is_that_of_what_is_answered():
+    task = classifier(("a", "b"), cut=0.1)
+    logits = torch.tensor([[0.8, 0.2], [0.7, 0.3], [0.95, 0.05]]).log()
+    examples = task.examples(rows_of("bba"), Words())
+    curve = curve_of(task.decisions(logits, examples), None)
+    assert curve.confidence == pytest.approx([0.95, 0.3, 0.2]) and curve.risk.tolist() == [0, 0, 0]
+
+
+def test_a_model_with_a_rare_class_is_compared_by_it_with_one_without():
+    gold = (["a"] * 9 + ["b"]) * 6
+    right = torch.tensor([[0.0, 3.0 if label == "b" else -3.0] for label in gold])
+    first, second = classifier(("a", "b"), 0.3).on_equal_terms(Classification(["a", "b"]))
+    examples = first.examples(rows_of(gold), Words())
+    found = compare(first.rate(right, examples), second.rate(some_logits(60, 2), examples))
+    assert found.metric == "pr_auc" and found.first == 1.0 > found.second and found.is_significant
+    with pytest.raises(InputError, match="Unknown class 'c'"):
+        classifier().on_equal_terms(Classification(["a", "b"]))
+
+
+def test_a_metric_that_is_named_goes_before_that_of_rare_classes():
+    rows = rows_of(["a"] * 19 + ["b"])
+    assert Classification.from_rows(rows).main_metric == "macro_f1"
+    chosen = Classification.from_rows(rows, threshold_for="b")
+    assert chosen.main_metric == "pr_auc"
+    for metric in ("accuracy", "recall_at_precision_90", "f1"):
+        chosen.choose_by(metric)
+        assert chosen.main_metric == metric
+    with pytest.raises(ConfigError, match="pr_auc"):
+        Classification(["a", "b", "c"], rare=RareClass("c")).choose_by("ece")
+
+
+def test_detectors_are_combined_by_the_mean_of_errors_and_thresholds():
+    first, second = Anomaly("a", threshold=Threshold(1.0)), Anomaly("a", threshold=Threshold(3.0))
+    joined = first.joined([second])
+    united = joined.combine_predictions([torch.tensor([[0.0], [4.0]]), torch.tensor([[1.0], [2.0]])], [None, None])
+    assert [answer["is_rare"] for answer in joined.decode(united)] == [False, True]
+    assert joined.threshold.value == 2.0 and first.threshold.value == 1.0
+    with pytest.raises(InputError, match="different normal classes"):
+        first.joined([Anomaly("b")])
+
+
+def test_detectors_are_compared_by_how_they_rank():
+    task = Anomaly("a", threshold=Threshold(0.5))
+    examples = task.examples(rows_of("aaab" * 10), Words())
+    assert isinstance(examples, Examples)
+    errors = torch.tensor([[0.1], [0.2], [0.1], [0.9]] * 10)
+    found = compare(task.rate(errors, examples), task.rate(1 - errors, examples))
+    assert found.metric == "pr_auc" and found.first == 1.0 and found.is_significant and found.mcnemar is not None
+    normal = task.examples(rows_of("aaaa" * 10), Words())
+    assert task.rate(errors, normal).metric == "explained_variance"
+    with pytest.raises(InputError, match="'a' as normal and the other 'b'"):
+        task.on_equal_terms(Anomaly("b"))
+
+
+# -- Anomalies -------------------------------------------------------------------------------------------------------
+
+SIZE = 16
+
+
+def head(seed=1):
+    found = AutoencoderHead(ModelConfig(vocab_size=10, hidden_size=SIZE, num_attention_heads=2))
+    initialize(found, 0.2, seed)
+    return found
+
+
+# -- the network ---------------------------------------------------------------------------------------------------
+
+
+def test_its_logits_are_the_mean_squared_error_of_what_is_given_back():
+    found, vectors = head(), torch.randn(5, SIZE)
+    found.fit_scale(torch.randn(40, SIZE) * 3 + 2)
+    scaled = (vectors - found.center) / found.log_scale.exp()
+    expected = torch.stack([mse_loss(found.reconstruct(one[None]), one[None]) for one in scaled])
+    assert torch.allclose(found(vectors).squeeze(-1), expected, atol=1e-6)
+
+
+def test_scale_is_mean_and_deviation_and_a_constant_number_stays_small():
+    found, vectors = head(), torch.randn(50, SIZE) * 4 - 1
+    vectors[:, 3] = 7.0
+    found.fit_scale(vectors)
+    assert torch.allclose(found.center, vectors.mean(0))
+    assert torch.allclose(found.log_scale.exp()[:3], vectors.std(0, correction=0)[:3])
+    assert found.log_scale[3] == 0
+
+
+# -- the task ------------------------------------------------------------------------------------------------------
+
+
+def labeled_rows(*labels):
+    return [row(TEXTS[number % 5], label, line=number + 2) for number, label in enumerate(labels)]
+
+
+def test_the_most_common_class_is_normal_and_the_only_training_data():
+    rows = labeled_rows("a", "b", "b", "c", "b", "a")
+    task = Anomaly.from_rows(rows, rows)
+    assert task.normal == "b" and task.main_metric == "pr_auc"
+    assert [one.label for one in task.learns_from(rows)] == ["b", "b", "b"]
+    assert task.examples(rows, tokenizer(), 16).targets.tolist() == [1, 0, 0, 1, 0, 1]
+    assert Anomaly.from_rows(rows, normal="c").normal == "c"
+    assert Anomaly.from_rows(labeled_rows("b", "a")).normal == "a"
+
+
+def test_rows_without_classes_are_all_normal():
+    rows = labeled_rows(None, None, None)
+    task = Anomaly.from_rows(rows, rows)
+    assert task.normal is None and task.main_metric == "explained_variance"
+    assert task.learns_from(rows) == rows
+
+
+def test_unusable_training_data_is_rejected():
+    with pytest.raises(InputError, match="Did you mean 'spam'"):
+        Anomaly.from_rows(labeled_rows("spam", "ham"), normal="spa")
+    with pytest.raises(InputError, match="no classes"):
+        Anomaly.from_rows(labeled_rows(None, None), normal="ham")
+    with pytest.raises(RowErrors, match="is missing"):
+        Anomaly.from_rows(labeled_rows("ham", None))
+    with pytest.raises(InputError, match="has no row"):
+        Anomaly.from_rows([])
+    for wrong in ({"quantile": 2.0}, {"normal": 3}, {"threshold": "high"}):
+        with pytest.raises(ModelFolderError):
+            Anomaly.from_json({"task": "anomaly", **wrong})
+
+
+def logits_of(*errors):
+    return torch.tensor(errors)[:, None]
+
+
+def test_the_threshold_is_a_quantile_of_normal_errors_or_the_best_f1():
+    task = Anomaly.from_rows(labeled_rows("n", "n", "x"))
+    errors = logits_of(1.0, 2.0, 3.0, 4.0, 5.0)
+    task.tune_threshold(errors, task.examples(labeled_rows("n", "n", "n", "n", "n"), tokenizer(), 16))
+    assert task.threshold.value == pytest.approx(np.quantile([1, 2, 3, 4, 5], 0.95))
+    task.tune_threshold(errors, task.examples(labeled_rows("n", "n", "n", "x", "x"), tokenizer(), 16))
+    assert task.threshold.value == 3.5
+    assert [answer["is_rare"] for answer in task.decode(errors)] == [False, False, False, True, True]
+    assert Anomaly("n").decode(errors)[0] == {"score": 1.0, "is_rare": None, "threshold": None}
+
+
+def test_rows_that_chose_the_threshold_are_scored_with_others():
+    task = Anomaly.from_rows(labeled_rows("n", "x"), labeled_rows("n", "x"))
+    labels = ["x" if number % 5 == 0 else "n" for number in range(40)]
+    rows = [row(f"text {number}", label) for number, label in enumerate(labels)]
+    examples = task.examples(rows, tokenizer(), 16)
+    errors = torch.linspace(0, 1, 40)[:, None] + torch.tensor([label == "x" for label in labels])[:, None] * 0.3
+    before = task.score(errors, examples).metrics
+    task.tune_threshold(errors, examples)
+    assert task.score(errors, examples).metrics == before
+    fresh = task.examples([row(f"new {number}", label) for number, label in enumerate(labels)], tokenizer(), 16)
+    own = task.score(errors, fresh).metrics
+    assert own["pr_auc"] == before["pr_auc"] and own["f1"] > before["f1"]
+    assert own["explained_variance"] == pytest.approx(1 - float(errors[[label == "n" for label in labels]].mean()))
+
+
+# -- together ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def trained():
+    rows = [row(text, "n") for text in TEXTS if text] * 3
+    task = Anomaly.from_rows(rows)
+    model = tiny("anomaly")
+    before = {name: tensor.clone() for name, tensor in model.encoder.state_dict().items()}
+    examples = task.prepare(model, task.examples(rows, tokenizer(), 24))
+    task.init_from_counts(model, examples)
+    fit(model, task, examples, epochs=20, lr=1e-2, batch_size=8, precision="fp32")
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.encoder.state_dict().items())
+    return task, model, examples
+
+
+def test_the_encoder_stays_and_known_vectors_give_the_same_errors(trained):
+    task, model, examples = trained
+    assert examples.features is not None
+    plain = task.examples(examples.rows, tokenizer(), 24)
+    assert torch.allclose(task.logits(model, examples), task.logits(model, plain), atol=1e-5)
+    assert float(task.logits(model, examples).mean()) < 0.5
+
+
+# -- long texts ----------------------------------------------------------------------------------------------------
+
+LONG = " ".join(TEXTS)
+
+
+@pytest.mark.parametrize("pool", ["mean", "max"])
+def test_the_error_of_a_long_text_is_pooled_from_its_windows_by_hand(pool):
+    task = Anomaly("n", long=LongTexts(stride=3, pool=pool))
+    model, other = tiny("anomaly"), [row("rain fell", "n"), row(LONG, "n", line=2)]
+    examples = task.examples(other, tokenizer(), 12)
+    model.head.fit_scale(task.features(model, examples))
+    alone = torch.cat(
+        [model.logits(examples.sequences.batch([index])) for index in range(len(examples.input_ids))]
+    ).detach()
+    by_hand = alone[1:].mean() if pool == "mean" else alone[1:].max()
+    known = task.prepare(model, examples)
+    assert known.features.shape == (len(alone), model.config.hidden_size)
+    for way in (examples, known):
+        found = task.logits(model, way)
+        assert torch.allclose(found.flatten(), torch.stack([alone[0, 0], by_hand]), atol=1e-5)
+        answer = task.predict(model, way)[1]
+        top_window = answer["loudest"]
+        assert top_window["windows"] == len(alone) - 1 and top_window["window"] == int(alone[1:].argmax())
+        assert top_window["score"] == pytest.approx(float(alone[1:].max()), abs=1e-5)
+        assert answer["score"] == pytest.approx(float(by_hand), abs=1e-5)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -157,13 +156,6 @@ def test_the_loss_of_sparse_embeddings_by_hand(epoch):
     assert task_from_json(json.loads(json.dumps(task.to_json()))).sparsity == weights
 
 
-def test_one_text_has_no_cosine():
-    from maskwright.text.tokenizers.encoding import TextCounts
-
-    with pytest.raises(InputError, match="maskwright embed"):
-        Similarity().unlabeled([row("a")], tokenizer(), counts=TextCounts())
-
-
 def test_pairs_and_single_texts_do_not_mix():
     with pytest.raises(InputError, match="Some rows are pairs"):
         Similarity().examples([row("a", "2.5", "b"), row("c", "3")], tokenizer())
@@ -213,36 +205,6 @@ def test_vectors_of_long_texts_are_those_that_embed_gives_in_training_and_in_ans
     chosen = [3, 0, 2]
     with torch.no_grad():
         assert torch.allclose(task.vectors(model, examples.batch(chosen)), expected[chosen], atol=1e-5)
-
-
-@pytest.mark.parametrize(("kind", "form"), [("scores", None), ("pairs", None), ("texts", "single")])
-def test_texts_that_fit_are_bit_for_bit_as_without_windows(kind, form):
-    rows = [row(pair.text) for pair in PAIRS] if form else PAIRS
-    found = []
-    for task in (Similarity(kind, scale=(0, 3)), Similarity(kind, scale=(0, 3), long=LongTexts())):
-        model = tiny()
-        examples = task.for_training(task.examples(rows, tokenizer(), 60))
-        loss = task.outcome(model.eval(), examples.batch([2, 0, 3])).losses["similarity"]
-        loss.backward()
-        found.append([loss, model.encoder.embeddings.word.weight.grad.to_dense(), task.logits(model, examples)])
-    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
-
-
-def test_training_reads_so_many_windows_of_each_text_and_gradients_pass_through_all_of_them():
-    task = long_task(max_windows=3)
-    whole = task.examples(LONG_PAIRS, tokenizer(), 12)
-    thin = task.for_training(whole)
-    assert thin.texts.num_windows.tolist() == [min(3, count) for count in whole.texts.num_windows.tolist()]
-    told = task.notes(thin, "train", 12)
-    assert f"8 train texts make {len(whole.input_ids)} windows" in told[0]
-    assert "train texts have more than 3 windows" in told[1] and "max_windows" in told[1]
-    model = tiny()
-    task.outcome(model.eval(), thin.batch([0])).losses["similarity"].backward()
-    grad = model.encoder.embeddings.word.weight.grad.to_dense().abs().sum(dim=1)
-    start, end = thin.texts.starts[4:6]  # the windows of the second text of row 0
-    seen = torch.from_numpy(np.concatenate(thin.input_ids[start:end])).long()
-    assert end - start == 3 and bool((grad[seen] > 0).all())
-    assert thin.duplicate_groups.tolist() == [0, 1, 2, 3]
 
 
 def test_scored_rows_are_trained_in_portions_that_add_up_and_rows_set_against_each_other_are_not(monkeypatch):

@@ -1,7 +1,5 @@
 """Held-out rows: the share, the proportions of the labels, and no text on both sides."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections import Counter
@@ -19,7 +17,7 @@ from maskwright.text.readers.tables import Row
 WORDS = [first + last for first in ("ba", "de", "ki", "lo", "mu", "pra") for last in ("n", "r", "st", "lk", "x")]
 
 
-def texts(count: int, seed: int = 0, words: int = 9) -> list[tuple[str, str | None]]:
+def texts(count, seed=0, words=9):
     draw = random.Random(seed)
     return [(" ".join(draw.choices(WORDS, k=words)), None) for _ in range(count)]
 

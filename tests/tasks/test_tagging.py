@@ -1,4 +1,4 @@
-"""Tagging: words to first pieces, windows that lose nothing, tags known and repaired, scores and answers."""
+"""Tagging: words, windows, tags and their schemes, scores and answers."""
 
 from __future__ import annotations
 
@@ -18,6 +18,18 @@ from maskwright.tasks.base import task_from_json
 from maskwright.tasks.evaluation.scoring import worst_errors
 from maskwright.tasks.examples import rows_of
 from maskwright.tasks.tagging.examples import window_sentences
+from maskwright.tasks.tagging.schemes import (
+    SCHEMES,
+    Entity,
+    agreement,
+    encode_tags,
+    find_notation,
+    repair,
+    scheme_tags,
+    spans,
+    split_tag,
+    strict_spans,
+)
 from maskwright.tasks.tagging.task import Tagging
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.text.words import Sentence
@@ -69,14 +81,6 @@ def test_a_batch_says_where_words_and_chains_are():
 # -- tags --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_scheme_has_all_its_tags_for_every_type_of_training():
-    task = Tagging.from_rows([sentence("a b", "B-PER O"), sentence("c", "B-LOC")])
-    assert task.labels == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
-    assert (task.scheme, task.main_metric) == ("BIO", "entity_f1")
-    words = Tagging.from_rows([sentence("a b", "NOUN VERB")])
-    assert (words.labels, words.scheme, words.main_metric) == (["NOUN", "VERB"], None, "accuracy")
-
-
 def test_tags_are_repaired_and_counted():
     rows = [sentence("a b c", "O B-X I-X"), sentence("a b", "I-X O")]
     task = Tagging.from_rows(rows)
@@ -94,12 +98,6 @@ def test_unknown_dev_tags_are_all_named_with_their_lines():
     task = Tagging.from_rows([sentence("a b", "B-X O")])
     examples = task.examples([dev, sentence("a", "O")], tokenizer(), skip_bad_rows=True)
     assert (examples.num_rows, examples.num_skipped) == (1, 1)
-
-
-@pytest.mark.parametrize("tags", ["O O", ""])
-def test_one_tag_teaches_nothing(tags):
-    with pytest.raises(InputError, match="a tagger needs at least two"):
-        Tagging.from_rows([sentence("a b" if tags else "", tags)])
 
 
 def test_the_task_travels_as_json():
@@ -221,7 +219,6 @@ def test_a_sentence_of_many_thousand_words_takes_memory_in_proportion():
 
 
 def rows_of_tags(*tags):
-    """Sentences with these tags, a word each; words are those of the sample tokenizer."""
     return [
         Sentence.of_words([WORDS[(3 * number + place) % len(WORDS)] for place in range(len(row.split()))], row.split(),
                           number + 1, "rows.conll")
@@ -343,3 +340,146 @@ def test_what_has_no_shape_is_no_word_and_no_entity():
     assert examples.rows[0].words == ("I", "\u2764\ufe0f", "NY")
     given = task.unlabeled([sentence("NY \ufe0f")], tokenizer(), 16, counts=window_counts())
     assert [one["text"] for one in task.answers(logits_for(task, "B-X B-X"), given)[0]["entities"]] == ["NY"]
+
+
+# -- Tags and entities against a table of rules that is written another way, as conlleval and ------------------------
+
+# conlleval: between which prefixes (before, now) of one type an entity ends, or begins.
+ENDS = {("E", any_) for any_ in "BIESO"} | {("S", any_) for any_ in "BIESO"}
+ENDS |= {(one, other) for one in "BI" for other in "BSO"}
+BEGINS = {(any_, "B") for any_ in "BIESO"} | {(any_, "S") for any_ in "BIESO"}
+BEGINS |= {(one, other) for one in "ESO" for other in "EI"}
+
+
+def conlleval(tags):
+    """Entities by the two tables of conlleval, with types minded apart."""
+    found, start, before, type_before = [], 0, "O", ""
+    for place, tag in enumerate([*tags, "O"]):
+        now, type_now = split_tag(tag)
+        if (before, now) in ENDS or (before != "O" and type_before != type_now):
+            found.append(Entity(type_before, start, place))
+        if (before, now) in BEGINS or (now != "O" and type_before != type_now):
+            start = place
+        before, type_before = now, type_now
+    return found
+
+
+def well_formed(tags, scheme):
+    """Entities of the strict mode, found by asking of every stretch whether it is spelled as the scheme has it."""
+    found = []
+    for start in range(len(tags)):
+        for end in range(start + 1, len(tags) + 1):
+            type = split_tag(tags[start])[1]
+            wanted = encode_tags([Entity(type, 0, end - start)], end - start, scheme) if type else None
+            goes_on = end < len(tags) and tags[end] == f"I-{type}"
+            if list(tags[start:end]) == wanted and not (scheme == "BIO" and goes_on):
+                found.append(Entity(type, start, end))
+    return found
+
+
+def tags_of(scheme):
+    return st.lists(st.sampled_from(scheme_tags(scheme, ["PER", "a-b"])), max_size=7)
+
+
+@given(st.one_of(map(tags_of, SCHEMES)))
+def test_entities_are_those_of_conlleval(tags):
+    assert spans(tags) == conlleval(tags)
+
+
+@pytest.mark.parametrize("scheme", ["BIO", "BIOES", "BILOU"])
+@given(data=st.data())
+def test_strict_entities_are_those_spelt_as_the_scheme_says(scheme, data):
+    tags = data.draw(tags_of(scheme))
+    assert strict_spans(tags, scheme) == well_formed(tags, scheme)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@given(data=st.data())
+def test_repair_keeps_the_entities_and_is_done_once(scheme, data):
+    tags = data.draw(st.one_of(map(tags_of, SCHEMES)))
+    mended, changed = repair(tags, scheme)
+    if scheme != "IO":  # in which neighbors of one type are one
+        assert spans(mended) == spans(tags)
+        assert strict_spans(mended, scheme) == spans(tags)
+    assert repair(mended, scheme) == (mended, 0)
+    assert changed == sum(one != other for one, other in zip(tags, mended, strict=True))
+
+
+# Scheme, how a file writes entities of two and one words, and how schemes and reports have them.
+WRITTEN = [
+    ("BIO", "B-PER I-PER O B-LOC", "B-PER I-PER O B-LOC"),
+    ("BIO", "b-per i-per o b-loc", "B-per I-per O B-loc"),
+    ("BIO", "B_PER I_PER O B_LOC", "B-PER I-PER O B-LOC"),
+    ("BIO", "PER-B PER-I O LOC-B", "B-PER I-PER O B-LOC"),
+    ("BIO", "PER_B PER_I O LOC_B", "B-PER I-PER O B-LOC"),
+    ("BIO", "per:b per:i o loc:b", "B-per I-per O B-loc"),
+    ("BIO", "B I O B", "B-ENT I-ENT O B-ENT"),
+    ("BIO", "b i o b", "B-ENT I-ENT O B-ENT"),
+    ("BIO", "B-O I-O O B-B", "B-O I-O O B-B"),
+    ("BIO", "B-a-b I-a-b O B-a_b", "B-a-b I-a-b O B-a_b"),
+    ("IO", "I-PER I-PER O I-LOC", "I-PER I-PER O I-LOC"),
+    ("IO", "PER PER O LOC O O", "I-PER I-PER O I-LOC O O"),
+    ("IO", "I I O I", "I-ENT I-ENT O I-ENT"),
+    ("IOB1", "I-PER I-PER O I-LOC B-LOC", "I-PER I-PER O I-LOC B-LOC"),
+    ("IOB1", "PER_I PER_I O LOC_I LOC_B", "I-PER I-PER O I-LOC B-LOC"),
+    ("BIOES", "B-PER E-PER O S-LOC", "B-PER E-PER O S-LOC"),
+    ("BIOES", "B E O S I", "B-ENT E-ENT O S-ENT I-ENT"),
+    ("BILOU", "B-PER L-PER O U-LOC", "B-PER L-PER O U-LOC"),
+    ("BILOU", "per-b per-l o loc-u", "B-per L-per O U-loc"),
+    ("BMEWO", "B-PER E-PER O W-LOC", "B-PER E-PER O W-LOC"),
+    ("BMES", "B-PER M-PER E-PER O S-LOC", "B-PER M-PER E-PER O S-LOC"),
+    ("BMES", "B E S B M E", "B-ENT E-ENT S-ENT B-ENT M-ENT E-ENT"),
+    ("BIO", "B-PER I-PER O - O _", "B-PER I-PER O  O "),
+]
+
+
+@pytest.mark.compatibility(
+    "seqeval 1.2.2",
+    theirs="the first letter is the prefix of any tag: ORG is outside, PER is the type ER, b-per begins no entity",
+    ours="all of these spellings are recognized in the file, and predictions are written as the file writes tags",
+)
+@pytest.mark.parametrize(("scheme", "written", "read"), WRITTEN)
+def test_every_scheme_is_read_and_written_in_every_spelling(scheme, written, read):
+    tags = written.split()
+    notation = find_notation(tags, [tags])
+    assert (notation.scheme, [notation.read(tag) for tag in tags]) == (scheme, read.split(" "))
+    assert [notation.write(tag) for tag in read.split()] == [tag for tag in tags if notation.read(tag)]
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        "NOUN VERB X ADJ",
+        "N V O ^ O ! D P O S E L N N V V",  # O is a pronoun in the tags of tweets
+        "S-x NOUN VERB ADJ",
+        "O O",
+        "N-S---MN1- V3SPIA--- U--------",
+    ],
+)
+def test_plain_tags_have_no_scheme(tags):
+    assert find_notation(tags.split(), [tags.split()]) is None
+
+
+def test_tags_that_fit_nothing_do_not_hide_the_scheme():
+    notation = find_notation(["B-PER", "I-PER", "O", "-", "Q", "X", "PER"])
+    assert (notation.scheme, [notation.read(tag) for tag in ("-", "Q", "PER")]) == ("BIO", ["", None, None])
+
+
+def test_scores_are_counted_by_type_and_over_all():
+    gold = [["B-PER", "I-PER", "O", "B-LOC"], ["O"]]
+    found = [["B-PER", "O", "O", "B-LOC"], ["B-LOC"]]
+    score = agreement(gold, found, spans)
+    assert (score[""].precision, score[""].recall, score[""].f1) == (pytest.approx(1 / 3), 0.5, pytest.approx(0.4))
+    assert (score["PER"].f1, score["LOC"].recall) == (0.0, 1.0)
+    assert agreement([["O"]], [["O"]], spans)[""].f1 == 0.0
+
+
+@pytest.mark.compatibility(
+    "seqeval 1.2.2",
+    theirs="a word whose tag is - (no annotation) is an entity of the type _",
+    ours="words tagged - or _ are context: not learned, not scored, and counted",
+)
+def test_words_without_a_tag_are_not_scored():
+    score = agreement([["B-PER", "I-PER", "", "O"]], [["B-PER", "I-PER", "I-PER", "O"]], spans)[""]
+    assert (score.gold, score.found, score.both) == (1, 1, 1)
+    assert repair(["O", "I-PER", ""], "BIO") == (["O", "B-PER", ""], 1)

@@ -1,10 +1,7 @@
 """Marian folders for tests, as they are published: two SentencePiece models, a table of ids, settings, weights."""
 
-from __future__ import annotations
-
 import io
 import json
-from pathlib import Path
 
 from text.tokenizer_samples import CORPUS
 
@@ -18,8 +15,7 @@ TARGETS = [
 TOKENS = ("</s>", "<unk>", "<pad>")
 
 
-def pieces(texts: list[str], **options) -> bytes:
-    """A small SentencePiece model of texts."""
+def pieces(texts, **options):
     import sentencepiece
 
     stream = io.BytesIO()
@@ -30,15 +26,14 @@ def pieces(texts: list[str], **options) -> bytes:
     return stream.getvalue()
 
 
-def listed(model: bytes) -> list[str]:
-    """Return the SentencePiece tokens of a model."""
+def listed(model):
     import sentencepiece
 
     library = sentencepiece.SentencePieceProcessor(model_proto=model)
     return [library.id_to_piece(id) for id in range(len(library))]
 
 
-def marian_files(folder: Path, codes: tuple[str, ...] = (), two: bool = False, **options) -> dict[str, int]:
+def marian_files(folder, codes=(), two=False, **options):
     """Write the tokenizer of a Marian model; returns the IDs of the sources.
 
     codes: target language codes; two: each side has a separate table.
@@ -58,13 +53,13 @@ def marian_files(folder: Path, codes: tuple[str, ...] = (), two: bool = False, *
     return tables[0]
 
 
-def zip_all(*sides: list[str]) -> list[tuple[str, ...]]:
+def zip_all(*sides):
     """SentencePiece tokens of both sides in turn, so that the order of the table is that of neither model."""
     longest = max(map(len, sides))
     return [tuple(side[place] for side in sides if place < len(side)) for place in range(longest)]
 
 
-def table(found: list[str], codes: tuple[str, ...], two: bool) -> dict[str, int]:
+def table(found, codes, two):
     """Ids: what ends and what is unknown first, padding mostly last; some tokens of the model are missing."""
     kept = [piece for number, piece in enumerate(dict.fromkeys(found)) if piece not in TOKENS and number % 17]
     names = ["</s>", "<unk>", *(f">>{code}<<" for code in codes), *kept]

@@ -1,7 +1,5 @@
 """SentencePiece models for tests: trained with the library, and put together byte by byte."""
 
-from __future__ import annotations
-
 import io
 import struct
 
@@ -33,8 +31,7 @@ SPECIALS = {
 }  # fmt: skip
 
 
-def trained(family: str, **options) -> bytes:
-    """A small model that the library trained on the samples."""
+def trained(family, **options):
     import sentencepiece
 
     stream = io.BytesIO()
@@ -48,8 +45,7 @@ def trained(family: str, **options) -> bytes:
     return stream.getvalue()
 
 
-def number(value: int) -> bytes:
-    """A whole number as the format writes it."""
+def number(value):
     groups = []
     while value > 127:
         groups.append(value & 127 | 128)
@@ -57,13 +53,11 @@ def number(value: int) -> bytes:
     return bytes([*groups, value])
 
 
-def block(field: int, content: bytes) -> bytes:
-    """A field with bytes inside."""
+def block(field, content):
     return number(field << 3 | 2) + number(len(content)) + content
 
 
-def piece(text: str, score: float = -1.0, kind: int | None = None) -> bytes:
-    """One piece of a model."""
+def piece(text, score=-1.0, kind=None):
     content = block(1, text.encode()) + b"\x15" + struct.pack("<f", score)
     return block(1, content + (b"" if kind is None else b"\x18" + number(kind)))
 

@@ -149,7 +149,6 @@ def file(tmp_path):
 
 
 def entities(path, **more):
-    """The words and tags of a file, joined."""
     return [" ".join(map("/".join, zip(row.words, row.tags, strict=True))) for row in Tagging.read(path, **more).rows]
 
 
@@ -485,7 +484,6 @@ def test_annotators_who_agree_count_once_and_who_disagree_are_kept_apart(file):
 
 
 def test_texts_alone_are_read_whatever_their_annotations(file):
-    """As `predict` does."""
     disagree = task(annotated(choice("a"), by=1), annotated(*REGIONS, choice("b"), by=2))
     path = file(
         "a.json", [disagree, task(annotated(region(3, 99, "PER"), choice("a")), text="Two."), task(text="Three.")]
@@ -559,13 +557,6 @@ def test_exports_of_other_projects_are_refused_with_what_they_are(file, name, co
         Tagging.read(file(name, content))
 
 
-def test_unknown_json_names_its_keys(file):
-    with pytest.raises(InputError, match="fields body, n: tagged words are read from tokens and tags.*Label Studio"):
-        Tagging.read(file("a.json", [{"body": "x", "n": 1}]))
-    with pytest.raises(InputError, match="'body', 'n'"):
-        Classification.read(file("a.json", [{"body": "x", "n": 1}]))
-
-
 # -- WebAnno -----------------------------------------------------------------------------------------------
 
 LAYERS = """#FORMAT=WebAnno TSV 3.2
@@ -597,8 +588,3 @@ def test_layers_features_escapes_stacks_and_parts_of_webanno(file, capsys):
     assert entities(path, columns={"tag": "Mention"})[0] == "x_y/B-Mention 😀ab/O pain/O stops/B-Mention"
     with pytest.raises(InputError, match="no layer 'Other': the layers of spans are Drug, Mention"):
         Tagging.read(path, columns={"tag": "Other"})
-
-
-def test_parts_of_speech_of_webanno_are_plain_tags(file):
-    found = Tagging.read(file("a.tsv", WEBANNO), columns={"tag": "POS"}).rows[0]
-    assert list(found.tags) == ["NNP", "NNP", "VBD", "NNP", "IN", "NNP", "."]

@@ -44,7 +44,6 @@ def folder_of(family, root, model=None, config=None, model_type=True):
 
 
 def theirs_of(folder):
-    """transformers' tokenizer of a folder."""
     for library in ("sentencepiece", "google.protobuf"):
         pytest.importorskip(library, reason=f"transformers reads a SentencePiece model with {library}")
     return pytest.importorskip("transformers").AutoTokenizer.from_pretrained(folder)

@@ -1,4 +1,4 @@
-"""Labeled text: the same rows from every format, column detection, error messages."""
+"""Labeled texts and pairs: the same rows from every format, whole and as a stream, and error messages."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ import gzip
 import io
 import json
 import lzma
+import os
+import sys
+import threading
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,16 +18,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError, MissingExtraError, MissingFileError, RowErrors
-from maskwright.text.readers.tables import read_table, read_texts
+from maskwright.doctor.fix import relabel
+from maskwright.tasks.classification import Classification
+from maskwright.text.formats.records import is_fasttext
+from maskwright.text.readers.inputs import split_pairs
+from maskwright.text.readers.parallel import read_parallel
+from maskwright.text.readers.tables import RowStream, find_reader, read_table, read_texts
 
 Table = list[dict[str, str]]
 
 
-def to_csv(rows: Table) -> bytes:
+def to_csv(rows):
     stream = io.StringIO()
     writer = csv.DictWriter(stream, list(rows[0]))
     writer.writeheader()
@@ -31,16 +40,16 @@ def to_csv(rows: Table) -> bytes:
     return stream.getvalue().encode()
 
 
-def to_tsv(rows: Table) -> bytes:
+def to_tsv(rows):
     lines = ["\t".join(rows[0])] + ["\t".join(row.values()) for row in rows]
     return ("\n".join(lines) + "\n").encode()
 
 
-def to_jsonl(rows: Table) -> bytes:
+def to_jsonl(rows):
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
-def to_parquet(rows: Table) -> bytes:
+def to_parquet(rows):
     stream = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rows), stream)
     return stream.getvalue()
@@ -65,7 +74,7 @@ ROWS: Table = [
 ]
 
 
-def write(folder: Path, name: str, content: str | bytes) -> Path:
+def write(folder, name, content):
     path = folder / name
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
@@ -111,18 +120,6 @@ def test_any_text_survives_csv_at_its_physical_line(tmp_path_factory, rows, crlf
     ]
 
 
-literal = st.text(st.characters(codec="utf-8", exclude_characters="\0\r\n\t"), min_size=1, max_size=12).filter(
-    str.strip
-)
-
-
-@given(rows=st.lists(st.tuples(literal, literal), min_size=1, max_size=6))
-def test_tsv_is_taken_literally_quotes_and_all(tmp_path_factory, rows):
-    content = "text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows)
-    table = read_table(write(tmp_path_factory.mktemp("tsv"), "a.tsv", content))
-    assert [(row.text, row.label) for row in table.rows] == [(text, label.strip()) for text, label in rows]
-
-
 # -- column mapping ----------------------------------------------------------------------------------------------------
 
 
@@ -165,11 +162,6 @@ def test_a_pair_on_which_the_annotators_did_not_agree_has_no_label(tmp_path):
     with pytest.raises(RowErrors, match="a.tsv:2: column 'gold_label': '-' is not a label"):
         read_table(path)
     assert [row.label for row in read_table(path, skip_bad_rows=True).rows] == ["neutral"]
-
-
-def test_without_a_header_three_columns_go_by_position(tmp_path):
-    table = read_table(write(tmp_path, "b.csv", "a man,a person,yes\na cat,a dog,no\n"))
-    assert [(row.text, row.text_pair, row.label) for row in table.rows][1] == ("a cat", "a dog", "no")
 
 
 def test_other_names_are_given_by_a_mapping(tmp_path):
@@ -302,12 +294,6 @@ def test_what_is_no_table_is_refused_in_words(tmp_path):
         read_table(tmp_path / "folder.csv")
 
 
-def test_the_real_data_sets_are_read_whole(data_folder):
-    expected = {"sst2/train.tsv": 6917, "stsb/dev.tsv": 1368, "wic/dev.tsv": 638, "hate_speech/train.tsv": 18580}
-    for name, rows in expected.items():
-        assert len(read_table(data_folder / name, numeric=name.startswith("stsb"))) == rows
-
-
 @pytest.mark.parametrize(
     ("row", "text"),
     [
@@ -326,3 +312,204 @@ def test_a_source_is_a_text_only_with_a_target(tmp_path, row, text):
         assert read_table(path).rows[0].text == text
     path.write_text('{"source": "Eins."}\n')
     assert read_texts(path).rows[0].text == "Eins."
+
+
+# -- A stream of texts -----------------------------------------------------------------------------------------------
+
+WORDS = ["one text", "another, longer text", "third"]
+
+
+def write_words(folder, ending):
+    path = folder / f"texts.{ending}"
+    if ending == "txt":
+        path.write_text("\n".join(WORDS) + "\n\n\n", encoding="utf-8")
+    elif ending == "jsonl":
+        rows = [{"text": word} for word in WORDS[:2]] + [{"label": "x", "text": WORDS[2]}]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    elif ending == "parquet":
+        pq.write_table(pa.table({"text": WORDS, "label": ["x", None, "y"]}), path)
+    else:
+        mark = "\t" if ending == "tsv" else ","
+        quoted = [f'"{word}"' if ending == "csv" else word for word in WORDS]
+        path.write_text(
+            "\n".join([f"text{mark}label", *(f"{word}{mark}x" for word in quoted)]) + "\n", encoding="utf-8"
+        )
+    return path
+
+
+@pytest.mark.parametrize("ending", ["txt", "csv", "tsv", "jsonl", "parquet"])
+def test_a_stream_repeats_the_rows_of_the_file_as_requested(tmp_path, ending):
+    path = write_words(tmp_path, ending)
+    stream, rows = RowStream(path), read_texts(path).rows
+    assert (stream.num_rows, stream.num_skipped) == (3, 0)
+    assert list(stream) == rows and list(stream) == rows
+    assert [row.text for row in rows] == WORDS
+
+
+@example(lines=['{"text": 3}'])
+@given(st.lists(st.sampled_from(['{"text": "a"}', '{"text": 3}', "nonsense", '{"text": "b"}', ""]), min_size=1))
+def test_bad_rows_are_those_of_a_whole_reading(tmp_path_factory, lines):
+    path = tmp_path_factory.mktemp("rows") / "in.jsonl"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    def outcome(read):
+        try:
+            return read()
+        except RowErrors as error:
+            return str(error)
+        except InputError:
+            return "nothing there"
+
+    for skip in (False, True):
+        whole = outcome(lambda skip=skip: read_texts(path, skip_bad_rows=skip).rows)
+        assert outcome(lambda skip=skip: list(RowStream(path, skip_bad_rows=skip))) == whole
+
+
+def test_standard_input_is_given_as_it_comes_and_its_bad_rows_end_it(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\nb\n\nc\n\nd\n")))
+    stream = RowStream("-")
+    given = []
+    with pytest.raises(RowErrors) as caught:
+        given.extend(row.text for row in stream)
+    assert stream.num_rows is None and len(caught.value.rows) == 2 and "c" not in given
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes of POSIX")
+@pytest.mark.parametrize("ending", ["txt", "csv", "jsonl"])
+def test_a_named_pipe_is_read_once(tmp_path, ending):
+    content, pipe = write_words(tmp_path, ending).read_bytes(), tmp_path / f"pipe.{ending}"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(content))
+    writer.start()
+    assert [row.text for row in RowStream(pipe)] == WORDS
+    writer.join(10)
+
+
+@pytest.mark.parametrize("ending", ["txt", "csv", "jsonl"])
+def test_no_more_than_a_row_is_held(tmp_path, ending):
+    path, text = tmp_path / f"large.{ending}", "a text of some length " * 200
+    header = {"csv": "text\n"}.get(ending, "")
+    line = json.dumps({"text": text}) if ending == "jsonl" else text
+    path.write_text(header + f"{line}\n" * 1500, encoding="utf-8")
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in RowStream(path)) == 1500
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < path.stat().st_size / 4, f"{peak:,} of {path.stat().st_size:,} bytes"
+
+
+# -- Frames of other libraries as texts and pairs --------------------------------------------------------------------
+
+OWN = {"text_pair": ["c"], "text": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("library", "frame_of"),
+    [
+        ("pyarrow", lambda pyarrow: pyarrow.table(OWN)),
+        ("pandas", lambda pandas: pandas.DataFrame(OWN)),
+        ("polars", lambda polars: polars.DataFrame(OWN)),
+        ("datasets", lambda datasets: datasets.Dataset.from_dict(OWN)),
+    ],
+)
+def test_frames_of_installed_libraries_are_read(library, frame_of):
+    assert split_pairs(frame_of(pytest.importorskip(library))) == (["a"], ["c"])
+
+
+# -- Line-aligned files ----------------------------------------------------------------------------------------------
+
+
+def files(folder, source, target):
+    for name, text in (("a.de", source), ("a.en", target)):
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder / "a.de", folder / "a.en"
+
+
+def test_line_n_belongs_to_line_n(tmp_path):
+    table = read_parallel(*files(tmp_path, "eins\nzwei \n", "one\ntwo\n"))
+    assert [(row.text, row.label, row.line) for row in table.rows] == [("eins", "one", 1), ("zwei", "two", 2)]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "words"),
+    [
+        ("1\n2\n3\n", "1\n2\n", ("a.en ends after line 2", "line 3")),
+        ("1\n", "1\n2\n", ("a.de ends after line 1",)),
+        ("", "1\n", ("a.de is empty",)),
+    ],
+)
+@pytest.mark.parametrize("skips", [False, True])
+def test_unequal_counts_name_the_line_and_are_never_skipped(tmp_path, source, target, words, skips):
+    with pytest.raises(InputError) as error:
+        read_parallel(*files(tmp_path, source, target), skip_bad_rows=skips)
+    assert all(word in str(error.value) for word in words)
+
+
+def test_empty_sides_are_all_listed_or_counted(tmp_path):
+    both = files(tmp_path, "eins\n\ndrei\nvier\n\nsechs\n\n", "one\ntwo\n \nfour\n\nsix\n\n")
+    with pytest.raises(RowErrors) as error:
+        read_parallel(*both)
+    assert [(Path(row.file).name, row.line) for row in error.value.rows] == [
+        ("a.de", 2),
+        ("a.en", 3),
+        ("a.de", 5),
+        ("a.en", 5),
+    ]
+    table = read_parallel(*both, skip_bad_rows=True)
+    assert ([row.line for row in table.rows], table.num_skipped) == ([1, 4, 6], 3)
+
+
+def test_one_file_on_both_sides_pairs_each_line_with_itself_and_is_reported(tmp_path, capsys):
+    source, _ = files(tmp_path, "ein Hund\nzwei Hunde\n", "\n")
+    rows = read_parallel(source, source).rows
+    assert [(row.text, row.label) for row in rows] == [("ein Hund", "ein Hund"), ("zwei Hunde", "zwei Hunde")]
+    assert "is both source and target" in capsys.readouterr().err
+
+
+# -- Training files of fastText --------------------------------------------------------------------------------------
+
+LINES = "__label__sauce __label__cheese How much  cheese ?\n\n__label__bread Rise of dough\n"
+
+
+@pytest.mark.parametrize("name", ["cooking.train", "train.txt", "a.ft"])
+@pytest.mark.compatibility(
+    "fastText 0.9",
+    theirs="words that begin with __label__ are the labels of a line, wherever they stand",
+    ours="such a file is read as labeled texts by its content, whatever its name",
+)
+def test_labels_of_fasttext_are_read(tmp_path, name):
+    path = tmp_path / name
+    path.write_text(LINES)
+    assert is_fasttext(path) and find_reader(path).name == "texts"
+    table = Classification.read(path)
+    assert [(row.text, row.label, row.line) for row in table.rows] == [
+        ("How much  cheese ?", "sauce|cheese", 1),
+        ("Rise of dough", "bread", 3),
+    ]
+    assert [row.text for row in read_texts(path).rows] == [row.text for row in RowStream(path)]
+    path.write_text("__label__a one\n__label__b two\n")
+    assert not Classification.read(path).form.multi_label
+
+
+def test_broken_lines_are_named(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text(LINES * 10 + "no label here\n__label__a\n__label__ empty\n")
+    with pytest.raises(RowErrors, match="a.txt:31: .*the label is missing") as caught:
+        Classification.read(path)
+    assert "a.txt:32: column 'text': the text is empty" in str(caught.value) and "a.txt:33" in str(caught.value)
+    other = tmp_path / "b.txt"
+    other.write_text("a text with __label__ in it\nand another\n")
+    assert not is_fasttext(other) and len(read_texts(other)) == 2
+
+
+def test_a_label_is_changed_in_place(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text(LINES)
+    assert relabel(path, {}, {(3, None): "dough|bread"}).decode() == LINES.replace(
+        "__label__bread", "__label__dough __label__bread"
+    )
+    table = tmp_path / "b.csv"
+    table.write_text('text;label\n"a; b";x\nc;y\n')
+    assert relabel(table, {}, {(2, None): "z"}).decode() == 'text;label\n"a; b";z\nc;y\n'

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -26,11 +25,11 @@ class Piece:
     faults: tuple[tuple[int, str | None, str], ...] = ()
 
 
-def bad(data: str | bytes, column: str | None, words: str, line: int = 0) -> Piece:
+def bad(data, column, words, line=0):
     return Piece(data.encode() if isinstance(data, str) else data, False, ((line, column, words),))
 
 
-def quoted(text: str) -> str:
+def quoted(text):
     return '"' + text.replace('"', '""') + '"'
 
 
@@ -44,7 +43,7 @@ blank = st.sampled_from([Piece(b"", False), Piece(b"  ", False)])
 
 
 @st.composite
-def bad_utf8(draw: st.DrawFn) -> Piece:
+def bad_utf8(draw):
     lines = draw(st.lists(bare, max_size=2))
     text = '"' + "".join(line + "\n" for line in lines)
     return bad(text.encode() + draw(bad_bytes) + b' x",label', None, "is not valid UTF-8", len(lines))
@@ -109,7 +108,7 @@ bad_tsv = st.one_of(
 )
 
 
-def check(folder: Path, name: str, header: bytes, pieces: list[Piece], crlf: bool, bom: bool) -> None:
+def check(folder, name, header, pieces, crlf, bom):
     """Write the pieces under a header, read them back and compare with what is known about each."""
     data, line, expected, good = header, 1 + header.count(b"\n"), [], []
     for piece in pieces:
@@ -133,11 +132,11 @@ def check(folder: Path, name: str, header: bytes, pieces: list[Piece], crlf: boo
 
 
 @pytest.fixture(autouse=True)
-def short_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_lines(monkeypatch):
     monkeypatch.setattr(files, "MAX_LINE_BYTES", LONG // 2)
 
 
-def mixture(good: st.SearchStrategy[Piece], faulty: st.SearchStrategy[Piece]) -> st.SearchStrategy[list[Piece]]:
+def mixture(good, faulty):
     return st.lists(st.one_of(good, good, faulty, faulty, blank), min_size=1, max_size=8)
 
 

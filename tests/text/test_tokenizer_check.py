@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import struct
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,35 +15,34 @@ import maskwright as mw
 from maskwright.core.errors import CorruptFileError, InputError, ModelFolderError
 from maskwright.text.tokenizers import check as tokenizer_check
 from maskwright.text.tokenizers.check import check_replacements
-from maskwright.text.tokenizers.sentencepiece import Pieces, read_pieces
+from maskwright.text.tokenizers.sentencepiece import read_pieces
 from text.sentencepiece_samples import trained
 
 WORDS = {"[UNK]": 0, "a": 1, "e": 2, "##a": 3}
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
 
-def replace(pattern: str, content: str, kind: str = "String") -> dict[str, Any]:
+def replace(pattern, content, kind="String"):
     return {"type": "Replace", "pattern": {kind: pattern}, "content": content}
 
 
-def chain(*steps: dict[str, Any]) -> dict[str, Any]:
+def chain(*steps):
     return {"type": "Sequence", "normalizers": list(steps)}
 
 
-def split(pattern: str, kind: str = "Regex") -> dict[str, Any]:
+def split(pattern, kind="Regex"):
     return {"type": "Split", "pattern": {kind: pattern}, "behavior": "Isolated", "invert": False}
 
 
-def template(single: list[dict[str, Any]], special: dict[str, Any] | None = None) -> dict[str, Any]:
+def template(single, special=None):
     return {"type": "TemplateProcessing", "special_tokens": special or {}, "pair": [], "single": single}
 
 
-def charsmap(replacement: bytes) -> str:
-    """A compiled normalizer with one replacement; its table is empty."""
+def charsmap(replacement):
     return base64.b64encode(struct.pack("<I", 4) + bytes(4) + replacement + b"\0").decode()
 
 
-def write(folder: Path, **changes: Any) -> Path:
+def write(folder, **changes):
     content = json.loads(Backend(models.WordLevel(WORDS, unk_token="[UNK]")).to_str())
     (folder / "tokenizer.json").write_text(json.dumps(content | changes), encoding="utf-8")
     return folder
@@ -115,7 +113,7 @@ SLOW = pytest.param("a quadratic pattern", marks=pytest.mark.slow)  # the trial 
 
 
 @pytest.mark.parametrize("name", [SLOW if name == SLOW.values[0] else name for name in HOSTILE])
-def test_a_hostile_tokenizer_is_rejected_in_time(name: str, tmp_path: Path):
+def test_a_hostile_tokenizer_is_rejected_in_time(name, tmp_path):
     changes, said = HOSTILE[name]
     write(tmp_path, **changes)
     with pytest.raises((ModelFolderError, CorruptFileError), match=said) as caught:
@@ -123,13 +121,12 @@ def test_a_hostile_tokenizer_is_rejected_in_time(name: str, tmp_path: Path):
     assert "tokenizer.json" in str(caught.value) and "\n" not in str(caught.value)
 
 
-def pieces_of_albert(folder: Path) -> Pieces:
+def pieces_of_albert(folder):
     (folder / "spiece.model").write_bytes(trained("albert"))
     return read_pieces(folder / "spiece.model")
 
 
-def published(folder: Path) -> dict[str, Backend]:
-    """The components of published checkpoints' tokenizers."""
+def published(folder):
     pieces = [("<unk>", 0.0), ("▁", -1.0), ("a", -2.0)]
     table = pieces_of_albert(folder).charsmap  # the forms KC
     found = {
@@ -171,20 +168,20 @@ def published(folder: Path) -> dict[str, Backend]:
 
 
 @pytest.mark.parametrize("name", ["bert", "byte-level", "clip", "albert", "xlm-roberta", "llama"])
-def test_published_components_are_known_and_need_no_trial(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_published_components_are_known_and_need_no_trial(name, tmp_path, monkeypatch):
     monkeypatch.setattr(tokenizer_check, "isolated", None)  # which a trial would call
     published(tmp_path)[name].save(str(tmp_path / "tokenizer.json"))
     assert mw.Tokenizer.load(tmp_path).encode_plain(["a"])
 
 
 @pytest.mark.parametrize("kind", ["wordpiece", "wordpiece-score", "bpe", "byte-bpe", "word", "char"])
-def test_tokenizers_of_our_own_need_no_trial(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_tokenizers_of_our_own_need_no_trial(kind, tmp_path, monkeypatch):
     monkeypatch.setattr(tokenizer_check, "isolated", None)
     mw.Tokenizer.train_from_iterator(["a cat sat", "a dog ran"], kind, 300).save(tmp_path / "t")
     assert mw.Tokenizer.load(tmp_path / "t").kind == kind
 
 
-def test_an_unknown_pattern_is_tried_once_and_then_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_unknown_pattern_is_tried_once_and_then_used(tmp_path, monkeypatch):
     tried = []
     isolated = tokenizer_check.isolated
     monkeypatch.setattr(tokenizer_check, "isolated", lambda *work: tried.append(work[0]) or isolated(*work))
@@ -195,7 +192,7 @@ def test_an_unknown_pattern_is_tried_once_and_then_used(tmp_path: Path, monkeypa
     assert tried == [tokenizer_check.TRIAL]
 
 
-def test_a_pattern_that_gives_up_on_a_text_is_an_error_and_no_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_pattern_that_gives_up_on_a_text_is_an_error_and_no_crash(tmp_path, monkeypatch):
     monkeypatch.setattr(tokenizer_check, "_try", lambda *file: None)  # as if the trial had not found the text
     tokenizer = mw.Tokenizer.load(write(tmp_path, pre_tokenizer=split(r"(a+)+$")))
     with pytest.raises(InputError, match="retry-limit"):

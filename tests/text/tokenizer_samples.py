@@ -1,7 +1,5 @@
 """Texts and vocabularies for the tokenizer tests: small ones written here, and strategies over all of Unicode."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from hypothesis import strategies as st
@@ -61,11 +59,5 @@ any_text = st.one_of(
 
 
 @cache
-def trained(kind: str, vocab_size: int = 400) -> Tokenizer:
-    """A tokenizer of `kind` over the sample corpus."""
+def trained(kind, vocab_size=400):
     return Tokenizer.train_from_iterator(CORPUS * 3, kind, vocab_size)
-
-
-def lecture_corpus() -> list[str]:
-    """The lecture's words, each as often as it is counted."""
-    return [" ".join([word] * count) for word, count in LECTURE.items()]

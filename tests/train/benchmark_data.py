@@ -1,29 +1,26 @@
 """The files of benchmarks in their original layouts, tiny and made up."""
 
-from __future__ import annotations
-
 import json
 import random
-from pathlib import Path
 
 WORDS = "the old cat saw a small dog and then it ran home".split()  # noqa: SIM905
 GOOD, BAD = ["fine", "good"], ["bad", "poor"]
 
 
-def _text(rng: random.Random, label: int) -> str:
+def _text(rng, label):
     """A sentence whose label one word tells; some have a quote that is no quoting."""
     words = [*rng.choices(WORDS, k=4), rng.choice(GOOD if label else BAD)]
     return ('"' if rng.random() < 0.3 else "") + " ".join(words)
 
 
-def _rows(seed: int, count: int):
+def _rows(seed, count):
     rng = random.Random(seed)
     for number in range(count):
         label = number % 2
         yield number, label, _text(rng, label), _text(rng, label)
 
 
-def glue(root: Path, rows: int = 12) -> Path:
+def glue(root, rows=12):
     """All nine tasks of GLUE, and the diagnostic rows, in the columns of the original files."""
     for place, (split, count) in enumerate((("train", rows), ("dev", 8), ("test", 4))):
         has_label = split != "test"
@@ -64,7 +61,7 @@ def glue(root: Path, rows: int = 12) -> Path:
     return root
 
 
-def _table(rows, texts: list[str] | None, labels: list[str], has_label: bool, twice: bool = False) -> list[str]:
+def _table(rows, texts, labels, has_label, twice=False):
     texts = texts or ["sentence1", "sentence2"]
     columns = ["index", *texts, *(labels if has_label else [])]
     lines = ["\t".join(columns)]
@@ -75,7 +72,7 @@ def _table(rows, texts: list[str] | None, labels: list[str], has_label: bool, tw
     return lines
 
 
-def squad(path: Path, count: int, seed: int, can_refuse: bool = False) -> Path:
+def squad(path, count, seed, can_refuse=False):
     """A SQuAD file: who lives where."""
     rng = random.Random(seed)
     paragraphs = []
@@ -90,7 +87,7 @@ def squad(path: Path, count: int, seed: int, can_refuse: bool = False) -> Path:
     return _write(path, [json.dumps({"version": "1.1", "data": [{"title": "t", "paragraphs": paragraphs}]})])
 
 
-def conll(path: Path, count: int, seed: int) -> Path:
+def conll(path, count, seed):
     """Columns as in eng.train: entities begin with I-, and with B- only after another of their type."""
     rng = random.Random(seed)
     lines = ["-DOCSTART- -X- O O", ""]
@@ -100,8 +97,7 @@ def conll(path: Path, count: int, seed: int) -> Path:
     return _write(path, lines)
 
 
-def swag(path: Path, count: int, seed: int) -> Path:
-    """A file as train.csv of SWAG."""
+def swag(path, count, seed):
     rng = random.Random(seed)
     lines = [",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label"]
     for number in range(count):
@@ -111,7 +107,7 @@ def swag(path: Path, count: int, seed: int) -> Path:
     return _write(path, lines)
 
 
-def _write(path: Path, lines: list[str]) -> Path:
+def _write(path, lines):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path

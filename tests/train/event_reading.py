@@ -1,14 +1,9 @@
 """Reading a TensorBoard event file, written from the format's description and not from the writer."""
 
-from __future__ import annotations
-
 import struct
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 
-def bitwise_crc32c(data: bytes) -> int:
+def bitwise_crc32c(data):
     """CRC-32C by long division, one bit at a time."""
     crc = 0xFFFFFFFF
     for byte in data:
@@ -18,13 +13,12 @@ def bitwise_crc32c(data: bytes) -> int:
     return crc ^ 0xFFFFFFFF
 
 
-def masked(data: bytes) -> int:
-    """The checksum as stored in the file."""
+def masked(data):
     crc = bitwise_crc32c(data)
     return ((crc >> 15) + (crc << 17 & 0xFFFFFFFF) + 0xA282EAD8) % 2**32
 
 
-def blocks(path: Path) -> Iterator[bytes]:
+def blocks(path):
     """The data of each block, both checksums compared."""
     content = path.read_bytes()
     place = 0
@@ -38,11 +32,10 @@ def blocks(path: Path) -> Iterator[bytes]:
         yield data
 
 
-def fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """(number, value) of each field of a protocol buffer."""
+def fields(data):
     place = 0
 
-    def varint() -> int:
+    def varint():
         nonlocal place
         value = shift = 0
         while True:
@@ -65,7 +58,7 @@ def fields(data: bytes) -> Iterator[tuple[int, Any]]:
         yield number, struct.unpack("<d" if kind == 1 else "<f", value)[0] if kind in (1, 5) else value
 
 
-def events(path: Path) -> list[tuple[int, str, float]]:
+def events(path):
     """(step, tag, value) of every scalar, in the order of the file; the first block gives the version."""
     first, *rest = blocks(path)
     assert dict(fields(first))[3] == b"brain.Event:2"

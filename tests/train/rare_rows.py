@@ -1,14 +1,11 @@
 """Labeled rows with a rare class that can be read off one word, and a tiny encoder to start from."""
 
-from __future__ import annotations
-
 import random
-from pathlib import Path
 
 from inference.samples import tiny
 
 
-def rare_file(path: Path, rare: int, rest: int, seed: int = 1) -> Path:
+def rare_file(path, rare, rest, seed=1):
     """`rare` rows of the class "spam" and `rest` of two others, every text distinct."""
     rng = random.Random(seed)
     lines = []
@@ -21,8 +18,7 @@ def rare_file(path: Path, rare: int, rest: int, seed: int = 1) -> Path:
     return path
 
 
-def encoder(folder: Path) -> Path:
-    """The folder of a tiny encoder with random weights."""
+def encoder(folder):
     if not (folder / "encoder").exists():
         tiny().save(folder / "encoder")
     return folder / "encoder"

@@ -1,12 +1,8 @@
 """Tiny runs that the training tests share."""
 
-from __future__ import annotations
-
 import json
 import random
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +16,7 @@ TIMES = ("tokens_per_second", "tflops_per_second", "memory_mb", "seconds", "time
 TINY = {"num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
 
 
-def corpus(folder: Path, documents: int = 30) -> Path:
+def corpus(folder, documents=30):
     """Documents of a few short sentences, the same every time."""
     rng = random.Random(1)
     words = "the a cat dog bird sees likes finds small red old house tree river and then it was here".split()  # noqa: SIM905
@@ -33,8 +29,7 @@ def corpus(folder: Path, documents: int = 30) -> Path:
     return path
 
 
-def pretraining(folder: Path, **changes: Any) -> PretrainConfig:
-    """A pre-training run of some seconds."""
+def pretraining(folder, **changes):
     settings: dict[str, Any] = {
         "corpus": (str(corpus(folder)),),
         "output": folder / "run",
@@ -52,7 +47,7 @@ def pretraining(folder: Path, **changes: Any) -> PretrainConfig:
     return PretrainConfig(**{**settings, **changes})
 
 
-def sentence_teacher(text: Path, folder: Path) -> Path:
+def sentence_teacher(text, folder):
     """A sentence encoder with random weights, whose embeddings (32 dimensions) differ much from text to text."""
     from maskwright.models.build import build
     from maskwright.models.model import SentenceSettings
@@ -67,7 +62,7 @@ def sentence_teacher(text: Path, folder: Path) -> Path:
     return folder
 
 
-def labeled(path: Path, rows: int, seed: int) -> Path:
+def labeled(path, rows, seed):
     """Rows whose class can be read off one word."""
     rng = random.Random(seed)
     lines = ["text\tlabel"]
@@ -79,7 +74,7 @@ def labeled(path: Path, rows: int, seed: int) -> Path:
     return path
 
 
-def finetuning(folder: Path, **changes: Any) -> FinetuneConfig:
+def finetuning(folder, **changes):
     """A fine-tuning run from scratch of some seconds; the tokenizer is that of `folder / "tok"`."""
     from maskwright.text.tokenizers.tokenizer import Tokenizer
 
@@ -100,17 +95,16 @@ def finetuning(folder: Path, **changes: Any) -> FinetuneConfig:
     return FinetuneConfig(**{**settings, **changes})
 
 
-def records(folder: Path) -> list[dict[str, Any]]:
-    """The log of a run without what differs in every run."""
+def records(folder):
     lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     return [{name: one for name, one in json.loads(line).items() if name not in TIMES} for line in lines]
 
 
-def stopped(run: Callable[[Any], Any], config: Any, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+def stopped(run, config, monkeypatch, step):
     """End a run after `step` steps, without saving."""
     plain = loop._stop_if_requested
 
-    def stop(request: Any, folder: Any, done: int, steps: int) -> None:
+    def stop(request, folder, done, steps):
         if done == step:
             raise loop.Interrupted
         plain(request, folder, done, steps)
@@ -120,14 +114,7 @@ def stopped(run: Callable[[Any], Any], config: Any, monkeypatch: pytest.MonkeyPa
         run(config)
 
 
-def continues_exactly(
-    run: Callable[[Any], Any],
-    config: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    step: int = 3,
-    whole: Path | None = None,
-    files: Sequence[str] = ("model/model.safetensors",),
-) -> None:
+def continues_exactly(run, config, monkeypatch, step=3, whole=None, files=("model/model.safetensors",)):
     """A run that is ended after `step` steps and run again has the files and the log of an uninterrupted one.
 
     whole: the folder of that one, if there is one already.

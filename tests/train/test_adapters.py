@@ -1,7 +1,5 @@
 """Fine-tuning of adapters: every task, resuming, what is stored, and bad settings."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -28,8 +26,7 @@ SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "i
 ANIMALS, PLACES = ("cat", "dogs", "birds"), ("garden", "store", "mat")
 
 
-def base_for(task: str, folder: Path) -> str:
-    """A model folder that the task can start from."""
+def base_for(task, folder):
     if task == "generation":
         model = build(preset("gpt2", vocab_size=len(tokenizer()), max_position_embeddings=48, **SMALL), "clm", seed=1)
         model.tokenizer = tokenizer()
@@ -47,8 +44,7 @@ def base_for(task: str, folder: Path) -> str:
     return str(folder / "base")
 
 
-def rows_for(task: str, folder: Path) -> Path:
-    """Labeled rows of a task that the words decide."""
+def rows_for(task, folder):
     words = [(word, word in ANIMALS) for word in (ANIMALS + PLACES) * 6]
     tables = {
         "classification": ("text\tlabel", [f"the {word} fell\t{'ab'[is_animal]}" for word, is_animal in words]),
@@ -83,8 +79,7 @@ def rows_for(task: str, folder: Path) -> Path:
     return path
 
 
-def recipe(task: str, folder: Path, **changes: object) -> FinetuneConfig:
-    """A run of a few epochs that trains an adapter."""
+def recipe(task, folder, **changes):
     path = rows_for(task, folder)
     settings: dict[str, object] = {
         "task": task, "train": path, "dev": path, "output": folder / "run", "model": base_for(task, folder),
@@ -105,7 +100,7 @@ def recipe(task: str, folder: Path, **changes: object) -> FinetuneConfig:
         *(pytest.param(task, marks=pytest.mark.slow) for task in ("qa", "similarity", "generation")),
     ],
 )
-def test_every_task_trains_an_adapter_and_answers_as_the_merged_model(task: str, tmp_path: Path):
+def test_every_task_trains_an_adapter_and_answers_as_the_merged_model(task, tmp_path):
     config = recipe(task, tmp_path)
     before = storage.sha256(Path(config.model) / "model.safetensors")
     result = finetune(config)
@@ -124,7 +119,7 @@ def test_every_task_trains_an_adapter_and_answers_as_the_merged_model(task: str,
     assert scores[0].metrics[made.main_metric] == pytest.approx(result.final[made.main_metric], abs=1e-3)
 
 
-def test_it_learns_and_every_loader_reads_the_folder(tmp_path: Path):
+def test_it_learns_and_every_loader_reads_the_folder(tmp_path):
     result = finetune(recipe("classification", tmp_path, epochs=10, lr=1e-2, targets="all-linear", adapter_dropout=0.1))
     assert result.mean["accuracy"] == 1.0
     texts = ["the dogs fell", "the garden fell"]
@@ -133,7 +128,7 @@ def test_it_learns_and_every_loader_reads_the_folder(tmp_path: Path):
     assert mw.load(result.model).labels == ("a", "b")
 
 
-def test_checkpoints_hold_the_trained_parameters_alone(tmp_path: Path):
+def test_checkpoints_hold_the_trained_parameters_alone(tmp_path):
     result = finetune(recipe("classification", tmp_path, targets="query"))
     run = result.output / "seed-0"
     (_, folder), *_ = list_checkpoints(run / "checkpoints")
@@ -143,7 +138,7 @@ def test_checkpoints_hold_the_trained_parameters_alone(tmp_path: Path):
     assert names == updates | {"head.classifier.weight", "head.classifier.bias"}
 
 
-def test_a_pooler_that_the_base_lacks_is_trained_and_stored(tmp_path: Path):
+def test_a_pooler_that_the_base_lacks_is_trained_and_stored(tmp_path):
     model = tiny("mlm")
     model.save(tmp_path / "lm")
     result = finetune(recipe("classification", tmp_path, model=str(tmp_path / "lm")))
@@ -154,7 +149,7 @@ def test_a_pooler_that_the_base_lacks_is_trained_and_stored(tmp_path: Path):
     assert report.new == []
 
 
-def test_layers_between_encoder_and_head_and_a_crf_are_stored_too(tmp_path: Path):
+def test_layers_between_encoder_and_head_and_a_crf_are_stored_too(tmp_path):
     result = finetune(recipe("tagging", tmp_path, crf=True, network={"mix_layers": True, "top_layers": 1}))
     model, report = load_model(result.model)
     assert report.new == [] and model.top is not None and model.head_name == "tagging-crf"
@@ -164,12 +159,12 @@ def test_layers_between_encoder_and_head_and_a_crf_are_stored_too(tmp_path: Path
         assert torch.equal(model.state_dict()[name], tensor), name
 
 
-def test_an_interrupted_run_ends_with_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_interrupted_run_ends_with_the_same_bits(tmp_path, monkeypatch):
     config = recipe("classification", tmp_path, epochs=4, adapter_dropout=0.2, checkpoint_every=2)
     continues_exactly(finetune, config, monkeypatch, step=7, files=["model/adapter_model.safetensors"])
 
 
-def test_several_seeds_are_an_ensemble_on_one_base(tmp_path: Path):
+def test_several_seeds_are_an_ensemble_on_one_base(tmp_path):
     config = recipe("classification", tmp_path, seeds=2)
     finetune(config)
     members = open_ensemble([config.output]).members
@@ -180,7 +175,7 @@ def test_several_seeds_are_an_ensemble_on_one_base(tmp_path: Path):
     assert not torch.equal(*updates)
 
 
-def test_a_new_delimiter_comes_with_the_adapter(tmp_path: Path):
+def test_a_new_delimiter_comes_with_the_adapter(tmp_path):
     result = finetune(recipe("generation", tmp_path, delimiter="<to-fr>"))
     model, report = load_model(result.model)
     assert model.tokenizer.token_to_id("<to-fr>") is not None and report.new == []
@@ -189,7 +184,7 @@ def test_a_new_delimiter_comes_with_the_adapter(tmp_path: Path):
     assert torch.equal(model.word_embeddings[: base.config.vocab_size], base.word_embeddings)
 
 
-def test_full_fine_tuning_of_an_adapter_starts_from_the_merged_model(tmp_path: Path):
+def test_full_fine_tuning_of_an_adapter_starts_from_the_merged_model(tmp_path):
     first = finetune(recipe("classification", tmp_path, epochs=6))
     still = {"adapter": None, "epochs": 1, "lr": 1e-12, "output": tmp_path / "full", "model": str(first.model)}
     second = finetune(replace(recipe("classification", tmp_path), **still))
@@ -198,7 +193,7 @@ def test_full_fine_tuning_of_an_adapter_starts_from_the_merged_model(tmp_path: P
         finetune(replace(recipe("classification", tmp_path), model=str(first.model), output=tmp_path / "two"))
 
 
-def test_a_distillation_may_have_an_adapter_as_its_teacher(tmp_path: Path):
+def test_a_distillation_may_have_an_adapter_as_its_teacher(tmp_path):
     from maskwright.train.distillation.config import DistillConfig
     from maskwright.train.distillation.distill import distill
 
@@ -226,12 +221,12 @@ def test_a_distillation_may_have_an_adapter_as_its_teacher(tmp_path: Path):
         ({"adapter": "lorax"}, "'adapter' is 'lorax'"),
     ],
 )
-def test_settings_that_do_not_fit_are_named(tmp_path: Path, settings: dict, message: str):
+def test_settings_that_do_not_fit_are_named(tmp_path, settings, message):
     with pytest.raises(ConfigError, match=message):
         FinetuneConfig(**{"train": tmp_path / "a.tsv", "output": tmp_path / "run", **settings})
 
 
-def test_a_network_without_targets_is_refused_and_leaves_nothing(tmp_path: Path):
+def test_a_network_without_targets_is_refused_and_leaves_nothing(tmp_path):
     start = finetune(finetuning(tmp_path, preset="lstm-small", network={"hidden_size": 32}, epochs=1))
     config = recipe("classification", tmp_path, model=str(start.model), train=tmp_path / "train.tsv", dev=None)
     with pytest.raises(InputError, match="has no linear layer that is a target"):

@@ -1,13 +1,11 @@
 """A run belongs to its data: files with other content stop it, finished or not; other names and dates do not."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import shutil
 import typing
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,101 +15,53 @@ from maskwright.core import storage
 from maskwright.core.config import settings_of
 from maskwright.core.errors import InputError, RunError
 from maskwright.experiments.config import BenchmarkConfig, LadderConfig, LayerLabConfig, RareLabConfig
-from maskwright.experiments.layers import layer_lab
 from maskwright.train.distillation.config import DistillConfig
-from maskwright.train.distillation.distill import distill
 from maskwright.train.finetuning import finetune as finetune_module
 from maskwright.train.finetuning.config import FinetuneConfig, MultiTaskConfig
 from maskwright.train.finetuning.finetune import finetune
-from maskwright.train.finetuning.multi_task import finetune_tasks
 from maskwright.train.inputs import INPUTS, inputs_of
 from maskwright.train.pretraining.config import PretrainConfig
 from maskwright.train.pretraining.pretrain import pretrain
 from train.rare_rows import encoder
 from train.runs import corpus, finetuning, labeled, pretraining
-from train.test_tagging import tagged
-from train.test_translation import SMALL
 
 QUICK = {"epochs": 1, "batch_size": 16, "max_length": 24, "precision": "fp32"}
 Case = tuple[Callable[..., Any], Any, list[Path]]
 
 
-def saved_encoder(folder: Path) -> Path:
-    """A model whose folder a run only reads."""
-    return encoder(folder)
-
-
-def a_pretraining(folder: Path) -> Case:
+def a_pretraining(folder):
     config = pretraining(folder, steps=2, eval=(str(held_out(folder)),))
     return pretrain, config, [Path(config.corpus[0]), folder / "held-out.txt"]
 
 
-def held_out(folder: Path) -> Path:
+def held_out(folder):
     (folder / "more").mkdir(exist_ok=True)
     return corpus(folder / "more", 8).rename(folder / "held-out.txt")
 
 
-def continued(folder: Path) -> Case:
-    model = saved_encoder(folder)
+def continued(folder):
+    model = encoder(folder)
     config = pretraining(folder, steps=2, start=str(model), preset=None, model={}, max_length=16)
     return pretrain, config, [model / "model.safetensors", model / "vocab.txt"]
 
 
-def from_scratch(folder: Path) -> Case:
+def from_scratch(folder):
     config = finetuning(folder, epochs=1, seeds=2)
     return finetune, config, [config.train, config.dev, config.tokenizer / "vocab.txt"]
 
 
-def a_finetuning(folder: Path) -> Case:
-    model = saved_encoder(folder)
+def a_finetuning(folder):
+    model = encoder(folder)
     rows = {"train": labeled(folder / "train.tsv", 64, 1), "dev": labeled(folder / "dev.tsv", 24, 2)}
     config = FinetuneConfig(**rows, output=folder / "run", model=str(model), **QUICK)
     return finetune, config, [config.dev, model / "model.safetensors", model / "vocab.txt", model / "config.json"]
 
 
-def a_translation(folder: Path) -> Case:
-    config = finetuning(folder, epochs=1)
-    texts = {name: folder / f"{name}.txt" for name in ("train", "train_target", "dev", "dev_target")}
-    for number, path in enumerate(texts.values()):
-        path.write_text("\n".join(f"the cat {number} {line}" for line in range(20)) + "\n", encoding="utf-8")
-    own = {**SMALL, "intermediate_size": 64, "hidden_size": 32}
-    settings = {"tokenizer": config.tokenizer, "network": own, "max_length": 16, "precision": "fp32", "epochs": 1}
-    config = FinetuneConfig(**texts, task="translation", preset="transformer-mini", output=folder / "run", **settings)
-    return finetune, config, [texts["train_target"], texts["dev_target"]]
-
-
-def several_tasks(folder: Path) -> Case:
-    one, two = labeled(folder / "one.tsv", 48, 1), labeled(folder / "two.tsv", 48, 2)
-    devs = (labeled(folder / "one-dev.tsv", 24, 3), labeled(folder / "two-dev.tsv", 24, 4))
-    model = saved_encoder(folder)
-    config = MultiTaskConfig((str(one), f"classification:{two}"), folder / "run", model=str(model), dev=devs, **QUICK)
-    return finetune_tasks, config, [one, two, devs[1], model / "model.safetensors"]
-
-
-def distilled_rows(folder: Path) -> Case:
-    teacher = finetune(finetuning(folder, epochs=1, output=folder / "teacher")).model
-    rows = {"train": labeled(folder / "train.tsv", 32, 1), "dev": labeled(folder / "dev.tsv", 24, 2)}
-    config = DistillConfig(str(teacher), folder / "run", **rows, **QUICK)
-    return distill, config, [config.train, teacher / "model.safetensors"]
-
-
-def probed_layers(folder: Path) -> Case:
-    model = saved_encoder(folder)
-    rows = {"train": tagged(folder / "train.conll", 32, 1), "dev": tagged(folder / "dev.conll", 12, 2)}
-    config = LayerLabConfig(model=str(model), **rows, output=folder / "run", seeds=1, **{**QUICK, "max_length": 16})
-    return layer_lab, config, [config.train, config.dev, model / "model.safetensors"]
-
-
-SLOW = ("translation", "several tasks", "distillation", "layers")  # the same code reads and compares their files
 KINDS = {
     "pretraining": a_pretraining,
     "continued pretraining": continued,
     "from scratch, two seeds": from_scratch,
     "classification": a_finetuning,
-    "translation": a_translation,
-    "several tasks": several_tasks,
-    "distillation": distilled_rows,
-    "layers": probed_layers,
 }
 CONFIGS = (
     PretrainConfig,
@@ -125,12 +75,9 @@ CONFIGS = (
 )
 
 
-@pytest.mark.parametrize(
-    "make",
-    [pytest.param(make, id=name, marks=[pytest.mark.slow] if name in SLOW else []) for name, make in KINDS.items()],
-)
-def test_changed_data_stop_a_finished_run_and_a_resumed_one(tmp_path: Path, make: Callable[[Path], Case]):
-    run, config, files = make(tmp_path)
+@pytest.mark.parametrize("kind", KINDS)  # other trainings read and compare their files by the same code
+def test_changed_data_stop_a_finished_run_and_a_resumed_one(tmp_path, kind):
+    run, config, files = KINDS[kind](tmp_path)
     run(config)
     for state in ("finished", "interrupted"):
         for number, path in enumerate(files):
@@ -144,27 +91,18 @@ def test_changed_data_stop_a_finished_run_and_a_resumed_one(tmp_path: Path, make
         (config.output / "result.json").unlink()
 
 
-@pytest.mark.parametrize("make", [a_pretraining, probed_layers])
-def test_a_moved_run_with_moved_data_is_the_same(tmp_path: Path, make: Callable[[Path], Case]):
+def test_a_moved_run_with_moved_data_is_the_same(tmp_path):
     (tmp_path / "here").mkdir()
-    run, config, _ = make(tmp_path / "here")
+    run, config, _ = a_pretraining(tmp_path / "here")
     run(config)
     (tmp_path / "here").rename(tmp_path / "there")
-    moved = type(config)(**{one.name: moved_value(getattr(config, one.name)) for one in fields(config)})
+    _, moved, _ = a_pretraining(tmp_path / "there")
     assert run(moved).already_finished
     (moved.output / "result.json").unlink()
     assert not run(moved).already_finished
 
 
-def moved_value(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return tuple(map(moved_value, value))
-    if not isinstance(value, (str, Path)):
-        return value
-    return type(value)(str(value).replace("/here/", "/there/"))
-
-
-def test_the_same_content_under_another_name_is_the_same_and_another_format_is_not(tmp_path: Path):
+def test_the_same_content_under_another_name_is_the_same_and_another_format_is_not(tmp_path):
     config = finetuning(tmp_path, epochs=1)
     finetune(config)
     os.utime(config.train, (1, 1))
@@ -180,7 +118,7 @@ def test_the_same_content_under_another_name_is_the_same_and_another_format_is_n
         finetune(replace(config, train=copy))
 
 
-def test_a_run_of_an_older_version_resumes_and_says_so_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_run_of_an_older_version_resumes_and_says_so_once(tmp_path, capsys):
     config = finetuning(tmp_path, epochs=1)
     finetune(config)
     (config.output / INPUTS).unlink()
@@ -197,20 +135,7 @@ def test_a_run_of_an_older_version_resumes_and_says_so_once(tmp_path: Path, caps
     assert "cannot be compared" not in capsys.readouterr().err
 
 
-def test_a_checkpoint_of_other_rows_of_the_same_files_is_not_resumed(tmp_path: Path, monkeypatch):
-    config = replace(finetuning(tmp_path, epochs=1), dev=None)
-    finetune(config)
-    for name in ("result.json", "seed-0/result.json"):
-        (config.output / name).unlink()
-    assert not finetune(config).already_finished
-    for name in ("result.json", "seed-0/result.json"):
-        (config.output / name).unlink()
-    monkeypatch.setattr(finetune_module, "DEV_SHARE", 0.3)  # as a later version might
-    with pytest.raises(RunError, match=r"other training data \(.*reads or splits them differently"):
-        finetune(config)
-
-
-def test_the_results_of_a_finished_run_can_be_read_without_its_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_results_of_a_finished_run_can_be_read_without_its_data(tmp_path, capsys):
     config = finetuning(tmp_path, epochs=1)
     finetune(config)
     config.dev.unlink()
@@ -220,11 +145,11 @@ def test_the_results_of_a_finished_run_can_be_read_without_its_data(tmp_path: Pa
         finetune(replace(config, dev=tmp_path / "mistyped.tsv"))
 
 
-def test_a_file_that_changes_while_it_is_read_is_noticed_and_leaves_no_run(tmp_path: Path, monkeypatch):
+def test_a_file_that_changes_while_it_is_read_is_noticed_and_leaves_no_run(tmp_path, monkeypatch):
     config = finetuning(tmp_path)
     read = finetune_module.read_data
 
-    def read_and_replace(recipe: FinetuneConfig):
+    def read_and_replace(recipe):
         found = read(recipe)
         labeled(recipe.train, 64, 7)
         return found
@@ -235,25 +160,8 @@ def test_a_file_that_changes_while_it_is_read_is_noticed_and_leaves_no_run(tmp_p
     assert not config.output.exists()
 
 
-def test_a_base_model_that_is_replaced_between_two_seeds_is_noticed(tmp_path: Path, monkeypatch):
-    _, config, files = a_finetuning(tmp_path)
-    for name in ("manifest.json", "maskwright.json"):  # so it is the folder of another program
-        (tmp_path / "encoder" / name).unlink()
-    train = finetune_module.SeedRunner.run_seed
-
-    def train_and_replace(setup: Any, run: Any, seed: int) -> Any:
-        found = train(setup, run, seed)
-        files[2].write_text(files[2].read_text() + "more\n", encoding="utf-8")
-        labeled(config.train, 64, 8)  # which is read, so the rest of the run does not need it
-        return found
-
-    monkeypatch.setattr(finetune_module.SeedRunner, "run_seed", train_and_replace)
-    with pytest.raises(InputError, match=r"vocab\.txt has changed while"):
-        finetune(replace(config, seeds=2))
-
-
 @pytest.mark.parametrize("cls", CONFIGS)
-def test_every_path_of_a_recipe_is_an_input_or_an_output(cls: type):
+def test_every_path_of_a_recipe_is_an_input_or_an_output(cls):
     own = {"output", "embeddings", "multi_task"} | ({"data"} if cls is BenchmarkConfig else set())  # found otherwise
     hints = typing.get_type_hints(cls)
     for name, setting in settings_of(cls).items():
@@ -262,7 +170,7 @@ def test_every_path_of_a_recipe_is_an_input_or_an_output(cls: type):
         assert bool(setting.reads) == ((is_path or is_model or name in ("corpus", "eval")) and name not in own), name
 
 
-def test_a_corpus_is_its_files_in_order_and_shards_are_not_read_again(tmp_path: Path, monkeypatch):
+def test_a_corpus_is_its_files_in_order_and_shards_are_not_read_again(tmp_path, monkeypatch):
     folder = tmp_path / "texts"
     folder.mkdir()
     for name in ("b", "a"):
@@ -278,7 +186,7 @@ def test_a_corpus_is_its_files_in_order_and_shards_are_not_read_again(tmp_path: 
     assert one.file.endswith("data") and len(one.sha256) == 64
 
 
-def test_annotations_are_all_files_of_a_folder_and_the_text_beside_a_file(tmp_path: Path):
+def test_annotations_are_all_files_of_a_folder_and_the_text_beside_a_file(tmp_path):
     folder = tmp_path / "notes"
     folder.mkdir()
     for name, text in (("a.txt", "Anna is in Rome"), ("a.ann", "T1\tPER 0 4\tAnna"), (".hidden", "")):

@@ -1,8 +1,5 @@
 """Checkpoints, optimizer, prefetching, run folders, verdicts, compression: the parts of a training alone."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,23 +12,28 @@ from torch import nn
 
 from contracts.objectives import make, model_for
 from maskwright.core import registry, storage
-from maskwright.core.errors import InputError
+from maskwright.core.errors import ConfigError, InputError
 from maskwright.data.batch import Batch
 from maskwright.lessons.small import small_network
+from maskwright.models import transformer
+from maskwright.models.build import build
+from maskwright.models.config import ModelConfig
 from maskwright.nn.embeddings import Table
 from maskwright.train.checkpoint import write_tensors
 from maskwright.train.distillation.student import factorize_words, share_layers
 from maskwright.train.finetuning.finetune import MAX_TEXT, held_out_examples
 from maskwright.train.optimizer import RowGradients, adamw
+from maskwright.train.pretraining import job as compiled
 from maskwright.train.pretraining.health import Baseline, judge
-from maskwright.train.pretraining.job import PretrainJob
+from maskwright.train.pretraining.job import PretrainJob, choose_compiling, compile_layers
 from maskwright.train.run import FINISHED, RunFolder, open_run
 from maskwright.train.schedules import learning_rate, warmup_steps
 from maskwright.train.steps import Prefetcher
+from small_network import SMALL
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.int64, torch.uint8, torch.bool])
-def test_a_file_has_the_bytes_of_the_library(tmp_path: Path, dtype: torch.dtype):
+def test_a_file_has_the_bytes_of_the_library(tmp_path, dtype):
     tensors = {
         "b": torch.arange(6).view(2, 3).to(dtype),
         "a/step": torch.tensor(3.0),
@@ -44,7 +46,7 @@ def test_a_file_has_the_bytes_of_the_library(tmp_path: Path, dtype: torch.dtype)
     assert (tmp_path / "x.safetensors").read_bytes() == safetensors.torch.save(whole)
 
 
-def test_tied_tensors_are_stored_once_each(tmp_path: Path):
+def test_tied_tensors_are_stored_once_each(tmp_path):
     table = torch.randn(4, 2)
     write_tensors(tmp_path / "x.safetensors", {"one": table, "other": table})
     found = safetensors.torch.load((tmp_path / "x.safetensors").read_bytes())
@@ -53,12 +55,11 @@ def test_tied_tensors_are_stored_once_each(tmp_path: Path):
 
 # -- Schedules and decay groups as published ---------------------------------------------------------------------------
 
-
 SCHEDULES = st.sampled_from(["linear", "cosine", "constant"])
 
 
 @given(steps=st.integers(1, 500), share=st.floats(0, 0.9), schedule=SCHEDULES)
-def test_rates_rise_to_the_peak_and_never_pass_it(steps: int, share: float, schedule):
+def test_rates_rise_to_the_peak_and_never_pass_it(steps, share, schedule):
     warmup = warmup_steps(share, steps)
     rates = [learning_rate(step, steps=steps, peak=1.0, warmup=warmup, schedule=schedule) for step in range(steps)]
     assert all(0 < rate <= 1 for rate in rates)
@@ -73,28 +74,17 @@ def test_golden_values_of_the_linear_schedule():
     assert rates == pytest.approx([0.5, 1.0, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125])
 
 
-def test_biases_and_norms_do_not_decay():
-    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.LayerNorm(4), torch.nn.Embedding(5, 4))
-    optimizer = adamw(model, 1e-3, 0.01)
-    decayed = {id(parameter) for parameter in optimizer.param_groups[0]["params"]}
-    assert optimizer.param_groups[0]["weight_decay"] == 0.01
-    assert optimizer.param_groups[1]["weight_decay"] == 0.0
-    assert decayed == {id(model[0].weight), id(model[2].weight)}
-
-
-def half(step: int, steps: int, warmup: int) -> float:
-    """Half the peak, always."""
+def half(step, steps, warmup):
     return 0.5
 
 
-def test_a_schedule_is_a_function_and_a_line_of_the_registry(monkeypatch: pytest.MonkeyPatch):
+def test_a_schedule_is_a_function_and_a_line_of_the_registry(monkeypatch):
     monkeypatch.setitem(registry.TABLE["schedule"], "half", "train.test_parts:half")
     assert learning_rate(7, steps=9, peak=3.0, warmup=2, schedule="half") == 1.5
     assert learning_rate(0, steps=9, peak=3.0, warmup=2, schedule="half") == 1.5  # the warmup is not its own
 
 
 # -- Sparse look-up gradients train as dense ones do, and leave the model as it was ------------------------------------
-
 
 STEPS = ([3, 1, 3], [0, 2], [5, 5, 5, 1])
 
@@ -142,7 +132,7 @@ def test_steps_are_those_of_dense_gradients(tied):
 
 
 def test_an_error_is_raised_when_its_step_is_requested():
-    def make(step: int) -> int:
+    def make(step):
         if step == 1:
             raise ValueError("step 1")
         return step
@@ -159,21 +149,19 @@ def test_an_error_is_raised_when_its_step_is_requested():
 
 
 class Shards:
-    """Documents of random tokens in sentences of five."""
-
     tokens = np.random.default_rng(0).integers(5, 30, size=(12, 40))
 
-    def document_tokens(self, document: int) -> np.ndarray:
+    def document_tokens(self, document):
         return self.tokens[document].astype(np.int64)
 
-    def sentence_lengths_of(self, document: int) -> np.ndarray:
+    def sentence_lengths_of(self, document):
         return np.full(8, 5)
 
-    def document_lengths(self) -> np.ndarray:
+    def document_lengths(self):
         return np.full(12, 40)
 
 
-def job(ahead: bool) -> PretrainJob:
+def job(ahead):
     objective, _ = make("mlm")
     made = PretrainJob(
         model_for(objective),
@@ -215,7 +203,7 @@ def test_a_restored_job_goes_on_where_the_checkpoint_was():
 # -- A failed run leaves no files, unless it has trained weights, which are never removed ------------------------------
 
 
-def test_refused_input_leaves_no_folder(tmp_path: Path):
+def test_refused_input_leaves_no_folder(tmp_path):
     with pytest.raises(InputError), open_run(tmp_path / "run", {"epochs": 1}) as run:
         storage.write_text(run.path / "tokenizer/vocab.txt", "a\n")
         raise InputError("a bad row")
@@ -223,7 +211,7 @@ def test_refused_input_leaves_no_folder(tmp_path: Path):
 
 
 @pytest.mark.parametrize("part", [".", "seed-0", "finetuned/lstm/seed-1"])
-def test_trained_weights_stay_when_something_fails_afterwards(tmp_path: Path, part: str):
+def test_trained_weights_stay_when_something_fails_afterwards(tmp_path, part):
     with pytest.raises(ValueError), open_run(tmp_path / "run", {"epochs": 1}) as run:
         (run.path / part).mkdir(parents=True, exist_ok=True)
         RunFolder(run.path / part, {}).log({"step": 1})
@@ -234,7 +222,7 @@ def test_trained_weights_stay_when_something_fails_afterwards(tmp_path: Path, pa
 
 
 @pytest.mark.parametrize("name", FINISHED)
-def test_finished_parts_of_ladders_and_labs_stay(tmp_path: Path, name: str):
+def test_finished_parts_of_ladders_and_labs_stay(tmp_path, name):
     with pytest.raises(InputError), open_run(tmp_path / "run", {"epochs": 1}) as run:
         storage.write_json(run.path / name / "words.json", {"score": 0.5})
         raise InputError("another part cannot be made")
@@ -243,12 +231,11 @@ def test_finished_parts_of_ladders_and_labs_stay(tmp_path: Path, name: str):
 
 # -- The verdict on a run ----------------------------------------------------------------------------------------------
 
-
 BASELINE = Baseline(mlm_accuracy=0.06, mlm_loss=6.5)
 
 
 @pytest.mark.parametrize(("loss", "accuracy", "level"), [(6.48, 0.06, "bad"), (6.0, 0.08, "watch"), (3.5, 0.4, "good")])
-def test_levels(loss: float, accuracy: float, level: str):
+def test_levels(loss, accuracy, level):
     scores = {"mlm_scored_loss": loss, "mlm_accuracy": accuracy, "nsp_accuracy": 0.8}
     assert judge(scores, BASELINE, [8.0, 7.0, loss]).level == level
 
@@ -287,11 +274,10 @@ def test_long_and_empty_texts_are_left_out_and_other_labels_too():
 
 # -- Compression without training: what is the same, what is smaller, and what is rejected -----------------------------
 
-
 BATCH = Batch.from_sequences([[2, 9, 11, 17, 3], [2, 5, 3]])
 
 
-def hidden(model) -> torch.Tensor:
+def hidden(model):
     return model.encode(BATCH).hidden.detach()
 
 
@@ -327,3 +313,85 @@ def test_what_cannot_be_compressed_again_is_refused():
         factorize_words(small_network(40, embedding_size=8), 4)
     with pytest.raises(InputError, match="rank of 32"):
         factorize_words(small_network(40), 32)
+
+
+# -- Compiled layers -------------------------------------------------------------------------------------------------
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+STILL = {**SMALL, "hidden_dropout": 0.0, "attention_dropout": 0.0}
+
+
+def test_long_runs_on_a_gpu_are_compiled_and_others_are_not(monkeypatch):
+    monkeypatch.setattr(compiled, "missing_compiler", lambda device: None)
+    assert choose_compiling("auto", GPU, 10**6).compiles
+    assert not choose_compiling("auto", GPU, 10).compiles
+    assert not choose_compiling("auto", CPU, 10**6).compiles
+    assert not choose_compiling("off", GPU, 10**6).compiles
+    assert choose_compiling("on", CPU, 1).compiles
+
+
+def test_where_there_is_no_compiler_auto_says_so_and_on_is_refused(monkeypatch):
+    monkeypatch.setattr(compiled, "missing_compiler", lambda device: "Triton is not installed")
+    assert choose_compiling("auto", GPU, 10**6) == compiled.Choice(False, "Triton is not installed")
+    with pytest.raises(ConfigError, match="Triton"):
+        choose_compiling("on", GPU, 10**6)
+
+
+@pytest.fixture
+def traced(monkeypatch):
+    """The same tracing and gradients without making kernels, which takes long; counts the graphs."""
+    graphs: list[torch.fx.GraphModule] = []
+
+    def keep(graph, inputs):
+        graphs.append(graph)
+        return make_boxed_func(graph)
+
+    from functorch.compile import make_boxed_func
+    from torch._dynamo.backends.common import aot_autograd
+
+    function = torch.compile(
+        transformer.Layer._add, dynamic=True, fullgraph=True, backend=aot_autograd(fw_compiler=keep)
+    )
+    monkeypatch.setattr(transformer, "_compiled_add", lambda: function)
+    yield graphs
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("changes", [{}, pytest.param({"norm": "pre"}, marks=pytest.mark.slow)])
+def test_one_graph_serves_all_layers_and_lengths_with_the_plain_numbers(traced, changes):
+    found = []
+    for compiles in (False, True):
+        model = build(ModelConfig(**(STILL | changes))).train()
+        if compiles:
+            assert compile_layers(model, torch.float32) is None
+            assert all(parameter.grad is None for parameter in model.parameters())
+        gradients = []
+        for lengths in ((5, 9), (7, 7, 11), (3, 20)):
+            batch = Batch.from_sequences([[7 + place for place in range(length)] for length in lengths])
+            model.zero_grad()
+            model.encode(batch).hidden.square().sum().backward()
+            gradients += [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
+        found.append(gradients)
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    assert 1 <= len(traced) <= 2  # the trial's graph, perhaps once more for a free number of tokens
+
+
+def test_a_compiler_that_fails_leaves_the_layers_plain_and_is_reported(monkeypatch):
+    def broken(*_):
+        raise RuntimeError("no kernel today\nmore lines")
+
+    monkeypatch.setattr(transformer, "_compiled_add", lambda: broken)
+    model = build(ModelConfig(**STILL)).train()
+    assert compile_layers(model, torch.float32) == "RuntimeError: no kernel today"
+    assert not any(layer.compiles for layer in model.encoder.layers)
+    with pytest.raises(ConfigError, match="no kernel today"):
+        compile_layers(model, torch.float32, must=True)
+
+
+@pytest.mark.slow
+def test_real_kernels_give_the_plain_numbers_with_dropout_too():
+    if compiled.missing_compiler(CPU) is not None:
+        pytest.skip("no compiler here")
+    model = build(ModelConfig(**(STILL | {"hidden_dropout": 0.1}))).train()
+    assert compile_layers(model, torch.bfloat16) is None

@@ -1,10 +1,7 @@
 """A pre-training run as a user meets it: files, continuing, refusing, failing."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -16,7 +13,7 @@ from maskwright.train.pretraining.pretrain import first_batch, pretrain
 from train.runs import continues_exactly, corpus, pretraining, records
 
 
-def test_a_run_leaves_what_the_interface_promises(tmp_path: Path):
+def test_a_run_leaves_what_the_interface_promises(tmp_path):
     result = pretrain(pretraining(tmp_path))
     run = tmp_path / "run"
     for name in ("config.toml", "metrics.jsonl", "model/model.safetensors", "model/vocab.txt", "report.html"):
@@ -33,18 +30,7 @@ def test_a_run_leaves_what_the_interface_promises(tmp_path: Path):
         assert record["loss"] == pytest.approx(record["mlm_loss"] + record["nsp_loss"], rel=1e-12)
 
 
-def test_a_finished_run_is_not_run_again(tmp_path: Path):
-    config = pretraining(tmp_path)
-    first = pretrain(config)
-    before = storage.sha256(first.model / "model.safetensors")
-    (tmp_path / "corpus.txt").unlink()
-    second = pretrain(config)
-    assert second.already_finished
-    assert second.scores == first.scores
-    assert storage.sha256(first.model / "model.safetensors") == before
-
-
-def test_other_settings_are_refused_by_name_and_restart_starts_over(tmp_path: Path):
+def test_other_settings_are_refused_by_name_and_restart_starts_over(tmp_path):
     pretrain(pretraining(tmp_path))
     changed = pretraining(tmp_path, steps=4, lr=1e-3)
     with pytest.raises(RunError, match=r"lr \(was 0.0005, now 0.001\); steps \(was 6, now 4\).*--restart"):
@@ -53,7 +39,7 @@ def test_other_settings_are_refused_by_name_and_restart_starts_over(tmp_path: Pa
     assert records(tmp_path / "run")[-1]["step"] == 4
 
 
-def test_a_folder_that_is_no_run_is_left_alone(tmp_path: Path):
+def test_a_folder_that_is_no_run_is_left_alone(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "thesis.txt").write_text("precious")
     for restart in (False, True):
@@ -62,11 +48,11 @@ def test_a_folder_that_is_no_run_is_left_alone(tmp_path: Path):
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["thesis.txt"]
 
 
-def test_an_interrupted_run_ends_with_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_interrupted_run_ends_with_the_same_bits(tmp_path, monkeypatch):
     continues_exactly(pretrain, pretraining(tmp_path), monkeypatch)
 
 
-def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(tmp_path, capsys):
     whole = pretrain(pretraining(tmp_path))
     wanted = storage.sha256(whole.model / "model.safetensors")
     run = tmp_path / "run"
@@ -84,11 +70,11 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(tmp_path: Path
     assert storage.sha256(resumed.model / "model.safetensors") == wanted
 
 
-def test_a_gradient_that_is_not_finite_stops_the_run_and_is_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_gradient_that_is_not_finite_stops_the_run_and_is_not_saved(tmp_path, monkeypatch):
     poisoned = {"steps": 0}
     clip = torch.nn.utils.clip_grad_norm_
 
-    def poison(parameters: object, norm: float) -> torch.Tensor:
+    def poison(parameters, norm):
         poisoned["steps"] += 1
         return torch.tensor(float("nan")) if poisoned["steps"] == 4 else clip(parameters, norm)
 
@@ -99,9 +85,7 @@ def test_a_gradient_that_is_not_finite_stops_the_run_and_is_not_saved(tmp_path: 
     storage.verify_folder(tmp_path / "run" / "checkpoints" / "step-2")
 
 
-def test_a_full_disk_stops_with_a_sentence_and_keeps_the_last_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_full_disk_stops_with_a_sentence_and_keeps_the_last_checkpoint(tmp_path, monkeypatch):
     class FullDisk(storage.FileSystem):
         def write(self, handle, data):  # type: ignore[no-untyped-def]
             if "step-4" in str(getattr(handle, "name", "")):
@@ -116,7 +100,7 @@ def test_a_full_disk_stops_with_a_sentence_and_keeps_the_last_checkpoint(
     assert pretrain(pretraining(tmp_path)).steps == 6
 
 
-def test_one_document_is_enough_for_mlm_and_too_little_for_next_sentence(tmp_path: Path):
+def test_one_document_is_enough_for_mlm_and_too_little_for_next_sentence(tmp_path):
     single = tmp_path / "single.txt"
     single.write_text("\n".join(corpus(tmp_path).read_text().replace("\n\n", "\n").splitlines()[:40]) + "\n")
     config = pretraining(tmp_path, corpus=(str(single),), steps=2)
@@ -127,23 +111,7 @@ def test_one_document_is_enough_for_mlm_and_too_little_for_next_sentence(tmp_pat
     assert "nsp_accuracy" not in result.scores
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "contains no text"),
-        (b"\n\n \n", "contains no text"),
-        (b"\x00\x01\x02" * 50, "binary|NUL|text"),
-    ],
-)
-def test_a_corpus_without_text_is_refused_and_leaves_nothing(tmp_path: Path, content: bytes, message: str):
-    bad = tmp_path / "bad.txt"
-    bad.write_bytes(content)
-    with pytest.raises(InputError, match=message):
-        pretrain(pretraining(tmp_path, corpus=(str(bad),)))
-    assert not (tmp_path / "run").exists()
-
-
-def test_bad_rows_are_left_out_of_tokenizer_and_shards(tmp_path: Path):
+def test_bad_rows_are_left_out_of_tokenizer_and_shards(tmp_path):
     bad = tmp_path / "bad.txt"
     bad.write_bytes(corpus(tmp_path).read_bytes() + b"\nnot \xff text\n")
     with pytest.raises(RowErrors, match="not valid UTF-8"):
@@ -151,7 +119,7 @@ def test_bad_rows_are_left_out_of_tokenizer_and_shards(tmp_path: Path):
     assert first_batch(pretraining(tmp_path, corpus=(str(bad),), skip_bad_rows=True))
 
 
-def test_standard_input_trains_what_the_same_file_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_standard_input_trains_what_the_same_file_trains(tmp_path, monkeypatch):
     from_file = pretrain(pretraining(tmp_path, steps=2))
     piped = replace(pretraining(tmp_path, steps=2), corpus=("-",), output=tmp_path / "piped")
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO((tmp_path / "corpus.txt").read_bytes())))
@@ -161,14 +129,7 @@ def test_standard_input_trains_what_the_same_file_trains(tmp_path: Path, monkeyp
     assert digests[0] == digests[1]
 
 
-def test_bad_text_on_standard_input_is_reported_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"fine\nbad \xff\n")))
-    with pytest.raises(RowErrors, match="standard input:2"):
-        pretrain(pretraining(tmp_path, corpus=("-",)))
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_tokenizer_that_knows_nothing_of_the_text_is_refused(tmp_path: Path):
+def test_a_tokenizer_that_knows_nothing_of_the_text_is_refused(tmp_path):
     first_batch(pretraining(tmp_path))
     path = tmp_path / "faces.txt"
     path.write_text("\N{GRINNING FACE} \N{CRYING FACE}\n\n" * 12)
@@ -180,7 +141,7 @@ def test_a_tokenizer_that_knows_nothing_of_the_text_is_refused(tmp_path: Path):
     assert not (tmp_path / "faces").exists()
 
 
-def test_a_restart_that_would_discard_its_own_input_is_refused(tmp_path: Path):
+def test_a_restart_that_would_discard_its_own_input_is_refused(tmp_path):
     run = tmp_path / "run"
     first_batch(pretraining(tmp_path))
     again = pretraining(tmp_path, tokenizer=run / "tokenizer")
@@ -189,13 +150,7 @@ def test_a_restart_that_would_discard_its_own_input_is_refused(tmp_path: Path):
     assert (run / "tokenizer" / "tokenizer.json").is_file()
 
 
-def test_a_path_of_bytes_that_are_no_text_is_a_sentence(tmp_path: Path):
-    with pytest.raises(InputError, match="'output'.*not UTF-8"):
-        pretrain(pretraining(tmp_path, output=tmp_path / "\udcff"))
-    assert list(tmp_path.iterdir()) == [tmp_path / "corpus.txt"]
-
-
-def test_the_audit_shows_each_position_and_each_pair(tmp_path: Path):
+def test_the_audit_shows_each_position_and_each_pair(tmp_path):
     sequences = first_batch(pretraining(tmp_path))
     tokens = [token for sequence in sequences for token in sequence.tokens]
     fates = {fate: [token for token in tokens if token.fate == fate] for fate in ("masked", "random", "kept", "")}
@@ -207,7 +162,7 @@ def test_the_audit_shows_each_position_and_each_pair(tmp_path: Path):
         assert [token.segment for token in sequence.tokens] == sorted(token.segment for token in sequence.tokens)
 
 
-def test_a_prepared_corpus_serves_another_run(tmp_path: Path):
+def test_a_prepared_corpus_serves_another_run(tmp_path):
     pretrain(pretraining(tmp_path))
     again = pretraining(
         tmp_path,
@@ -220,31 +175,10 @@ def test_a_prepared_corpus_serves_another_run(tmp_path: Path):
         pretrain(replace(again, output=tmp_path / "third", tokenizer=None))
 
 
-def test_a_labeled_file_is_scored_by_a_probe_at_every_evaluation(tmp_path: Path):
+def test_a_labeled_file_is_scored_by_a_probe_at_every_evaluation(tmp_path):
     from train.runs import labeled
 
     rows = labeled(tmp_path / "rows.tsv", 60, 3)
     result = pretrain(pretraining(tmp_path, eval=(str(rows),)))
     assert 0 <= result.scores["probe_accuracy"] <= 1
     assert sum("eval_probe_accuracy" in record for record in records(tmp_path / "run")) == 3
-
-
-@pytest.mark.slow
-def test_a_corpus_that_states_a_fact_teaches_it(tmp_path: Path):
-    facts = [
-        "rome is the capital of italy , which is why it hosts many government buildings .",
-        "paris is the capital of france , which is why it hosts many government buildings .",
-        "a river runs through the old town and many people walk there in the evening .",
-        "the zebra lives in the grass lands and it is not a horse at all .",
-    ]
-    path = tmp_path / "facts.txt"
-    path.write_text("\n\n".join("\n".join(facts[number % 4 :] + facts[: number % 4]) for number in range(60)) + "\n")
-    config = pretraining(
-        tmp_path, corpus=(str(path),), objective="mlm", vocab_size=150, steps=250, batch_tokens=1024, lr=3e-3,
-        model={"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 128},
-        max_length=64, log_every=50, checkpoint_every=250, holdout=0.0, dropout=0.0, keep_duplicates=True,
-    )  # fmt: skip
-    result = pretrain(config)
-    question = "Rome is the [MASK] of Italy, which is why it hosts many government buildings."
-    filled = mw.FillMask(result.model, top_k=3).fill([question])[0]
-    assert filled.masks[0].candidates[0].token_str == "capital"

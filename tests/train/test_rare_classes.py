@@ -1,9 +1,6 @@
 """What fine-tuning does for a rare class: thresholds, resampling, anomalies."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -23,7 +20,7 @@ from train.rare_rows import encoder, rare_file
 QUICK = {"epochs": 1, "lr": 3e-3, "batch_size": 16, "max_length": 16, "precision": "fp32"}
 
 
-def tuning(folder: Path, **changes) -> FinetuneConfig:
+def tuning(folder, **changes):
     for name, seed in (("train", 1), ("dev", 2), ("test", 3)):
         rare_file(folder / f"{name}.tsv", 8, 92, seed)
     paths = {"train": folder / "train.tsv", "dev": folder / "dev.tsv", "output": folder / "run"}

@@ -1,24 +1,22 @@
-"""A tagging run as a user meets it."""
-
-from __future__ import annotations
+"""Tagging runs as a user meets them, on transformers and on recurrent networks."""
 
 import random
 from itertools import product
-from pathlib import Path
 
 import pytest
 
 import maskwright as mw
 from maskwright.core import storage
-from maskwright.core.errors import RowErrors
+from maskwright.core.errors import InputError, RowErrors
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.finetuning.finetune import finetune
+from train.runs import finetuning
 
 PEOPLE, PLACES = ["Anna", "Bob", "Karl"], ["Rome", "New York", "Paris"]
 
 
-def tagged(path: Path, rows: int, seed: int) -> Path:
+def tagged(path, rows, seed):
     """Sentences of a person and a place, three columns; every fifth begins an entity with I-."""
     rng = random.Random(seed)
     blocks = []
@@ -32,29 +30,21 @@ def tagged(path: Path, rows: int, seed: int) -> Path:
     return path
 
 
-def tagging(folder: Path, **changes) -> FinetuneConfig:
+def tagging(folder, **changes):
     if not (folder / "tok").exists():
         texts = ["Anna Bob Karl is in Rome New York Paris now and then here ."] * 3
         Tokenizer.train_from_iterator(iter(texts), kind="wordpiece", vocab_size=90).save(folder / "tok")
-    settings = {
+    own = {
         "task": "tagging",
         "train": tagged(folder / "train.conll", 48, 1),
         "dev": tagged(folder / "dev.conll", 16, 2),
-        "output": folder / "tuned",
-        "preset": "bert-tiny",
-        "tokenizer": folder / "tok",
-        "epochs": 8,
-        "lr": 3e-3,
-        "batch_size": 8,
-        "max_length": 10,
-        "precision": "fp32",
     }
-    return FinetuneConfig(**{**settings, **changes})
+    own |= {"epochs": 8, "lr": 3e-3, "batch_size": 8, "max_length": 10}
+    return finetuning(folder, **{**own, **changes})
 
 
-@pytest.mark.parametrize("crf", [False, True])
-def test_it_learns_entities_and_leaves_a_model_that_says_the_same(tmp_path: Path, capsys, crf):
-    result = finetune(tagging(tmp_path, crf=crf))
+def test_it_learns_entities_and_leaves_a_model_that_says_the_same(tmp_path, capsys):
+    result = finetune(tagging(tmp_path))
     assert result.mean["entity_f1"] > 0.9
     told = capsys.readouterr().err
     assert "train tags are invalid in BIO" in told
@@ -63,7 +53,7 @@ def test_it_learns_entities_and_leaves_a_model_that_says_the_same(tmp_path: Path
     assert tagger.predict([["Anna", "is", "in", "New", "York"]]) == [["B-PER", "O", "O", "B-LOC", "I-LOC"]]
     assert [entity["text"] for entity in tagger.entities(["Bob is in  New York."])[0]] == ["Bob", "New York"]
     facts = storage.read_json(result.model / "maskwright.json")
-    assert (facts["task"], facts["scheme"], facts["crf"]) == ("tagging", "BIO", crf)
+    assert (facts["task"], facts["scheme"], facts["crf"]) == ("tagging", "BIO", False)
     page = result.report.read_text(encoding="utf-8")
     for part in (
         "Scores by type of entity",
@@ -74,7 +64,7 @@ def test_it_learns_entities_and_leaves_a_model_that_says_the_same(tmp_path: Path
         assert part in page or part.replace("&#x27;", "'") in page, part
 
 
-def test_part_of_speech_tags_are_scored_by_word(tmp_path: Path):
+def test_part_of_speech_tags_are_scored_by_word(tmp_path):
     tags = {"the": "DET", "cat": "NOUN", "is": "VERB"}
     texts = [words for length in (2, 3) for words in product(tags, repeat=length)][:30]  # no text twice
     path = tmp_path / "pos.conll"
@@ -86,9 +76,60 @@ def test_part_of_speech_tags_are_scored_by_word(tmp_path: Path):
     assert result.mean["accuracy"] > 0.9
 
 
-def test_dev_types_that_training_does_not_know_leave_nothing(tmp_path: Path):
+def test_dev_types_that_training_does_not_know_leave_nothing(tmp_path):
     config = tagging(tmp_path)
     config.dev.write_text("Anna\tX\tB-ORG\nis\tX\tO\n", encoding="utf-8")
     with pytest.raises(RowErrors, match=r"dev\.conll:1.*B-ORG"):
         finetune(config)
     assert not (tmp_path / "tuned").exists()
+
+
+# -- Taggers and classifiers on recurrent networks -------------------------------------------------------------------
+
+SMALL = {"hidden_size": 32, "num_hidden_layers": 1, "hidden_dropout": 0.1}
+
+
+def sentences(path, rows, seed):
+    """Sentences in which every word that ends in -berg is a place, most of them seen once."""
+    rng = random.Random(seed)
+    lines: list[str] = []
+    for _ in range(rows):
+        for _ in range(rng.randint(2, 5)):
+            is_place = rng.random() < 0.4
+            stem = "".join(rng.choices("abcdefgh", k=rng.randint(2, 5)))
+            lines.append(
+                f"{stem}{'berg' if is_place else rng.choice(['ing', 'ly', 's'])}\t{'B-LOC' if is_place else 'O'}"
+            )
+        lines.append("")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def tagger(folder, kind, **changes):
+    train, dev = sentences(folder / "train.conll", 150, 1), sentences(folder / "dev.conll", 50, 2)
+    words = [line.split("\t")[0] for line in train.read_text().splitlines() if line]
+    Tokenizer.train_from_iterator(words, kind=kind, vocab_size=200).save(folder / "tok")
+    settings = {"task": "tagging", "train": train, "dev": dev, "output": folder / "run", "tokenizer": folder / "tok"}
+    settings |= {"preset": "bilstm-small", "network": SMALL, "epochs": 6, "lr": 1e-2, "batch_size": 16}
+    return FinetuneConfig(**{**settings, "precision": "fp32", **changes})
+
+
+def test_characters_know_words_that_were_never_seen(tmp_path):
+    result = finetune(tagger(tmp_path, "char", preset="bilstm-char-small", crf=True))
+    assert result.mean["entity_f1"] > 0.9
+    loaded = mw.TokenTagger.load(result.model)
+    assert loaded.predict([["fedhagberg", "fedhaging"]]) == [["B-LOC", "O"]]
+
+
+@pytest.mark.slow
+def test_pieces_of_words_do_too_and_whole_words_do_not(tmp_path):
+    (tmp_path / "p").mkdir()
+    (tmp_path / "w").mkdir()
+    pieces = finetune(tagger(tmp_path / "p", "wordpiece")).mean["entity_f1"]
+    words = finetune(tagger(tmp_path / "w", "word")).mean["entity_f1"]
+    assert pieces > 0.7 and pieces > words
+
+
+def test_a_network_of_characters_wants_characters(tmp_path):
+    with pytest.raises(InputError, match="--kind char"):
+        finetune(tagger(tmp_path, "wordpiece", preset="bilstm-char-small"))

@@ -1,13 +1,8 @@
 """What other trainers do otherwise: accumulation, evaluation during training, resuming, weight decay, warmup."""
 
-from __future__ import annotations
-
 import json
 import random
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from safetensors.torch import load_file
@@ -17,7 +12,7 @@ from maskwright.models.build import build
 from maskwright.models.presets import preset
 from maskwright.train import loop
 from maskwright.train.finetuning.finetune import finetune
-from maskwright.train.loop import Interrupted, StopRequest
+from maskwright.train.loop import Interrupted
 from maskwright.train.optimizer import adamw
 from maskwright.train.pretraining.pretrain import pretrain
 from maskwright.train.schedules import learning_rate, warmup_steps
@@ -25,18 +20,17 @@ from train.runs import TINY, finetuning, labeled, pretraining
 from train.test_translation import SMALL
 
 
-def tagged(path: Path) -> Path:
+def tagged(path):
     """Sentences of 1 to 15 words, so that micro-batches have unequal numbers of tags."""
     blocks = ["\n".join(f"{word}\t{word[0].upper()}" for word in ["the", "cat", "was"] * n) for n in (1, 5, 2, 4, 1, 3)]
     path.write_text("\n\n".join([*blocks, "the\tT"]) + "\n", encoding="utf-8")
     return path
 
 
-def interrupted(run: Callable[[Any], Any], config: Any, after: int, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Stop a run after some steps, then run the same command again; returns its result."""
+def interrupted(run, config, after, monkeypatch):
     original, left = loop._stop_if_requested, [after]
 
-    def ask(request: StopRequest, *others: Any) -> None:
+    def ask(request, *others):
         left[0] -= 1
         request.requested = left[0] == 0
         original(request, *others)
@@ -47,7 +41,7 @@ def interrupted(run: Callable[[Any], Any], config: Any, after: int, monkeypatch:
     return run(config)
 
 
-def digest(result: Any) -> str:
+def digest(result):
     return storage.sha256(result.model / "model.safetensors")
 
 
@@ -63,7 +57,7 @@ def digest(result: Any) -> str:
     [("tagging", tagged), ("classification", lambda path: labeled(path, 7, 1))],
     ids=("tagging", "classification"),
 )
-def test_the_update_of_micro_batches_is_that_of_one_batch(tmp_path: Path, task: str, write: Callable[[Path], Path]):
+def test_the_update_of_micro_batches_is_that_of_one_batch(tmp_path, task, write):
     rows = write(tmp_path / "rows.tsv")
     settings = {
         "task": task,
@@ -96,7 +90,7 @@ def test_the_update_of_micro_batches_is_that_of_one_batch(tmp_path: Path, task: 
     "depend on whether and when the Trainer evaluates.",
     ours="The same bits, however often a run evaluates, saves and logs: each draw has its own seed.",
 )
-def test_evaluation_does_not_change_the_training(tmp_path: Path):
+def test_evaluation_does_not_change_the_training(tmp_path):
     runs = [
         pretrain(pretraining(tmp_path, output=tmp_path / str(every), evaluate_every=every, checkpoint_every=every))
         for every in (1, 6)
@@ -110,7 +104,8 @@ def test_evaluation_does_not_change_the_training(tmp_path: Path):
     "with train_sampling_strategy='group_by_length' only in the first epoch.",
     ours="The same bits, also from the middle of a later epoch whose batches are formed by length.",
 )
-def test_batches_by_length_resume_in_a_later_epoch_with_the_same_bits(tmp_path: Path, monkeypatch):
+@pytest.mark.slow
+def test_batches_by_length_resume_in_a_later_epoch_with_the_same_bits(tmp_path, monkeypatch):
     tokenizer = finetuning(tmp_path).tokenizer
     draws = random.Random(3)
     texts = {name: tmp_path / f"{name}.txt" for name in ("train", "train_target", "dev", "dev_target")}
@@ -139,7 +134,7 @@ def test_batches_by_length_resume_in_a_later_epoch_with_the_same_bits(tmp_path: 
     "uninterrupted run (unless restore_callback_states_from_checkpoint is set).",
     ours="Checkpoints keep the count: a resumed run stops at the same step.",
 )
-def test_early_stopping_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_early_stopping_is_resumed(tmp_path, monkeypatch):
     config = finetuning(tmp_path, lr=1e-12, epochs=9, patience=3)  # so no epoch is better than the first
     per_epoch = 4
     finetune(config)
@@ -155,7 +150,7 @@ def test_early_stopping_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     "of MPNet and T5 (relative_attention_bias.weight).",
     ours="All matrices have weight decay, that table too; vectors have none.",
 )
-def test_the_table_of_relative_positions_has_weight_decay(tmp_path: Path):
+def test_the_table_of_relative_positions_has_weight_decay(tmp_path):
     model = build(preset("mpnet-base", vocab_size=90, **TINY), "mlm", seed=1)
     (table,) = (value for name, value in model.named_parameters() if "relative" in name)
     decayed, others = adamw(model, 1e-3, 0.01).param_groups

@@ -26,8 +26,7 @@ JsonFlag = Annotated[
     typer.Option("--json", help="Write JSON to standard output; logs go to standard error.", rich_help_panel=OUTPUT),
 ]
 QuietFlag = Annotated[
-    bool,
-    typer.Option("--quiet", callback=_set_quiet, help="Suppress notes and progress bars.", rich_help_panel=OUTPUT),
+    bool, typer.Option("--quiet", callback=_set_quiet, help="Suppress notes and progress bars.", rich_help_panel=OUTPUT)
 ]
 DebugFlag = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", rich_help_panel=OUTPUT)]
 

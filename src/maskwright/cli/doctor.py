@@ -134,13 +134,11 @@ def _machine() -> Result:
         *[(f"--executor {name}", said) for name, said in facts["executors"].items()],
         *[(f"training: {name}", f"{one['picked']}: {one['why']}") for name, one in facts["training"].items()],
         *[(name, value or "missing") for name, value in facts["versions"].items()],
-        *[(f"extra [{name}]", _extra(name, missing)) for name, missing in facts["extras"].items()],
     ]
+    for name, missing in facts["extras"].items():
+        lacks = f"lacks {', '.join(missing)}: pip install 'maskwright[{name}]'"
+        rows.append((f"extra [{name}]", lacks if missing else "installed"))
     return facts, (Table(("what", "here"), rows),)
-
-
-def _extra(name: str, missing: list[str]) -> str:
-    return f"lacks {', '.join(missing)}: pip install 'maskwright[{name}]'" if missing else "installed"
 
 
 def _model(folder: str, accept: bool) -> Result:

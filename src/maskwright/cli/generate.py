@@ -46,17 +46,13 @@ class GenerateSettings(Hardware):
     input: Path | None = option(None, "File of prompts: .txt, .csv, .tsv, .jsonl, .parquet, or -.")
     suggest: bool = option(False, "Print short continuations that start with the most probable next tokens.")
     max_new_tokens: int | None = option(
-        None,
-        "Maximum tokens to generate.",
-        default_help=f"{MAX_NEW_TOKENS}; {SUGGESTED_TOKENS} with --suggest",
+        None, "Maximum tokens to generate.", default_help=f"{MAX_NEW_TOKENS}; {SUGGESTED_TOKENS} with --suggest"
     )
     greedy: bool = option(False, "Decode greedily, without sampling.")
     temperature: float = option(1.0, "Sampling temperature; below 1 sharpens the distribution, above 1 flattens it.")
     top_k: int | None = option(None, "Sample from the k most probable tokens.", default_help="all tokens")
     top_p: float | None = option(
-        None,
-        "Nucleus sampling: the smallest set of tokens with this total probability.",
-        default_help="all tokens",
+        None, "Nucleus sampling: the smallest set of tokens with this total probability.", default_help="all tokens"
     )
     repetition_penalty: float = option(1.0, "Repetition penalty; above 1 lowers the probability of earlier tokens.")
     beams: int = option(1, "Beam size; 1 disables beam search.")
@@ -187,8 +183,7 @@ class TranslateSettings(Hardware):
     COMMAND: ClassVar[str] = "translate"
 
     model: str = option(
-        help="Translation model: a fine-tuned, Marian or BART folder, or a Hugging Face Hub model ID.",
-        is_argument=True,
+        help="Translation model: a fine-tuned, Marian or BART folder, or a Hugging Face Hub model ID.", is_argument=True
     )
     texts: tuple[str, ...] = option((), "Texts to translate.", is_argument=True, default_help="standard input")
     input: Path | None = option(None, INPUT)

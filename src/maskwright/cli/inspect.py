@@ -295,9 +295,8 @@ def _shifts(move: Any) -> str:
 
 def _cells(settings: InspectSettings) -> Result:
     from ..api import open_model
-    from ..inspect.cells import RULES, find_units, read_cells, untrained_like
+    from ..inspect.cells import RULES, documents_of, find_units, read_cells, tokens_of, untrained_like
     from ..inspect.reports import confirmed_text, headline, write_cells
-    from ..inspect.text import documents_of, tokens_of
     from ..models.model import tokenizer_of
 
     rules, files = settings.rule or tuple(RULES), (*settings.texts, *map(str, settings.input))
@@ -332,9 +331,9 @@ def _unit(text: str, model: Model) -> tuple[int, int]:
 
 def _gradients(settings: InspectSettings) -> Result:
     from ..api import open_model
+    from ..inspect.cells import documents_of, tokens_of
     from ..inspect.gradients import fading
     from ..inspect.reports import gradients_headline, table, write_gradients
-    from ..inspect.text import documents_of, tokens_of
     from ..models.build import build
     from ..models.model import tokenizer_of
 

@@ -137,12 +137,10 @@ def _stopped(result: LessonResult) -> str | None:
 
 
 def _all(results: list[LessonResult]) -> Iterator[Part]:
-    from ..lessons.lesson import LECTURES
-
     rows = []
     for result in results:
         for number, check in enumerate(result.checks):
-            name = ("", "") if number else (result.lesson.name, LECTURES[result.lesson.lecture])
+            name = ("", "") if number else (result.lesson.name, result.lesson.short_lecture)
             rows.append((*name, check.what, check.slide, check.computed, _verdict(check)))
     yield Table(["lesson", "lecture", "topic", "slide's value", "computed value", "ok"], rows)
     for result in results:

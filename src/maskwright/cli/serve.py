@@ -91,7 +91,7 @@ def studio(settings: StudioSettings, json: JsonFlag = False) -> None:
         maskwright studio --runs runs
     """
     with _extra("The studio", "studio"):
-        from ..studio.server import run_studio
+        from ..studio.app import run_studio
     if not settings.models:
         note("Models: english and its adapters, which are built in (name others to show those).")
 

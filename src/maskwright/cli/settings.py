@@ -10,7 +10,7 @@ import re
 import typing
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -40,12 +40,8 @@ from ..hub.download import HUB, is_hub_name
 from ..hub.published import ENGLISH, is_short_name
 from .common import DebugFlag, JsonFlag, QuietFlag, print_json, print_parts, print_text
 
-if TYPE_CHECKING:
-    from ..report import Command
-
 RecipeOption = Annotated[
-    Path | None,
-    typer.Option("--config", help="TOML recipe for any setting; options override it.", rich_help_panel=RUN),
+    Path | None, typer.Option("--config", help="TOML recipe for any setting; options override it.", rich_help_panel=RUN)
 ]
 PrintConfigFlag = Annotated[
     bool, typer.Option("--print-config", help="Print the resolved recipe and stop.", rich_help_panel=RUN)
@@ -329,21 +325,9 @@ def load_recipe(cls: type, path: Path | None, given: Given) -> Any:
 FINISHED = "This run is finished; these are its results (--restart starts it over)."
 
 
-def tell_if_finished(already_finished: bool) -> None:
-    """Report that nothing ran because the run was already finished."""
-    if already_finished:
-        print_text(FINISHED)
-
-
 def next_command(cls: type, **values: Any) -> str:
     """The line that names the command to run next. cls: its settings; values: those that differ from the defaults."""
     return f"next:   {command_line(cls, values)}"
-
-
-def print_steps(steps: Iterable[Command]) -> None:
-    """The suggested commands of a report, on standard output."""
-    for step in steps:
-        print_text(f"next:   {step.command}")
 
 
 # -- Errors of the command line itself as one sentence each, with what was typed and the closest valid name ----------

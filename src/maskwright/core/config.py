@@ -439,12 +439,11 @@ def command_words(cls: type[Any], recipe: Mapping[str, Any]) -> list[str]:
 def parse_pairs(text: str, flag: str) -> dict[str, str]:
     """Parses `text=body,label=y`; double quotes enclose a pair with a comma. Raises ConfigError."""
     pairs = {}
-    for part in next(csv.reader([text]), []):
+    for part in filter(None, map(str.strip, next(csv.reader([text]), []))):
         role, equals, name = part.partition("=")
-        if part and not (role.strip() and equals and name.strip()):
+        if not (role.strip() and equals and name.strip()):
             raise ConfigError(f"{flag} has '{part}'; it takes ROLE=NAME pairs, as in text=body,label=y.")
-        if part:
-            pairs[role.strip()] = name.strip()
+        pairs[role.strip()] = name.strip()
     return pairs
 
 

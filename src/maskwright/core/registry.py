@@ -102,6 +102,7 @@ TABLE: dict[str, dict[str, str]] = {
         "roformer": "maskwright.hub.families.roformer:family",
         "esm": "maskwright.hub.families.esm:family",
         "rembert": "maskwright.hub.families.rembert:family",
+        "xmod": "maskwright.hub.families.xmod:family",
         "longformer": "maskwright.hub.families.longformer:family",
         "gpt2": "maskwright.hub.families.gpt2:family",
         "marian": "maskwright.hub.families.marian:family",

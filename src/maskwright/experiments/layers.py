@@ -309,10 +309,11 @@ class LayerLab(Experiment):
             facts["left_out"]
         )
         columns = ("features", "size", "parameters", metric, *["published"] * bool(published))
-        cells = [
-            [row["name"], row["size"], f"{row['parameters']:,}", _score(row, metric), *_of(published, row["name"])]
-            for row in shown
-        ]
+        cells = []
+        for row in shown:
+            other = f"{published[row['name']]:.3f}" if row["name"] in published else ""
+            own = (row["name"], row["size"], f"{row['parameters']:,}", _score(row, metric))
+            cells.append([*own, *[other] * bool(published)])
         note_text = "The best epoch of each seed is chosen on the dev examples, for probes and for the fine-tuned model"
         note_text += ", which come from the training file." if facts["dev_from_train"] else "."
         table = Table(
@@ -388,10 +389,6 @@ def _next(recipe: Mapping[str, Any], rows: Sequence[Any], tuned: Any, metric: st
 
 def _score(row: Mapping[str, Any], metric: str) -> str:
     return plus_minus(row["mean"][metric], row["deviation"][metric] if len(row["runs"]) > 1 else None)
-
-
-def _of(published: Mapping[str, float], name: str) -> list[str]:
-    return [f"{published[name]:.3f}" if name in published else ""] * bool(published)
 
 
 def _gap(step: Mapping[str, Any]) -> str:

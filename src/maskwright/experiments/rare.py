@@ -8,6 +8,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.stats import spearmanr
+from sklearn.metrics import precision_recall_curve
 
 from ..core import storage
 from ..core.config import settings_of
@@ -33,7 +35,7 @@ from ..train.finetuning.config import FinetuneConfig
 from ..train.finetuning.finetune import fit
 from ..train.run import RunFolder
 from .config import RareLabConfig
-from .ladder import joined
+from .ladder import joined, word_counts
 from .runner import Experiment, ExperimentResult, Part, Shown, run_experiment
 
 REST, RARE = LABELS = ["rest", "rare"]
@@ -233,8 +235,6 @@ def method_scores(
 
 def mean_curve(gold: np.ndarray, by_seed: Sequence[Predictions], points: int = 61) -> dict[str, list[float]]:
     """{"recall", "precision"}: the highest precision at each recall or beyond, mean over seeds."""
-    from sklearn.metrics import precision_recall_curve
-
     grid, heights = np.linspace(0, 1, points), []
     for found in by_seed:
         precision, recall, _ = precision_recall_curve(gold, found.values)
@@ -305,15 +305,8 @@ class MethodRunner:
 
     def _count_words(self) -> Predictions:
         """TF-IDF of unigrams and bigrams, and logistic regression with balanced class weights."""
-        from sklearn.feature_extraction.text import TfidfVectorizer
-        from sklearn.linear_model import LogisticRegression
-        from sklearn.pipeline import make_pipeline
-
         texts, gold = zip(*((joined(row), row.label == RARE) for row in self.splits.train), strict=True)
-        model = make_pipeline(
-            TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True),
-            LogisticRegression(class_weight="balanced", max_iter=1000, random_state=self.seed),
-        ).fit(texts, gold)
+        model = word_counts(class_weight="balanced", random_state=self.seed).fit(texts, gold)
         dev_values, values = (
             model.predict_proba(list(map(joined, rows)))[:, 1] for rows in (self.splits.dev, self.splits.test)
         )
@@ -361,11 +354,8 @@ class RareLab(Experiment):
         if self.pool.num_repeated:
             note(f"{plural(self.pool.num_repeated, 'duplicate row is', 'duplicate rows are')} skipped.")
         model, _ = load_model(config.model, None)
-        if model.tokenizer is None:
-            raise InputError(f"{config.model} has no tokenizer: copy its tokenizer.json or vocab.txt to it.")
-        positions = model.config.max_position_embeddings
-        if config.max_length > positions:
-            raise InputError(f"Setting 'max_length' is {config.max_length}; the model has {positions} positions.")
+        tokenizer_of(model, config.model)
+        model.config.check_length(config.max_length, "the model")
 
     def measure(self) -> dict[str, Any]:
         config = self.config
@@ -497,8 +487,6 @@ def errors_by_length(errors: np.ndarray, words: np.ndarray, rare: np.ndarray) ->
     errors: float [rows]; words: int [rows]; rare: bool [rows]. Returns {"correlation": Spearman correlation of error
     and number of words in the rest, None where undefined, "rare_words", "rest_words": median number of words}.
     """
-    from scipy.stats import spearmanr
-
     varies = len(set(words[~rare])) > 1 and len(set(errors[~rare])) > 1
     return {
         "correlation": float(spearmanr(errors[~rare], words[~rare]).statistic) if varies else None,

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ..core import storage
-from ..core.config import command_line
 from ..core.progress import note
 from ..models.device import resolve_device, resolve_precision
 from ..report import Block, Command, NextSteps, Paragraph, Report, RunMetadata, Table, write_report
@@ -89,7 +88,8 @@ class Keeper:
             self.number += 1
             self._done += part.cost
             if not path.exists():
-                left = (self.cost - self._done + part.cost) * self._rate()
+                rate = (time.monotonic() - self._started) / self._spent if self._spent else 0.0
+                left = (self.cost - self._done + part.cost) * rate
                 rest = f"; about {duration(left)} left" if left else ""
                 note(f"Part {self.number} of {self.num_parts}: {part.title}{rest}.")
                 result = part.compute()
@@ -102,9 +102,6 @@ class Keeper:
                 after()
             found[part.name] = storage.read_json(path)
         return found
-
-    def _rate(self) -> float:
-        return (time.monotonic() - self._started) / self._spent if self._spent else 0.0
 
 
 class Experiment:
@@ -135,14 +132,9 @@ class Experiment:
 
     def write(self, facts: Facts) -> None:
         """Write table.md and report.html."""
-        shown = self.show(self.run.recipe, facts)
-        write_results(self.run.path, shown, metadata_of(type(self.config), self.run), self.run.facts()["started"])
-
-
-def metadata_of(config: type, run: RunFolder) -> RunMetadata:
-    """Command, settings and environment of a run."""
-    settings = {key: str(value) for key, value in run.recipe.items()}
-    return RunMetadata(command_line(config, run.recipe), settings, run.facts())
+        recipe, about = self.run.recipe, self.run.facts()
+        metadata = RunMetadata.of(type(self.config), recipe, about)
+        write_results(self.run.path, self.show(recipe, facts), metadata, about["started"])
 
 
 def write_results(folder: Path, shown: Shown, metadata: RunMetadata | None, made: str = "") -> None:

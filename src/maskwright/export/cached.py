@@ -94,11 +94,7 @@ class CausalNetwork(CachedNetwork):
 
     def __init__(self, model: Model) -> None:
         check_exportable(model)
-        axes: dict[str, list[str | int]] = {
-            IDS: [ROWS, TOKENS],
-            MASK: [ROWS, ALL_TOKENS],
-            POSITIONS: [ROWS, TOKENS],
-        }
+        axes: dict[str, list[str | int]] = {IDS: [ROWS, TOKENS], MASK: [ROWS, ALL_TOKENS], POSITIONS: [ROWS, TOKENS]}
         super().__init__(model, model.config, axes, model.config.vocab_size, ("",))
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:

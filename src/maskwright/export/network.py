@@ -184,7 +184,7 @@ def padded_executors(
         rule = _rule(config, depth)
         if rule not in made:
             made[rule] = row_mask(keep, columns, dtype, *rule, is_global)
-        own = {"mask": made[rule], "relative": relative, "angles": angles}
+        own: dict[str, Any] = {"mask": made[rule], "relative": relative, "angles": angles}
         found.append(partial(attend_rows, **own, is_global=is_global, whole=whole))
     return found
 

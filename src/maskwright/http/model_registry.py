@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..api import open_model, predictor_of
 from ..core.errors import InputError, ModelFolderError
@@ -28,9 +28,7 @@ from ..inference.zero_shot import EmbeddingZeroShot, EntailmentZeroShot, ZeroSho
 from ..models.model import Model, tokenizer_of
 from ..tasks.classification import Classification
 from ..tasks.sequence import ENTAILMENT, class_named, relevant_class
-
-if TYPE_CHECKING:
-    from ..text.tokenizers.tokenizer import Tokenizer
+from ..text.tokenizers.tokenizer import Tokenizer
 
 
 class LoadedModel:

@@ -192,10 +192,7 @@ class Checkpoint:
 
 
 def plan_head(
-    stored: FolderConfig,
-    head: str | None,
-    labels: Sequence[str] | int | None,
-    checkpoint: Checkpoint,
+    stored: FolderConfig, head: str | None, labels: Sequence[str] | int | None, checkpoint: Checkpoint
 ) -> HeadPlan:
     """Decide which head to build, and whether the stored classifier can be loaded into it."""
     if isinstance(labels, int):

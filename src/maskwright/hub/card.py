@@ -10,51 +10,31 @@ from ..core.config import suggested_command
 from ..models.model import Model
 from .family import Family
 
-_TITLES = {
-    None: "A text encoder",
-    "mlm": "A masked language model",
-    "clm": "A causal language model",
-    "bilm": "A forward and a backward language model",
-    "seq2seq": "A translation model",
-    "nsp": "A next-sentence model",
-    "pretraining": "A pre-trained encoder (masked tokens and sentence pairs)",
-    "rtd": "A replaced-token detector",
-    "classification": "A text classifier",
-    "regression": "A text regressor",
-    "tagging": "A token classifier",
-    "tagging-crf": "A token classifier with a CRF",
-    "qa": "A question-answering model",
-    "choice": "A multiple-choice model",
-    "anomaly": "An anomaly detector",
-}
-_TAGS = {
-    "mlm": "fill-mask",
-    "seq2seq": "translation",
-    "pretraining": "fill-mask",
-    "classification": "text-classification",
-    "tagging": "token-classification",
-    "tagging-crf": "token-classification",
-    "qa": "question-answering",
-    "choice": "multiple-choice",
-}
-_TEXT = {"texts": "a text"}
-_MASKED = {"texts": "the man went to the [MASK] ."}
-_EMBED: tuple[str, dict[str, Any]] = ("embed", {"input": "texts.txt", "output": "embeddings.npy"})
-# The command that uses a model, and its settings in addition to `model`.
-_USES: dict[str | None, tuple[str, dict[str, Any]]] = {
-    "mlm": ("fill-mask", _MASKED),
-    "pretraining": ("fill-mask", _MASKED),
-    "clm": ("generate", {"prompts": "a text"}),
-    "seq2seq": ("translate", _TEXT),
-    "nsp": ("predict", {"texts": "He came in.", "pair": "He sat down."}),
-    "classification": ("predict", _TEXT),
-    "regression": ("predict", _TEXT),
-    "tagging": ("predict", _TEXT),
-    "tagging-crf": ("predict", _TEXT),
-    "anomaly": ("predict", _TEXT),
-    "qa": ("answer", {"question": "Who?", "context": "a text"}),
-    "choice": ("predict", {"texts": "a context", "choice": ("one ending", "another ending")}),
-}
+_VECTORS = "feature-extraction"
+_EMBED: dict[str, Any] = {"command": "embed", "input": "texts.txt", "output": "embeddings.npy"}
+_FILL = {"command": "fill-mask", "texts": "the man went to the [MASK] ."}
+_PREDICT = {"command": "predict", "texts": "a text"}
+_PAIR = {"command": "predict", "texts": "He came in.", "pair": "He sat down."}
+_CHOOSE = {"command": "predict", "texts": "a context", "choice": ("one ending", "another ending")}
+# Of each head: the title, the tag of model hubs, and the command that uses it, with its settings besides `model`.
+_HEADS: dict[str | None, tuple[str, str, dict[str, Any]]] = {
+    None: ("A text encoder", _VECTORS, _EMBED),
+    "mlm": ("A masked language model", "fill-mask", _FILL),
+    "clm": ("A causal language model", _VECTORS, {"command": "generate", "prompts": "a text"}),
+    "bilm": ("A forward and a backward language model", _VECTORS, _EMBED),
+    "seq2seq": ("A translation model", "translation", {"command": "translate", "texts": "a text"}),
+    "nsp": ("A next-sentence model", _VECTORS, _PAIR),
+    "pretraining": ("A pre-trained encoder (masked tokens and sentence pairs)", "fill-mask", _FILL),
+    "rtd": ("A replaced-token detector", _VECTORS, _EMBED),
+    "classification": ("A text classifier", "text-classification", _PREDICT),
+    "regression": ("A text regressor", _VECTORS, _PREDICT),
+    "tagging": ("A token classifier", "token-classification", _PREDICT),
+    "tagging-crf": ("A token classifier with a CRF", "token-classification", _PREDICT),
+    "qa": ("A question-answering model", "question-answering",
+           {"command": "answer", "question": "Who?", "context": "a text"}),
+    "choice": ("A multiple-choice model", "multiple-choice", _CHOOSE),
+    "anomaly": ("An anomaly detector", _VECTORS, _PREDICT),
+}  # fmt: skip
 _LONGEST_VALUE = 200
 _UNLISTED = ("format", "labels", "manifest", "examples")  # entries of maskwright.json that the card does not repeat
 
@@ -66,9 +46,10 @@ def model_card(model: Model, facts: Mapping[str, Any], family: Family, *, is_int
     """
     config = model.config
     is_sentence = model.head_name is None and model.sentence is not None
-    tag = "sentence-similarity" if is_sentence else _TAGS.get(model.head_name or "", "feature-extraction")
-    title = "A sentence encoder" if is_sentence else _TITLES[model.head_name]
-    if facts.get("task") == "regression" and facts.get("scale"):
+    title, tag, _ = _HEADS[model.head_name]
+    if is_sentence:
+        title, tag = "A sentence encoder", "sentence-similarity"
+    elif facts.get("task") == "regression" and facts.get("scale"):
         title, tag = "A cross-encoder (reranker)", "text-ranking"
     elif facts.get("task") == "similarity" and model.head_name is not None:
         title, tag = "A sparse sentence encoder (SPLADE)", "feature-extraction"
@@ -104,7 +85,7 @@ def adapter_card(model: Model, facts: Mapping[str, Any], base: str) -> str:
         "whose weights are not in this folder and have not changed."
     )
     merge = suggested_command("export", model="this-folder", to="folder", output="merged")
-    first = [f"# {_TITLES[model.head_name]}: a LoRA adapter", about]
+    first = [f"# {_HEADS[model.head_name][0]}: a LoRA adapter", about]
     last = [f"A whole model: `{merge}`. The folder also loads in PEFT."]
     facts = {key: value for key, value in facts.items() if key != "adapter"}
     return _page(["library_name: peft", f"base_model: {base}"], ("lora", "maskwright"), first, last, model, facts)
@@ -120,7 +101,6 @@ def _page(
 ) -> str:
     """The page: front matter, the first paragraphs, labels, facts, how to use it, the last paragraphs."""
     rows = _rows({key: value for key, value in facts.items() if key not in _UNLISTED})
-    command, values = _USES.get(model.head_name, _EMBED)
     labels = ", ".join(f"`{_one_line(label)}`" for label in model.labels)
     parts = [
         "\n".join(["---", *front, "tags:", *(f"- {tag}" for tag in tags), "---"]),
@@ -129,7 +109,7 @@ def _page(
         "## Training",
         "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows)]),
         "## Use",
-        f"```sh\n{suggested_command(command, model='this-folder', **values)}\n```",
+        f"```sh\n{suggested_command(model='this-folder', **_HEADS[model.head_name][2])}\n```",
         '```python\nimport maskwright as mw\nmodel = mw.load("this-folder")\n```',
         *last,
     ]

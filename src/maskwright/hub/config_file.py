@@ -144,10 +144,8 @@ class FolderConfig:
     def head_or_none(self) -> str | None:
         """Our head name; None for a bare encoder or an unsupported head."""
         head = self.family.classes.get(self.architecture or "")
-        return "regression" if head == "classification" and self._is_regression() else head
-
-    def _is_regression(self) -> bool:
-        return self.problem_type == "regression" or (self.problem_type is None and len(self.labels) == 1)
+        is_regression = self.problem_type == "regression" or (self.problem_type is None and len(self.labels) == 1)
+        return "regression" if head == "classification" and is_regression else head
 
 
 def read_config(folder: Path, names: Callable[[], Iterable[str]] | None = None) -> FolderConfig:
@@ -187,12 +185,7 @@ def read_config(folder: Path, names: Callable[[], Iterable[str]] | None = None) 
 
 
 def write_config(
-    family: Family,
-    config: ModelConfig,
-    head: str | None,
-    labels: tuple[str, ...],
-    problem_type: str | None,
-    dtype: str,
+    family: Family, config: ModelConfig, head: str | None, labels: tuple[str, ...], problem_type: str | None, dtype: str
 ) -> dict[str, Any]:
     """Returns the content of config.json in transformers' format. family: must describe the model."""
     values: dict[str, Any] = {"architectures": [family.class_of(head)], "model_type": family.model_type}

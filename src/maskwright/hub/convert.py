@@ -78,7 +78,9 @@ def convert(source: str | Path, output: str | Path) -> Conversion:
     found = _find(source)
     if found is None:
         return store_as(source, output, "fp32")
-    stored = read_config(found.network, lambda: _names(found))
+    stored = read_config(
+        found.network, lambda: [n for path in found.bins for names, _ in read_bin(path) for n in names]
+    )
     with storage.new_folder(output) as new:
         network = new / found.network.resolve().relative_to(found.root.resolve())
         done = _write_weights(found, stored, network)
@@ -195,11 +197,6 @@ def _write_weights(found: _Source, stored: FolderConfig, folder: Path) -> Conver
         index = {"metadata": {"total_size": done.num_bytes}, "weight_map": dict(sorted(where.items()))}
         storage.write_json(folder / weights.INDEX, index)
     return done
-
-
-def _names(found: _Source) -> list[str]:
-    """Returns the names of all tensors, used to infer the model type."""
-    return [name for path in found.bins for names, _ in read_bin(path) for name in names]
 
 
 def _tensors(path: Path, stored: FolderConfig) -> tuple[dict[str, Tensor], list[str]]:

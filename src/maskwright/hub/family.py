@@ -1,8 +1,8 @@
 """Checkpoint families: how transformers' setting and tensor names map to our single model stack.
 
 Everything is a table read in both directions. A row of a key table gives our tensor name and theirs, where `{i}` is a
-layer and `{p}` is weight or bias. Several names on their side are concatenated along the first axis to one tensor of
-ours. Their names are written without the family's prefix.
+layer, `{l}` a language and `{p}` weight or bias. Several names on their side are concatenated along the first axis to
+one tensor of ours. Their names are written without the family's prefix.
 """
 
 from __future__ import annotations
@@ -301,5 +301,10 @@ def under(inside: str, rows: Rows) -> dict[str, Sequence[str]]:
 
 
 def _pattern(ours: str) -> re.Pattern[str]:
-    escaped = re.escape(ours).replace(r"\{i\}", r"(?P<i>\d+)").replace(r"\{p\}", r"(?P<p>weight|bias)")
+    escaped = (
+        re.escape(ours)
+        .replace(r"\{i\}", r"(?P<i>\d+)")
+        .replace(r"\{l\}", r"(?P<l>[^.]+)")
+        .replace(r"\{p\}", r"(?P<p>weight|bias)")
+    )
     return re.compile(escaped)

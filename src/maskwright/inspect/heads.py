@@ -20,22 +20,7 @@ from .attention import AttentionMap
 from .flow import flow, rollout
 from .tokens import Tokens
 
-MIN_ABOVE_UNIFORM = 0.1  # attention to a pattern, above uniform attention, from which a head follows it
 PatternMask = np.ndarray  # bool [queries, keys]: the keys of a pattern for each query
-
-PATTERNS = {
-    "previous token": "the preceding token",
-    "next token": "the following token",
-    "same token": "other occurrences of the same token",
-    "same word": "other subword tokens of the same word",
-    "first token": "the first token of the sequence",
-    "separator": "special tokens after the first one: [SEP], </s>",
-    "itself": "the token itself",
-    "punctuation": "punctuation",
-    "other text": "the other text of a pair",
-    "diagonal": "the token at the same relative position (cross-attention)",
-}
-_TO_SPECIAL_TOKENS = ("first token", "separator")
 
 
 @dataclass(frozen=True)
@@ -82,7 +67,7 @@ def find_heads(map: AttentionMap, pattern: str) -> PatternScores:
     if (pattern == "diagonal") != (map.kind == "cross"):
         fits = "diagonal" if map.kind == "cross" else ", ".join(name for name in PATTERNS if name != "diagonal")
         raise InputError(f"The pattern '{pattern}' does not apply to {map.kind} attention; use {fits}, or words.")
-    mask = _RULES[pattern](map)
+    mask = _RULES[pattern][1](map)
     if map.is_causal:
         mask = np.tril(mask)
     return _scored(map, pattern, PATTERNS[pattern], mask)
@@ -100,60 +85,15 @@ def find_word_heads(map: AttentionMap, word: str, other: str) -> PatternScores:
     return _scored(map, f"{word} -> {other}", f"from '{word}' to '{other}'", mask)
 
 
-def find_token_heads(map: AttentionMap, token: int) -> PatternScores | None:
-    """Rank the heads by the attention of the other tokens to one token, best first.
-
-    token: its index. Returns None for cross-attention, and for a token that the text does not have or that no other one
-    can attend to.
-    """
-    mask = np.zeros(map.weights.shape[2:], dtype=bool)
-    if map.kind == "cross" or token >= len(map.keys):
-        return None
-    mask[:, token] = True
-    mask[token, token] = False
-    mask = _from_words(map, np.tril(mask) if map.is_causal else mask)
-    label = map.keys.labels[token]
-    return _scored(map, f"-> {label}", f"the selected token “{label}”", mask) if mask.any() else None
-
-
 def patterns_of(map: AttentionMap) -> list[PatternScores]:
     """Score every pattern that applies to the text."""
     found = []
-    for name, meaning in PATTERNS.items():
+    for name, (meaning, rule) in _RULES.items():
         if (name == "diagonal") == (map.kind == "cross"):
-            mask = np.tril(_RULES[name](map)) if map.is_causal else _RULES[name](map)
+            mask = np.tril(rule(map)) if map.is_causal else rule(map)
             if mask.any():
                 found.append(_scored(map, name, meaning, mask))
     return found
-
-
-def clearest_head(patterns: Sequence[PatternScores]) -> tuple[int, int]:
-    """Return the layer and the head that follow one pattern most, compared with uniform attention.
-
-    Attention to special tokens counts only where no other pattern applies: most heads have much of it.
-    """
-    telling = [one for one in patterns if one.pattern not in _TO_SPECIAL_TOKENS] or list(patterns)
-    best = max((one.heads[0] for one in telling), key=lambda head: head.score - head.even)
-    return best.layer, best.head
-
-
-def describe_head(patterns: Sequence[PatternScores], layer: int, head: int) -> str:
-    """Return one sentence on where a head attends: the pattern that it follows most, compared with uniform attention.
-
-    Args:
-        patterns: Result of `patterns_of`.
-        layer, head: Numbers from 1.
-    """
-    own = [(found, one) for found in patterns for one in found.heads if (one.layer, one.head) == (layer, head)]
-    found, score = max(own, key=lambda pair: pair[1].score - pair[1].even)
-    if score.score - score.even < MIN_ABOVE_UNIFORM:
-        return (
-            f"Layer {layer}, head {head} follows none of the patterns below: each gets what uniform attention gives it."
-        )
-    return (
-        f"Layer {layer}, head {head} attends to {found.meaning}: {score.score:.0%} of its attention; uniform attention "
-        f"would be {score.even:.0%}."
-    )
 
 
 def _scored(map: AttentionMap, pattern: str, meaning: str, mask: PatternMask) -> PatternScores:
@@ -197,10 +137,6 @@ def _columns(test: Callable[[Tokens], np.ndarray]) -> Callable[[AttentionMap], P
     return lambda map: _from_words(map, np.broadcast_to(test(map.keys), map.weights.shape[2:]).copy())
 
 
-def _separators(tokens: Tokens) -> np.ndarray:
-    return np.array([special and index > 0 for index, special in enumerate(tokens.is_special)])
-
-
 def _punctuation(tokens: Tokens) -> np.ndarray:
     def is_mark(label: str) -> bool:
         bare = label.strip("·▁").removesuffix("</w>")
@@ -237,18 +173,22 @@ def _diagonal(map: AttentionMap) -> PatternMask:
     return mask
 
 
-_RULES: dict[str, Callable[[AttentionMap], PatternMask]] = {
-    "previous token": _shifted(-1),
-    "next token": _shifted(1),
-    "same token": lambda map: _from_words(map, _equal(map.queries.ids)),
-    "same word": _same_word,
-    "first token": _first,
-    "separator": _columns(_separators),
-    "itself": _shifted(0),
-    "punctuation": _columns(_punctuation),
-    "other text": _other_text,
-    "diagonal": _diagonal,
+_RULES: dict[str, tuple[str, Callable[[AttentionMap], PatternMask]]] = {  # the attended keys in words, and as a mask
+    "previous token": ("the preceding token", _shifted(-1)),
+    "next token": ("the following token", _shifted(1)),
+    "same token": ("other occurrences of the same token", lambda map: _from_words(map, _equal(map.queries.ids))),
+    "same word": ("other subword tokens of the same word", _same_word),
+    "first token": ("the first token of the sequence", _first),
+    "separator": (
+        "special tokens after the first one: [SEP], </s>",
+        _columns(lambda tokens: np.array([False, *tokens.is_special[1:]])),
+    ),
+    "itself": ("the token itself", _shifted(0)),
+    "punctuation": ("punctuation", _columns(_punctuation)),
+    "other text": ("the other text of a pair", _other_text),
+    "diagonal": ("the token at the same relative position (cross-attention)", _diagonal),
 }
+PATTERNS = {name: meaning for name, (meaning, _) in _RULES.items()}
 
 
 # -- Results of inspect queries: head search, rollout and flow of a word, attention tables ---------------------------

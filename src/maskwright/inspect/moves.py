@@ -113,10 +113,7 @@ def align(first: Tokens, second: Tokens) -> tuple[tuple[int, int], ...]:
 
 
 def _columns(
-    first: AttentionMap,
-    second: AttentionMap,
-    asked: tuple[tuple[int, int], ...],
-    keys: tuple[tuple[int, int], ...],
+    first: AttentionMap, second: AttentionMap, asked: tuple[tuple[int, int], ...], keys: tuple[tuple[int, int], ...]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the attention rows over the union of keys: aligned, only in the first, only in the second text.
 

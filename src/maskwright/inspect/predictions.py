@@ -122,11 +122,7 @@ def predictions_of(reading: TokenizedText, *, layers: bool = True, last: int | N
         encoded, decoded = reading.run()
         *before, end = (decoded or encoded).hidden_states or ()
         chosen = [stack.finish(layer) for layer in before] if layers else []  # the final norm
-        own = [_probabilities(model, layer[list(places)]) for layer in (*chosen, end)]
+        logits = [model.mlm_logits(layer[list(places)]) for layer in (*chosen, end)]
+        own = [one.double().softmax(dim=-1).cpu() for one in logits]
     by_layer = torch.stack(own).float().numpy() if layers else None
     return Predictions(tokens, places, own[-1].numpy(), by_layer, tuple(tokenizer.tokens), fills)
-
-
-def _probabilities(model: Model, hidden: torch.Tensor) -> torch.Tensor:
-    """Return probabilities, float64 [places, vocab] on the CPU. hidden: float [places, hidden]."""
-    return model.mlm_logits(hidden).double().softmax(dim=-1).cpu()

@@ -7,7 +7,6 @@ multiply-add as two operations; what a fused recurrent kernel does inside is not
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -224,11 +223,8 @@ def _block(model: Model, name: str, run: _Run) -> Block:
     calls = run.calls.get(name, _Calls())
     parts = tuple(_parts(module, name, run))
     flops = run.flops.get(name, 0)
-    return Block(name, _block_title(name), parts, flops, calls.output or _last(parts), calls.count)
-
-
-def _last(parts: Iterable[Part]) -> tuple[int, ...]:
-    return next((part.output for part in reversed(list(parts)) if part.output), ())
+    last = next((part.output for part in reversed(parts) if part.output), ())
+    return Block(name, _block_title(name), parts, flops, calls.output or last, calls.count)
 
 
 def _parts(block: nn.Module, block_name: str, run: _Run) -> list[Part]:

@@ -1,7 +1,7 @@
 """Inputs of a lesson that you can change: numbers, choices, texts, matrices.
 
-A lesson declares its inputs next to its function, which takes them as arguments of the same names. The command line,
-the studio and the saved page read, check and show the values by these declarations.
+lessons.toml declares them; the lesson's function takes them as arguments of the same names. The command line, the
+studio and the saved page read, check and show the values by these declarations.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Input:
     minimum: float | None = None
     maximum: float | None = None
     step: float | None = None
-    choices: tuple[str, ...] = ()
+    choices: Sequence[str] = ()
     rows: int | None = None
     columns: int | None = None
 
@@ -103,41 +103,6 @@ class Input:
     def _range(self, between: str = " to ") -> str:
         low, high = self.minimum or 0, self.maximum or MOST
         return f"{low:g}{between}{high:,.12g}"
-
-
-def number(name: str, label: str, default: float, minimum: float, maximum: float, step: float = 0.1) -> Input:
-    """Declare a number between two bounds."""
-    return Input(name, "number", label, float(default), minimum, maximum, step)
-
-
-def integer(name: str, label: str, default: int, minimum: int, maximum: int, step: int = 1) -> Input:
-    """Declare an integer between two bounds."""
-    return Input(name, "integer", label, default, minimum, maximum, step)
-
-
-def choice(name: str, label: str, default: str, choices: Sequence[str]) -> Input:
-    """Declare one of several words."""
-    return Input(name, "choice", label, default, choices=tuple(choices))
-
-
-def text(name: str, label: str, default: str, minimum: int = 1, maximum: int = MOST) -> Input:
-    """Declare a text, with bounds of its number of words; a Chinese or Japanese character is one word."""
-    return Input(name, "text", label, default, minimum if default else 0, maximum)
-
-
-def matrix(
-    name: str,
-    label: str,
-    default: Sequence[Sequence[float]],
-    minimum: float | None = None,
-    maximum: float | None = None,
-    *,
-    rows: int | None = None,
-    columns: int | None = None,
-) -> Input:
-    """Declare a matrix of numbers, of any size up to MOST x MOST or of the given number of rows and columns."""
-    cells = tuple(tuple(float(cell) for cell in row) for row in default)
-    return Input(name, "matrix", label, cells, minimum, maximum, rows=rows, columns=columns)
 
 
 def read_values(

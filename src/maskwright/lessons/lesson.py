@@ -15,41 +15,34 @@ if TYPE_CHECKING:
     from .inputs import Input, Value
     from .recorder import Check
 
-APPLICATIONS = "BERT and Applications in NLP"
-FRONTIERS = "Frontiers in NLP II: pre-trained model BERT"
-SESSION = "Understanding LLMs, session 03: LSTMs & Transformers"
-AUTOENCODER = "BERT & Autoencoder"
-NEUROCOMPUTING = "Neurocomputing: Transformers"
-LECTURES = {  # with a short name for narrow columns
-    APPLICATIONS: "Applications",
-    FRONTIERS: "Frontiers",
-    SESSION: "Session 03",
-    AUTOENCODER: "Autoencoder",
-    NEUROCOMPUTING: "Neurocomputing",
-}
-
 
 @dataclass(frozen=True)
 class Lesson:
-    """A demonstration from the lectures.
+    """A demonstration from the lectures: an entry of lessons.toml.
 
-    name: for the command line; lecture: one of LECTURES, the first that shows it; topic: of the slide; title: what is
-    learned; about: a few sentences; functions: the functions that compute the numbers, "module:name" below
-    `maskwright.` (shown as code, and broken by a test that expects the lesson to fail); question: for the reader,
-    answered by an experiment; run: records numbers, pictures and the answer with a LessonRecorder, and takes each of
-    the inputs as an argument; inputs: what the reader can change; part: the heading of its group, PART of its module.
+    lecture, short_lecture: the first that shows it; about: a few sentences; functions: the functions that compute the
+    numbers, "module:name" below `maskwright.` (shown as code, and broken by a test that expects the lesson to fail);
+    inputs: what the reader can change; name: for the command line; module: of topics/; part: the heading of its group;
+    topic: of the slide; title: what is learned; question: for the reader, answered by an experiment.
     """
 
-    name: str
     lecture: str
-    topic: str
-    title: str
+    short_lecture: str
     about: str
     functions: tuple[str, ...]
+    inputs: tuple[Input, ...]
+    name: str
+    module: str
+    part: str
+    topic: str
+    title: str
     question: str
-    run: Callable[..., None] = field(repr=False)
-    inputs: tuple[Input, ...] = ()
-    part: str = ""
+
+    @property
+    def run(self) -> Callable[..., None]:
+        """Its function: records numbers, pictures and the answer with a LessonRecorder, and takes the inputs."""
+        owner, last = find(f"lessons.topics.{self.module}:lesson_{self.name.replace('-', '_')}")
+        return getattr(owner, last)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ def report(results: Sequence[Result]) -> Report:
         health = Health("good", [f"{plural(len(checks), 'check', 'checks')} computed."], "All checks pass")
     if len(results) == 1:
         only = results[0]
-        return Report(f"Lesson {only.lesson.name}", only.lesson.title, health, [*_told(only), *_inside(only)])
+        blocks = [Paragraph(only.lesson.about), *_inside(only)]
+        return Report(f"Lesson {only.lesson.name}", only.lesson.title, health, blocks)
     figures = [
         Figure("lessons", len(results)),
         Figure("checks", len(checks), note="computed by the code for training and inference"),
@@ -43,10 +44,6 @@ def report(results: Sequence[Result]) -> Report:
         health,
         [KeyFigures(figures), *sections, Section("Differences to the slides", [_off(results)])],
     )
-
-
-def _told(result: Result) -> list[Block]:
-    return [Paragraph(result.lesson.about)]
 
 
 def _inside(result: Result) -> list[Block]:

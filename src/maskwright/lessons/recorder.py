@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from ..report import Block
+from ..report import Bar, Bars, Block
+from ..report.charts import Chart, Curves
 
 DIGITS = 4  # decimals shown by default
 ROUNDING = 64  # units in the last place of allowed rounding error: the order of operations differs between CPUs
@@ -139,6 +139,14 @@ class LessonRecorder:
 
     def show(self, *blocks: Block) -> None:
         self.pictures += blocks
+
+    def bars(self, title: str, rows: Mapping[str, float] | Iterable[tuple[str, float]], form: str = "") -> None:
+        """Show a bar for each name and value; form: of the values, such as ".1%"."""
+        pairs = rows.items() if isinstance(rows, Mapping) else rows
+        self.show(Bars([Bar(name, value, f"{value:{form}}" if form else "") for name, value in pairs], title=title))
+
+    def charts(self, *charts: Chart) -> None:
+        self.show(Curves(charts, title=""))
 
     def answer(self, text: str, *blocks: Block) -> None:
         """Set the answer to the lesson's question, with the results of the experiment."""

@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from ..models.encoder_decoder import EncoderDecoder
-    from ..models.model import Model
-    from ..text.tokenizers.tokenizer import Tokenizer
+from ..models.build import build
+from ..models.config import ModelConfig
+from ..models.encoder_decoder import EncoderDecoder
+from ..models.model import Model
+from ..text.tokenizers.tokenizer import Tokenizer
 
 SPREAD = 0.25  # of first weights: wide enough for attention that differs from token to token
 
 
 def word_tokenizer(*texts: str, lowercase: bool = True) -> Tokenizer:
     """Return a tokenizer whose vocabulary is exactly the words of these texts."""
-    from ..text.tokenizers.tokenizer import Tokenizer
-
     return Tokenizer.train_from_iterator(texts, "word", 10_000, lowercase=lowercase)
 
 
 def small_network(
-    vocab_size: int, head: str | None = None, *, labels: Sequence[str] | None = None, **changes: Any
+    vocabulary: int | Tokenizer, head: str | None = None, *, labels: Sequence[str] | None = None, **changes: Any
 ) -> Model:
     """Build a network of two layers, width 32 and four heads, in evaluation mode, without gradients.
 
-    labels: of a classifier; changes: fields of ModelConfig.
+    vocabulary: its size, or the tokenizer of the network; labels: of a classifier; changes: fields of ModelConfig.
     """
-    from ..models.build import build
-    from ..models.config import ModelConfig
-
     sizes: dict[str, Any] = {
         "hidden_size": 32,
         "num_hidden_layers": 2,
@@ -38,14 +34,15 @@ def small_network(
         "max_position_embeddings": 64,
         "initializer_range": SPREAD,
     }
-    config = ModelConfig(vocab_size=vocab_size, **(sizes | changes))
-    return build(config, head, labels=labels).eval().requires_grad_(False)
+    tokenizer = vocabulary if isinstance(vocabulary, Tokenizer) else None
+    size = vocabulary if isinstance(vocabulary, int) else vocabulary.vocab_size
+    model = build(ModelConfig(vocab_size=size, **(sizes | changes)), head, labels=labels).eval().requires_grad_(False)
+    model.tokenizer = tokenizer
+    return model
 
 
 def small_translator(vocab_size: int = 30) -> EncoderDecoder:
     """Build a similar encoder-decoder, whose targets begin with token 0."""
-    from ..models.encoder_decoder import EncoderDecoder
-
     switches: dict[str, Any] = {
         "type_vocab_size": 0,
         "pooler": False,

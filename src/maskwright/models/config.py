@@ -11,6 +11,7 @@ from typing import Any
 
 from ..core import registry
 from ..core.config import check
+from ..core.errors import InputError
 
 LARGEST_FIXED_TABLE = 1 << 26  # not stored in a file whose size would limit it
 NUM_BUCKETS = 32  # distance buckets of every published network that uses them
@@ -129,6 +130,14 @@ class ModelConfig:
     scale_attention_by_layer: bool = False  # also by the layer number, from 1
     upcast_attention: bool = False  # compute attention in float32 for half precision (GPT-2)
     gated: bool = False  # feed-forward network
+    # Bottleneck adapters of several languages after the feed-forward network, of which those of `language` are used
+    # (X-MOD), of size hidden_size / adapter_reduction; their norm: the layer's last one, their own, or none, before the
+    # residual connection around them if adapter_norm_first.
+    languages: tuple[str, ...] = ()
+    language: str | None = None
+    adapter_reduction: int = _size(2, 65_536)
+    adapter_norm: str = _one_of("shared", "own", "none")
+    adapter_norm_first: bool = True
     type_vocab_size: int = _size(2, 1_024, 0)  # number of segments; with 0 or 1, token types are ignored
     task_type_vocab_size: int = _size(0, 1_024, 0)  # rows of a table of training tasks; row 0 is used (ERNIE)
     layer_norm_eps: float = 1e-12
@@ -188,8 +197,9 @@ class ModelConfig:
     top_embedding_size: int = _size(0, 65_536, 0)  # of additional token embeddings, trained with the task; 0 for none
 
     def __post_init__(self) -> None:
-        if isinstance(self.window_sizes, list):
-            object.__setattr__(self, "window_sizes", tuple(self.window_sizes))
+        for name in ("window_sizes", "languages"):
+            if isinstance(getattr(self, name), list):
+                object.__setattr__(self, name, tuple(getattr(self, name)))
         for one in fields(self):
             self._check_value(one.name, one.default, one.metadata)
         for name in ("layer_norm_eps", "initializer_range"):
@@ -251,6 +261,20 @@ class ModelConfig:
             "token_dropout_id counts tokens of whole texts, which does not work with causal attention: set it to null.",
         )
         self._check_groups()
+        known = self.languages
+        check(
+            isinstance(known, tuple) and all(isinstance(one, str) and one and "." not in one for one in known),
+            f"languages is {known!r}; it must be a list of names.",
+        )
+        check(
+            self.language in known if known else self.language is None,
+            f"language is {self.language!r}; it must be one of the languages: {', '.join(known) or 'none'} (set "
+            "default_language in config.json).",
+        )
+        check(
+            not known or self.adapter_reduction <= self.hidden_size,
+            f"adapter_reduction is {self.adapter_reduction}; it must be at most hidden_size {self.hidden_size}.",
+        )
 
     def _check_groups(self) -> None:
         groups, inner, layers = self.num_hidden_groups, self.layers_per_group, self.num_hidden_layers
@@ -387,6 +411,7 @@ class ModelConfig:
             ("position_attention", self.position_attention != "none"),
             ("key_bias false", not self.key_bias),
             ("conv_width", self.conv_width > 0),
+            ("languages", bool(self.languages)),
             ("layers_per_group", self.layers_per_group > 1),
             ("scale_attention_by_layer", self.scale_attention_by_layer),
             ("scale_attention false", not self.scale_attention),
@@ -395,6 +420,13 @@ class ModelConfig:
             ("attention_head_size", self.attention_head_size is not None),
         ):
             check(not is_there, f"An encoder-decoder (num_decoder_layers) does not support {name}.")
+
+    def check_length(self, max_length: int, name: str) -> None:
+        """Raise InputError if the setting 'max_length' exceeds the positions of the model called `name`."""
+        if max_length > self.max_position_embeddings:
+            raise InputError(
+                f"Setting 'max_length' is {max_length}; {name} has {self.max_position_embeddings} positions."
+            )
 
     @property
     def has_top(self) -> bool:

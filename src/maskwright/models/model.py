@@ -279,14 +279,19 @@ class Model(nn.Module):
         """
         if batch.input_ids.device.type == "cpu":  # on a GPU the check would synchronize every step
             self.check(batch)
-        if self.config.global_attention:
-            batch = with_global_tokens(batch, self.head, self.config.global_sep_token_id)
+        batch = self.with_global_tokens(batch)
         if self.top is None:
             return self._encode(batch, hidden_states, attentions, row_length)
         encoded = self._encode(batch, True, attentions, row_length)
         assert encoded.hidden_states is not None
         hidden = self.top(encoded.hidden_states, batch)
         return replace(encoded, hidden=hidden, hidden_states=encoded.hidden_states if hidden_states else None)
+
+    def with_global_tokens(self, batch: Batch) -> Batch:
+        """Returns the pack with the global tokens that the head needs, if the network has them."""
+        if not self.config.global_attention:
+            return batch
+        return with_global_tokens(batch, self.head, self.config.global_sep_token_id)
 
     def _encode(self, batch: Batch, hidden_states: bool, attentions: bool, row_length: int | None) -> Encoded:
         """Runs the encoder only; see `encode`."""
@@ -497,10 +502,10 @@ class Model(nn.Module):
         registry.resolve("model_folder", "huggingface")(self, folder, facts=facts, replace=replace)
 
 
-def tokenizer_of(model: Model) -> Tokenizer:
+def tokenizer_of(model: Model, name: str = "The model") -> Tokenizer:
     """Returns the model's tokenizer. Raises ModelFolderError if it has none."""
     if model.tokenizer is None:
-        raise ModelFolderError("The model has no tokenizer: its folder needs tokenizer.json or vocab.txt.")
+        raise ModelFolderError(f"{name} has no tokenizer: its folder needs tokenizer.json or vocab.txt.")
     return model.tokenizer
 
 

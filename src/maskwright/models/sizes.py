@@ -49,6 +49,7 @@ def linear_flops(config: ModelConfig) -> int:
     layer = layer_entries(config.hidden_size, config.intermediate_size, gated=config.gated)
     heads = 2 * config.num_attention_heads + 2 * (config.num_key_value_heads or config.num_attention_heads)
     layer += config.hidden_size * (heads * config.head_dim - 4 * config.hidden_size)  # other sizes of attention
+    layer += 2 * config.hidden_size * (config.hidden_size // config.adapter_reduction) if config.languages else 0
     projection = config.table_size * config.hidden_size if config.table_size != config.hidden_size else 0
     return 2 * (config.num_hidden_layers * layer + projection)
 

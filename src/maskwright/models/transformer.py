@@ -34,7 +34,7 @@ from ..nn.attention import (
 from ..nn.cache import KeyValueCache, Where
 from ..nn.disentangled import Convolution, PositionProjections, PositionVectors
 from ..nn.embeddings import Embeddings, packed_token_dropout
-from ..nn.layers import NORMS, FeedForward, Linear, dropout
+from ..nn.layers import NORMS, FeedForward, LayerNorm, Linear, dropout
 from ..nn.positions import (
     Angles,
     RelativeBias,
@@ -275,7 +275,7 @@ def _executor(
         length = row_length or int(places.max()) + 1
     else:  # our own rules apply to the tokens of the sequence, without padding
         places = length = None
-    own = {"rule": rule, "relative": relative, "positions": places, "padded_length": length}
+    own: dict[str, Any] = {"rule": rule, "relative": relative, "positions": places, "padded_length": length}
     return partial(attend_sparse, **own, is_global=batch.global_tokens)
 
 
@@ -362,6 +362,14 @@ class Layer(nn.Module):
             inner_dropout=config.ffn_dropout,
         )
         self.ffn_norm = norm(size, eps, bias)
+        self.language, self.norm_first = config.language, config.adapter_norm_first
+        self.adapters: nn.ModuleDict | None = None
+        self.adapter_norm: LayerNorm | None = None
+        if config.languages:
+            inner, act = size // config.adapter_reduction, config.hidden_act
+            self.adapters = nn.ModuleDict({name: FeedForward(size, inner, act) for name in config.languages})
+            self.adapter_norm = norm(size, eps, bias) if config.adapter_norm == "own" else None
+        self.shares_norm = config.adapter_norm == "shared"
         if config.shrink_residuals:
             self.attention.out.spread = self.ffn.down.spread = (2 * config.num_hidden_layers) ** -0.5
         kind = config.positions.removeprefix("relative_") if config.positions.startswith("relative_") else None
@@ -419,10 +427,21 @@ class Layer(nn.Module):
 
     def _feed(self, hidden: Tensor) -> Tensor:
         """Feed-forward, add and norm. [tokens, hidden], like the result."""
-        if self.is_pre:
-            return hidden + dropout(self.ffn(self.ffn_norm(hidden)), self.after_ffn, self.training)
-        result: Tensor = self.ffn_norm(hidden + dropout(self.ffn(hidden), self.after_ffn, self.training))
-        return result
+        inner = self.ffn(self.ffn_norm(hidden) if self.is_pre else hidden)
+        hidden = hidden + dropout(inner, self.after_ffn, self.training)
+        if self.adapters is not None:
+            norm = self.norm_of_adapter
+            normed = hidden if norm is None else norm(hidden)
+            changes = dropout(self.adapters[str(self.language)](normed), self.after_ffn, self.training)
+            hidden = changes + (normed if self.norm_first else hidden)
+        if not self.is_pre:
+            hidden = self.ffn_norm(hidden)
+        return hidden
+
+    @property
+    def norm_of_adapter(self) -> LayerNorm | None:
+        """The norm before the language adapter, or None."""
+        return self.ffn_norm if self.shares_norm else self.adapter_norm
 
 
 def _query_scale(config: ModelConfig, index: int) -> float:

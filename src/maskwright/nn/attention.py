@@ -454,7 +454,8 @@ class SelfAttention(nn.Module):
 
 def with_global(executor: Executor, project: Callable[[Tensor], Tensor] | None, hidden: Tensor) -> Executor:
     """An executor that projects `hidden` for its global tokens if it has any; unchanged without `project`."""
-    return executor if project is None else partial(executor, project_global=lambda: project(hidden))
+    function: Any = executor
+    return executor if project is None else partial(function, project_global=lambda: project(hidden))
 
 
 def in_float32(qkv: Tensor) -> Tensor:

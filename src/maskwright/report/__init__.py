@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from .. import __version__
 from ..core import storage
-from ..core.config import suggested_command
+from ..core.config import command_line, suggested_command
 from . import numbers
 from .numbers import NO_BREAK, Attribute, Markup, Value, clean, data_text, element, escape, join
 from .page import bundle, page, static
@@ -231,6 +231,11 @@ class RunMetadata(Block):
     environment: Mapping[str, Value] = field(default_factory=dict)
     title: str = field(default="What was run", kw_only=True)
 
+    @classmethod
+    def of(cls, config: type, recipe: Mapping[str, Any], environment: Mapping[str, Value]) -> RunMetadata:
+        """The command and the settings of a recipe. config: its class of settings."""
+        return cls(command_line(config, recipe), {name: plain(value) for name, value in recipe.items()}, environment)
+
     def html(self, level: int = 2) -> Markup:
         lists = [
             element("div", element("p", name, class_="subhead"), Facts(values).html(), class_="dense")
@@ -238,6 +243,13 @@ class RunMetadata(Block):
             if values
         ]
         return join(_command(self.command) if self.command else None, lists)
+
+
+def plain(value: Any) -> Any:
+    """A setting for `Facts`: a list or a dict as text."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={one}" for name, one in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True)

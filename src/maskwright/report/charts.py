@@ -31,6 +31,12 @@ class Series:
     y: Sequence[float | None]
     smooth: bool | None = None
 
+    @classmethod
+    def of(cls, records: Sequence[Mapping[str, Any]], name: str, key: str) -> Series:
+        """The values that records of a run have under `key`, by step."""
+        found = [record for record in records if key in record]
+        return cls(name, [record["step"] for record in found], [record[key] for record in found])
+
     def points(self, is_log: bool = False) -> tuple[np.ndarray, int]:
         """Finite points in ascending x, float64 [points, 2], and how many others there are."""
         measured = [(x, y) for x, y in zip(self.x, self.y, strict=True) if y is not None]

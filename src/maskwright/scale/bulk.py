@@ -347,10 +347,7 @@ def run(job: Job, inputs: Sequence[str], workers: int | None, device: str) -> di
     when the output folder has results of other inputs or settings.
     """
     chosen = Workers(
-        BlockWorker,
-        lambda device, threads: {"job": asdict(job), "device": device, "threads": threads},
-        workers,
-        device,
+        BlockWorker, lambda device, threads: {"job": asdict(job), "device": device, "threads": threads}, workers, device
     )
     parts = complete(job.output, _items(job, row_files(inputs)), chosen.compute)
     manifest = {

@@ -20,15 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import (
-    ConfigError,
-    InputError,
-    MaskwrightError,
-    MissingExtraError,
-    RowError,
-    RowErrors,
-    RunError,
-)
+from ..core.errors import ConfigError, InputError, MaskwrightError, MissingExtraError, RowError, RowErrors, RunError
 from ..core.object_store import file_system, storage_errors
 from ..core.progress import note, track
 from ..core.util import plural, usable_cores

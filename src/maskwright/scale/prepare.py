@@ -44,19 +44,7 @@ from ..data.shards import FACTS, read_facts, token_dtype, tokenizer_sha256
 from ..text.formats.files import FORMATS, bare_suffix
 from ..text.readers.corpus import FOLDER_FORMATS, MAX_ROWS_KEPT, corpus_files
 from ..text.tokenizers.tokenizer import Tokenizer
-from .parts import (
-    Items,
-    Worker,
-    Workers,
-    complete,
-    names_in,
-    noted,
-    part_name,
-    read_note,
-    remove,
-    sha256,
-    write_stream,
-)
+from .parts import Items, Worker, Workers, complete, names_in, noted, part_name, read_note, remove, sha256, write_stream
 
 PARTS = "_parts"  # the folder of the tokens, in the output folder; only its notes are kept at the end
 _COLUMNS = ("tokens", "lengths", "sizes", "digests", "text_bytes")  # of a record; numbers as bytes, little-endian

@@ -293,8 +293,9 @@ def run_pack(forward: Forward, items: Sequence[tuple[Ticket, int]]) -> list[Tens
     types: list[Any] | None = None
     if any(examples.token_types is not None for examples, _ in sequences):
         types = [
-            [0] * lengths[place] if sequences[place][0].token_types is None else _types(*sequences[place])
+            [0] * lengths[place] if examples.token_types is None else examples.token_types[index]
             for place in order
+            for examples, index in (sequences[place],)
         ]
     batch = Batch.from_sequences([sequences[place][0].input_ids[sequences[place][1]] for place in order], types)
     found: list[Tensor | None] = [None] * len(items)
@@ -302,10 +303,6 @@ def run_pack(forward: Forward, items: Sequence[tuple[Ticket, int]]) -> list[Tens
         for place, output in zip(order, forward(batch.to(forward.device)), strict=True):
             found[place] = output
     return [output for output in found if output is not None]
-
-
-def _types(examples: Any, index: int) -> Any:
-    return examples.token_types[index]
 
 
 def _deliver(finished: Sequence[tuple[Computation, Sequence[Tensor] | Exception]]) -> None:

@@ -11,21 +11,19 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from ..core import registry, storage
 from ..core.errors import InputError, MissingFileError, RowError, RowErrors
+from ..http.model_registry import LoadedModel
 from ..inference.cluster import Clustering, cluster_vectors
 from ..tasks.base import AnyRow, label_rows
 from ..tasks.evaluation.scoring import read_to_score
 from ..tasks.specs import spec_of
 from ..text.readers.tables import Row, read_texts
-
-if TYPE_CHECKING:
-    from ..http.model_registry import LoadedModel
-    from ..text.tokenizers.tokenizer import Tokenizer
+from ..text.tokenizers.tokenizer import Tokenizer
 
 # -- What pages with a file share: its errors, the samples of the package, and the files that were opened last -------
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..api import open_checkpoint, open_model
 from ..core.errors import InputError, MissingFileError
 from ..core.storage import is_model_folder
 from ..http.model_registry import LoadedModel, load_models
 from ..hub.published import ENGLISH
+from ..models.model import Model
 from .files import LabeledFiles, TextFiles, Uploads
 from .run_folders import Jobs, checkpoints_of, find_run
-
-if TYPE_CHECKING:
-    from ..models.model import Model
 
 __all__ = ["LoadedModel", "Studio", "load_models"]
 

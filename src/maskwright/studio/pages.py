@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..inspect.attention import attends
-
-if TYPE_CHECKING:
-    from .model_registry import LoadedModel, Studio
+from .model_registry import LoadedModel, Studio
 
 
 @dataclass(frozen=True)

@@ -7,19 +7,17 @@ import re
 import typing
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, FastAPI, Request
 from pydantic import Field, StringConstraints, ValidationError, create_model
 
-from ..core.config import Setting, default_of, default_text, kind_of, length_of, settings_of
+from ..core.config import Setting, default_of, default_text, kind_of, length_of, parse_pairs, settings_of
 from ..core.errors import MaskwrightError, MissingFileError, RowErrors
 from ..core.progress import warn
 from ..core.util import plural
 from ..http.bodies import BODY_SECONDS, Json, RequestModel, TooLarge, TooLate, read_body, validation_sentence
-
-if TYPE_CHECKING:
-    from .model_registry import Studio
+from .model_registry import Studio
 
 BODY_BYTES = 1 << 20
 SHOWN_ROWS = 50
@@ -29,13 +27,36 @@ ShortText = Annotated[str, StringConstraints(max_length=2_000)]
 Name = Annotated[str, StringConstraints(max_length=300)]
 
 
-class FileRequest(RequestModel):
-    """A model and a file; file: "" for the sample of the page; columns: column mapping, as text=body,label=y."""
+class TextOfModel(RequestModel):
+    """A model and a text for it."""
 
     model: Name
+    text: LongText
+
+
+class TextOrPair(TextOfModel):
+    """A model, and a text or a pair of texts for it."""
+
+    pair: LongText | None = None
+
+
+class RowsRequest(RequestModel):
+    """A file; file: "" for the sample of the page; columns: column mapping, as text=body,label=y."""
+
     file: Name = ""
     columns: ShortText = ""
     skip_bad_rows: bool = False
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """The column mapping. Raises ConfigError."""
+        return parse_pairs(self.columns, "The column mapping")
+
+
+class FileRequest(RowsRequest):
+    """A model and a file."""
+
+    model: Name
 
 
 STATUS: dict[type[Exception], int] = {TooLarge: 413, TooLate: 408}
@@ -68,17 +89,6 @@ def in_part(left_out: int, most: int) -> str:
     if not left_out:
         return ""
     return f"{plural(left_out, 'token was', 'tokens were')} truncated: the maximum length is {most:,}."
-
-
-def tokens_read(count: int, left_out: int, space: int, most: int) -> str:
-    """Returns how many tokens of a text are read and, if some are not, why.
-
-    space: tokens that the picture can show; most: those that the model can read.
-    """
-    if not left_out:
-        return f"{plural(count, 'token is', 'tokens are')} read, none truncated."
-    reason = f"the model reads at most {most:,}" if most <= space else f"the picture has space for {space:,}"
-    return f"{count:,} of {count + left_out:,} tokens are read, {left_out:,} truncated: {reason}."
 
 
 def register_error_handlers(app: FastAPI) -> None:

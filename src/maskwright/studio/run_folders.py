@@ -150,9 +150,10 @@ def describe_run(root: Path, name: str, jobs: Jobs) -> dict[str, Any]:
     for path in sorted(run.path.glob("seed-*")):
         curves[path.name] = RunFolder(path, run.recipe).records()
     job = jobs.get(name)
+    recipe = json.loads(json.dumps(run.recipe, default=str))  # dates, which JSON lacks, as text
     return {
         **_summary(root, run.path, jobs),
-        "settings": {key: value for key, value in _as_json(run.recipe).items() if key != "output"},
+        "settings": {key: value for key, value in recipe.items() if key != "output"},
         "curves": {series: _thinned(records) for series, records in curves.items()},
         "result": _plain(result if isinstance(result := run.result, dict) else {}),
         "checkpoints": [step for step, _ in list_checkpoints(checkpoints_of(run.path))],
@@ -265,11 +266,6 @@ def _last_step(path: Path) -> int | None:
 def _text(value: Any) -> str | None:
     """Returns `value` if it is text: a manually edited file may contain anything."""
     return value if isinstance(value, str) else None
-
-
-def _as_json(recipe: dict[str, Any]) -> dict[str, Any]:
-    """Returns `value` with dates, which TOML has and JSON lacks, as text."""
-    return json.loads(json.dumps(recipe, default=str))
 
 
 def _thinned(records: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -54,12 +54,7 @@ def restore_moments(model: nn.Module, optimizer: torch.optim.Optimizer, moments:
 
 
 def save_checkpoint(
-    folder: Path,
-    step: int,
-    model: nn.Module,
-    moments: Mapping[str, Tensor],
-    state: dict[str, Any],
-    keep: int,
+    folder: Path, step: int, model: nn.Module, moments: Mapping[str, Tensor], state: dict[str, Any], keep: int
 ) -> Path:
     """Write `folder/step-N` (complete or absent) and remove all but the newest `keep`. Returns its path.
 

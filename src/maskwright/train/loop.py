@@ -70,7 +70,8 @@ class LoopSettings:
 class Job(Protocol):
     """A model and its training data. `micro_batches` advances by one step; `state` and `restore` serve checkpoints.
 
-    A job that several processes can train is also a `steps.Dealt`.
+    A job that several processes can train also has `deal` (see `steps`), `numbered`: the micro-batches of this process,
+    with their numbers in the step, and `fingerprint`: a digest of the training data.
     """
 
     @property
@@ -229,12 +230,7 @@ def _check_processes(group: Group, job: Any, settings: LoopSettings) -> None:
 
 
 def _one_step(
-    job: Job,
-    optimizer: torch.optim.Optimizer,
-    steps: LocalSteps,
-    settings: LoopSettings,
-    step: int,
-    window: Window,
+    job: Job, optimizer: torch.optim.Optimizer, steps: LocalSteps, settings: LoopSettings, step: int, window: Window
 ) -> tuple[float, int]:
     """Forward, backward and update over the micro-batches of one step. Returns the gradient norm and the tokens."""
     batches = steps.batches(job, step)

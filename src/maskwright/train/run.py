@@ -15,10 +15,10 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 
@@ -29,7 +29,7 @@ from ..core.errors import InputError, MissingExtraError, MissingFileError, RunEr
 from ..core.progress import note
 from ..core.util import plural
 from .callbacks import Callback, Callbacks
-from .distributed import Group, check_same
+from .distributed import Group, check_processes, check_same, joined
 from .inputs import INPUTS, SHOWN, Finder, Inputs, inputs_of
 from .loggers import loggers_of
 
@@ -52,11 +52,18 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunResult:
     """Where the results of a finished run are. output: the run folder."""
 
     output: Path
+    already_finished: bool = False
+
+    @classmethod
+    def of(cls, run: RunFolder, result: Mapping[str, Any], **own: Any) -> Self:
+        """The fields that result.json has under their names, and `own`: those that are made of it."""
+        known = {one.name: result[one.name] for one in fields(cls) if one.name in result}
+        return cls(**{**known, **own, "output": run.path})
 
     @property
     def model(self) -> Path:
@@ -99,6 +106,10 @@ class RunFolder:
     @property
     def result(self) -> dict[str, Any] | None:
         return storage.read_json(self.path / RESULT) if (self.path / RESULT).exists() else None
+
+    def finished(self) -> dict[str, Any] | None:
+        """`result`, in every process as the first one sees it."""
+        return self.group.from_main(lambda: self.result)
 
     def part(self, name: str) -> RunFolder:
         """A folder in this one with its own log, of the same processes."""
@@ -166,6 +177,16 @@ def open_run_of(
     """
     inputs = partial(inputs_of, config, own=own)
     return open_run(config.output, configuration.to_dict(config), inputs=inputs, **options)
+
+
+@contextmanager
+def open_training(
+    config: Any, device: torch.device, own: Mapping[str, Finder] | None = None, **options: Any
+) -> Iterator[RunFolder]:
+    """`open_run_of` in the processes that train. Raises ConfigError if a step has fewer micro-batches than they are."""
+    with joined(config.output, device) as group, open_run_of(config, own, group=group, **options) as run:
+        check_processes(config, group)
+        yield run
 
 
 @contextmanager
@@ -348,8 +369,8 @@ def _check_encodable(recipe: dict[str, Any]) -> None:
 
 def _clear(path: Path) -> None:
     """Delete a run. config.toml is deleted last, because it identifies the folder as a run."""
-    for entry in _entries(path):
-        if entry.name == "config.toml":
+    for entry in sorted(path.iterdir()):
+        if entry.name in ("config.toml", ".lock"):
             continue
         storage.remove_folder(entry) if entry.is_dir() else entry.unlink()
     (path / "config.toml").unlink(missing_ok=True)
@@ -370,10 +391,6 @@ def _remove(path: Path) -> None:
 def _is_foreign(entry: Path) -> bool:
     """Whether a run that was killed during its first writes cannot have left this entry."""
     return entry.name not in (".lock", "run.json", INPUTS) and ".tmp-" not in entry.name
-
-
-def _entries(path: Path) -> list[Path]:
-    return [entry for entry in sorted(path.iterdir()) if entry.name != ".lock"]
 
 
 def _toml(recipe: dict[str, Any]) -> str:

@@ -38,9 +38,7 @@ ANNOTATOR = Setting(
     default_help="all; where they disagree, an error",
 )
 OVERLAP = Setting(
-    "Which of overlapping spans is kept, in a file of an annotation tool.",
-    panel=DATA,
-    default_help="longest",
+    "Which of overlapping spans is kept, in a file of an annotation tool.", panel=DATA, default_help="longest"
 )
 SKIP_BAD_ROWS = Setting("Skip invalid rows; they are counted and reported.", panel=DATA)
 KEEP_DUPLICATES = Setting("Keep duplicate documents.", panel=DATA)
@@ -66,13 +64,11 @@ WEIGHT_DECAY = Setting(
 )
 CLIP_NORM = Setting("Maximum gradient norm.", panel=OPTIMIZATION, recipe_only=True)
 ACTIVATION_CHECKPOINTING = Setting(
-    "Activation checkpointing: less memory, about a third more computation.",
-    panel=OPTIMIZATION,
+    "Activation checkpointing: less memory, about a third more computation.", panel=OPTIMIZATION
 )
 
 SHARD = Setting(
-    "Under torchrun, each process stores a part of weights, gradients and optimizer state (FSDP).",
-    panel=OPTIMIZATION,
+    "Under torchrun, each process stores a part of weights, gradients and optimizer state (FSDP).", panel=OPTIMIZATION
 )
 REDUCE_PRECISION = Setting(
     "Precision in which the gradients of several processes are added up.",
@@ -107,11 +103,7 @@ MERGE = Setting("Merge the adapter: model/ is a whole model.", panel=NETWORK)
 CHECKPOINT_EVERY = Setting("Steps between checkpoints.", unit="steps", panel=RUN, recipe_only=True)
 LOG_EVERY = Setting("Steps between log entries.", unit="steps", panel=RUN, recipe_only=True)
 KEEP = Setting("Number of checkpoints to keep.", panel=RUN, recipe_only=True)
-LOG = Setting(
-    "Also write the log for tensorboard, wandb or mlflow. Repeatable.",
-    metavar="NAME",
-    panel=RUN,
-)
+LOG = Setting("Also write the log for tensorboard, wandb or mlflow. Repeatable.", metavar="NAME", panel=RUN)
 TENSORBOARD = Setting("The same as --log tensorboard.", panel=RUN, recipe_only=True)
 
 SEED = Setting("Random seed; the same seed gives the same results.")

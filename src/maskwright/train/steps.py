@@ -18,7 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, lru_cache, partial
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -30,7 +30,7 @@ from ..core.gpus import gpu_from_driver_name
 from ..core.memory import peak_memory
 from ..core.progress import warn
 from ..core.util import plural
-from ..data.batch import Batch, Deal, everything
+from ..data.batch import Batch, everything
 from ..models import sizes as flops
 from ..models.config import ModelConfig
 from ..models.model import Model
@@ -172,18 +172,6 @@ class StepTimes:
 
 
 # -- Steps -----------------------------------------------------------------------------------------------------------
-
-
-class Dealt(Protocol):
-    """The methods of a job whose micro-batches can be dealt."""
-
-    deal: Deal
-
-    def numbered(self, step: int) -> list[tuple[int, Batch]]:
-        """The micro-batches of this process, with their numbers in the step."""
-
-    def fingerprint(self) -> str:
-        """A digest of the training data."""
 
 
 class LocalSteps:

@@ -16,7 +16,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -63,14 +63,11 @@ class Ended:
     folder: Path = field(repr=False)
 
     @property
-    def message(self) -> str:
-        """All that the processes printed."""
+    def message(self):
         return "".join(self.messages)
 
 
-def run_job(
-    command: Command, output: Path, world: int = 2, hooks: Mapping[int, Hook] | None = None, **how: Any
-) -> Ended:
+def run_job(command, output, world=2, hooks=None, **how):
     """Run a job of `world` processes. hooks: run in a process before its command; how: see `_start`."""
     began = time.monotonic()
     port = _free_port()
@@ -83,16 +80,7 @@ def run_job(
     return Ended(codes, texts, time.monotonic() - began, output)
 
 
-def _start(
-    command: Command,
-    output: Path,
-    rank: int,
-    world: int,
-    port: int,
-    log: Path,
-    hook: Hook | None,
-    environment: Mapping[str, str] | None = None,
-) -> int:
+def _start(command, output, rank, world, port, log, hook, environment=None):
     """Fork one process. Returns its process id."""
     child = os.fork()
     if child:
@@ -119,7 +107,7 @@ def _start(
         os._exit(130 if isinstance(error, KeyboardInterrupt) else 2)
 
 
-def _finish(child: int, began: float, limit: float = 120.0) -> int:
+def _finish(child, began, limit=120.0):
     """Wait for a process; its exit code, negative for the signal that ended it."""
     while time.monotonic() - began < limit:
         done, status = os.waitpid(child, os.WNOHANG)
@@ -131,7 +119,7 @@ def _finish(child: int, began: float, limit: float = 120.0) -> int:
     return FAILED
 
 
-def _free_port() -> int:
+def _free_port():
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port: int = found.getsockname()[1]
@@ -141,8 +129,7 @@ def _free_port() -> int:
 # -- runs ----------------------------------------------------------------------------------------------------------
 
 
-def pretraining(folder: Path, **changes: Any) -> Command:
-    """A pre-training with dropout and two parts of the loss."""
+def pretraining(folder, **changes):
     settings: dict[str, Any] = {
         "corpus": (str(corpus(folder)),), "preset": "bert-tiny", "model": TINY, "vocab_size": 80, "steps": 8,
         "batch_tokens": 256, "max_length": 32, "accumulation": 2, "checkpoint_every": 3, "log_every": 2,
@@ -151,8 +138,7 @@ def pretraining(folder: Path, **changes: Any) -> Command:
     return lambda output: pretrain(PretrainConfig(**{**settings, **changes, "output": output}))
 
 
-def tokenizer_of(folder: Path) -> Path:
-    """A small tokenizer, made in a separate process."""
+def tokenizer_of(folder):
     from maskwright.text.tokenizers.tokenizer import Tokenizer
 
     target = folder / "tok"
@@ -162,7 +148,7 @@ def tokenizer_of(folder: Path) -> Path:
     return target
 
 
-def finetuning(folder: Path, **changes: Any) -> Command:
+def finetuning(folder, **changes):
     """A classifier from scratch, with a dev set that chooses the epoch."""
     settings: dict[str, Any] = {
         "train": labeled(folder / "train.tsv", 60, 1), "dev": labeled(folder / "dev.tsv", 24, 2),
@@ -172,8 +158,7 @@ def finetuning(folder: Path, **changes: Any) -> Command:
     return lambda output: finetune(FinetuneConfig(**{**settings, **changes, "output": output}))
 
 
-def distilling(folder: Path, **changes: Any) -> Command:
-    """A student of a classifier."""
+def distilling(folder, **changes):
     teacher = folder / "teacher"
     if not teacher.exists():
         run_job(finetuning(folder, seeds=1, epochs=1), teacher, 1)
@@ -188,20 +173,17 @@ def distilling(folder: Path, **changes: Any) -> Command:
 # -- results -------------------------------------------------------------------------------------------------------
 
 
-def weights_of(folder: Path) -> torch.Tensor:
-    """All final weights as one vector, float64 [weights]."""
+def weights_of(folder):
     found = safetensors.torch.load_file(folder / "model" / "model.safetensors")
     return torch.cat([found[name].double().flatten() for name in sorted(found)])
 
 
-def distance(one: Path, other: Path) -> float:
-    """The relative L2 distance of two runs' weights."""
+def distance(one, other):
     first, second = weights_of(one), weights_of(other)
     return float((first - second).norm() / first.norm())
 
 
-def fingerprint(folder: Path) -> dict[str, Any]:
-    """SHA-256 of the weights, and the log without times."""
+def fingerprint(folder):
     log = [
         {name: value for name, value in json.loads(line).items() if name not in TIMES and "seconds" not in name}
         for path in sorted(folder.rglob("metrics.jsonl"))
@@ -210,7 +192,7 @@ def fingerprint(folder: Path) -> dict[str, Any]:
     return {"weights": storage.sha256(folder / "model" / "model.safetensors"), "log": log}
 
 
-def clean(folder: Path) -> bool:
+def clean(folder):
     """Whether all checkpoints of a run are complete. Temporary files of a killed process may remain."""
     try:
         for path in folder.rglob("checkpoints/step-*"):
@@ -223,13 +205,13 @@ def clean(folder: Path) -> bool:
 # -- hooks ---------------------------------------------------------------------------------------------------------
 
 
-def before_step(step: int, act: Callable[[Any], None]) -> Hook:
+def before_step(step, act):
     """A hook that calls `act(job)` before a step (from 0) is computed."""
 
-    def install() -> None:
+    def install():
         plain = loop._one_step
 
-        def changed(job: Any, optimizer: Any, steps: Any, settings: Any, number: int, window: Any) -> Any:
+        def changed(job, optimizer, steps, settings, number, window):
             if number == step:
                 act(job)
             return plain(job, optimizer, steps, settings, number, window)
@@ -239,10 +221,10 @@ def before_step(step: int, act: Callable[[Any], None]) -> Hook:
     return install
 
 
-def record_samples(folder: Path) -> Hook:
+def record_samples(folder):
     """A hook that writes which micro-batches a process computes: step, number, and a digest of tokens and labels."""
 
-    def install() -> None:
+    def install():
         folder.mkdir(exist_ok=True)
         for kind in (LocalSteps, SharedSteps):
             kind.batches = _recording(kind.batches, folder / f"{os.getpid()}.jsonl")  # type: ignore[method-assign]
@@ -250,8 +232,8 @@ def record_samples(folder: Path) -> Hook:
     return install
 
 
-def _recording(plain: Callable[..., Any], path: Path) -> Callable[..., Any]:
-    def batches(steps: Any, job: Any, step: int) -> Any:
+def _recording(plain, path):
+    def batches(steps, job, step):
         found = plain(steps, job, step)
         with path.open("a", encoding="utf-8") as log:
             for number, batch in found:
@@ -266,26 +248,24 @@ def _recording(plain: Callable[..., Any], path: Path) -> Callable[..., Any]:
     return batches
 
 
-def samples_in(folder: Path) -> list[list[Any]]:
+def samples_in(folder):
     """What the processes of a job wrote by `record_samples`."""
     return [json.loads(line) for path in folder.iterdir() for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def kill_self(job: Any) -> None:
-    """SIGKILL."""
+def kill_self(job):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def stop_self(job: Any) -> None:
+def stop_self(job):
     """SIGTERM, as a cluster sends it."""
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def poison(job: Any) -> None:
-    """Let the loss of this process become NaN."""
+def poison(job):
     plain = job.outcome
 
-    def poisoned(batch: Any) -> Any:
+    def poisoned(batch):
         found = plain(batch)
         found.losses = {name: loss * float("nan") for name, loss in found.losses.items()}
         return found
@@ -293,13 +273,13 @@ def poison(job: Any) -> None:
     job.outcome = poisoned
 
 
-def fail_in_save(number: int) -> Hook:
+def fail_in_save(number):
     """A hook that kills the process in its n-th disk operation inside the first checkpoint."""
 
-    def install() -> None:
+    def install():
         plain = loop.save_checkpoint
 
-        def changed(*args: Any, **options: Any) -> None:
+        def changed(*args, **options):
             storage.fs = KillingFileSystem(number)
             plain(*args, **options)
 
@@ -311,19 +291,19 @@ def fail_in_save(number: int) -> Hook:
 class KillingFileSystem(storage.FileSystem):
     """Ends the process at the n-th write, sync or rename."""
 
-    def __init__(self, kill_at: int) -> None:
+    def __init__(self, kill_at):
         self.left = kill_at
 
-    def _count(self) -> None:
+    def _count(self):
         self.left -= 1
         if self.left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def write(self, handle: Any, data: bytes) -> None:
+    def write(self, handle, data):
         self._count()
         super().write(handle, data)
 
-    def rename(self, source: Path, target: Path) -> None:
+    def rename(self, source, target):
         self._count()
         super().rename(source, target)
 
@@ -331,19 +311,18 @@ class KillingFileSystem(storage.FileSystem):
 class FullDisk(storage.FileSystem):
     """Every write fails as on a full disk."""
 
-    def write(self, handle: Any, data: bytes) -> None:
+    def write(self, handle, data):
         raise OSError(28, "No space left on device")
 
 
-def fill_disk(job: Any) -> None:
-    """Let every further write fail."""
+def fill_disk(job):
     storage.fs = FullDisk()
 
 
 # -- scenarios -----------------------------------------------------------------------------------------------------
 
 
-def equal(folder: Path, make: Callable[..., Command], **changes: Any) -> dict[str, Any]:
+def equal(folder, make, **changes):
     """The same job in one process and in two."""
     command = make(folder.parent, **changes)
     one, two = folder / "one", folder / "two" if changes else uninterrupted(folder, make)
@@ -361,19 +340,12 @@ def equal(folder: Path, make: Callable[..., Command], **changes: Any) -> dict[st
     return {**result, "distance": distance(one, two), "tokens": tokens, "samples": samples, "record": record}
 
 
-def uninterrupted(folder: Path, make: Callable[..., Command]) -> Path:
+def uninterrupted(folder, make):
     """The run of two processes that the scenarios share."""
     return folder.parent / f"whole-{make.__name__}"
 
 
-def interrupted(
-    folder: Path,
-    hooks: Mapping[int, Hook],
-    again: int = 2,
-    make: Callable[..., Command] | None = None,
-    environment: Mapping[str, str] | None = None,
-    **changes: Any,
-) -> dict[str, Any]:
+def interrupted(folder, hooks, again=2, make=None, environment=None, **changes):
     """A job of two processes that something ends; the same command then resumes with `again` processes.
 
     make: `pretraining` by default; changes: of its settings, then the uninterrupted run is in the folder.
@@ -392,7 +364,7 @@ def interrupted(
     return result
 
 
-def random_kills(folder: Path, trials: int = 35) -> dict[str, Any]:
+def random_kills(folder, trials=35):
     """Kill a random process at a random moment; the same command then resumes. Three kinds of training by turns."""
     draw = random.Random(26)
     kinds: list[tuple[Callable[..., Command], dict[str, Any]]] = [
@@ -412,28 +384,28 @@ def random_kills(folder: Path, trials: int = 35) -> dict[str, Any]:
     return result
 
 
-def _kill_later(seconds: float) -> None:
+def _kill_later(seconds):
     threading.Timer(seconds, os.kill, [os.getpid(), signal.SIGKILL]).start()
 
 
-def be_slow() -> None:
+def be_slow():
     """A hook: each exchange ends 0.1 s later in this process, so that the others find invalid input before it."""
     plain = ProcessGroup._await
 
     class Late:
-        def __init__(self, work: Any) -> None:
+        def __init__(self, work):
             self.wait, self._work, self._ends = work.wait, work, time.monotonic() + 0.1
 
-        def is_completed(self) -> bool:
+        def is_completed(self):
             return time.monotonic() > self._ends and self._work.is_completed()
 
     ProcessGroup._await = lambda group, work: plain(group, Late(work))  # type: ignore[method-assign]
 
 
-def rejected(folder: Path, commands: Sequence[Command], hooks: Mapping[int, Hook] | None = None) -> dict[str, Any]:
+def rejected(folder, commands, hooks=None):
     """A job whose processes run these commands."""
 
-    def command(output: Path) -> object:
+    def command(output):
         return commands[int(os.environ["RANK"])](output)
 
     ended = run_job(command, folder / "run", len(commands), hooks=hooks)
@@ -445,14 +417,14 @@ def rejected(folder: Path, commands: Sequence[Command], hooks: Mapping[int, Hook
     }
 
 
-def with_other_labels(folder: Path) -> Command:
+def with_other_labels(folder):
     """A fine-tuning in which process 1 reads a training file with another label."""
     command = finetuning(folder)
     other = folder / "other.tsv"
     other.write_text((folder / "train.tsv").read_text(encoding="utf-8").replace("animal", "place", 1), encoding="utf-8")
     plain = finetune_module.read_data
 
-    def run(output: Path) -> object:
+    def run(output):
         if os.environ["RANK"] == "1":
             finetune_module.read_data = lambda config: plain(replace(config, train=other))
         return command(output)
@@ -495,8 +467,7 @@ SCENARIOS: dict[str, Callable[[Path], dict[str, Any]]] = {
 }  # fmt: skip
 
 
-def main() -> None:
-    """Run scenarios and print what they ended with."""
+def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("scenarios", nargs="+", choices=sorted(SCENARIOS))
     parser.add_argument("--folder", type=Path, required=True)

@@ -1,14 +1,11 @@
 """Two processes on loopback: equal to one, resumed, and ended with one message when either fails."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -34,7 +31,7 @@ EQUAL = ("equal-finetune", "equal-distill")  # "long…" and "random-kills" take
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks the processes, which this system cannot")
 
 
-def run(folder: Path, *scenarios: str) -> dict[str, Any]:
+def run(folder, *scenarios):
     """What scenarios ended with, run in a separate process that has used no tensor before it forks."""
     command = [sys.executable, str(HARNESS), *scenarios, "--folder", str(folder)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=1500, check=False)
@@ -43,28 +40,26 @@ def run(folder: Path, *scenarios: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def fast(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def fast(tmp_path_factory):
     """The fast scenarios, after one import of torch."""
     return run(tmp_path_factory.mktemp("fast"), *FAST)
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def kept(tmp_path_factory):
     """Where the slow scenarios find the runs that nothing ends, with which they compare."""
     return tmp_path_factory.mktemp("kept")
 
 
-def ended(folder: Path, scenario: str) -> dict[str, Any]:
-    """What one scenario ended with."""
+def ended(folder, scenario):
     return run(folder, scenario)[scenario]
 
 
-def errors(found: dict[str, Any]) -> list[str]:
-    """The error lines of all processes."""
+def errors(found):
     return [line for text in found["messages"] for line in text.splitlines() if line.startswith("error")]
 
 
-def check_equal(found: dict[str, Any]) -> None:
+def check_equal(found):
     assert found["codes"] == [[0], [0, 0]], found["messages"]
     assert found["distance"] < 1e-4
     one, two = found["tokens"]
@@ -73,22 +68,22 @@ def check_equal(found: dict[str, Any]) -> None:
     assert one == two and one
 
 
-def check_resumed(found: dict[str, Any], message: str) -> None:
+def check_resumed(found, message):
     (line,) = errors(found)
     assert message in line
     assert found["clean"] and found["same"], found
     assert set(found["resumed"]) == {0}
 
 
-def test_two_processes_see_the_samples_of_one_and_train_its_weights(fast: dict[str, Any]):
+def test_two_processes_see_the_samples_of_one_and_train_its_weights(fast):
     check_equal(fast["equal"])
 
 
-def test_sharded_training_equals_one_process(fast: dict[str, Any]):
+def test_sharded_training_equals_one_process(fast):
     check_equal(fast["shard"])
 
 
-def test_the_log_of_several_processes_has_times_of_a_step(fast: dict[str, Any]):
+def test_the_log_of_several_processes_has_times_of_a_step(fast):
     record = fast["equal"]["record"]
     assert all(record[f"{kind}_seconds"] >= 0 for kind in ("data", "compute", "communication"))
     assert record["slowest_process"] in (0, 1) and record["tokens_per_second"] > 0
@@ -97,7 +92,7 @@ def test_the_log_of_several_processes_has_times_of_a_step(fast: dict[str, Any]):
     assert "communication" in line and "MB of memory each" in line and "longer than the others" in line
 
 
-def test_a_killed_process_ends_the_job_and_the_same_command_resumes(fast: dict[str, Any]):
+def test_a_killed_process_ends_the_job_and_the_same_command_resumes(fast):
     check_resumed(fast["kill-1"], "another process ended unexpectedly")
     assert fast["kill-1"]["codes"] == [2, -9]
 
@@ -110,11 +105,11 @@ def test_a_killed_process_ends_the_job_and_the_same_command_resumes(fast: dict[s
         ("bad-input", "missing.txt does not exist"),
     ],
 )
-def test_bad_input_is_one_sentence_and_leaves_no_folder(fast: dict[str, Any], scenario: str, message: str):
+def test_bad_input_is_one_sentence_and_leaves_no_folder(fast, scenario, message):
     check_rejected(fast[scenario], message)
 
 
-def check_rejected(found: dict[str, Any], message: str) -> None:
+def check_rejected(found, message):
     assert set(found["codes"]) == {2}, found["messages"]
     (line,) = errors(found)
     assert message in line
@@ -122,7 +117,7 @@ def check_rejected(found: dict[str, Any], message: str) -> None:
 
 
 @pytest.mark.slow
-def test_other_labels_on_one_machine_are_rejected(tmp_path: Path):
+def test_other_labels_on_one_machine_are_rejected(tmp_path):
     check_rejected(
         ended(tmp_path, "other-labels"), "process 1 of 2: The settings of the training differ from those of process 0"
     )
@@ -130,13 +125,13 @@ def test_other_labels_on_one_machine_are_rejected(tmp_path: Path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("scenario", "message"), KILLED.items())
-def test_any_failing_process_ends_the_job_and_the_same_command_resumes(kept: Path, scenario: str, message: str):
+def test_any_failing_process_ends_the_job_and_the_same_command_resumes(kept, scenario, message):
     check_resumed(ended(kept, scenario), message)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", TERMINATED)
-def test_a_signal_saves_once_and_exits_with_130(kept: Path, scenario: str):
+def test_a_signal_saves_once_and_exits_with_130(kept, scenario):
     found = ended(kept, scenario)
     assert set(found["codes"]) == {130} and not errors(found)
     assert sum("Saved at step" in text for text in found["messages"]) == 1
@@ -145,14 +140,14 @@ def test_a_signal_saves_once_and_exits_with_130(kept: Path, scenario: str):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", ["resume-in-one", "shard-resume-in-one"])
-def test_another_number_of_processes_resumes_with_the_same_samples(kept: Path, scenario: str):
+def test_another_number_of_processes_resumes_with_the_same_samples(kept, scenario):
     found = ended(kept, scenario)
     assert found["resumed"] == [0] and found["distance"] < 1e-4
     assert "began with 2 processes and resumes with 1" in found["resumed_messages"][0]
 
 
 @pytest.mark.slow
-def test_gradients_added_up_in_bfloat16_are_rounded(tmp_path: Path):
+def test_gradients_added_up_in_bfloat16_are_rounded(tmp_path):
     found = ended(tmp_path, "bf16")
     assert found["codes"] == [[0], [0, 0]] and 1e-6 < found["distance"] < 1e-3
     one, two = found["samples"]
@@ -161,11 +156,11 @@ def test_gradients_added_up_in_bfloat16_are_rounded(tmp_path: Path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", EQUAL)
-def test_every_kind_of_training_equals_one_process(tmp_path: Path, scenario: str):
+def test_every_kind_of_training_equals_one_process(tmp_path, scenario):
     check_equal(ended(tmp_path, scenario))
 
 
-def test_a_port_in_use_is_named(monkeypatch: pytest.MonkeyPatch):
+def test_a_port_in_use_is_named(monkeypatch):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -178,7 +173,7 @@ def test_a_port_in_use_is_named(monkeypatch: pytest.MonkeyPatch):
             distributed.ProcessGroup(launch)
 
 
-def test_a_folder_that_not_all_processes_see_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_folder_that_not_all_processes_see_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(run_folder, "VISIBLE_SECONDS", 0.0)
     group = distributed.Group()
     with pytest.raises(RunError, match="is not the run folder of the first process"):
@@ -187,9 +182,9 @@ def test_a_folder_that_not_all_processes_see_is_named(tmp_path: Path, monkeypatc
     run_folder._check_visible(tmp_path, "process 1 on node1", group)
 
 
-def test_nobody_waits_for_the_folder_of_a_run_that_has_failed(tmp_path: Path):
+def test_nobody_waits_for_the_folder_of_a_run_that_has_failed(tmp_path):
     class Failed(distributed.Group):
-        def raise_failure(self) -> None:
+        def raise_failure(self):
             raise InputError("a bad row")
 
     with pytest.raises(InputError, match="a bad row"):

@@ -23,6 +23,7 @@ from ...models.transformer import Encoded, Layer, Transformer, executors
 from ...nn.attention import Executor, Run, SequenceOffsets, in_float32, with_global
 from ...nn.cross import CrossAttentionCache
 from ...nn.embeddings import Embeddings
+from ...nn.layers import FeedForward
 from ...nn.positions import attend_rotary
 from .attention import packed_attention, rotated_attention
 from .layers import KernelSet, Norm, Product, feed_forward, linear_product
@@ -92,6 +93,7 @@ class InferenceLayer:
     attention_norm: Norm | None
     ffn: Callable[[Tensor, Tensor], Tensor]
     ffn_norm: Norm
+    adapt: Callable[[Tensor], Tensor] | None
 
     @classmethod
     def of(cls, kernels: KernelSet, layer: Layer) -> InferenceLayer:
@@ -108,6 +110,7 @@ class InferenceLayer:
             None if layer.attention_norm is None else Norm.of(layer.attention_norm, kernels.dtype),
             feed_forward(kernels, layer.ffn),
             Norm.of(layer.ffn_norm, kernels.dtype),
+            _adapter(kernels, layer),
         )
 
     def __call__(self, hidden: Tensor, runs: tuple[Run, ...], executor: Executor | None) -> Tensor:
@@ -124,9 +127,9 @@ class InferenceLayer:
 
     def feed(self, hidden: Tensor) -> Tensor:
         """Apply feed-forward, residual and layer norm. hidden and result: float [tokens, hidden]."""
-        if self.is_pre:
-            return self.ffn(self.ffn_norm(hidden), hidden)
-        return self.ffn_norm(self.ffn(hidden, hidden))
+        hidden = self.ffn(self.ffn_norm(hidden) if self.is_pre else hidden, hidden)
+        hidden = hidden if self.adapt is None else self.adapt(hidden)
+        return hidden if self.is_pre else self.ffn_norm(hidden)
 
     def _context(self, x: Tensor, runs: tuple[Run, ...], executor: Executor | None) -> Tensor:
         """Return the attention context before the output projection: float [tokens, hidden]."""
@@ -140,6 +143,21 @@ class InferenceLayer:
         if executor is None:
             return packed_attention(qkv, runs, self.num_heads)
         return executor(qkv, runs, self.num_heads, dropout_probability=0.0, want_weights=False)[0]
+
+
+def _adapter(kernels: KernelSet, layer: Layer) -> Callable[[Tensor], Tensor] | None:
+    """Return the adapter of the layer's language with its norm and residual connection, or None."""
+    if layer.adapters is None:
+        return None
+    module, norm = layer.adapters[str(layer.language)], layer.norm_of_adapter
+    assert isinstance(module, FeedForward)
+    ffn, before = feed_forward(kernels, module), None if norm is None else Norm.of(norm, kernels.dtype)
+
+    def adapt(hidden: Tensor) -> Tensor:
+        normed = hidden if before is None else before(hidden)
+        return ffn(normed, normed if layer.norm_first else hidden)
+
+    return adapt
 
 
 def _rotating(executor: Executor | None) -> Executor | None:

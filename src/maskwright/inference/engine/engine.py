@@ -23,11 +23,11 @@ from ...core.errors import InputError
 from ...data.batch import Batch
 from ...models.device import keep_few_shapes
 from ...models.model import Model
-from ...models.transformer import Encoded
+from ...models.transformer import Encoded, Layer
 from .choice import float_kernels, int8_kernels, step_kernels
 from .encoder import InferenceEncoder, InferenceSteps
 from .graphs import Graphs, why_no_graphs
-from .int8 import ActivationRange, CalibrationObserver, Int8Loss, WeightKey
+from .int8 import ActivationRange, CalibrationObserver, Int8Loss, WeightKey, weight_key
 from .layers import shared_kernels
 
 # -- Reports whether the weights of a module have changed, at a cost that every request can afford -------------------
@@ -147,7 +147,10 @@ class Engine:
         with torch.inference_mode():
             for batch in batches:
                 model.check(batch)
-                recording(batch)
+                recording(model.with_global_tokens(batch))
+        for layer in model.encoder.layers:
+            if isinstance(layer, Layer) and (other := layer.attention.global_qkv) is not None:  # of the same input
+                kernels.ranges[weight_key(other.weight)] = kernels.ranges[weight_key(layer.attention.qkv.weight)]
         with self._lock:
             self._ranges, self._fixed = kernels.ranges, None
             self._watch(model)

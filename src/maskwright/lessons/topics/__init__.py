@@ -1,1 +1,1 @@
-"""The lessons, a module for each topic with a tuple LESSONS. Numbers come from the toolkit's functions alone."""
+"""A module for each topic, with a function for each lesson. Numbers come from the toolkit's functions alone."""

@@ -6,30 +6,37 @@ import math
 from typing import Any
 
 import numpy as np
+import torch
 
 from ...core.errors import InputError
 from ...core.util import plural
+from ...data.batch import Batch
+from ...inspect.attention import attention
+from ...inspect.moves import head_moves
+from ...nn.attention import fused_scaled_dot_product, scaled_dot_product, self_attention
 from ...report import Bar, Bars, Grid, Table, Token, Tokens
-from ...report.charts import Chart, Curves, Series
-from ..inputs import MOST, Matrix, integer, matrix, number, text, words_of
-from ..lesson import APPLICATIONS, AUTOENCODER, FRONTIERS, NEUROCOMPUTING, SESSION, Lesson
+from ...report.charts import Chart, Series
+from ..inputs import MOST, Matrix, words_of
+from ..parts import (
+    SAMPLES,
+    attention_weights,
+    entropy,
+    identities,
+    kernel_regression,
+    moments,
+    normal,
+    sampled_scores,
+    saturation,
+    soft_lookup,
+)
 from ..recorder import LessonRecorder, difference, tiny
 from ..small import small_network, word_tokenizer
 
-PART = "Attention"
-
-SHARES = ((3, 1, 1, 1), (1, 1, 1, 1), (1, 2, 1, 4), (5, 1, 1, 1))  # weights of the hand example, before the sum
-VALUES = ((4.0, 0.0, 0.0, 8.0), (0.0, 4.0, 0.0, 8.0), (0.0, 0.0, 4.0, 8.0), (8.0, 8.0, 8.0, 8.0))
-TOKENS = ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0))
 FAR = 80.0  # a score so high that the other weights are zero
 BY_HAND = ((20 / 6, 2.0, 2.0, 8.0), (3.0, 3.0, 3.0, 8.0), (4.5, 5.0, 4.5, 8.0), (3.5, 1.5, 1.5, 8.0))
 
 
-def _basic(record: LessonRecorder, tokens: Matrix) -> None:
-    import torch
-
-    from ...nn.attention import self_attention
-
+def lesson_self_attention(record: LessonRecorder, tokens: Matrix) -> None:
     x = torch.tensor(tokens)
     first = self_attention(x)[0]
     scores = [sum(a * b for a, b in zip(tokens[0], one, strict=True)) for one in tokens]  # of x_1: 1, 0, 1
@@ -59,11 +66,7 @@ def _basic(record: LessonRecorder, tokens: Matrix) -> None:
     )
 
 
-def _by_hand(record: LessonRecorder, shares: Matrix, values: Matrix) -> None:
-    import torch
-
-    from ...nn.attention import fused_scaled_dot_product, scaled_dot_product
-
+def lesson_attention_by_hand(record: LessonRecorder, shares: Matrix, values: Matrix) -> None:
     query, value = torch.eye(4, dtype=torch.float64), torch.tensor(values, dtype=torch.float64)
     key = 2 * torch.tensor(shares, dtype=torch.float64).log().T  # so that q · k / √4 is the logarithm of a share
     context, weights = scaled_dot_product(query, key, value)
@@ -84,11 +87,7 @@ def _by_hand(record: LessonRecorder, shares: Matrix, values: Matrix) -> None:
     )
 
 
-def _weighted_sum(record: LessonRecorder, text: str, matrix: Matrix) -> None:
-    import torch
-
-    from ...nn.attention import scaled_dot_product
-
+def lesson_weighted_sum(record: LessonRecorder, text: str, matrix: Matrix) -> None:
     words = words_of(text)
     if matrix and len(matrix[0]) != len(words):
         raise InputError(f"The text has {len(words)} words, the matrix {len(matrix[0])} numbers: pass one per word.")
@@ -112,9 +111,7 @@ def _weighted_sum(record: LessonRecorder, text: str, matrix: Matrix) -> None:
     )
 
 
-def _dictionary(record: LessonRecorder, key: str, sharpness: float) -> None:
-    from ..parts import soft_lookup
-
+def lesson_soft_dictionary(record: LessonRecorder, key: str, sharpness: float) -> None:
     telephone = {"jack": 4098, "sape": 4139}
     found = soft_lookup(telephone, key)
     record.equal(f"tel['{key}']", 4098, round(found.value))
@@ -122,12 +119,7 @@ def _dictionary(record: LessonRecorder, key: str, sharpness: float) -> None:
     record.equal("tel['sap']", 4139, round(soft_lookup(telephone, "sap").value))
     record.near("weights sum to", 1.0, sum(found.weights.values()), digits=2, law=True)
     soft = soft_lookup(telephone, key, sharpness)
-    record.show(
-        Bars(
-            [Bar(name, weight, f"{weight:.2f}") for name, weight in soft.weights.items()],
-            title=f"Weights for '{key}', with a sharpness of {sharpness:g}",
-        )
-    )
+    record.bars(f"Weights for '{key}', with a sharpness of {sharpness:g}", soft.weights, ".2f")
     mean = soft_lookup(telephone, key, sharpness=0).value
     record.near("uniform weights: the mean of the values", 4118.5, mean, digits=1, law=True)
     record.answer(
@@ -136,11 +128,7 @@ def _dictionary(record: LessonRecorder, key: str, sharpness: float) -> None:
     )
 
 
-def _kernel(record: LessonRecorder, width: float, points: int) -> None:
-    import torch
-
-    from ..parts import kernel_regression
-
+def lesson_kernel_smoothing(record: LessonRecorder, width: float, points: int) -> None:
     two = torch.tensor([0.0, 1.0], dtype=torch.float64)
     values, weights = kernel_regression(two[:1], two, torch.tensor([10.0, 20.0], dtype=torch.float64), width)
     near = 1 / (1 + math.exp(-0.5 / width**2))
@@ -150,7 +138,7 @@ def _kernel(record: LessonRecorder, width: float, points: int) -> None:
     x = torch.linspace(0, 6, 61, dtype=torch.float64)
     lines = {own: kernel_regression(x, known, known.sin(), own)[0] for own in sorted({0.1, 0.5, 3.0, width})}
     series = [Series(f"width {own:g}", x.tolist(), line.tolist(), smooth=False) for own, line in lines.items()]
-    record.show(Curves([Chart(f"A sine from {points} of its points", series, x_label="x")], title=""))
+    record.charts(Chart(f"A sine from {points} of its points", series, x_label="x"))
     nearest = (x[:, None] - known).abs().argmin(dim=1)
     flat, stairs = float(lines[3.0].std()), float((lines[0.1] - known.sin()[nearest]).abs().median())
     record.holds(
@@ -162,15 +150,11 @@ def _kernel(record: LessonRecorder, width: float, points: int) -> None:
     )
 
 
-HI = ((27.0, 89.0, 31.0, 67.0), (10.0, 31.0, 91.0, 54.0), (12.0, 67.0, 54.0, 92.0))  # "how", "are", "you"
-SCORES = 1e6  # largest score
 OWN_SAMPLES = 10_000  # with your own d: an answer at once
 MEANS_BY_HAND = (-1.0, 4.25, -2.0, 17.25, 36.0)  # for means 1 and -2, variances 4 and 0.25, c = 3
 
 
-def _why(record: LessonRecorder, head_dim: int) -> None:
-    from ..parts import SAMPLES, identities, moments, sampled_scores
-
+def lesson_why_scale(record: LessonRecorder, head_dim: int) -> None:
     rows = []
     sizes = (head_dim,) if record.is_own else (3, 16, 64, head_dim)
     count = OWN_SAMPLES if record.is_own else SAMPLES
@@ -200,10 +184,6 @@ def _why(record: LessonRecorder, head_dim: int) -> None:
 
 def inspect_scores(record: LessonRecorder, matrix: Matrix, text: str, head_dim: int) -> None:
     """Softmax of attention scores divided by √d, compared with the weights without the division."""
-    import torch
-
-    from ..parts import attention_weights, entropy
-
     scores = torch.tensor(matrix, dtype=torch.float64)  # [queries, keys]
     keys = column_names(text, scores.shape[1])
     queries = keys[-len(scores) :] if len(scores) <= len(keys) and words_of(text) == keys else row_names(len(scores))
@@ -242,11 +222,7 @@ def row_names(count: int) -> list[str]:
     return [f"row {number}" for number in range(1, count + 1)]
 
 
-def _saturation(record: LessonRecorder, matrix: Matrix, text: str, head_dim: int) -> None:
-    import torch
-
-    from ..parts import attention_weights, saturation
-
+def lesson_saturation(record: LessonRecorder, matrix: Matrix, text: str, head_dim: int) -> None:
     inspect_scores(record, matrix, text, head_dim)
     if record.is_own:
         return
@@ -291,7 +267,7 @@ def _saturation(record: LessonRecorder, matrix: Matrix, text: str, head_dim: int
             x_label="d",
         ),
     ]
-    record.show(Curves(charts, title=""))
+    record.charts(*charts)
     record.answer(
         f"Hardly: at d = 256, the gradient of the unscaled softmax is {found[-1].slope / found[-1].scaled_slope:.0%} "
         "of the scaled one. A head that saturates early cannot be corrected."
@@ -299,16 +275,11 @@ def _saturation(record: LessonRecorder, matrix: Matrix, text: str, head_dim: int
 
 
 ROWS = 10_000
-POEM = "Before my bed lies a pool of moon bright"
 TOY = ((112.0, 96.0, 16.0, 8.0), (92.0, 124.0, 22.0, 8.0))
 PRINTED_SUMS = "1.01 1.00 0.99 1.00 1.00 1.01 1.00 0.99 1.00 1.01"  # quoted; the slide's table is not carried here
 
 
-def _toy(record: LessonRecorder, matrix: Matrix, text: str, head_dim: int) -> None:
-    import torch
-
-    from ..parts import attention_weights
-
+def lesson_toy_scores(record: LessonRecorder, matrix: Matrix, text: str, head_dim: int) -> None:
     if record.is_own:
         inspect_scores(record, matrix, text, head_dim)
         return
@@ -325,12 +296,7 @@ def _toy(record: LessonRecorder, matrix: Matrix, text: str, head_dim: int) -> No
     for name, weights in zip(("112, 96, 16, 8", "92, 124, 22, 8"), found, strict=True):
         record.near(f"sum of the weights of {name}", 1.0, float(weights.sum()), digits=2)
     names = ("112", "96", "16", "8")
-    record.show(
-        Bars(
-            [Bar(name, one, f"{one:.4f}") for name, one in zip(names, found[0].tolist(), strict=True)],
-            title="Weights of the first example",
-        )
-    )
+    record.bars("Weights of the first example", zip(names, found[0].tolist(), strict=True), ".4f")
     sharp = attention_weights(first.double())
     record.near("the same without the division: the first weight", 1.0, float(sharp[0]), digits=6)
     record.answer(
@@ -341,11 +307,9 @@ def _toy(record: LessonRecorder, matrix: Matrix, text: str, head_dim: int) -> No
 
 def _attention_table(record: LessonRecorder, words: list[str]) -> None:
     """The weights of one untrained head on [CLS] and these words, each row of which sums to 1."""
-    from ...data.batch import Batch
-
     tokenizer = word_tokenizer(" ".join(words), lowercase=False)
     ids = [*tokenizer.opening_ids, *(one for own in tokenizer.encode_plain(words) for one in own)]
-    seen = small_network(tokenizer.vocab_size, max_position_embeddings=4 * MOST).encode(
+    seen = small_network(tokenizer, max_position_embeddings=4 * MOST).encode(
         Batch.from_sequences([ids]), attentions=True
     )
     assert seen.attentions is not None
@@ -376,13 +340,11 @@ def _sum_rows(record: LessonRecorder, matrix: Matrix, text: str) -> None:
         is_rounding = abs(total - 1) <= bound + 1e-9
         record.holds(f"{name}: sum", f"1 ± {bound:g}", f"{total:.4f}".rstrip("0").ljust(4, "0"), is_rounding, law=True)
     record.show(Grid(rows, columns, [list(row) for row in matrix], "The table"))
-    record.show(Bars([Bar(name, one, f"{one:.2f}") for name, one in zip(rows, sums, strict=True)], title="Sums"))
+    record.bars("Sums", zip(rows, sums, strict=True), ".2f")
     record.answer(f"Rounding each of {len(columns)} weights to two decimals changes a sum by at most {bound:g}.")
 
 
-def _table(record: LessonRecorder, text: str, matrix: Matrix) -> None:
-    from ..parts import attention_weights, normal
-
+def lesson_attention_table(record: LessonRecorder, text: str, matrix: Matrix) -> None:
     if matrix:
         _sum_rows(record, matrix, text)
         return
@@ -411,9 +373,7 @@ def _table(record: LessonRecorder, text: str, matrix: Matrix) -> None:
     )
 
 
-def _cls(record: LessonRecorder) -> None:
-    from ...data.batch import Batch
-
+def lesson_cls_sees_all(record: LessonRecorder) -> None:
     model = small_network(60)
     ids = [2, 11, 12, 13, 14, 15, 16, 3]
     before = model.encode(Batch.from_sequences([ids])).hidden[0]
@@ -432,11 +392,9 @@ def _cls(record: LessonRecorder) -> None:
     other = causal.encode(Batch.from_sequences([[ids[0], *[40] * 7]])).hidden[0]
     gap = difference(still, other)
     record.same("the first token of a causal model", "(not BERT)", still, other, said="moves by")
-    record.show(
-        Bars(
-            [Bar(f"place {place}", move) for place, move in enumerate(moves, 1)],
-            title="Change of [CLS] by position of the changed token",
-        )
+    record.bars(
+        "Change of [CLS] by position of the changed token",
+        [(f"place {place}", move) for place, move in enumerate(moves, 1)],
     )
     record.answer(
         f"Only to itself: when all other tokens changed, it changed by {tiny(gap)}. In BERT every token attends to "
@@ -444,22 +402,14 @@ def _cls(record: LessonRecorder) -> None:
     )
 
 
-TIRED = "The animal didn't cross the street because it was too tired"
-WIDE = TIRED.replace("tired", "wide")
-
-
-def _tired(record: LessonRecorder, first: str, second: str, word: str) -> None:
-    from ...inspect.attention import attention
-    from ...inspect.moves import head_moves
-
+def lesson_tired_or_wide(record: LessonRecorder, first: str, second: str, word: str) -> None:
     for name, given in (("first", first), ("second", second)):
         if word.lower() not in [one.lower() for one in words_of(given)]:
             raise InputError(f"word: '{word}' is not in the {name} sentence; pass a word of both.")
     word = word.lower()
     tokenizer = word_tokenizer(first, second)
     sizes: dict[str, Any] = {"num_hidden_layers": 6, "num_attention_heads": 8}
-    model = small_network(tokenizer.vocab_size, **sizes)
-    model.tokenizer = tokenizer
+    model = small_network(tokenizer, **sizes)
     before, after = (attention(model, text).main for text in (first, second))
     moves = head_moves(before, after, word)
     best = moves.moves[0]
@@ -474,8 +424,7 @@ def _tired(record: LessonRecorder, first: str, second: str, word: str) -> None:
     record.equal("of 48 heads, those with a larger change", 0, int((moves.distances > best.distance).sum()), law=True)
     same = head_moves(before, attention(model, first).main, word)
     record.near("the same sentence twice", 0.0, float(same.distances.max()), of=before.weights, law=True)
-    causal = small_network(tokenizer.vocab_size, attention="causal", type_vocab_size=0, pooler=False, **sizes)
-    causal.tokenizer = tokenizer
+    causal = small_network(tokenizer, attention="causal", type_vocab_size=0, pooler=False, **sizes)
     left = head_moves(attention(causal, first).main, attention(causal, second).main, word)
     record.near("a unidirectional network", 0.0, float(left.distances.max()), of=before.weights)
     heads = [f"head {number}" for number in before.heads]
@@ -506,155 +455,3 @@ def _names(first: str, second: str) -> tuple[str, str]:
     """The last words of both sentences, or their numbers if these are equal."""
     last = (words_of(first)[-1], words_of(second)[-1])
     return last if last[0] != last[1] else ("first", "second")
-
-
-LESSONS = (
-    Lesson(
-        "self-attention",
-        FRONTIERS,
-        "Basic Self-Attention",
-        "Self-attention without parameters",
-        "Each token becomes the mean of all tokens, weighted by similarity: z = softmax(x xᵀ) x. There are no "
-        "parameters, and the order of the tokens has no effect.",
-        ("nn.attention:self_attention",),
-        "Does a token's vector change if the others are reordered?",
-        _basic,
-        (matrix("tokens", "Vectors, one row per token", TOKENS, -10, 10),),
-    ),
-    Lesson(
-        "attention-by-hand",
-        FRONTIERS,
-        "Self-Attention: q, k, v",
-        "Attention by hand",
-        "Four tokens, four dimensions, and keys chosen so that the weights are simple fractions: half and sixths, "
-        "quarters, eighths. The library must compute the same values as pencil and paper.",
-        ("nn.attention:scaled_dot_product", "nn.attention:fused_scaled_dot_product"),
-        "The last component of every value is 8. What is it after attention, and why?",
-        _by_hand,
-        (
-            matrix("shares", "Shares of each token's attention", SHARES, 1e-6, 1000, rows=4, columns=4),
-            matrix("values", "Values, one row per token", VALUES, -1000, 1000, rows=4, columns=4),
-        ),
-    ),
-    Lesson(
-        "weighted-sum",
-        FRONTIERS,
-        "Attention Mechanism",
-        "A word from two characters",
-        "To generate 'deep', a translation model of 深度学习 attends to 深 and 度 with half of its attention each, "
-        "and not to the other two.",
-        ("nn.attention:scaled_dot_product",),
-        "What if the scores of the two are only slightly higher?",
-        _weighted_sum,
-        (
-            text("text", "Words; a Chinese or Japanese character is one", "深度学习", 2),
-            matrix("matrix", "Score of each word, in one row", (), -1e6, 1e6, rows=1),
-        ),
-    ),
-    Lesson(
-        "soft-dictionary",
-        NEUROCOMPUTING,
-        "Self-attention: a dictionary",
-        "A dictionary with approximate keys",
-        "A dictionary finds a key or fails. Attention compares the query with every key and returns the mean of the "
-        "values, weighted by similarity; a nearly correct key gets nearly all of the weight.",
-        ("lessons.parts:soft_lookup",),
-        "What if similarity has no effect?",
-        _dictionary,
-        (text("key", "Key", "jacky", 1, 4), number("sharpness", "Sharpness of the softmax", 2, 0, 40, 0.5)),
-    ),
-    Lesson(
-        "kernel-smoothing",
-        SESSION,
-        "Attention: Nadaraya–Watson",
-        "Attention is older than neural networks",
-        "In 1964 Nadaraya and Watson estimated a curve as the mean of known values, weighted by proximity. That is "
-        "attention: the point is the query, the known points are the keys.",
-        ("lessons.parts:kernel_regression",),
-        "What is the effect of the kernel width?",
-        _kernel,
-        (number("width", "Kernel width", 1, 0.1, 5), integer("points", "Known points of the sine", 13, 3, 40)),
-    ),
-    Lesson(
-        "why-scale",
-        APPLICATIONS,
-        "Why Scale QKᵀ?",
-        "The variance of a score grows with the width",
-        "A score is a sum of d products. If the components of q and k are independent, with mean 0 and variance 1, "
-        "the score has mean 0 and variance d. Divided by √d, its variance is 1 for any width.",
-        ("lessons.parts:sampled_scores", "lessons.parts:moments", "lessons.parts:identities"),
-        "Why √d and not d?",
-        _why,
-        (integer("head_dim", "Head dimension d", 256, 1, 256),),
-    ),
-    Lesson(
-        "saturation",
-        APPLICATIONS,
-        "Why Scaling factor is √d",
-        "A softmax of large scores saturates",
-        "Widely spread scores make the softmax one-hot. It is then saturated: changes of the scores hardly change the "
-        "weights, and the gradient vanishes.",
-        ("lessons.parts:attention_weights", "lessons.parts:saturation"),
-        "Can a saturated head still learn?",
-        _saturation,
-        (
-            integer("head_dim", "Head dimension d", 64, 1, 1024),
-            matrix("matrix", "Scores, one row per query", HI, -SCORES, SCORES),
-            text("text", "Words of the columns", "Hi how are you", 0),
-        ),
-    ),
-    Lesson(
-        "toy-scores",
-        SESSION,
-        "Self-Attention Architecture",
-        "From scores to weights",
-        "Two examples show a query's scores for four words. Division by √64 and a softmax convert them to weights. "
-        "The slides' weights differ slightly from those of their scores.",
-        ("lessons.parts:attention_weights",),
-        "What would the weights be without the division by 8?",
-        _toy,
-        (
-            integer("head_dim", "Head dimension d", 64, 1, 1024),
-            matrix("matrix", "Scores, one row per query", TOY, -SCORES, SCORES),
-            text("text", "Words of the columns", ""),
-        ),
-    ),
-    Lesson(
-        "attention-table",
-        AUTOENCODER,
-        "Left and right context",
-        "Rounded attention weights",
-        "Each of ten words of a poem attends to all ten. The rounded rows of the slide sum to 0.99 to 1.01.",
-        ("nn.attention:scaled_dot_product", "lessons.parts:attention_weights"),
-        "How large can the error of a rounded row be?",
-        _table,
-        (text("text", "Sentence", POEM), matrix("matrix", "Or a printed table, for the sums of its rows", (), 0, 100)),
-    ),
-    Lesson(
-        "cls-sees-all",
-        AUTOENCODER,
-        "[CLS] token in BERT",
-        "[CLS] attends to every token",
-        "The first token attends to every token: if any word changes, its vector changes. It can therefore represent "
-        "the whole text.",
-        ("models.transformer:executors",),
-        "To which tokens does the first token of a causal model attend?",
-        _cls,
-    ),
-    Lesson(
-        "tired-or-wide",
-        FRONTIERS,
-        "Attention Visualization",
-        "Attention of 'it' when the animal is tired and the street is wide",
-        "Two sentences differ in their last word. For each head, the attention rows of 'it' are compared: the change "
-        "is half the sum of the absolute differences.",
-        ("inspect.attention:attention", "inspect.moves:head_moves"),
-        "Would a causal model show this?",
-        _tired,
-        (
-            text("first", "First sentence", TIRED, 2, 40),
-            text("second", "Second sentence", WIDE, 2, 40),
-            text("word", "Word whose attention is compared", "it", 1, 1),
-        ),
-    ),
-)

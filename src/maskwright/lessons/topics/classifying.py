@@ -6,32 +6,33 @@ import math
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import torch
+
 from ...core import storage
 from ...core.randomness import generator
-from ...report import Bar, Bars, Kind, Table, Token, Tokens
+from ...data.batch import Batch
+from ...inference.predict import Predictor, trace
+from ...models.presets import preset
+from ...models.sizes import parameter_count
+from ...report import Kind, Table, Token, Tokens
 from ...report.charts import Arrow, Box, Flow
+from ...tasks.classification import Classification
 from ...tasks.evaluation.metrics import accuracy, matthews, pearson, spearman
 from ...tasks.evaluation.published import glue_average, published, published_table, relative_error_reduction
 from ...text.readers.glue import glue_files, read_glue
 from ...text.readers.tables import Row
-from ..inputs import integer, number, text
-from ..lesson import APPLICATIONS, AUTOENCODER, FRONTIERS, SESSION, Lesson
+from ...train.finetuning.job import MemoryBestModelSaver
+from ...train.finetuning.multi_task import MultiTaskJob, Part, SharedEncoder
 from ..recorder import LessonRecorder
 from ..small import small_network, word_tokenizer
 
-PART = "Tasks"
-
-ROUTER = "The lamp of my router stays dark, although I tried another socket and another cable."
 LABELS = ("Billing", "Hardware", "Software")
 
 
-def _shapes(record: LessonRecorder, text: str) -> None:
-    from ...inference.predict import Predictor, trace
-    from ...tasks.classification import Classification
-
+def lesson_shape_trace(record: LessonRecorder, text: str) -> None:
     tokenizer = word_tokenizer(text)
     model = small_network(
-        tokenizer.vocab_size,
+        tokenizer,
         "classification",
         labels=LABELS,
         hidden_size=768,
@@ -39,7 +40,6 @@ def _shapes(record: LessonRecorder, text: str) -> None:
         num_attention_heads=12,
         initializer_range=0.02,
     )
-    model.tokenizer = tokenizer
     found = trace(Predictor(model, Classification(list(LABELS))), text)
     record.equal("words of the text", 15, len(text.split()))
     record.equal("shapes: [CLS] and the words", "16x768 -> 768 -> 3", found.summary("words", closing=False))
@@ -71,10 +71,7 @@ def _shapes(record: LessonRecorder, text: str) -> None:
     )
 
 
-def _heads(record: LessonRecorder, classes: int, tags: int) -> None:
-    from ...models.presets import preset
-    from ...models.sizes import parameter_count
-
+def lesson_final_layer(record: LessonRecorder, classes: int, tags: int) -> None:
     base = preset("bert-base")
     bare = parameter_count(base)
     rows = []
@@ -96,7 +93,7 @@ def _heads(record: LessonRecorder, classes: int, tags: int) -> None:
     )
 
 
-def _scores(
+def lesson_task_scores(
     record: LessonRecorder, true_positives: int, false_negatives: int, false_positives: int, true_negatives: int
 ) -> None:
     tp, fn, fp, tn = true_positives, false_negatives, false_positives, true_negatives
@@ -138,11 +135,7 @@ PAIRS = {
 HEADER = "index\tgenre\tsentence1\tsentence2\tgold_label"
 
 
-def _entailment(record: LessonRecorder) -> None:
-    import torch
-
-    from ...tasks.classification import Classification
-
+def lesson_entailment(record: LessonRecorder) -> None:
     lines = [f"{n}\tfiction\t{PREMISE}\t{text}\t{label}" for n, (label, text) in enumerate(PAIRS.items())]
     disputed = f"3\tfiction\t{PREMISE}\tThe man is tired.\t-"
     with TemporaryDirectory() as folder:
@@ -199,14 +192,7 @@ def _shape(tokens: list[str], types: list[int]) -> str:
     return " ".join(found)
 
 
-def _shared(record: LessonRecorder) -> None:
-    import torch
-
-    from ...data.batch import Batch
-    from ...tasks.classification import Classification
-    from ...train.finetuning.job import MemoryBestModelSaver
-    from ...train.finetuning.multi_task import MultiTaskJob, Part, SharedEncoder
-
+def lesson_one_encoder(record: LessonRecorder) -> None:
     tokenizer = word_tokenizer("good bad film happy sad")
     kinds = {
         "sentiment": (("good film", "1"), ("bad film", "0")),
@@ -215,8 +201,7 @@ def _shared(record: LessonRecorder) -> None:
     rows = {name: [Row(*(pair[0], None, pair[1]), 1, name) for pair in pairs * 8] for name, pairs in kinds.items()}
     tasks = {name: Classification.from_rows(own) for name, own in rows.items()}
     models = [
-        small_network(tokenizer.vocab_size, "classification", labels=one.labels).requires_grad_(True)
-        for one in tasks.values()
+        small_network(tokenizer, "classification", labels=one.labels).requires_grad_(True) for one in tasks.values()
     ]
     alone = [sum(part.numel() for part in model.parameters()) for model in models]
     shared = SharedEncoder(models)
@@ -250,15 +235,7 @@ def _shared(record: LessonRecorder) -> None:
         record.equal(f"every row of the {name} task once, in separate steps", True, seen == list(range(count)))
     names = list(tasks)
     record.show(Tokens([("one epoch", [Token(names[part], "first" if part == 0 else "second") for part in turns])]))
-    record.show(
-        Bars(
-            [
-                Bar("two models", sum(alone), f"{sum(alone):,}"),
-                Bar("one encoder, two heads", together, f"{together:,}"),
-            ],
-            title="Weights",
-        )
-    )
+    record.bars("Weights", [("two models", sum(alone)), ("one encoder, two heads", together)], ",")
     other = generator(1, "turns of the tasks", 0).permutation([0] * 4 + [1] * 6).tolist()
     record.answer(
         f"In proportion to their rows: {turns.count(0)} and {turns.count(1)} steps, in an order determined by the "
@@ -271,7 +248,7 @@ BASELINE, IMPROVED = 81.1, 85.8  # SQuAD F1, as in the published table
 PRINTED = 0.05 + 1e-9  # largest difference of a mean to its value rounded to one decimal
 
 
-def _glue(record: LessonRecorder) -> None:
+def lesson_glue_averages(record: LessonRecorder) -> None:
     rows = []
     for table in published("glue"):
         for row in table.rows:
@@ -304,7 +281,7 @@ def _glue(record: LessonRecorder) -> None:
     )
 
 
-def _elmo(record: LessonRecorder, baseline: float, improved: float) -> None:
+def lesson_elmo_gain(record: LessonRecorder, baseline: float, improved: float) -> None:
     rows = {row.name: row.values for row in published_table("elmo", "paper").rows}
     squad = rows["SQuAD"]
     record.equal("SQuAD: baseline, with ELMo", (BASELINE, IMPROVED), (squad["Baseline"], squad["ELMo + baseline"]))
@@ -317,111 +294,10 @@ def _elmo(record: LessonRecorder, baseline: float, improved: float) -> None:
     record.holds(
         "every task gains", "all", f"{min(shares.values()):.0%} to {max(shares.values()):.0%}", min(shares.values()) > 0
     )
-    record.show(
-        Bars(
-            [Bar(name, one, f"{one:.1%}") for name, one in shares.items()],
-            title="Relative error reduction by ELMo",
-        )
-    )
+    record.bars("Relative error reduction by ELMo", shares, ".1%")
     snli = rows["SNLI"]
     record.answer(
         f"Because the remaining errors differ: SNLI gains {snli['ELMo + baseline'] - snli['Baseline']:.1f} points, "
         f"{shares['SNLI']:.0%} of its errors; {improved - baseline:.1f} points from {baseline:g} to {improved:g} are "
         f"{reduced:.0%}."
     )
-
-
-LESSONS = (
-    Lesson(
-        "shape-trace",
-        AUTOENCODER,
-        "Text Classification: training",
-        "From 16 words to 3 numbers",
-        "A classifier processes a support ticket. The lesson shows the shape of every tensor: words, vectors, one "
-        "vector, three scores. The ticket is our own sentence of exactly as many words as the slide's: 15.",
-        ("inference.predict:trace",),
-        "Where is the decision made?",
-        _shapes,
-        (text("text", "Text to classify", ROUTER, 1, 40),),
-    ),
-    Lesson(
-        "final-layer",
-        AUTOENCODER,
-        "Introducing BERT: the final layer",
-        "Only the last layer is task-specific",
-        "Classes, tags, spans, choices: each task adds one small layer to the same encoder.",
-        ("models.sizes:parameter_count",),
-        "How much of a fine-tuned BERT is new?",
-        _heads,
-        (integer("classes", "Number of classes", 3, 2, 1000), integer("tags", "Number of tags", 9, 2, 200)),
-    ),
-    Lesson(
-        "task-scores",
-        APPLICATIONS,
-        "GLUE Tasks",
-        "CoLA and the Matthews correlation",
-        "Accuracy is high if one class is frequent. The Matthews correlation of a constant prediction is 0. "
-        "Spearman's correlation measures order, Pearson's a linear relation.",
-        (
-            "tasks.evaluation.metrics:matthews",
-            "tasks.evaluation.metrics:spearman",
-            "tasks.evaluation.metrics:pearson",
-            "tasks.evaluation.metrics:accuracy",
-        ),
-        "Why is CoLA not scored by accuracy?",
-        _scores,
-        (
-            integer("true_positives", "Acceptable, predicted acceptable", 7, 1, 200),
-            integer("false_negatives", "Acceptable, predicted unacceptable", 0, 0, 200),
-            integer("false_positives", "Unacceptable, predicted acceptable", 2, 0, 200),
-            integer("true_negatives", "Unacceptable, predicted unacceptable", 1, 0, 200),
-        ),
-    ),
-    Lesson(
-        "entailment",
-        FRONTIERS,
-        "Usage III: pair to class; MNLI",
-        "Does the premise entail the hypothesis?",
-        "A pair of sentences belongs to one of three classes. MNLI has two dev splits, with the genres of the "
-        "training data and with others, and each has its own score. The lesson uses three pairs of our own, in MNLI's "
-        "format.",
-        ("text.readers.glue:read_glue", "tasks.classification:Classification.metrics"),
-        "Does the order of the two sentences matter?",
-        _entailment,
-    ),
-    Lesson(
-        "one-encoder",
-        APPLICATIONS,
-        "Assignment 2",
-        "One BERT for several tasks",
-        "Models with separate heads share one encoder, which learns from all tasks. Each step trains one task.",
-        ("train.finetuning.multi_task:SharedEncoder.__init__", "train.finetuning.multi_task:MultiTaskJob.plan"),
-        "How often is each task trained?",
-        _shared,
-    ),
-    Lesson(
-        "glue-averages",
-        APPLICATIONS,
-        "GLUE results",
-        "Two tables of one paper",
-        "Two lectures show different numbers for the same systems. Both are correct: they come from two versions of "
-        "the paper, and each average agrees with its row.",
-        ("tasks.evaluation.published:glue_average", "tasks.evaluation.published:published"),
-        "How is the average computed?",
-        _glue,
-    ),
-    Lesson(
-        "elmo-gain",
-        SESSION,
-        "ELMo results",
-        "4.7 points are 24.9 percent",
-        "A gain can be reported in points or as relative error reduction.",
-        ("tasks.evaluation.published:relative_error_reduction",),
-        "Why report the relative gain?",
-        _elmo,
-        (
-            number("baseline", "Score of the baseline", BASELINE, 0, 99.9),
-            number("improved", "Score of the better system", IMPROVED, 0, 100),
-        ),
-    ),
-)

@@ -5,23 +5,24 @@ from __future__ import annotations
 import math
 from itertools import islice
 
+import torch
+
+from ...data.batch import Batch
+from ...inspect.steps import layer_steps
+from ...models.decoding.causal import CausalDecoder
+from ...models.presets import preset
+from ...nn.attention import Run, attend
+from ...nn.layers import ACTIVATIONS, FeedForward, LayerNorm
 from ...report import Bar, Bars, Grid, Table
-from ...report.charts import Arrow, Box, Chart, Curves, Flow, Series
+from ...report.charts import Arrow, Box, Chart, Flow, Series
 from ...train.schedules import learning_rate
-from ..inputs import Matrix, integer, matrix, number, text
-from ..lesson import APPLICATIONS, FRONTIERS, NEUROCOMPUTING, SESSION, Lesson
+from ..inputs import Matrix
+from ..parts import attention_sources, attention_weights
 from ..recorder import LessonRecorder, difference, tiny, tolerance
 from ..small import small_network, small_translator, word_tokenizer
 
-PART = "Encoder and decoder"
 
-
-def _heads(record: LessonRecorder) -> None:
-    import torch
-
-    from ...models.presets import preset
-    from ...nn.attention import Run, attend
-
+def lesson_heads(record: LessonRecorder) -> None:
     base = preset("transformer-base")
     record.equal("heads and d_k", [8, 64], [base.num_attention_heads, base.head_dim])
     record.equal("W_O: rows × columns", [512, 512], [base.num_attention_heads * base.head_dim, base.hidden_size])
@@ -52,12 +53,7 @@ def _heads(record: LessonRecorder) -> None:
     )
 
 
-def _parts(record: LessonRecorder, x: float, vector: Matrix) -> None:
-    import torch
-
-    from ...models.presets import preset
-    from ...nn.layers import FeedForward, LayerNorm
-
+def lesson_layer_parts(record: LessonRecorder, x: float, vector: Matrix) -> None:
     base = preset("transformer-base")
     record.equal(
         "feed-forward network",
@@ -74,10 +70,7 @@ def _parts(record: LessonRecorder, x: float, vector: Matrix) -> None:
     for parameter in network.parameters():
         torch.nn.init.constant_(parameter, 1.0)
     record.near(
-        "all weights and biases 1, input 1: 32 · relu(8 + 1) + 1",
-        289.0,
-        network(torch.ones(1, 8))[0, 0],
-        digits=0,
+        "all weights and biases 1, input 1: 32 · relu(8 + 1) + 1", 289.0, network(torch.ones(1, 8))[0, 0], digits=0
     )
     norm = LayerNorm(8, 1e-12).requires_grad_(False)
     torch.nn.init.ones_(norm.weight)
@@ -100,12 +93,10 @@ def _parts(record: LessonRecorder, x: float, vector: Matrix) -> None:
     record.show(Bars([Bar(f"{a:g}", abs(b), f"{b:.3f}") for a, b in zip(vector[0], by_hand, strict=True)],
                      title="Distance to the mean after the norm"))  # fmt: skip
     points = torch.linspace(-3, 3, 61)
-    from ...nn.layers import ACTIVATIONS
-
     lines = [
         Series(name, points.tolist(), ACTIVATIONS[name](points).tolist(), smooth=False) for name in ("relu", "gelu")
     ]
-    record.show(Curves([Chart("Activation between the two layers", lines, x_label="x")], title=""))
+    record.charts(Chart("Activation between the two layers", lines, x_label="x"))
     relu, gelu = (float(ACTIVATIONS[name](torch.tensor(x))) for name in ("relu", "gelu"))
     normal = 0.5 * (1 + math.erf(x / math.sqrt(2)))
     record.near(f"gelu at {x:g}: x times the normal distribution function", x * normal, gelu, 1e-3, law=True)
@@ -115,10 +106,7 @@ def _parts(record: LessonRecorder, x: float, vector: Matrix) -> None:
     )
 
 
-def _stack(record: LessonRecorder, layers: int) -> None:
-    from ...data.batch import Batch
-    from ...models.presets import preset
-
+def lesson_stack(record: LessonRecorder, layers: int) -> None:
     depths = [preset(name).num_hidden_layers for name in ("transformer-base", "bert-base", "bert-large")]
     record.equal("layers of the Transformer, BERT-Base, BERT-Large", [6, 12, 24], depths)
     model = small_network(40, num_hidden_layers=layers, initializer_range=0.05)
@@ -136,16 +124,11 @@ def _stack(record: LessonRecorder, layers: int) -> None:
     record.same("layer = norm(x + attention), norm(x + feed-forward)", "add & norm", whole, states[1])
     first = states[0].detach()
     alike = [float((state.detach() * first).sum() / (state.norm() * first.norm()).detach()) for state in states]
-    record.show(
-        Curves(
-            [
-                Chart(
-                    "Cosine similarity to the embeddings, by layer",
-                    [Series(f"{layers} layers", list(range(layers + 1)), alike)],
-                    x_label="layer",
-                )
-            ],
-            title="",
+    record.charts(
+        Chart(
+            "Cosine similarity to the embeddings, by layer",
+            [Series(f"{layers} layers", list(range(layers + 1)), alike)],
+            x_label="layer",
         )
     )
     record.answer(
@@ -154,16 +137,9 @@ def _stack(record: LessonRecorder, layers: int) -> None:
     )
 
 
-def _five_steps(record: LessonRecorder, text: str) -> None:
-    import torch
-
-    from ...data.batch import Batch
-    from ...inspect.steps import layer_steps
-    from ..parts import attention_weights
-
+def lesson_five_steps(record: LessonRecorder, text: str) -> None:
     tokenizer = word_tokenizer(text)
-    model = small_network(tokenizer.vocab_size, num_attention_heads=8, hidden_size=64, intermediate_size=128)
-    model.tokenizer = tokenizer
+    model = small_network(tokenizer, num_attention_heads=8, hidden_size=64, intermediate_size=128)
     found = layer_steps(model, text, 1)
     sizes = [" x ".join(map(str, step.values.shape)) for step in found.five]
     count = len(found.tokens.ids)
@@ -210,9 +186,7 @@ SLIDE = {  # kind: query, key, value, whether later tokens are hidden
 }
 
 
-def _sources(record: LessonRecorder) -> None:
-    from ..parts import attention_sources
-
+def lesson_three_attentions(record: LessonRecorder) -> None:
     found = attention_sources(small_translator(), [5, 6, 7, 8], [1, 9, 10])
     for one in found:
         query, key, value, hides = SLIDE[one.kind]
@@ -248,9 +222,7 @@ def _sources(record: LessonRecorder) -> None:
     )
 
 
-def _cross(record: LessonRecorder) -> None:
-    from ...data.batch import Batch
-
+def lesson_cross_attention(record: LessonRecorder) -> None:
     model = small_translator()
     source, target = [5, 6, 7, 8], [1, 9, 10]
     read = Batch.from_sequences([source])
@@ -291,9 +263,7 @@ def _cross(record: LessonRecorder) -> None:
 IDS = [3, 14, 15, 9, 26, 5]
 
 
-def _mask(record: LessonRecorder, layers: int) -> None:
-    from ...data.batch import Batch
-
+def lesson_causal_mask(record: LessonRecorder, layers: int) -> None:
     model = small_network(40, "clm", attention="causal", type_vocab_size=0, pooler=False, num_hidden_layers=layers)
     seen = model.encode(Batch.from_sequences([IDS]), attentions=True)
     assert seen.attentions is not None
@@ -326,12 +296,7 @@ def _mask(record: LessonRecorder, layers: int) -> None:
     )
 
 
-def _parallel(record: LessonRecorder) -> None:
-    import torch
-
-    from ...data.batch import Batch
-    from ...models.decoding.causal import CausalDecoder
-
+def lesson_parallel_training(record: LessonRecorder) -> None:
     model = small_network(40, "clm", attention="causal", type_vocab_size=0, pooler=False)
     passes: list[int] = []  # tokens of each pass over the first layer
     counter = next(model.encoder.in_order).register_forward_hook(lambda layer, given, out: passes.append(len(given[0])))
@@ -357,7 +322,7 @@ def _parallel(record: LessonRecorder) -> None:
     )
 
 
-def _schedule(record: LessonRecorder, warmup: int, width: int, step: int) -> None:
+def lesson_warm_up(record: LessonRecorder, warmup: int, width: int, step: int) -> None:
     peak = (width * warmup) ** -0.5
 
     def rate(place: int) -> float:
@@ -368,7 +333,7 @@ def _schedule(record: LessonRecorder, warmup: int, width: int, step: int) -> Non
         record.near(f"step {place:,}", published, rate(place), digits=7, law=True)
     places = [1, *range(500, 100_001, 500)]
     line = Series("rate", places, [rate(place) for place in places], smooth=False)
-    record.show(Curves([Chart(f"Learning rate for width {width} and {warmup:,} steps of warmup", [line])], title=""))
+    record.charts(Chart(f"Learning rate for width {width} and {warmup:,} steps of warmup", [line]))
     halved = rate(4 * warmup) / rate(warmup)
     record.near("learning rate at four times the warmup, relative to the peak", 0.5, halved, digits=2, law=True)
     record.answer(
@@ -376,118 +341,3 @@ def _schedule(record: LessonRecorder, warmup: int, width: int, step: int) -> Non
         f"{rate(step):.7f} at {step:,}. The learning rate decays with the square root of the step and never reaches 0, "
         "so the number of steps need not be known. The option is --set schedule=inverse_sqrt."
     )
-
-
-LESSONS = (
-    Lesson(
-        "five-steps",
-        FRONTIERS,
-        "Self-Attention Layer",
-        "Self-attention in five steps",
-        "Embed, split into heads, attend, concatenate the heads, multiply by W_O: the numbers of a real layer, step "
-        "by step.",
-        ("inspect.steps:layer_steps",),
-        "What if the scores were not scaled?",
-        _five_steps,
-        (text("text", "Sentence", "thinking machines learn fast", 1, 30),),
-    ),
-    Lesson(
-        "heads",
-        APPLICATIONS,
-        "Multi-head Attention",
-        "Eight heads are eight blocks",
-        "Each head has its own queries, keys and values of 64 dimensions. The head outputs are concatenated, 8 × 64 = "
-        "512, and W_O mixes them.",
-        ("nn.attention:attend",),
-        "What changes with one large head?",
-        _heads,
-    ),
-    Lesson(
-        "layer-parts",
-        NEUROCOMPUTING,
-        "Encoder layer",
-        "Feed-forward and norm operate on single tokens",
-        "After attention has mixed the tokens, the same small network is applied to each token separately. The norm "
-        "is also computed over the dimensions of one vector.",
-        ("nn.layers:FeedForward.forward", "nn.layers:LayerNorm.forward"),
-        "Why does BERT use gelu instead of the Transformer's relu?",
-        _parts,
-        (
-            number("x", "Input x of the activations", -1, -3, 3),
-            matrix("vector", "Vector to normalize, in one row", ((2, 4, 4, 10),), -1000, 1000, rows=1),
-        ),
-    ),
-    Lesson(
-        "stack",
-        SESSION,
-        "Encoder: stacked layers",
-        "Residual connections",
-        "Six layers in the Transformer, 12 and 24 in BERT. Each layer adds its result to its input and normalizes the "
-        "sum; the output of every layer can be inspected.",
-        ("models.transformer:Transformer.forward", "models.presets:preset"),
-        "Why does the last layer still encode the words?",
-        _stack,
-        (integer("layers", "Number of layers", 6, 2, 24),),
-    ),
-    Lesson(
-        "three-attentions",
-        APPLICATIONS,
-        "Three Attentions – KQV",
-        "Three kinds of attention, one formula",
-        "A translation model uses the attention formula three times. The lesson finds the sources of Q, K and V by "
-        "changing each text in turn.",
-        ("lessons.parts:attention_sources",),
-        "Which of the two texts must be known before the keys of the cross-attention can be computed?",
-        _sources,
-    ),
-    Lesson(
-        "cross-attention",
-        NEUROCOMPUTING,
-        "Decoder",
-        "The decoder attends to the source",
-        "Between masked self-attention and feed-forward network, each decoder layer has cross-attention: its queries "
-        "come from the decoder, keys and values from the encoder.",
-        ("nn.cross:cross_attend",),
-        "To which source tokens does the first target token attend?",
-        _cross,
-    ),
-    Lesson(
-        "causal-mask",
-        APPLICATIONS,
-        "Masked Self-Attention",
-        "No token attends to later tokens",
-        "A decoder generates from left to right. In training, too, a token attends only to itself and earlier tokens: "
-        "the scores of later tokens are masked before the softmax.",
-        ("nn.attention:apply_causal_mask",),
-        "Can the next word leak through a second layer?",
-        _mask,
-        (integer("layers", "Number of layers", 2, 1, 12),),
-    ),
-    Lesson(
-        "parallel-training",
-        APPLICATIONS,
-        "Question: parallel training",
-        "Parallel training, sequential generation",
-        "A recurrent network depends on its previous state. A causal decoder is trained on all positions of a text in "
-        "one pass.",
-        ("models.decoding.causal:CausalDecoder.step",),
-        "Why can a Transformer decoder be trained in parallel, but not generate in parallel?",
-        _parallel,
-    ),
-    Lesson(
-        "warm-up",
-        NEUROCOMPUTING,
-        "Training procedure",
-        "Learning rate with warmup and decay",
-        "The original Transformer has a warmup of 4,000 steps and then decays the learning rate with the square root "
-        "of the step: d^−0.5 · min(step^−0.5, step · warm-up^−1.5).",
-        ("train.schedules:learning_rate",),
-        "What is the learning rate at four times the warmup?",
-        _schedule,
-        (
-            integer("warmup", "Steps of warmup", 4000, 100, 20_000, 100),
-            integer("width", "Width d of the network", 512, 64, 4096, 64),
-            integer("step", "Step whose rate is printed", 2000, 1, 100_000),
-        ),
-    ),
-)

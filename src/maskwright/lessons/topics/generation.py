@@ -4,36 +4,35 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from ...core.errors import InputError, MissingExtraError
 from ...core.randomness import generator
 from ...core.util import plural
+from ...data.batch import Batch
+from ...models.decoding.rules import Rules, choose, probabilities
+from ...models.decoding.search import Beams, GeneratedText, grow, search_beams
+from ...models.decoding.translation import target_decoder
+from ...models.heads import cross_entropy
 from ...report import Bar, Bars, Table, Token, Tokens
 from ...report.charts import Arrow, Box, Flow
+from ...tasks.base import DELIM, EXTRACT, START
+from ...tasks.generation import Generation
+from ...tasks.translation import corpus_scores
 from ...text.readers.corpus import Document
 from ...text.readers.parallel import check_languages, language_of, languages_of, lead_pairs, tag, with_language_tag
 from ...text.readers.tables import Row
 from ...text.tokenizers.tokenizer import Tokenizer
-from ..inputs import Matrix, integer, matrix, number, text
-from ..lesson import APPLICATIONS, NEUROCOMPUTING, SESSION, Lesson
+from ..inputs import Matrix
+from ..parts import explain_bleu
 from ..recorder import LessonRecorder
 from ..small import small_translator
 
-if TYPE_CHECKING:
-    from torch import Tensor
 
-
-PART = "Generation"
-
-SHARES = ((0.4, 0.2, 0.2, 0.1, 0.08, 0.02),)
-
-
-def _top_k(record: LessonRecorder, k: int, temperature: float, shares: Matrix) -> None:
-    import torch
-
-    from ...models.decoding.rules import Rules, choose, probabilities
-
+def lesson_top_k(record: LessonRecorder, k: int, temperature: float, shares: Matrix) -> None:
     words = ("the", "a", "unicorn", "valley", "of", "zyzzyva")
     scores = torch.tensor(shares, dtype=torch.float64).log()
     rules = Rules(top_k=k, temperature=temperature)
@@ -54,14 +53,10 @@ def _top_k(record: LessonRecorder, k: int, temperature: float, shares: Matrix) -
     again = choose(rows, rules, uniforms, None)
     record.equal("repeated with the same seed", True, bool((again == drawn).all()), law=True)
     record.equal("greedy", "the", words[int(choose(rows[:1], Rules(greedy=True), None, None))])
-    record.show(
-        Bars(
-            [
-                Bar(words[int(word)], share, f"{share:.2f}")
-                for word, share in zip(ids[0], kept[0].tolist(), strict=True)
-            ],
-            title=f"Distribution with k = {k}, temperature {temperature:g}",
-        )
+    record.bars(
+        f"Distribution with k = {k}, temperature {temperature:g}",
+        [(words[int(word)], share) for word, share in zip(ids[0], kept[0].tolist(), strict=True)],
+        ".2f",
     )
     cold, _ = probabilities(scores, Rules(temperature=0.5))
     record.answer(
@@ -71,9 +66,7 @@ def _top_k(record: LessonRecorder, k: int, temperature: float, shares: Matrix) -
     )
 
 
-def _formats(record: LessonRecorder) -> None:
-    from ...tasks.base import DELIM, EXTRACT, START
-
+def lesson_task_formats(record: LessonRecorder) -> None:
     plain = Tokenizer.train_from_iterator(["a premise and its hypothesis"], "byte-bpe", 280)
     framed = plain.with_template(START, DELIM, EXTRACT)
     inside = [token for token in framed("premise", "hypothesis").tokens if token in (START, DELIM, EXTRACT)]
@@ -110,11 +103,7 @@ def _formats(record: LessonRecorder) -> None:
     )
 
 
-def _perplexity(record: LessonRecorder, words: int, probabilities: Matrix) -> None:
-    import torch
-
-    from ...models.heads import cross_entropy
-
+def lesson_perplexity(record: LessonRecorder, words: int, probabilities: Matrix) -> None:
     even = torch.zeros(5, words, dtype=torch.float64)
     right = torch.tensor([0, 3, 7, 1, 2]) % words
     loss = float(cross_entropy(even, right, "labels"))
@@ -181,18 +170,11 @@ class _Table:
         """Do nothing: the only state is the last word, an argument of `step`."""
 
     def _logits(self, last: list[str]) -> Tensor:
-        import torch
-
         shares = [[self.shares.get(word, {"<eos>": 1.0}).get(other, 1e-9) for other in WORDS] for word in last]
         return torch.tensor(shares).log()
 
 
-def _ending(record: LessonRecorder, beams: int, length_penalty: float, first: float) -> None:
-    from ...data.batch import Batch
-    from ...models.decoding.rules import Rules
-    from ...models.decoding.search import Beams, GeneratedText, grow, search_beams
-    from ...models.decoding.translation import target_decoder
-
+def lesson_end_of_text(record: LessonRecorder, beams: int, length_penalty: float, first: float) -> None:
     def said(one: GeneratedText) -> str:
         return " ".join(WORDS[token] for token in one.ids)
 
@@ -241,7 +223,7 @@ def _probability(first: float, text: str) -> float:
     return math.prod(table[a].get(b, 1e-9) for a, b in pairwise(words))
 
 
-def _zero_shot(record: LessonRecorder) -> None:
+def lesson_zero_shot(record: LessonRecorder) -> None:
     def row(source: str, target: str, line: int = 1) -> Row:
         return Row(with_language_tag(SENTENCES[source], target), None, SENTENCES[target], line, "pairs")
 
@@ -286,9 +268,7 @@ def _zero_shot(record: LessonRecorder) -> None:
     )
 
 
-def _leads(record: LessonRecorder) -> None:
-    from ...tasks.generation import Generation
-
+def lesson_article_and_lead(record: LessonRecorder) -> None:
     documents = [Document(lines, "dump.txt", number) for number, lines in enumerate(ARTICLES, 1)]
     pairs = list(lead_pairs(documents))
     record.equal("articles, and their pairs", (3, 2), (len(documents), len(pairs)))
@@ -335,15 +315,10 @@ def _parts(tokenizer: Tokenizer, ids: list[int], place: int, summary: str) -> st
     return f"article {SUMMARIZE} {'summary' if is_summary else '?'} {'<end>' if is_end else '?'}"
 
 
-WANTED = ("the cat sat on the mat and slept", "it was not tired at all")
-WRITTEN = ("the cat sat on a mat", "it was not tired")
 LENGTHS = ("one word", "two consecutive words", "three", "four")
 
 
-def _bleu(record: LessonRecorder, written: str, wanted: str) -> None:
-    from ...tasks.translation import corpus_scores
-    from ..parts import explain_bleu
-
+def lesson_bleu_by_hand(record: LessonRecorder, written: str, wanted: str) -> None:
     lines, references = ([" ".join(one.split()) for one in own.split("|")] for own in (written, wanted))
     if len(lines) != len(references):
         raise InputError(f"written: {len(lines)} lines, wanted: {len(references)}; pass a reference for each line.")
@@ -392,102 +367,3 @@ def _bleu(record: LessonRecorder, written: str, wanted: str) -> None:
         "a line without a matching 4-gram does not reduce the score to 0."
         + ("" if compared else " (Not compared with sacrebleu: it is not installed.)")
     )
-
-
-LESSONS = (
-    Lesson(
-        "top-k",
-        APPLICATIONS,
-        "GPT: Prediction",
-        "Sampling the next word",
-        "One of the k most probable words is sampled by its probability. With k = 1 the text is deterministic; a seed "
-        "makes sampling reproducible.",
-        ("models.decoding.rules:probabilities", "models.decoding.rules:choose"),
-        "Is a lower temperature an alternative?",
-        _top_k,
-        (
-            integer("k", "Number k of words to sample from", 3, 1, 5),
-            number("temperature", "Temperature", 1, 0.1, 5),
-            matrix("shares", "Probabilities of six words", SHARES, 1e-6, 1, rows=1, columns=6),
-        ),
-    ),
-    Lesson(
-        "task-formats",
-        APPLICATIONS,
-        "Fine-tune GPT-2 for Other Tasks; Translation",
-        "Task formats",
-        "A causal language model can be fine-tuned for other tasks with one sequence: a start token, a delimiter "
-        "between two texts, and a last token for the prediction.",
-        ("text.tokenizers.tokenizer:Tokenizer.with_template", "text.readers.parallel:tag"),
-        "Why is [EXTRACT] the last token, when [CLS] is the first?",
-        _formats,
-    ),
-    Lesson(
-        "perplexity",
-        SESSION,
-        "Recap: RNNs; Training Process",
-        "Perplexity",
-        "The loss of a language model is the mean negative log probability of the true tokens. Its exponential, the "
-        "perplexity, is an effective number of words.",
-        ("models.heads:cross_entropy",),
-        "What costs more: many uncertain predictions or one confident error?",
-        _perplexity,
-        (
-            integer("words", "Words of a uniform prediction", 8, 2, 10_000),
-            matrix("probabilities", "Probabilities of the true words", ((0.5, 0.8),), 1e-6, 0.999999, rows=1),
-        ),
-    ),
-    Lesson(
-        "end-of-text",
-        NEUROCOMPUTING,
-        "Output",
-        "End of text, and the best text",
-        "A linear layer and a softmax give each word of the vocabulary a probability, including <eos>, which ends the "
-        "text. A table of six words replaces the network, so that all texts can be enumerated.",
-        ("models.decoding.search:grow", "models.decoding.search:search_beams"),
-        "Can the most probable word in each step lead to a less probable text?",
-        _ending,
-        (
-            integer("beams", "Beam size", 3, 1, 8),
-            number("length_penalty", "Length penalty", 0, -3, 3, 0.5),
-            number("first", "Probability of 'the' as the first word", 0.55, 0.05, 0.95, 0.05),
-        ),
-    ),
-    Lesson(
-        "zero-shot",
-        SESSION,
-        "Performance: zero-shot translation",
-        "Zero-shot translation: A to B, B to C, then A to C",
-        "One network learns several directions; a tag in the source selects the target language. The same tag "
-        "requests a direction without training examples.",
-        ("text.readers.parallel:with_language_tag", "text.readers.parallel:languages_of"),
-        "How does the network know that German should become French, without such training examples?",
-        _zero_shot,
-    ),
-    Lesson(
-        "article-and-lead",
-        APPLICATIONS,
-        "Summarization",
-        "Summaries from an encyclopedia",
-        "The first line of an article summarizes it: article and lead are a text and its summary, and a dump of "
-        "articles becomes labeled data by a rule.",
-        ("text.readers.parallel:lead_pairs", "tasks.generation:Generation.examples"),
-        "Which part is truncated if a row is too long?",
-        _leads,
-    ),
-    Lesson(
-        "bleu-by-hand",
-        SESSION,
-        "Performance: BLEU",
-        "BLEU by hand",
-        "BLEU is the precision of n-grams of one to four words, with a penalty for short translations. Two lines are "
-        "counted by hand and compared with sacrebleu, which computes published scores.",
-        ("lessons.parts:explain_bleu", "tasks.translation:corpus_scores"),
-        "Is the BLEU of a file the mean of its lines?",
-        _bleu,
-        (
-            text("written", "Translation, lines separated by |", " | ".join(WRITTEN)),
-            text("wanted", "Reference, lines separated by |", " | ".join(WANTED)),
-        ),
-    ),
-)

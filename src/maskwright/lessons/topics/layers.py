@@ -7,29 +7,25 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import torch
 
 from ...core import storage
 from ...core.errors import InputError
 from ...core.util import plural
+from ...inference.embed import NAMED_LAYERS, TextEncoder, choose_layers
+from ...inference.search import Searcher
+from ...inference.similarity import word_similarities
+from ...nn.layers import ScalarMix
 from ...report import Bar, Bars, Grid, Table
 from ...tasks.evaluation.published import published_table
 from ...text.readers.tables import Row
 from ...text.words import split_words
-from ..inputs import Matrix, matrix, number, text
-from ..lesson import FRONTIERS, SESSION, Lesson
+from ..inputs import Matrix
 from ..recorder import LessonRecorder
 from ..small import small_network, word_tokenizer
 
-PART = "Features and meaning"
 
-GREEN = ("the green leaf of the tree", "a green young player of the team", "the green party won the vote")
-
-
-def _choices(record: LessonRecorder) -> None:
-    import torch
-
-    from ...inference.embed import NAMED_LAYERS, choose_layers
-
+def lesson_layer_choices(record: LessonRecorder) -> None:
     states = [torch.full((2, 3), float(layer)) for layer in range(13)]  # layer n contains the number n
     table = published_table("conll2003-layers", "paper")
     wanted = {"embeddings": 0.0, "last": 12.0, "second-to-last": 11.0, "sum-all": 78.0, "sum-last-4": 42.0}
@@ -57,11 +53,10 @@ def _choices(record: LessonRecorder) -> None:
         doubtful == ["embeddings", "last"],
         "these two are from the slide's figure; its text has the other four",
     )
-    record.show(
-        Bars(
-            [Bar(name, scores[name], f"{scores[name]:.1f}") for name in NAMED_LAYERS],
-            title="Published: CoNLL-2003 dev F1 of a tagger on frozen layers",
-        )
+    record.bars(
+        "Published: CoNLL-2003 dev F1 of a tagger on frozen layers",
+        [(name, scores[name]) for name in NAMED_LAYERS],
+        ".1f",
     )
     gain = scores["concat-last-4"] - scores["last"]
     record.answer(
@@ -71,11 +66,7 @@ def _choices(record: LessonRecorder) -> None:
     )
 
 
-def _mix(record: LessonRecorder, shares: Matrix, values: Matrix, scale: float) -> None:
-    import torch
-
-    from ...nn.layers import ScalarMix
-
+def lesson_scalar_mix(record: LessonRecorder, shares: Matrix, values: Matrix, scale: float) -> None:
     mix = ScalarMix(3)
     (given,), (wanted,) = values, shares
     layers = [torch.tensor([[value]]) for value in given]
@@ -93,12 +84,7 @@ def _mix(record: LessonRecorder, shares: Matrix, values: Matrix, scale: float) -
     terms = [scale * one for one in given]
     record.near(f"{scale:g} · ({formula})", by_hand, float(mix(layers).detach()), of=terms, digits=2, law=True)
     names = ("embeddings", "layer 1", "layer 2")
-    record.show(
-        Bars(
-            [Bar(name, one, f"{one:.2f}") for name, one in zip(names, mix.shares().tolist(), strict=True)],
-            title="Weights of the layers",
-        )
-    )
+    record.bars("Weights of the layers", zip(names, mix.shares().tolist(), strict=True), ".2f")
     mix(layers).sum().backward()
     pulls = mix.weights.grad
     assert pulls is not None
@@ -109,17 +95,13 @@ def _mix(record: LessonRecorder, shares: Matrix, values: Matrix, scale: float) -
     )
 
 
-def _green(record: LessonRecorder, word: str, first: str, second: str, third: str) -> None:
-    from ...inference.embed import TextEncoder
-    from ...inference.similarity import word_similarities
-
+def lesson_green(record: LessonRecorder, word: str, first: str, second: str, third: str) -> None:
     texts = (first, second, third)
     for name, one in zip(("first", "second", "third"), texts, strict=True):
         if word.lower() not in one.lower().split():
             raise InputError(f"word: '{word}' is not in the {name} sentence; pass a word of all three.")
     tokenizer = word_tokenizer(*texts)
-    model = small_network(tokenizer.vocab_size)
-    model.tokenizer = tokenizer
+    model = small_network(tokenizer)
     rows = [Row(text, None, None, number, "lesson") for number, text in enumerate(texts, 1)]
     found = word_similarities(TextEncoder(model, pooling="none"), rows, word)
     assert found.static is not None
@@ -149,7 +131,6 @@ def _green(record: LessonRecorder, word: str, first: str, second: str, third: st
     )
 
 
-QUERY = "Can you get medicine for someone pharmacy"
 FILES = {
     "pharmacy.txt": (
         "A friend or relative may collect a prescription on behalf of the patient.",
@@ -160,10 +141,7 @@ FILES = {
 }
 
 
-def _medicine(record: LessonRecorder, query: str) -> None:
-    from ...inference.embed import TextEncoder
-    from ...inference.search import Searcher
-
+def lesson_medicine(record: LessonRecorder, query: str) -> None:
     def words(text: str) -> set[str]:
         return {text[start:end].lower() for start, end in split_words(text)}
 
@@ -175,8 +153,7 @@ def _medicine(record: LessonRecorder, query: str) -> None:
         "in the two others", "pharmacy; for medicine you", "; ".join(" ".join(shared[one]) for one in others[:2])
     )
     tokenizer = word_tokenizer(query, *passages)
-    model = small_network(tokenizer.vocab_size)
-    model.tokenizer = tokenizer
+    model = small_network(tokenizer)
     encoder = TextEncoder(model)
     with TemporaryDirectory() as folder:
         for name, texts in FILES.items():
@@ -208,65 +185,3 @@ def _medicine(record: LessonRecorder, query: str) -> None:
         "query of the slide, its similarity with MiniLM is 0.581, and that of the two that share words with the query "
         "0.420 and 0.388 (docs/how-to/search.md)."
     )
-
-
-LESSONS = (
-    Lesson(
-        "layer-choices",
-        SESSION,
-        "Later layers have the best…",
-        "Six ways to combine twelve layers",
-        "Every layer outputs a vector for each token. You can use one, add several, or concatenate four; the paper "
-        "compared them with a tagger on CoNLL-2003.",
-        (
-            "inference.embed:choose_layers",
-            "inference.embed:LayerChoice.apply",
-            "tasks.evaluation.published:published_table",
-        ),
-        "Is the last layer the best?",
-        _choices,
-    ),
-    Lesson(
-        "scalar-mix",
-        SESSION,
-        "ELMo: step 2 and 3",
-        "A scalar mix of layers",
-        "ELMo weights each layer with a softmax and scales the sum. The weights are learned for each task.",
-        ("nn.layers:ScalarMix.forward", "nn.layers:ScalarMix.shares"),
-        "How does training find the best layer?",
-        _mix,
-        (
-            matrix("shares", "Shares of the three layers", ((2, 1, 1),), 1e-3, 1000, rows=1, columns=3),
-            matrix("values", "Value of each layer", ((6, 0, 3),), -1000, 1000, rows=1, columns=3),
-            number("scale", "Scale of the mix", 2, 0, 10),
-        ),
-    ),
-    Lesson(
-        "green",
-        FRONTIERS,
-        "Embeddings generated from BERT; Self Attention Motivation",
-        "Green leaves, green players, green parties",
-        "A word has one embedding in the table, in any sentence. The output of the encoder depends on the context.",
-        ("inference.similarity:word_similarities",),
-        "In which layer does a word embedding become contextual?",
-        _green,
-        (
-            text("word", "Word in all three sentences", "green", 1, 1),
-            text("first", "First sentence", GREEN[0], 1, 40),
-            text("second", "Second sentence", GREEN[1], 1, 40),
-            text("third", "Third sentence", GREEN[2], 1, 40),
-        ),
-    ),
-    Lesson(
-        "medicine",
-        FRONTIERS,
-        "BERT in Google Search",
-        "Can you get medicine for someone?",
-        "Semantic search encodes the query and each passage as embeddings, and ranks by cosine similarity. The search "
-        "is exact: every passage of a folder is compared.",
-        ("inference.search:Searcher.search",),
-        "Would counting shared words find the passage?",
-        _medicine,
-        (text("query", "Query", QUERY, 1, 40),),
-    ),
-)

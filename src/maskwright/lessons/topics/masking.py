@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...core.errors import InputError
 from ...core.randomness import generator
 from ...core.util import plural
-from ...report import Bar, Bars, Kind, Table, Token, Tokens
-from ...report.charts import Chart, Curves, Series
+from ...data.batch import Batch
+from ...inference.fill_mask import MaskFiller
+from ...models.model import Model
+from ...objectives.audit import AuditedSequence
+from ...objectives.masked import Masked, Masker
+from ...report import Kind, Table, Token, Tokens
+from ...report.charts import Chart, Series
 from ...text.tokenizers.tokenizer import Tokenizer
-from ..inputs import Matrix, integer, matrix, number, text, words_of
-from ..lesson import APPLICATIONS, AUTOENCODER, Lesson
+from ...train.pretraining.job import pretrain_small
+from ..inputs import Matrix, words_of
+from ..parts import explain_loss, mask_words
 from ..recorder import LessonRecorder
 from ..small import small_network, word_tokenizer
 
-if TYPE_CHECKING:
-    from ...models.model import Model
-    from ...objectives.audit import AuditedSequence
-    from ...objectives.masked import Masked
-
-PART = "Pre-training"
-
-MILK = "the man went to the store to buy a gallon of milk"
 OTHERS = ("apple", "river", "green", "seven")
 OWN_TEXTS = 1_000  # with your own values: an answer at once
 MASKED, RANDOM, KEPT = 8, 5632, 164  # seeds whose draws are the slide's three variants
 
 
-def _shares(record: LessonRecorder, rate: float, words: int) -> None:
-    from ...objectives.masked import Masker
-
+def lesson_masking_shares(record: LessonRecorder, rate: float, words: int) -> None:
     length, vocab = 128, 30_000
     count = OWN_TEXTS if record.is_own else 5_400
     masker = Masker(4, frozenset(range(5)), vocab, rate)
@@ -58,12 +53,7 @@ def _shares(record: LessonRecorder, rate: float, words: int) -> None:
         "tokens that are not selected are unchanged", True, bool((untouched == np.delete(flat, masked.positions)).all())
     )
     names = ("[MASK]", "random token", "unchanged")
-    record.show(
-        Bars(
-            [Bar(name, one, f"{one:.1%}") for name, one in zip(names, fates, strict=True)],
-            title="Replacement of a selected token",
-        )
-    )
+    record.bars("Replacement of a selected token", zip(names, fates, strict=True), ".1%")
     texts = 20_000 // words
     line = [2, *range(77, 77 + words), 3]
     short = masker(np.array(line * texts), np.full(texts, len(line)), generator(1, "lesson masks"))
@@ -74,9 +64,7 @@ def _shares(record: LessonRecorder, rate: float, words: int) -> None:
     )
 
 
-def _milk(record: LessonRecorder, text: str, rate: float, seed: int) -> None:
-    from ..parts import mask_words
-
+def lesson_milk_sentence(record: LessonRecorder, text: str, rate: float, seed: int) -> None:
     words = words_of(text)
     seeds = {"80 %: [MASK]": MASKED, "10 %: a random word": RANDOM, "10 %: unchanged": KEPT}
     if record.is_own:
@@ -87,7 +75,8 @@ def _milk(record: LessonRecorder, text: str, rate: float, seed: int) -> None:
         count = sum(bool(one.fate) for one in sequence.tokens)
         found = f"{count} of {len(sequence.tokens)}"
         record.holds(f"words to predict, {name}", "(at least one)", found, count > 0, law=True)
-    record.equal("masked", "the man went to the [MASK] to buy a [MASK] of milk", _text(masked))
+    shown = " ".join(one.shown for one in masked.tokens)
+    record.equal("masked", "the man went to the [MASK] to buy a [MASK] of milk", shown)
     record.equal("the masked words", "store, gallon", ", ".join(one.original for one in masked.tokens if one.fate))
     if not record.is_own:
         record.equal("random: store becomes", "apple", _fate(random, "store", "random"))
@@ -116,10 +105,6 @@ def _milk(record: LessonRecorder, text: str, rate: float, seed: int) -> None:
     )
 
 
-def _text(sequence: AuditedSequence) -> str:
-    return " ".join(one.shown for one in sequence.tokens)
-
-
 def _fate(sequence: AuditedSequence, word: str, fate: str) -> str:
     """Return the replacement of a word with this fate, or what happened instead."""
     found = [one for one in sequence.tokens if one.original == word]
@@ -131,9 +116,7 @@ VOCAB = 45  # ids 0 to 4 are special, 4 is [MASK]
 MASK_SHARE = 0.8  # of the selected words are masked
 
 
-def _rate(record: LessonRecorder) -> None:
-    from ...objectives.masked import Masker
-
+def lesson_mask_rate(record: LessonRecorder) -> None:
     texts = _walks(60)
     lengths = np.full(len(texts), texts.shape[1])
     ids, unseen = texts.reshape(-1), _walks(20, seed=1).reshape(-1)
@@ -162,25 +145,20 @@ def _rate(record: LessonRecorder) -> None:
         best in RATES[1:3] and right[0] < right[1] and right[3] < max(right) - 0.1,
     )
     x = [100 * rate for rate in RATES]
-    record.show(
-        Curves(
+    record.charts(
+        Chart(
+            "Per 100 input words",
             [
-                Chart(
-                    "Per 100 input words",
-                    [
-                        Series("predicted words", x, [100 * one for one in answers], smooth=False),
-                        Series("with both neighbors", x, [100 * one for one in usable], smooth=False),
-                    ],
-                    x_label="masked, %",
-                ),
-                Chart(
-                    "Accuracy on new text, %",
-                    [Series("counting model", x, [100 * one for one in right], smooth=False)],
-                    x_label="masked, %",
-                ),
+                Series("predicted words", x, [100 * one for one in answers], smooth=False),
+                Series("with both neighbors", x, [100 * one for one in usable], smooth=False),
             ],
-            title="",
-        )
+            x_label="masked, %",
+        ),
+        Chart(
+            "Accuracy on new text, %",
+            [Series("counting model", x, [100 * one for one in right], smooth=False)],
+            x_label="masked, %",
+        ),
     )
     record.answer(
         f"Not for every model: this one, which uses two neighbors, reaches {right[1]:.0%} with 15% and {right[2]:.0%} "
@@ -217,7 +195,6 @@ def _learnt(masked: Masked, places: np.ndarray, unseen: np.ndarray) -> float:
     return float((guesses == unseen[1:-1]).mean())
 
 
-PREDICTED = ((0.6, 0.12, 0.18, 0.1),)
 SKIT = "Let's stick to improvisation in this skit"
 FACTS = (
     "rome is the capital of italy",
@@ -230,9 +207,7 @@ FACTS = (
 ROME = "rome is the [MASK] of italy"
 
 
-def _loss(record: LessonRecorder, probabilities: Matrix, correct: int) -> None:
-    from ..parts import explain_loss
-
+def lesson_mlm_loss(record: LessonRecorder, probabilities: Matrix, correct: int) -> None:
     (guess,) = probabilities
     target = tuple(int(number == correct) for number in range(1, len(guess) + 1))
     found = explain_loss(guess, target)
@@ -269,17 +244,14 @@ def _loss(record: LessonRecorder, probabilities: Matrix, correct: int) -> None:
     )
 
 
-def _vocabulary(record: LessonRecorder, text: str) -> None:
-    from ...inference.fill_mask import MaskFiller
-
+def lesson_whole_vocabulary(record: LessonRecorder, text: str) -> None:
     if text.count("[MASK]") != 1:
         raise InputError("text: pass a sentence with one [MASK].")
     known = "Aardvark Improvisation Zyzzyva and other words of a vocabulary"
     learned = f"{SKIT} {known}".lower()
     new = [word for word in words_of(text.replace("[MASK]", "")) if word.lower() not in learned]
     tokenizer = word_tokenizer(SKIT, known, *new)
-    model = small_network(tokenizer.vocab_size, "mlm")
-    model.tokenizer = tokenizer
+    model = small_network(tokenizer, "mlm")
     filler = MaskFiller(model)
     probabilities = filler.probabilities(text)
     record.equal(
@@ -308,10 +280,7 @@ def _vocabulary(record: LessonRecorder, text: str) -> None:
     )
 
 
-def _rome(record: LessonRecorder) -> None:
-    from ...inference.fill_mask import MaskFiller
-    from ...train.pretraining.job import pretrain_small
-
+def lesson_rome(record: LessonRecorder) -> None:
     tokenizer = Tokenizer.train_from_iterator(FACTS, "word", 100)
     model = pretrain_small([[fact] for fact in FACTS] * 8, tokenizer, steps=120, max_length=16, mask_rate=0.25)
     filler = MaskFiller(model)
@@ -328,7 +297,7 @@ def _rome(record: LessonRecorder) -> None:
     record.equal(
         "the target, when [MASK], zebra or capital is shown", "capital, capital, capital", ", ".join(found.values())
     )
-    record.show(Bars([Bar(one.token_str, one.score, f"{one.score:.1%}") for one in guesses], title=ROME))
+    record.bars(ROME, [(one.token_str, one.score) for one in guesses], ".1%")
     other = filler.fill(["the [MASK] is an animal of africa"], top_k=2)[0].masks[0].candidates
     record.answer(
         f"No, both are equally frequent in the text: it predicts {other[0].token_str} with {other[0].score:.0%} and "
@@ -338,91 +307,5 @@ def _rome(record: LessonRecorder) -> None:
 
 
 def _guess(model: Model, ids: list[int], place: int) -> int:
-    from ...data.batch import Batch
-
     hidden = model.encode(Batch.from_sequences([ids])).hidden[place : place + 1]
     return int(model.mlm_logits(hidden).argmax())
-
-
-LESSONS = (
-    Lesson(
-        "masking-shares",
-        APPLICATIONS,
-        "BERT: Word Masking, 80 % / 10 % / 10 %",
-        "The 15% of selected tokens",
-        "BERT predicts 15% of the tokens. Of these, 80% are replaced by [MASK], 10% by a random token, and 10% are "
-        "unchanged. Counted over half a million tokens.",
-        ("objectives.masked:Masker.__call__", "objectives.masked:Masker.select"),
-        "What is 15% of a text with two words?",
-        _shares,
-        (
-            number("rate", "Masking probability", 0.15, 0.02, 0.9, 0.01),
-            integer("words", "Words of a short text", 2, 1, 40),
-        ),
-    ),
-    Lesson(
-        "milk-sentence",
-        APPLICATIONS,
-        "Word Masking: examples",
-        "Masking of the slides' sentence",
-        "The slides' sentence, masked as in training. The seed determines the masks, so each of the three variants "
-        "can be reproduced.",
-        ("lessons.parts:mask_words",),
-        "Why is not every selected word replaced by [MASK]?",
-        _milk,
-        (
-            text("text", "Sentence", MILK, 2),
-            number("rate", "Masking probability", 0.15, 0.02, 0.9, 0.01),
-            integer("seed", "Random seed; the next two are shown, too", MASKED, 0, 9999),
-        ),
-    ),
-    Lesson(
-        "mask-rate",
-        APPLICATIONS,
-        "Word Masking: how much?",
-        "A low masking probability is expensive, a high one leaves no context",
-        "Every masked word is a training target, and one word less of context. A model that only counts the words "
-        "between two neighbors shows both effects, on synthetic text masked as in training.",
-        ("objectives.masked:Masker.__call__",),
-        "Is 15% the best masking probability?",
-        _rate,
-    ),
-    Lesson(
-        "mlm-loss",
-        APPLICATIONS,
-        "BERT: MLM loss",
-        "Binary and categorical cross-entropy",
-        "The slide shows a binary cross-entropy over the vocabulary, divided by N. BERT is trained with the "
-        "categorical one: the negative log probability of the correct word. On the slide's numbers they differ.",
-        ("lessons.parts:explain_loss",),
-        "What is the loss of an untrained model?",
-        _loss,
-        (
-            matrix("probabilities", "Predicted probabilities, in one row", PREDICTED, 0, 1, rows=1, columns=4),
-            integer("correct", "Number of the correct word", 3, 1, 4),
-        ),
-    ),
-    Lesson(
-        "whole-vocabulary",
-        APPLICATIONS,
-        "BERT: predict the masked token",
-        "A prediction is a distribution over the vocabulary",
-        "From Aardvark to Zyzzyva: the prediction at a mask is a probability for each word of the vocabulary; they "
-        "sum to 1.",
-        ("inference.fill_mask:MaskFiller.probabilities", "inference.fill_mask:MaskFiller.fill"),
-        "Can you query the probability of any word?",
-        _vocabulary,
-        (text("text", "Sentence with one [MASK]", SKIT.replace("improvisation", "[MASK]")),),
-    ),
-    Lesson(
-        "rome",
-        AUTOENCODER,
-        "Masked Language Model",
-        "Rome is the [MASK] of Italy",
-        "A network of two layers is trained on six sentences for a few seconds. It then predicts the word of the "
-        "slide, whether [MASK], a random word or the word itself is the input.",
-        ("train.pretraining.job:pretrain_small",),
-        "The text contains the same sentence with zebras and with lions. Does the model prefer one?",
-        _rome,
-    ),
-)

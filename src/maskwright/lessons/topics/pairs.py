@@ -5,20 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 
 from ...core.errors import InputError
 from ...core.randomness import generator
+from ...data.batch import Batch
 from ...data.shards import TextsInMemory
+from ...inference.fill_mask import predict_side_by_side
+from ...objectives.causal import NextTokenPrediction
+from ...objectives.masked import MaskedLanguageModeling, MaskedLanguageModelingAndNextSentence, MaskedRecipe, Masker
 from ...objectives.segments import Example, plan_pairs, sentence_bounds
-from ...report import Bar, Bars, Grid, Kind, Table, Token, Tokens
-from ...report.charts import Chart, Curves, Series
+from ...objectives.selection import make_recipe
+from ...report import Grid, Kind, Table, Token, Tokens
+from ...report.charts import Chart, Series
 from ...text.tokenizers.tokenizer import Tokenizer
-from ..inputs import integer, number, text, words_of
-from ..lesson import APPLICATIONS, Lesson
+from ...train.loop import Window
+from ...train.pretraining.job import pretrain_small
+from ..inputs import words_of
 from ..recorder import LessonRecorder
 from ..small import small_network, word_tokenizer
-
-PART = "Pre-training"
 
 STORY = (
     ("The man went to the store.", "He bought a gallon of milk.", "Then he went home."),
@@ -30,7 +35,7 @@ ROWS = {
 }
 
 
-def _pairs(record: LessonRecorder, documents: int, tokens: int, seed: int) -> None:
+def lesson_next_sentence(record: LessonRecorder, documents: int, tokens: int, seed: int) -> None:
     rng = generator(0, "lesson sentences")
     bounds = {number: sentence_bounds(rng.integers(5, 15, 400)) for number in range(documents)}
     examples = plan_pairs(bounds, tokens, 0.0, generator(seed, "lesson pairs"))
@@ -78,9 +83,6 @@ def _pairs(record: LessonRecorder, documents: int, tokens: int, seed: int) -> No
 
 def _written(record: LessonRecorder) -> list[tuple[str, list[Token]]]:
     """Return the slides' two pairs as in the batches of pre-training, with the masked words restored."""
-    from ...objectives.masked import MaskedLanguageModelingAndNextSentence
-    from ...objectives.selection import make_recipe
-
     tokenizer = word_tokenizer(*(sentence for document in STORY for sentence in document), lowercase=False)
     texts = TextsInMemory.encode(STORY, tokenizer)
     first, second = (sentence_bounds(texts.sentence_lengths_of(number)) for number in range(2))
@@ -114,18 +116,12 @@ def _written(record: LessonRecorder) -> list[tuple[str, list[Token]]]:
     return rows
 
 
-def _total(record: LessonRecorder) -> None:
-    import torch
-
-    from ...objectives.masked import MaskedLanguageModelingAndNextSentence
-    from ...objectives.selection import make_recipe
-    from ...train.loop import Window
-
+def lesson_total_loss(record: LessonRecorder) -> None:
     tokenizer = word_tokenizer(*(sentence for document in STORY for sentence in document))
     texts = TextsInMemory.encode(STORY, tokenizer)
     objective = MaskedLanguageModelingAndNextSentence(make_recipe(MaskedLanguageModelingAndNextSentence, tokenizer, 20))
     batch = _batch(objective, texts)
-    model = small_network(tokenizer.vocab_size, "pretraining").requires_grad_(True)
+    model = small_network(tokenizer, "pretraining").requires_grad_(True)
     outcome = objective.outcome(model, batch)
     window = Window()
     window.add(outcome)
@@ -146,12 +142,7 @@ def _total(record: LessonRecorder) -> None:
     by_hand = -torch.log_softmax(scores, dim=-1)[torch.arange(len(follows)), follows].mean()
     record.near("next sentence: cross-entropy of [CLS]", float(by_hand.detach()), means["nsp_loss"])
     names = {"masked words": "mlm_loss", "next sentence": "nsp_loss"}
-    record.show(
-        Bars(
-            [Bar(name, means[key], f"{means[key]:.3f}") for name, key in names.items()],
-            title="Losses of an untrained network",
-        )
-    )
+    record.bars("Losses of an untrained network", [(name, means[key]) for name, key in names.items()], ".3f")
     norms = [float(one.norm()) for one in each]
     record.answer(
         f"Not for these weights: the gradient norm of masked LM is {norms[0]:.2f}, that of next sentence prediction "
@@ -182,16 +173,14 @@ SENTENCES = (  # what follows 'the dog' is known only from the words after it
 TEXT = "the animal did not cross the street because it was too tired to keep on walking that day"
 
 
-def _sides(record: LessonRecorder) -> None:
-    from ...data.batch import Batch
-
+def lesson_both_sides(record: LessonRecorder) -> None:
     tokenizer = word_tokenizer(TEXT)
     ids = tokenizer(TEXT).ids
     place = 8  # "it" would follow "because"; the position to predict
     guesses: dict[str, tuple[Any, Any, Any]] = {}  # the text unchanged, with an earlier word changed, with a later one
     causal: dict[str, Any] = {"attention": "causal", "type_vocab_size": 0, "pooler": False}
     for name, head, switches in (("BERT", "mlm", {}), ("GPT-2", "clm", causal)):
-        model = small_network(tokenizer.vocab_size, head, **switches)
+        model = small_network(tokenizer, head, **switches)
 
         def predict(row: list[int], model: Any = model, name: str = name) -> Any:
             read = place if name == "BERT" else place - 1  # GPT-2 predicts at the previous token
@@ -225,7 +214,7 @@ def _sides(record: LessonRecorder) -> None:
     record.same("GPT-2: a later word changes", "nothing", before, later, said="moves by")
     words = [f"{n}" for n in range(1, 7)]
     for name, switches in (("BERT", {}), ("GPT-2", causal)):
-        model = small_network(tokenizer.vocab_size, None, **switches)
+        model = small_network(tokenizer, None, **switches)
         weights = model.encode(Batch.from_sequences([ids[:6]]), attentions=True).attentions
         assert weights is not None
         shown = [[one if one > 0 else None for one in row] for row in weights[0][0][0].tolist()]
@@ -237,7 +226,7 @@ def _sides(record: LessonRecorder) -> None:
     )
 
 
-def _two_models(record: LessonRecorder, text: str) -> None:
+def lesson_side_by_side(record: LessonRecorder, text: str) -> None:
     words = [word.lower() for word in words_of(text)]
     known = list(dict.fromkeys(" ".join(SENTENCES).split()))
     new = [word for word in words if word not in known]
@@ -248,9 +237,6 @@ def _two_models(record: LessonRecorder, text: str) -> None:
 
 def _side_by_side(record: LessonRecorder, text: str) -> None:
     """Trains a masked and a causal model on the same sentences, and predicts every word of the text with both."""
-    from ...inference.fill_mask import predict_side_by_side
-    from ...train.pretraining.job import pretrain_small
-
     tokenizer = Tokenizer.train_from_iterator(SENTENCES, "word", 100)
     documents = [[sentence] for sentence in SENTENCES] * 8
     sizes: dict[str, Any] = {"steps": 150, "max_length": 16}
@@ -295,19 +281,13 @@ def _side_by_side(record: LessonRecorder, text: str) -> None:
     )
 
 
-def _answers(record: LessonRecorder, rate: float) -> None:
-    from ...objectives.causal import NextTokenPrediction
-    from ...objectives.masked import MaskedLanguageModeling, MaskedRecipe, Masker
-
+def lesson_slower_start(record: LessonRecorder, rate: float) -> None:
     rng = generator(0, "lesson text")
     texts = TextsInMemory([[rng.integers(5, 900, 126).tolist()] for _ in range(60)])
     recipe = MaskedRecipe.of(2, 3, Masker(4, frozenset(range(5)), 900, rate), 128)
     examples = [Example(number, 0, 126) for number in range(60)]
     share = {}
-    for name, objective in (
-        ("masked", MaskedLanguageModeling(recipe)),
-        ("left to right", NextTokenPrediction(recipe)),
-    ):
+    for name, objective in (("masked", MaskedLanguageModeling(recipe)), ("left to right", NextTokenPrediction(recipe))):
         batch = objective.batch(texts, examples, generator(0, "lesson masks"))
         share[name] = objective.counts(batch)[objective.words] / batch.num_tokens
     record.near("predicted tokens per input token: masked LM", rate, share["masked"], 0.01, digits=3)
@@ -321,74 +301,9 @@ def _answers(record: LessonRecorder, rate: float) -> None:
         Series(name, steps, [part * 16 * 128 * step / 1e6 for step in steps], smooth=False)
         for name, part in share.items()
     ]
-    record.show(Curves([Chart("Predictions, millions, with 16 texts of 128 tokens per step", lines)], title=""))
+    record.charts(Chart("Predictions, millions, with 16 texts of 128 tokens per step", lines))
     record.answer(
         f"Because of the number of predictions: a causal language model makes {ratio:.1f} times as many on the same "
         "text. At equal tokens (docs/results/ablations.md, three seeds) it is ahead at every checkpoint up to 3,000 "
         "steps; the masked model, which uses both sides, is ahead from 3,500 on."
     )
-
-
-LESSONS = (
-    Lesson(
-        "next-sentence",
-        APPLICATIONS,
-        "Pretraining Task 2: next sentence",
-        "Does B follow A?",
-        "In half of the pairs, B follows A; in the other half, B is from another document. The pairs are built as in "
-        "pre-training, from sixty documents and from the slides' sentences.",
-        ("objectives.segments:plan_pairs", "objectives.masked:MaskedLanguageModeling.batch"),
-        "Could a model distinguish the two kinds by length?",
-        _pairs,
-        (
-            integer("documents", "Number of documents", 60, 2, 100),
-            integer("tokens", "Tokens of a pair", 60, 24, 512),
-            integer("seed", "Random seed", 0, 0, 9999),
-        ),
-    ),
-    Lesson(
-        "total-loss",
-        APPLICATIONS,
-        "BERT Pretraining Loss",
-        "Two losses, one sum",
-        "Pre-training minimizes the sum of the mean masked LM loss and the mean next sentence loss.",
-        ("train.loop:Window.means", "objectives.masked:MaskedLanguageModelingOnPairs.sums"),
-        "Do both tasks have equally large gradients?",
-        _total,
-    ),
-    Lesson(
-        "both-sides",
-        APPLICATIONS,
-        "BERT vs. GPT-2",
-        "Bidirectional and left context",
-        "A masked and a causal language model process the same sentence. The words that change a prediction are its "
-        "context.",
-        ("nn.attention:apply_causal_mask",),
-        "What would happen if BERT's input were not masked?",
-        _sides,
-    ),
-    Lesson(
-        "side-by-side",
-        APPLICATIONS,
-        "BERT vs. GPT-2: losses",
-        "One text through a bidirectional and a causal language model",
-        "Two networks of the same size learn from the same sentences for a few seconds: one predicts masked words "
-        "from both sides, one predicts each next word from the left. Then both predict every word of one text.",
-        ("inference.fill_mask:predict_side_by_side", "train.pretraining.job:pretrain_small"),
-        "Which of the two models has the lower loss on a text, and why?",
-        _two_models,
-        (text("text", "Sentence of the words that were learned", QUESTION),),
-    ),
-    Lesson(
-        "slower-start",
-        APPLICATIONS,
-        "Question: why does BERT converge more slowly?",
-        "BERT converges more slowly, and why",
-        "A masked language model predicts 15% of its input tokens, a causal one all of them. The lesson counts them "
-        "in the batches of both objectives for the same text.",
-        ("objectives.causal:NextTokenPrediction.batch", "objectives.masked:Masker.select"),
-        "Why does BERT converge more slowly, and yet end up better?",
-        _answers,
-        (number("rate", "Masking probability", 0.15, 0.02, 0.9, 0.01),),
-    ),
-)

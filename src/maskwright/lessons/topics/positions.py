@@ -6,29 +6,24 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import torch
 
 from ...core.errors import InputError
+from ...data.batch import Batch
+from ...data.parses import tree_distances
 from ...models.config import CHOICES
+from ...models.presets import preset
+from ...nn.positions import binary_positions, integer_positions, normalized_positions, sinusoidal_positions
 from ...report import Grid, Kind, Table, Token, Tokens
 from ...report.charts import Chart, Curves, Series
-from ..inputs import Matrix, integer, matrix, text
-from ..lesson import APPLICATIONS, AUTOENCODER, NEUROCOMPUTING, Lesson
+from ..inputs import Matrix
 from ..recorder import LessonRecorder, difference, show, tiny
 from ..small import small_network, word_tokenizer
 
-PART = "Positions and input"
-
 LENGTH = 512
-SMALLEST = 16  # width of an encoding
-PARSED = "the animal that crossed the street was tired"
-HEADS = ((2, 8, 4, 2, 6, 4, 8, 0),)  # the number of each word's head, from 1; 0 is the root's
 
 
-def _sinusoids(record: LessonRecorder, width: int, position: int, distance: int) -> None:
-    import torch
-
-    from ...nn.positions import sinusoidal_positions
-
+def lesson_sinusoids(record: LessonRecorder, width: int, position: int, distance: int) -> None:
     table = sinusoidal_positions(LENGTH, width)  # [positions, width]
     for place, index in ((1, 0), (10, 4), (position, 200 if width == 512 else width // 4 * 2)):
         angle = place / 10_000 ** (index / width)
@@ -64,9 +59,7 @@ def _sinusoids(record: LessonRecorder, width: int, position: int, distance: int)
     )
 
 
-def _ideas(record: LessonRecorder) -> None:
-    from ...nn.positions import binary_positions, integer_positions, normalized_positions, sinusoidal_positions
-
+def lesson_position_ideas(record: LessonRecorder) -> None:
     binary = binary_positions(16)
     for place, slide in ((0, "0 0 0 0"), (5, "0 1 0 1"), (10, "1 0 1 0"), (15, "1 1 1 1")):
         record.equal(f"{place} in binary", slide, " ".join(str(int(bit)) for bit in binary[place]))
@@ -103,9 +96,7 @@ def _ideas(record: LessonRecorder) -> None:
     )
 
 
-def _relative(record: LessonRecorder, shift: int, limit: int) -> None:
-    from ...data.batch import Batch
-
+def lesson_relative_positions(record: LessonRecorder, shift: int, limit: int) -> None:
     moved, pairs = {}, {}
     for scheme in ("relative_key", "rotary", "absolute"):
         model = small_network(50, positions=scheme)
@@ -141,9 +132,7 @@ def _relative(record: LessonRecorder, shift: int, limit: int) -> None:
     )
 
 
-def _tree(record: LessonRecorder, words: str, heads: Matrix) -> None:
-    from ...data.parses import tree_distances
-
+def lesson_tree_distances(record: LessonRecorder, words: str, heads: Matrix) -> None:
     parsed, given = words.split(), [int(head) for head in heads[0]]
     if len(parsed) != len(given):
         raise InputError(f"heads: {len(given)} numbers for {len(parsed)} words; pass one for each word.")
@@ -181,11 +170,7 @@ def _tree(record: LessonRecorder, words: str, heads: Matrix) -> None:
 PAIR = ("my dog is cute", "he likes playing")
 
 
-def _sum(record: LessonRecorder) -> None:
-    import torch
-
-    from ...data.batch import Batch
-
+def lesson_input_sum(record: LessonRecorder) -> None:
     encoding = word_tokenizer(*PAIR)(*PAIR)
     tables = {"token": "word", "position": "position", "segment": "token_type"}
     batch = Batch.from_sequences([encoding.ids], [encoding.type_ids])
@@ -223,7 +208,7 @@ def _sum(record: LessonRecorder) -> None:
     )
 
 
-def _pair(record: LessonRecorder, first: str, second: str, limit: int) -> None:
+def lesson_pair_input(record: LessonRecorder, first: str, second: str, limit: int) -> None:
     tokenizer = word_tokenizer(first, second)
     encoding = tokenizer(first, second)
     record.off(
@@ -254,10 +239,7 @@ def _pair(record: LessonRecorder, first: str, second: str, limit: int) -> None:
     )
 
 
-def _limit(record: LessonRecorder) -> None:
-    from ...data.batch import Batch
-    from ...models.presets import preset
-
+def lesson_length_limit(record: LessonRecorder) -> None:
     base, large = preset("bert-base"), preset("bert-large")
     record.equal("maximum number of tokens", 512, base.max_position_embeddings)
     record.equal("hidden size, base and large", [768, 1024], [base.hidden_size, large.hidden_size])
@@ -281,107 +263,3 @@ def _limit(record: LessonRecorder) -> None:
         f"no learned table, so a network can use {free.max_position_embeddings:,} tokens; long texts can also be split "
         "into windows (predict --long)."
     )
-
-
-LESSONS = (
-    Lesson(
-        "sinusoids",
-        APPLICATIONS,
-        "Positional Embedding",
-        "Sinusoidal positions",
-        "Attention does not encode order, so a vector for the position is added to each token embedding: a sine in "
-        "each even dimension, a cosine in each odd one, with decreasing frequencies. The width does not change.",
-        ("nn.positions:sinusoidal_positions",),
-        "Can attention compute the distance of two tokens from these vectors?",
-        _sinusoids,
-        (
-            integer("width", "Width d of the encoding", 512, SMALLEST, 512, 2),
-            integer("position", "Position whose encoding is compared", 100, 0, LENGTH - 1),
-            integer("distance", "Distance k of two positions", 100, 1, LENGTH // 2),
-        ),
-    ),
-    Lesson(
-        "position-ideas",
-        NEUROCOMPUTING,
-        "Positional encoding",
-        "Simpler ideas and their limits",
-        "An integer index is unbounded. Divided by the length, its meaning depends on the text. Binary digits are "
-        "bounded and unique, but discontinuous. The digits change at halving rates, as do the sinusoids.",
-        (
-            "nn.positions:binary_positions",
-            "nn.positions:integer_positions",
-            "nn.positions:normalized_positions",
-            "nn.positions:sinusoidal_positions",
-        ),
-        "What do sinusoids have in common with binary digits?",
-        _ideas,
-    ),
-    Lesson(
-        "relative-positions",
-        APPLICATIONS,
-        "What would we like to fix",
-        "Relative positions",
-        "Shaw et al. add a learned embedding of the distance between query and key. The attention of a sentence then "
-        "does not depend on its position in the text.",
-        ("nn.positions:RelativeVectors.score_terms", "nn.positions:rotate_query_key"),
-        "What happens to distances larger than those in training?",
-        _relative,
-        (
-            integer("shift", "Shift of the sentence", 20, 1, 59),
-            integer("limit", "Largest distance with an embedding", 2, 2, 16),
-        ),
-    ),
-    Lesson(
-        "tree-distances",
-        APPLICATIONS,
-        "What would we like to fix: syntax",
-        "Tree distances",
-        "Wang et al. use distances in a dependency parse: the number of arcs between two words instead of the number "
-        "of words. The parse is read from a file; here it is written by hand.",
-        ("data.parses:tree_distances",),
-        "What is the largest distance of two words in the tree?",
-        _tree,
-        (
-            text("words", "Sentence", PARSED, 2),
-            matrix("heads", "Number of each word's head, 0 for the root", HEADS, 0, 64, rows=1),
-        ),
-    ),
-    Lesson(
-        "pair-input",
-        AUTOENCODER,
-        "Introducing BERT: segmentation embedding",
-        "Two texts in one sequence",
-        "[CLS] is first and represents the whole sequence; [SEP] ends each text. Segment IDs mark the text of each "
-        "token.",
-        ("text.tokenizers.tokenizer_files:set_special_tokens",),
-        "What is truncated if a pair is too long?",
-        _pair,
-        (
-            text("first", "Text A", PAIR[0]),
-            text("second", "Text B", PAIR[1]),
-            integer("limit", "Maximum number of tokens", 8, 5, 64),
-        ),
-    ),
-    Lesson(
-        "input-sum",
-        APPLICATIONS,
-        "BERT Pretraining Task 2: input",
-        "Token, segment and position embeddings are added",
-        "Each token's input is the sum of three learned embeddings: token, segment and position. The sum is then "
-        "normalized.",
-        ("nn.embeddings:Embeddings.forward",),
-        "Does the order of segments A and B affect the network?",
-        _sum,
-    ),
-    Lesson(
-        "length-limit",
-        APPLICATIONS,
-        "BERT: MLM (input)",
-        "At most 512 tokens",
-        "BERT learns an embedding for each of 512 positions. A longer text is rejected with an error, truncated, or "
-        "split into windows.",
-        ("models.model:Model.check",),
-        "Why is there a limit?",
-        _limit,
-    ),
-)

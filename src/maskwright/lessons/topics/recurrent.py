@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from ...core.randomness import generator
-from ...report import Bar, Bars, Grid
-from ...report.charts import Chart, Curves, Series
-from ..inputs import integer, number
-from ..lesson import SESSION, Lesson
+from ...inspect.gradients import fading
+from ...models.build import build
+from ...models.presets import preset
+from ...nn.recurrent import (
+    CellWeights,
+    PackedRecurrence,
+    RecurrentLayer,
+    RecurrentStack,
+    elman_step,
+    fill_recurrent,
+    gru_step,
+    lstm_step,
+    unroll,
+)
+from ...report import Grid
+from ...report.charts import Chart, Series
 from ..recorder import LessonRecorder, tiny, tolerance
 
-if TYPE_CHECKING:
-    from torch import Tensor
 
-PART = "Recurrent networks"
-
-
-def _gates(record: LessonRecorder, forget: float, insert: float, output: float, x: float, state: float) -> None:
-    import torch
-
-    from ...nn.recurrent import CellWeights, PackedRecurrence, gru_step, lstm_step, unroll
-
+def lesson_lstm_gates(
+    record: LessonRecorder, forget: float, insert: float, output: float, x: float, state: float
+) -> None:
     column = torch.tensor([[0.0], [0.0], [1.0], [0.0]], dtype=torch.float64)  # of i, f, g, o
     none = torch.zeros(4, dtype=torch.float64)
     weights = CellWeights(column, torch.zeros(4, 1, dtype=torch.float64), none, none)
@@ -58,15 +66,10 @@ def _gates(record: LessonRecorder, forget: float, insert: float, output: float, 
             carried = lstm_step(cell, 0 * one, carried)
             kept.append(float(carried[1]))
         lines[name] = kept
-    record.show(
-        Curves(
-            [
-                Chart(
-                    "Cell state after N steps, initially 1",
-                    [Series(name, list(range(1, 21)), kept) for name, kept in lines.items()],
-                )
-            ],
-            title="",
+    record.charts(
+        Chart(
+            "Cell state after N steps, initially 1",
+            [Series(name, list(range(1, 21)), kept) for name, kept in lines.items()],
         )
     )
     held = lines["forget gate open, input gate closed"][-1]
@@ -77,21 +80,13 @@ def _gates(record: LessonRecorder, forget: float, insert: float, output: float, 
 
 
 def _layer(cell: Any, inputs: int, size: int, side: Any = "left") -> Any:
-    import torch
-
-    from ...nn.recurrent import RecurrentLayer, fill_recurrent
-
     layer, source = RecurrentLayer(cell, inputs, size, side), torch.Generator().manual_seed(1)
     for name, parameter in layer.kernel.named_parameters():
         fill_recurrent(layer.kernel, name, parameter, source)
     return layer
 
 
-def _directions(record: LessonRecorder, changed: int) -> None:
-    import torch
-
-    from ...nn.recurrent import PackedRecurrence, unroll
-
+def lesson_two_directions(record: LessonRecorder, changed: int) -> None:
     layer = _layer("lstm", 3, 4, "both")
     tokens = 6
     inputs = torch.randn(tokens, 3, generator=torch.Generator().manual_seed(0))
@@ -125,11 +120,7 @@ def _directions(record: LessonRecorder, changed: int) -> None:
     )
 
 
-def _memory(record: LessonRecorder, boundary: int) -> None:
-    import torch
-
-    from ...nn.recurrent import RecurrentStack
-
+def lesson_carried_memory(record: LessonRecorder, boundary: int) -> None:
     stack = RecurrentStack("rnn", 3, 8, 2)
     stack.initialize(torch.Generator().manual_seed(2))
     tokens = torch.randn(12, 3, generator=torch.Generator().manual_seed(0))
@@ -140,17 +131,12 @@ def _memory(record: LessonRecorder, boundary: int) -> None:
     record.same("two segments with carried state, and one sequence", "infinite memory", carried, whole[boundary:])
     lost = (reset - whole[boundary:]).abs().amax(dim=1)
     record.holds(
-        "with a reset state",
-        "different outputs",
-        f"differs by {float(lost.max()):.2f}",
-        float(lost.max()) > 0.05,
+        "with a reset state", "different outputs", f"differs by {float(lost.max()):.2f}", float(lost.max()) > 0.05
     )
     record.equal("layers with a state", 2, len(first.states), law=True)
-    record.show(
-        Bars(
-            [Bar(f"token {boundary + 1 + n}", float(one)) for n, one in enumerate(lost)],
-            title="Difference after the boundary, if the state is reset",
-        )
+    record.bars(
+        "Difference after the boundary, if the state is reset",
+        [(f"token {boundary + 1 + n}", float(one)) for n, one in enumerate(lost)],
     )
     ratio = float(lost[0] / lost[-1])
     record.answer(
@@ -160,11 +146,7 @@ def _memory(record: LessonRecorder, boundary: int) -> None:
     )
 
 
-def _fading(record: LessonRecorder, distance: int, layers: int) -> None:
-    from ...inspect.gradients import fading
-    from ...models.build import build
-    from ...models.presets import preset
-
+def lesson_fading_gradients(record: LessonRecorder, distance: int, layers: int) -> None:
     ids = generator(0, "lesson text").integers(5, 60, 400).tolist()
     found = {}
     for name in ("rnn-small", "gru-small", "lstm-small"):
@@ -188,17 +170,12 @@ def _fading(record: LessonRecorder, distance: int, layers: int) -> None:
         0 < rnn.factor < lstm.factor < 1.05,
     )
     x = [float(n) for n in range(1, distance + 1)]
-    record.show(
-        Curves(
-            [
-                Chart(
-                    "Gradient of a loss by distance",
-                    [Series(name, x, list(one.norms), smooth=False) for name, one in found.items()],
-                    x_label="tokens back",
-                    log_y=True,
-                )
-            ],
-            title="",
+    record.charts(
+        Chart(
+            "Gradient of a loss by distance",
+            [Series(name, x, list(one.norms), smooth=False) for name, one in found.items()],
+            x_label="tokens back",
+            log_y=True,
         )
     )
     half = "never" if lstm.half is None else f"after {lstm.half:.0f} tokens"
@@ -211,10 +188,6 @@ def _fading(record: LessonRecorder, distance: int, layers: int) -> None:
 
 def _chain() -> tuple[Tensor, Tensor]:
     """∂L⁴/∂V¹ of an Elman cell with 4 units: one factor diag(1 − V²) U per step, and by backpropagation."""
-    import torch
-
-    from ...nn.recurrent import CellWeights, elman_step
-
     draw = torch.Generator().manual_seed(0)
     inputs, hidden, b, c, tokens, first = (
         torch.randn(*shape, generator=draw, dtype=torch.float64)
@@ -234,63 +207,3 @@ def _chain() -> tuple[Tensor, Tensor]:
         slope = 1 - state.detach().square()  # of tanh
         product = (product * slope) @ hidden  # [1, 4]
     return product, gradient
-
-
-LESSONS = (
-    Lesson(
-        "lstm-gates",
-        SESSION,
-        "LSTM Architecture",
-        "LSTM gates",
-        "Forget, input and output gates have values between 0 and 1. They control how much of the cell state is kept, "
-        "what is added to it, and what is output.",
-        ("nn.recurrent:lstm_step", "nn.recurrent:gru_step"),
-        "Can a cell keep a value for twenty steps?",
-        _gates,
-        (
-            number("forget", "Forget gate before the sigmoid", 0, -9, 9, 0.5),
-            number("insert", "Input gate before the sigmoid", 0, -9, 9, 0.5),
-            number("output", "Output gate before the sigmoid", 0, -9, 9, 0.5),
-            number("x", "Input x", 1, -3, 3),
-            number("state", "Previous cell state C", 1, -3, 3),
-        ),
-    ),
-    Lesson(
-        "two-directions",
-        SESSION,
-        "Bi-LSTM",
-        "Bidirectional layers",
-        "A forward and a backward layer process the text, and their outputs for a token are concatenated.",
-        ("nn.recurrent:RecurrentLayer.forward",),
-        "Can such a network generate text?",
-        _directions,
-        (integer("changed", "Number of the changed token, of 6", 4, 1, 6),),
-    ),
-    Lesson(
-        "carried-memory",
-        SESSION,
-        "Training Details: truncated backpropagation",
-        "State carried across segments",
-        "A long text is processed in segments. The final state of one segment is the initial state of the next, so "
-        "that only the gradient is truncated.",
-        ("nn.recurrent:RecurrentStack.forward",),
-        "How long does a reset of the state have an effect?",
-        _memory,
-        (integer("boundary", "Tokens of the first of two segments, of 12", 6, 1, 10),),
-    ),
-    Lesson(
-        "fading-gradients",
-        SESSION,
-        "Vanishing Gradients",
-        "Gradient by distance",
-        "The gradient of a loss with respect to an earlier state is a product of one factor per step. The lesson "
-        "measures it in three untrained networks.",
-        ("inspect.gradients:fading", "nn.recurrent:elman_step"),
-        "Why does an LSTM learn longer dependencies?",
-        _fading,
-        (
-            integer("distance", "Largest distance in tokens", 20, 5, 40),
-            integer("layers", "Number of layers", 2, 1, 4),
-        ),
-    ),
-)

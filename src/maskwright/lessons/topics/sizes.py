@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from ...models.presets import preset
+from ...models.sizes import parameter_count
 from ...report import Bar, Bars, Table
-from ...report.charts import Chart, Curves, Series
-from ..inputs import integer, number
-from ..lesson import APPLICATIONS, FRONTIERS, NEUROCOMPUTING, SESSION, Lesson
+from ...report.charts import Chart, Series
+from ..parts import (
+    DAY,
+    FILTER,
+    KINDS,
+    P100_SUSTAINED,
+    TPU_V3,
+    WINDOW,
+    bert_work,
+    budget,
+    measure,
+    own_lengths,
+    power,
+    transformer_count,
+)
 from ..recorder import LessonRecorder
-
-PART = "Sizes and costs"
 
 BERT = {"bert-base": ("110 M", 109_482_240), "bert-large": ("340 M, 345 M", 335_141_888)}
 GPT2 = {
@@ -19,10 +31,7 @@ GPT2 = {
 }
 
 
-def _bert(record: LessonRecorder, layers: int, width: int, vocabulary: int) -> None:
-    from ...models.presets import preset
-    from ...models.sizes import parameter_count
-
+def lesson_bert_sizes(record: LessonRecorder, layers: int, width: int, vocabulary: int) -> None:
     rows = []
     for name, (slide, exact) in BERT.items():
         config = preset(name)
@@ -60,10 +69,7 @@ def _bert(record: LessonRecorder, layers: int, width: int, vocabulary: int) -> N
     )
 
 
-def _gpt2(record: LessonRecorder) -> None:
-    from ...models.presets import preset
-    from ...models.sizes import parameter_count
-
+def lesson_gpt2_sizes(record: LessonRecorder) -> None:
     rows = []
     for name, (slide, exact) in GPT2.items():
         config = preset(name)
@@ -87,10 +93,7 @@ def _gpt2(record: LessonRecorder) -> None:
     )
 
 
-def _transformer(record: LessonRecorder, vocabulary: int) -> None:
-    from ...models.presets import preset
-    from ...models.sizes import parameter_count
-
+def lesson_vocabulary_cost(record: LessonRecorder, vocabulary: int) -> None:
     sizes = (25_000, 32_000, 37_000)
     own = parameter_count(preset("transformer-base", vocab_size=vocabulary), "seq2seq")
     found = {size: parameter_count(preset("transformer-base", vocab_size=size), "seq2seq") for size in sizes}
@@ -123,10 +126,7 @@ def _transformer(record: LessonRecorder, vocabulary: int) -> None:
     )
 
 
-def _smaller(record: LessonRecorder, layers: int, embedding: int) -> None:
-    from ...models.presets import preset
-    from ...models.sizes import parameter_count
-
+def lesson_smaller_models(record: LessonRecorder, layers: int, embedding: int) -> None:
     base, distil = parameter_count(preset("bert-base")), parameter_count(preset("distilbert-base"))
     record.near("DistilBERT: smaller by 40 %", 0.4, 1 - distil / base, 0.01, digits=3)
     words = preset("albert-base", num_hidden_layers=layers, embedding_size=embedding)
@@ -165,9 +165,7 @@ def _smaller(record: LessonRecorder, layers: int, embedding: int) -> None:
     )
 
 
-def _transformer_cost(record: LessonRecorder, devices: int, days: float) -> None:
-    from ..costs import DAY, P100_SUSTAINED, budget, transformer_count
-
+def lesson_transformer_cost(record: LessonRecorder, devices: int, days: float) -> None:
     base, big = budget(8, P100_SUSTAINED, DAY / 2), budget(devices, P100_SUSTAINED, days * DAY)
     by_hand = devices * days * 24 * 3600 * 9.5e12 / 1e19
     record.near(f"{devices} P100 for {days:g} days at 9.5 TFLOP/s, 1e19", by_hand, big / 1e19, digits=2, law=True)
@@ -200,9 +198,7 @@ def _transformer_cost(record: LessonRecorder, devices: int, days: float) -> None
     )
 
 
-def _bert_cost(record: LessonRecorder, days: float, speed: int) -> None:
-    from ..costs import DAY, TPU_V3, bert_work, budget
-
+def lesson_bert_cost(record: LessonRecorder, days: float, speed: int) -> None:
     found, work = {}, {name: bert_work(name) for name in ("bert-base", "bert-large")}
     for name, tpus, chips in (("bert-base", 4, 16), ("bert-large", 16, 64)):
         record.equal(f"{name}: {tpus} Cloud TPUs are chips", chips, 4 * tpus)
@@ -219,12 +215,7 @@ def _bert_cost(record: LessonRecorder, days: float, speed: int) -> None:
     record.holds(
         "operations of Large relative to Base", "4 times the chips", f"{ratio:.2f} times the operations", 3 < ratio < 4
     )
-    record.show(
-        Bars(
-            [Bar(name, share, f"{share:.0%}") for name, share in found.items()],
-            title=f"Utilization of the chips over {days:g} days",
-        )
-    )
+    record.bars(f"Utilization of the chips over {days:g} days", found, ".0%")
     tokens, entries = 256 * (9e5 * 128 + 1e5 * 512), 12 * 12 * 768**2
     least = work["bert-base"] / (6 * entries * tokens)
     record.holds(
@@ -244,9 +235,7 @@ def _bert_cost(record: LessonRecorder, days: float, speed: int) -> None:
 LENGTHS = (128, 512, 1024, 2048, 4096)
 
 
-def _complexity(record: LessonRecorder, width: int, length: int) -> None:
-    from ..costs import FILTER, KINDS, WINDOW, measure, own_lengths, power
-
+def lesson_complexity(record: LessonRecorder, width: int, length: int) -> None:
     slides = {
         "self-attention": ("n^2 d", "1", "1"),
         "recurrent": ("n d^2", "n", "n"),
@@ -288,106 +277,4 @@ def _complexity(record: LessonRecorder, width: int, length: int) -> None:
     title = f"Measured times of one layer, width {measured_width}"
     record.show(Table(["layer", *(f"n = {n:,}" for n in lengths), "exponent of n"], times, title=title))
     lines = [Series(name, list(lengths), [1000 * one for one in own], smooth=False) for name, own in seconds.items()]
-    record.show(Curves([Chart(title, lines, x_label="tokens", log_y=True)], title=""))
-
-
-LESSONS = (
-    Lesson(
-        "bert-sizes",
-        APPLICATIONS,
-        "Model Architecture and Training",
-        "The exact parameter count of BERT",
-        "Parameters follow from the configuration: tables, layers, pooler. Nothing is allocated to count them.",
-        ("models.sizes:parameter_count",),
-        "Is BERT-Large large because of its depth?",
-        _bert,
-        (
-            integer("layers", "Number of layers", 12, 1, 48),
-            integer("width", "Width of the hidden states", 768, 64, 4096, 64),
-            integer("vocabulary", "Vocabulary size", 30_522, 1000, 250_000),
-        ),
-    ),
-    Lesson(
-        "gpt2-sizes",
-        APPLICATIONS,
-        "Size Matters",
-        "GPT-2's sizes, and their names",
-        "The four models are known by wrong parameter counts. The lesson computes the exact counts from the published "
-        "widths and depths.",
-        ("models.sizes:parameter_count",),
-        "Which part of the small model is largest?",
-        _gpt2,
-    ),
-    Lesson(
-        "vocabulary-cost",
-        NEUROCOMPUTING,
-        "Output; Training procedure",
-        "Parameters by vocabulary size",
-        "The output layer has one row per vocabulary entry. The lecture mentions three sizes; each additional word "
-        "adds a row and a bias.",
-        ("models.sizes:parameter_count",),
-        "What does a shared vocabulary for two languages save?",
-        _transformer,
-        (integer("vocabulary", "Vocabulary size", 37_000, 1000, 250_000),),
-    ),
-    Lesson(
-        "smaller-models",
-        FRONTIERS,
-        "Smaller Model",
-        "Fewer layers, or shared layers",
-        "DistilBERT has half the layers. ALBERT uses one set of weights for all layers, and word embeddings of 128 "
-        "dimensions that are projected to 768.",
-        ("models.sizes:parameter_count",),
-        "Is ALBERT faster because it is smaller?",
-        _smaller,
-        (
-            integer("layers", "Number of layers", 12, 1, 48),
-            integer("embedding", "Dimensions of ALBERT's word embeddings", 128, 16, 512, 16),
-        ),
-    ),
-    Lesson(
-        "transformer-cost",
-        SESSION,
-        "Machine translation results: training cost",
-        "Four days or three and a half?",
-        "The paper reports operations: devices times sustained speed times time. The numbers show which of two "
-        "statements is correct.",
-        ("lessons.costs:budget", "lessons.costs:transformer_count"),
-        "What fraction of that did the network need?",
-        _transformer_cost,
-        (
-            integer("devices", "P100 GPUs of the big model", 8, 1, 64),
-            number("days", "Days of the big model", 3.5, 0.5, 30, 0.5),
-        ),
-    ),
-    Lesson(
-        "bert-cost",
-        APPLICATIONS,
-        "Model Architecture and Training: compute",
-        "Four days on sixteen chips",
-        "A million steps of 256 sequences, nine tenths of them 128 tokens long. The lesson computes the utilization "
-        "of the chips in four days.",
-        ("lessons.costs:bert_work", "lessons.costs:budget"),
-        "How long would one CPU core take?",
-        _bert_cost,
-        (
-            number("days", "Days of training", 4, 0.5, 60, 0.5),
-            integer("speed", "GFLOP/s of your CPU", 100, 1, 100_000),
-        ),
-    ),
-    Lesson(
-        "complexity",
-        SESSION,
-        "Complexity",
-        "The cost of a layer by text length",
-        "Attention compares every token with every other; a recurrent layer takes one step per token; convolutions "
-        "and windows use neighbors. The table of the paper, its operations, and measured times.",
-        ("lessons.costs:power",),
-        "When is self-attention more expensive than a recurrent layer?",
-        _complexity,
-        (
-            integer("width", "Hidden size d", 768, 16, 1024, 16),
-            integer("length", "Tokens n of a text", 4096, 16, 8192, 16),
-        ),
-    ),
-)
+    record.charts(Chart(title, lines, x_label="tokens", log_y=True))

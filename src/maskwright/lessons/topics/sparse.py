@@ -5,23 +5,23 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import torch
+
 from ...core.util import plural
-from ...report import Bar, Bars, Grid
-from ...report.charts import Chart, Curves, Series
-from ..inputs import Matrix, integer, matrix, number
-from ..lesson import APPLICATIONS, FRONTIERS, SESSION, Lesson
+from ...data.batch import Batch
+from ...models.presets import preset
+from ...models.sizes import keys_seen
+from ...nn.sparse import big_bird, global_only, random_only, window_only
+from ...objectives.distillation import hidden_cosine_loss, soft_target_loss
+from ...report import Grid
+from ...report.charts import Chart, Series
+from ..inputs import Matrix
+from ..parts import attention_weights
 from ..recorder import LessonRecorder, tolerance
 from ..small import small_network
 
-PART = "Smaller and longer"
 
-
-def _distil(record: LessonRecorder, temperature: float, shares: Matrix) -> None:
-    import torch
-
-    from ...objectives.distillation import hidden_cosine_loss, soft_target_loss
-    from ..parts import attention_weights
-
+def lesson_distillation(record: LessonRecorder, temperature: float, shares: Matrix) -> None:
     (given,) = shares
     count = len(given)
     teacher = torch.tensor([[math.log(one) for one in given]])
@@ -37,8 +37,11 @@ def _distil(record: LessonRecorder, temperature: float, shares: Matrix) -> None:
     soft = [one / sum(raised) for one in raised]
     warm = attention_weights(teacher / temperature)[0]
     record.near(f"teacher at temperature {temperature:g}", soft, warm, law=True)
-    record.show(Bars([Bar(f"word {n}", one, f"{one:.3f}") for n, one in enumerate(soft, 1)],
-                     title=f"Teacher distribution at temperature {temperature:g}"))  # fmt: skip
+    record.bars(
+        f"Teacher distribution at temperature {temperature:g}",
+        [(f"word {n}", one) for n, one in enumerate(soft, 1)],
+        ".3f",
+    )
     norms = []
     for heat in (1.0, 2.0, 4.0, 8.0):
         own = torch.zeros(1, count, requires_grad=True)
@@ -54,7 +57,7 @@ def _distil(record: LessonRecorder, temperature: float, shares: Matrix) -> None:
         Series(f"word {word + 1}", heats, [float(attention_weights(teacher / heat)[0, word]) for heat in heats])
         for word in range(count)
     ]
-    record.show(Curves([Chart("Teacher distribution by temperature", lines, x_label="temperature")], title=""))
+    record.charts(Chart("Teacher distribution by temperature", lines, x_label="temperature"))
     record.answer(
         f"The similarity of the wrong words: at temperature {temperature:g}, the second word has {soft[1]:.2f} instead "
         f"of {plain[1]:.2f}. A label contains one word; a teacher also rates the others."
@@ -64,11 +67,7 @@ def _distil(record: LessonRecorder, temperature: float, shares: Matrix) -> None:
 LENGTHS = (512, 1024, 2048, 4096)
 
 
-def _big_bird(record: LessonRecorder, random: int, window: int, ends: int, blocks: int) -> None:
-    from ...models.presets import preset
-    from ...models.sizes import keys_seen
-    from ...nn.sparse import big_bird, global_only, random_only, window_only
-
+def lesson_big_bird(record: LessonRecorder, random: int, window: int, ends: int, blocks: int) -> None:
     drawn = {
         "(a) random": random_only(1, random).pattern(blocks, 1).draw(),
         "(b) window": window_only(1, window).pattern(blocks, 1).draw(),
@@ -100,19 +99,14 @@ def _big_bird(record: LessonRecorder, random: int, window: int, ends: int, block
     )
     record.near("with full attention", [1024.0, 4096.0], [keys_seen(full, 1024), keys_seen(full, 4096)], digits=0)
     x = [float(length) for length in LENGTHS]
-    record.show(
-        Curves(
+    record.charts(
+        Chart(
+            "Pairs of tokens, millions",
             [
-                Chart(
-                    "Pairs of tokens, millions",
-                    [
-                        Series("full", x, [length * length / 1e6 for length in LENGTHS]),
-                        Series("BigBird", x, [length * seen[length] / 1e6 for length in LENGTHS]),
-                    ],
-                    x_label="tokens",
-                )
+                Series("full", x, [length * length / 1e6 for length in LENGTHS]),
+                Series("BigBird", x, [length * seen[length] / 1e6 for length in LENGTHS]),
             ],
-            title="",
+            x_label="tokens",
         )
     )
     share = seen[4096] / 4096
@@ -122,11 +116,7 @@ def _big_bird(record: LessonRecorder, random: int, window: int, ends: int, block
     )
 
 
-def _window(record: LessonRecorder, side: int, layers: int) -> None:
-    import torch
-
-    from ...data.batch import Batch
-
+def lesson_window(record: LessonRecorder, side: int, layers: int) -> None:
     ids = [5, 9, 13, 17, 21, 25, 29, 33]
     model = small_network(40, attention="window", window_size=2 * side, num_hidden_layers=layers)
     found = model.encode(Batch.from_sequences([ids]), hidden_states=True, attentions=True)
@@ -165,58 +155,3 @@ def _window(record: LessonRecorder, side: int, layers: int) -> None:
         f"{plural(side, 'token', 'tokens')} further with each layer: {', '.join(map(str, reach))}. This is n / r of "
         "the slide's table: with a window of r, two tokens at distance n are connected after n / r layers."
     )
-
-
-LESSONS = (
-    Lesson(
-        "distillation",
-        FRONTIERS,
-        "Smaller Model: DistilBERT",
-        "Soft targets",
-        "A small network is trained to match the probabilities of a large one, both softened by a temperature. The "
-        "factor of the squared temperature keeps the size of the gradient.",
-        ("objectives.distillation:soft_target_loss", "objectives.distillation:hidden_cosine_loss"),
-        "What do soft targets contain that labels do not?",
-        _distil,
-        (
-            number("temperature", "Temperature", 4, 0.5, 20, 0.5),
-            matrix("shares", "Shares of the teacher's words", ((8, 2, 1),), 1e-3, 1e6, rows=1, columns=3),
-        ),
-    ),
-    Lesson(
-        "big-bird",
-        APPLICATIONS,
-        "BigBird",
-        "Random, window, global, and combined",
-        "Four attention patterns, by block. Combined, they connect every pair of tokens within two layers, while the "
-        "number of keys per token does not depend on the length.",
-        (
-            "nn.sparse:big_bird",
-            "nn.sparse:window_only",
-            "nn.sparse:global_only",
-            "models.sizes:keys_seen",
-        ),
-        "To what fraction of a text of 4,096 tokens does a token attend?",
-        _big_bird,
-        (
-            integer("random", "Random blocks per row", 2, 1, 8),
-            integer("window", "Blocks on each side", 1, 0, 8),
-            integer("ends", "Global blocks at each end", 1, 1, 4),
-            integer("blocks", "Blocks of the text", 12, 12, 40),
-        ),
-    ),
-    Lesson(
-        "window",
-        SESSION,
-        "Complexity: restricted attention",
-        "Window attention over several layers",
-        "Each token attends only to its neighbors. Stacked layers increase its reach, layer by layer.",
-        ("nn.sparse:attend_sparse",),
-        "After how many layers does the first token affect the token three positions later?",
-        _window,
-        (
-            integer("side", "Tokens on each side", 1, 1, 6),
-            integer("layers", "Number of layers", 3, 1, 8),
-        ),
-    ),
-)

@@ -6,29 +6,28 @@ import re
 from itertools import product
 
 import numpy as np
+import torch
 
 from ...core.errors import InputError
 from ...core.randomness import generator
 from ...models.config import ModelConfig
+from ...models.probes import AutoencoderHead
+from ...nn.crf import LinearChainCrf
+from ...nn.embeddings import CharacterWords, words_of
 from ...report import Bar, Bars, Grid, Kind, Table, Token, Tokens
 from ...tasks.evaluation.metrics import accuracy, f1, pr_auc
 from ...tasks.evaluation.rare import choose_threshold
+from ...tasks.qa.task import score_answer
+from ...tasks.qa.windows import AnswerCandidates, Span, span_scores, trace_answer
 from ...tasks.tagging.schemes import agreement, encode_tags, repair, spans
-from ..inputs import Matrix, integer, matrix, number, text
-from ..lesson import APPLICATIONS, AUTOENCODER, FRONTIERS, Lesson
+from ..inputs import Matrix
 from ..recorder import LessonRecorder
 from ..small import word_tokenizer
 
-PART = "Tasks"
-
-WORDS = "Albert is going to United States of America ."
-GOLD = "B-PER O O O B-LOC I-LOC I-LOC I-LOC O"
-MISSED = "B-PER O O O B-LOC I-LOC I-LOC O O"
 TAGS = re.compile(r"O|[BI]-\w+")
-SCORES = ((0.9, 0.0, 1.0), (0.2, 1.2, 0.8), (0.1, 0.2, 2.0))  # of each tag for each single word
 
 
-def _tags(record: LessonRecorder, words: str, gold: str, predicted: str) -> None:
+def lesson_names(record: LessonRecorder, words: str, gold: str, predicted: str) -> None:
     text = words.split()
     wanted, missed = (_tags_of(name, tags, len(text)) for name, tags in (("gold", gold), ("predicted", predicted)))
     found = [(one.type, " ".join(text[one.start : one.end])) for one in spans(wanted)]
@@ -67,11 +66,7 @@ def _tags_of(name: str, tags: str, count: int) -> list[str]:
     return found
 
 
-def _together(record: LessonRecorder, transition: float, matrix: Matrix) -> None:
-    import torch
-
-    from ...nn.crf import LinearChainCrf
-
+def lesson_tags_together(record: LessonRecorder, transition: float, matrix: Matrix) -> None:
     tags, words = ["B-PER", "I-PER", "O"], ["Mary", "Ann", "sings"]
     scores = torch.tensor(matrix)  # [words, tags]
     crf = LinearChainCrf(len(tags)).requires_grad_(False)
@@ -107,11 +102,7 @@ def _together(record: LessonRecorder, transition: float, matrix: Matrix) -> None
     )
 
 
-def _letters(record: LessonRecorder) -> None:
-    import torch
-
-    from ...nn.embeddings import CharacterWords, words_of
-
+def lesson_words_of_letters(record: LessonRecorder) -> None:
     text = "cats cat's stac "
     letters = sorted(set(text) - {" "})
     ids = torch.tensor([0 if one == " " else letters.index(one) + 1 for one in text])
@@ -151,13 +142,9 @@ def _letters(record: LessonRecorder) -> None:
 
 QUESTION = "What is the fashion capital of China?"
 CONTEXT = "Shanghai is the largest city of China, and many people there call it the fashion capital of China."
-GOLDS = ("Denver Broncos", "the Denver Broncos", "Broncos")
-START_END = ((0.0, 0.1, 5.0, 0.2, 2.0, 0.3, 6.0, 0.1), (0.0, 0.1, 0.2, 0.3, 1.0, 4.0, 0.4, 0.2))
 
 
-def _trace(record: LessonRecorder) -> None:
-    from ...tasks.qa.windows import trace_answer
-
+def lesson_answer_trace(record: LessonRecorder) -> None:
     found = trace_answer(QUESTION, CONTEXT, (0, len("Shanghai")))
     record.equal("tokens between whitespace, without the closing [SEP]", 27, found.num_tokens_without_end)
     record.off(
@@ -187,9 +174,7 @@ def _trace(record: LessonRecorder) -> None:
     )
 
 
-def _spans(record: LessonRecorder, longest: int, threshold: float, scores: Matrix) -> None:
-    from ...tasks.qa.windows import AnswerCandidates, Span, span_scores
-
+def lesson_answer_spans(record: LessonRecorder, longest: int, threshold: float, scores: Matrix) -> None:
     start, end = (np.array(row) for row in scores)
     count = len(start)
     allowed = np.ones(count, dtype=bool)
@@ -231,9 +216,7 @@ def _spans(record: LessonRecorder, longest: int, threshold: float, scores: Matri
     )
 
 
-def _scoring(record: LessonRecorder, answer: str, golds: str) -> None:
-    from ...tasks.qa.task import score_answer
-
+def lesson_answer_scores(record: LessonRecorder, answer: str, golds: str) -> None:
     tried = {
         "the Denver Broncos!": (1.0, 1.0),
         "Broncos": (1.0, 1.0),
@@ -256,7 +239,7 @@ def _scoring(record: LessonRecorder, answer: str, golds: str) -> None:
     )
 
 
-def _imbalance(record: LessonRecorder, rare: float, separation: float) -> None:
+def lesson_imbalance(record: LessonRecorder, rare: float, separation: float) -> None:
     rng = generator(0, "lesson rare")
     rows = []
     always = 0.0
@@ -281,14 +264,10 @@ def _imbalance(record: LessonRecorder, rare: float, separation: float) -> None:
             law=True,
         )
     record.show(Table(["rare", "accuracy", "F1", "F1 at the middle", "PR-AUC"], rows))
-    record.show(
-        Bars(
-            [
-                Bar("majority-class baseline", always, f"{always:.1%}"),
-                Bar("the model", rows[-1][1], f"{rows[-1][1]:.1%}"),
-            ],
-            title=f"Accuracy with {rare:.0%} rare examples",
-        )
+    record.bars(
+        f"Accuracy with {rare:.0%} rare examples",
+        [("majority-class baseline", always), ("the model", rows[-1][1])],
+        ".1%",
     )
     record.answer(
         f"Hardly: a model that finds the rare examples has an accuracy of {rows[-1][1]:.1%}, the baseline "
@@ -296,11 +275,7 @@ def _imbalance(record: LessonRecorder, rare: float, separation: float) -> None:
     )
 
 
-def _reconstruction(record: LessonRecorder, outside: float, threshold: float) -> None:
-    import torch
-
-    from ...models.probes import AutoencoderHead
-
+def lesson_reconstruction(record: LessonRecorder, outside: float, threshold: float) -> None:
     head = AutoencoderHead(
         ModelConfig(vocab_size=10, hidden_size=8, num_attention_heads=2, intermediate_size=16)
     ).requires_grad_(False)
@@ -338,124 +313,3 @@ def _reconstruction(record: LessonRecorder, outside: float, threshold: float) ->
         f"with {errors[0]:.2f} here) marks an anomaly. The page docs/how-to/imbalance.md compares it with weighted "
         "fine-tuning on real data; maskwright finetune anomaly trains it."
     )
-
-
-LESSONS = (
-    Lesson(
-        "names",
-        FRONTIERS,
-        "Usage III: tagging",
-        "BIO tags",
-        "Each word has a tag: B begins an entity, I continues it, O is outside. Only complete entities are counted.",
-        ("tasks.tagging.schemes:spans", "tasks.tagging.schemes:agreement"),
-        "One wrong tag of nine: what is the entity F1?",
-        _tags,
-        (
-            text("predicted", "Predicted tags", MISSED, 1, 200),
-            text("gold", "Gold tags", GOLD, 1, 200),
-            text("words", "Words", WORDS),
-        ),
-    ),
-    Lesson(
-        "tags-together",
-        APPLICATIONS,
-        "CoNLL-2003: BiLSTM, characters, CRF",
-        "Conditional random field",
-        "A conditional random field adds transition scores of adjacent tags to the scores of the words, and predicts "
-        "the best tag sequence. The lesson compares its sums with an enumeration of all sequences.",
-        ("nn.crf:LinearChainCrf.best_scores", "nn.crf:LinearChainCrf.losses"),
-        "Why is the prediction not always the best tag of each word?",
-        _together,
-        (
-            number("transition", "Score of I-PER after O, or at the beginning", -3, -10, 3),
-            matrix("matrix", "Scores of B-PER, I-PER and O, one row per word", SCORES, -10, 10, rows=3, columns=3),
-        ),
-    ),
-    Lesson(
-        "words-of-letters",
-        APPLICATIONS,
-        "CoNLL-2003: BiLSTM, characters, CRF",
-        "Character-level word embeddings",
-        "Convolutions over one, two and three characters are max-pooled over the word. The tagger of the slide uses "
-        "such embeddings in addition to word embeddings.",
-        ("nn.embeddings:words_of", "nn.embeddings:CharacterWords.forward"),
-        "How does such a network represent an unknown word?",
-        _letters,
-    ),
-    Lesson(
-        "answer-trace",
-        AUTOENCODER,
-        "Question Answering",
-        "TK10 of 27",
-        "An answer is a start and an end among the tokens of question and context. The slide counts 27 and finds "
-        "Shanghai at the tenth. The context here is our own sentence of exactly as many words as the slide's: 18.",
-        ("tasks.qa.windows:trace_answer",),
-        "Where does the answer move if punctuation is split off?",
-        _trace,
-    ),
-    Lesson(
-        "answer-spans",
-        FRONTIERS,
-        "Usage IV: extraction-based QA",
-        "The best valid span",
-        "Every token has a start score and an end score. A valid span does not end before it begins, is not in the "
-        "question, and is not too long.",
-        ("tasks.qa.windows:span_scores", "tasks.qa.windows:AnswerCandidates.best"),
-        "Do the best start and the best end form the best answer?",
-        _spans,
-        (
-            integer("longest", "Longest answer in words", 4, 1, 8),
-            number("threshold", "Threshold of no answer", 0, -10, 10, 0.5),
-            matrix("scores", "Scores: a row of starts, a row of ends", START_END, -100, 100, rows=2, columns=8),
-        ),
-    ),
-    Lesson(
-        "answer-scores",
-        APPLICATIONS,
-        "NLP Tasks: SQuAD",
-        "Which team represented the AFC?",
-        "Case, punctuation and articles do not count. Exact match compares the rest, F1 the words; with several gold "
-        "answers, the best match counts.",
-        ("tasks.qa.task:score_answer",),
-        "What is the score with a single annotator?",
-        _scoring,
-        (
-            text("answer", "Answer to score", "Broncos"),
-            text("golds", "Gold answers, separated by ;", "; ".join(GOLDS)),
-        ),
-    ),
-    Lesson(
-        "imbalance",
-        AUTOENCODER,
-        "Class Imbalance Problem",
-        "95% accuracy from the majority class",
-        "Hate speech is 5 to 10% of real data. A model that never predicts it is correct for all other examples.",
-        (
-            "tasks.evaluation.metrics:f1",
-            "tasks.evaluation.metrics:pr_auc",
-            "tasks.evaluation.metrics:accuracy",
-            "tasks.evaluation.rare:choose_threshold",
-        ),
-        "Does accuracy distinguish a good model from one that never finds a rare example?",
-        _imbalance,
-        (
-            number("rare", "Fraction of rare examples", 0.05, 0.01, 0.5, 0.01),
-            number("separation", "Mean score of the rare class; the other has 0", 1.5, 0, 5),
-        ),
-    ),
-    Lesson(
-        "reconstruction",
-        AUTOENCODER,
-        "Autoencoder: input → output",
-        "Anomalies have a large reconstruction error",
-        "An autoencoder reconstructs a vector through a narrow layer. With weights set by hand to keep two of eight "
-        "dimensions, the lesson shows the meaning of its error.",
-        ("models.probes:AutoencoderHead.forward", "models.probes:AutoencoderHead.fit_scale"),
-        "How many rare training examples does it need?",
-        _reconstruction,
-        (
-            number("outside", "Component outside of the learned subspace", 6, 0, 20),
-            number("threshold", "Error above which a text is an anomaly", 1, 0, 60),
-        ),
-    ),
-)

@@ -9,17 +9,14 @@ from ...text.tokenizers import trainers
 from ...text.tokenizers.explain import Explanation, encode_steps, explain, join_subwords, measure, parse_words
 from ...text.tokenizers.tokenizer import Tokenizer
 from ...text.tokenizers.trainers import TieBreak
-from ..inputs import choice, integer, text, words_of
-from ..lesson import APPLICATIONS, Lesson
+from ..inputs import words_of
 from ..recorder import LessonRecorder
-
-PART = "Words and subword tokens"
 
 KNOWN, WORDS = "hat learn", "hat learn taaaaasty laern Transformerify"
 LETTERS = "a b c d e f g h i j k l m n o p q r s t u v w x y z"
 
 
-def _vocabulary(record: LessonRecorder, known: str, words: str) -> None:
+def lesson_word_vocabulary(record: LessonRecorder, known: str, words: str) -> None:
     learned, read = words_of(known), words_of(words)
     whole = Tokenizer.train_from_iterator([known], "word", 5 + len(set(learned)))
     unknown_id = whole.unk_id
@@ -47,7 +44,7 @@ def _vocabulary(record: LessonRecorder, known: str, words: str) -> None:
     )
 
 
-def _issues(record: LessonRecorder) -> None:
+def lesson_four_issues(record: LessonRecorder) -> None:
     learned = ["old older oldest", "fast faster fastest", "smart kind kinder", "tall taller tallest old fast"] * 8
     new = {"smarter": 1, "smartest": 1, "kindest": 1, "older": 1}
     measures = {}
@@ -95,8 +92,6 @@ def _issues(record: LessonRecorder) -> None:
 
 
 RULES: tuple[TieBreak, ...] = ("first", "last", "lexicographic")
-CORPUS = "old:7, older:3, finest:9, lowest:4"
-COUNTS = "Words with their counts"
 START = {"</w>": 23, "o": 14, "l": 14, "d": 10, "e": 16, "r": 3, "f": 9, "i": 9, "n": 9, "s": 13, "t": 13, "w": 4}
 STEPS = (  # each: the merge, and the slide's counts before and after
     ("es", {"e": (16, 3), "s": (13, 0), "es": (0, 13)}),
@@ -108,7 +103,7 @@ STEPS = (  # each: the merge, and the slide's counts before and after
 TIE = "es, st and t</w> tie at 13, ol and ld at 10: only the rule 'first pair in the corpus' gives the slide's order"
 
 
-def _merges(record: LessonRecorder, corpus: str, merges: int, tie_break: TieBreak) -> None:
+def lesson_bpe_merges(record: LessonRecorder, corpus: str, merges: int, tie_break: TieBreak) -> None:
     words = parse_words(corpus)
     found = explain(words, num_merges=merges, tie_break=tie_break)
     record.equal("symbols at the start", START, found.start)
@@ -152,7 +147,7 @@ def _table(found: Explanation) -> Table:
     return Table(columns, rows, title="Counts after each merge", right=columns[1:])
 
 
-def _encoding(record: LessonRecorder, word: str, merges: int, corpus: str) -> None:
+def lesson_bpe_encoding(record: LessonRecorder, word: str, merges: int, corpus: str) -> None:
     words = parse_words(corpus)
     learned = explain(words, num_merges=merges)
     states = encode_steps(word, learned.merges)
@@ -185,7 +180,7 @@ def _encoding(record: LessonRecorder, word: str, merges: int, corpus: str) -> No
     )
 
 
-def _scores(record: LessonRecorder, corpus: str) -> None:
+def lesson_wordpiece_score(record: LessonRecorder, corpus: str) -> None:
     words = parse_words(corpus)
     pairs, scores = explain(words, num_merges=1), explain(words, "wordpiece-score", num_merges=1)
     if not scores.steps:
@@ -217,12 +212,11 @@ def _scores(record: LessonRecorder, corpus: str) -> None:
     )
 
 
-ENTRIES = "un ##aff ##able ##a ##f a ab ##bc"
 SEGMENTED = {"unaffable": "un ##aff ##able", "unfable": "un ##f ##able", "unaf": "un ##a ##f", "un☃able": "[UNK]"}
 SPLIT = (("taa", "aaa", "sty"), ("la", "ern"), ("Transformer", "ify"))
 
 
-def _notations(record: LessonRecorder) -> None:
+def lesson_piece_marks(record: LessonRecorder) -> None:
     for pieces, slide in zip(SPLIT, ("taa## aaa## sty", "la## ern", "Transformer## ify"), strict=True):
         record.equal("marker on the left token", slide, join_subwords(pieces, "left"))
     record.off(
@@ -250,7 +244,7 @@ def _notations(record: LessonRecorder) -> None:
     )
 
 
-def _longest_match(record: LessonRecorder, words: str, entries: str) -> None:
+def lesson_longest_match(record: LessonRecorder, words: str, entries: str) -> None:
     vocabulary = list(dict.fromkeys([*trainers.SPECIAL_TOKENS, *entries.split()]))
     trained = trainers.wordpiece(vocabulary, "wordpiece", True, {})
     tokenizer = Tokenizer(trained.backend, trained.config)
@@ -272,7 +266,7 @@ def _longest_match(record: LessonRecorder, words: str, entries: str) -> None:
     )
 
 
-def _bytes(record: LessonRecorder, text: str) -> None:
+def lesson_bytes(record: LessonRecorder, text: str) -> None:
     if any(token in text for token in trainers.SPECIAL_TOKENS):
         raise InputError("text: a special token such as [MASK] is not text; pass another text.")
     texts = ("Transformerify", "naïve façade", text, "🙂 ok", "a\tb  c")
@@ -290,109 +284,3 @@ def _bytes(record: LessonRecorder, text: str) -> None:
         f"Length: {text} has {rows[2][1]} characters, {rows[2][2]} bytes and {rows[2][3]} tokens: one per byte where "
         "no merge was learned. No text is unknown, but text unlike the training text needs many tokens."
     )
-
-
-LESSONS = (
-    Lesson(
-        "word-vocabulary",
-        APPLICATIONS,
-        "Traditional Tokenization",
-        "A word vocabulary contains no new words",
-        "A word-level tokenizer maps each known word to its ID, and all others to the same one, UNK. A misspelling, a "
-        "playful spelling and a new word are identical for the network.",
-        ("text.tokenizers.trainers:train_word", "text.tokenizers.trainers:train_char"),
-        "Would single characters solve the problem?",
-        _vocabulary,
-        (text("known", "Text of the vocabulary", KNOWN), text("words", "Words to tokenize", WORDS)),
-    ),
-    Lesson(
-        "four-issues",
-        APPLICATIONS,
-        "Issues of Traditional Tokenization",
-        "Four problems of word vocabularies, measured",
-        "Unknown words, rare words with little training, affixes that related words do not share, and too many tokens "
-        "with characters: the lesson measures each on held-out words.",
-        ("text.tokenizers.explain:measure",),
-        "Are smarter and smartest new words if old, older, oldest and smart were in the text?",
-        _issues,
-    ),
-    Lesson(
-        "bpe-merges",
-        APPLICATIONS,
-        "BPE: Byte-Pair Encoding",
-        "Byte-pair encoding, merge by merge",
-        "Words start as characters and an end-of-word symbol. The most frequent adjacent pair becomes one symbol, "
-        "repeatedly. Each merge reduces the counts of the two merged symbols.",
-        ("text.tokenizers.explain:explain",),
-        "Three pairs are equally frequent at the first merge. What changes if another one wins?",
-        _merges,
-        (
-            integer("merges", "Number of merges", 5, 1, 30),
-            choice("tie_break", "Pair that wins a tie", "first", RULES),
-            text("corpus", COUNTS, CORPUS),
-        ),
-    ),
-    Lesson(
-        "bpe-encoding",
-        APPLICATIONS,
-        "BPE: steps 4 and 5",
-        "Tokenizing a new word with learned merges",
-        "Training stops at a given number of merges or symbols. To tokenize a new word, the merges are applied to its "
-        "characters. The end-of-word symbol distinguishes the ending of oldest from the beginning of estimate.",
-        ("text.tokenizers.explain:encode_steps", "text.tokenizers.explain:explain"),
-        "In which order are the merges applied?",
-        _encoding,
-        (
-            text("word", "Word to tokenize", "oldest", 1, 1),
-            integer("merges", "Number of merges", 5, 0, 30),
-            text("corpus", COUNTS, CORPUS),
-        ),
-    ),
-    Lesson(
-        "wordpiece-score",
-        APPLICATIONS,
-        "BPE vs. WordPiece",
-        "WordPiece merges the pair with the highest score",
-        "WordPiece divides the count of a pair by the counts of its parts, and so merges the pair that increases the "
-        "likelihood of the text most. On the same four words, its first merge differs from BPE's.",
-        ("text.tokenizers.explain:explain",),
-        "Why is the first merge of BPE so late here?",
-        _scores,
-        (text("corpus", COUNTS, CORPUS),),
-    ),
-    Lesson(
-        "piece-marks",
-        APPLICATIONS,
-        "Subword Models – BPE",
-        "Two subword notations",
-        "A marker shows which subword tokens belong to one word. One slide puts ## on the left token, another on the "
-        "right one.",
-        ("text.tokenizers.explain:join_subwords",),
-        "Does the side of the marker matter?",
-        _notations,
-    ),
-    Lesson(
-        "longest-match",
-        APPLICATIONS,
-        "BPE vs. WordPiece",
-        "WordPiece: longest match first",
-        "WordPiece tokenizes a word from the left, with the longest vocabulary entry that matches at each position. "
-        "If no entry matches, the whole word is one [UNK].",
-        ("text.tokenizers.trainers:wordpiece",),
-        "Does the longest match find a segmentation whenever one exists?",
-        _longest_match,
-        (text("words", "Words to tokenize", " ".join(SEGMENTED)), text("entries", "Vocabulary", ENTRIES)),
-    ),
-    Lesson(
-        "bytes",
-        APPLICATIONS,
-        "Take-away: parts of words, characters, bytes",
-        "A byte-level vocabulary has no unknown text",
-        "With the 256 bytes as the alphabet, no text is unknown, in any script. Merges are learned on bytes as on "
-        "letters.",
-        ("text.tokenizers.trainers:train_byte_bpe",),
-        "What is the cost?",
-        _bytes,
-        (text("text", "Text in any script", "深度学习"),),
-    ),
-)

@@ -31,7 +31,21 @@ from ...models.decoding.rules import Rules
 from ...tasks.examples import rows_of
 from ...tasks.tagging.schemes import OUTSIDE
 from ..request_context import too_large, wrong_value
-from .routing import Body, Call, Text, Texts, Unsupported, add, as_list, continuations, event_stream, json_response
+from .routing import (
+    Answering,
+    AnyBody,
+    Body,
+    Call,
+    Text,
+    Texts,
+    Unsupported,
+    add,
+    as_list,
+    continuations,
+    event_stream,
+    json_response,
+    optional,
+)
 from .tei import EmbedBody, RerankBody, SimilarityBody, embed, predictions, rerank, similarity, zero_shot
 
 # -- Request bodies of Hugging Face's InferenceClient: each of its parameters works or is refused with the reason
@@ -47,8 +61,8 @@ TopK = Annotated[int | None, Field(ge=1, le=1000)]
 class Options(Body):
     """What older clients send; both change nothing, because nothing is cached and a loading server answers 503."""
 
-    use_cache: bool | None = Field(default=None, description="Changes nothing: no answer is cached.")
-    wait_for_model: bool | None = Field(default=None, description="Changes nothing: 503 until the models are loaded.")
+    use_cache: bool | None = optional("Changes nothing: no answer is cached.")
+    wait_for_model: bool | None = optional("Changes nothing: 503 until the models are loaded.")
 
 
 class PipelineBody(Body):
@@ -60,12 +74,9 @@ class PipelineBody(Body):
 class FillMaskParameters(Body):
     """Parameters of fill_mask."""
 
-    top_k: TopK = Field(default=None, description="Predictions for each mask; 5, or all targets.")
-    targets: list[str] | None = Field(
-        default=None,
-        min_length=1,
-        max_length=100,
-        description="Rank only these words, each one token of the vocabulary.",
+    top_k: TopK = optional("Predictions for each mask; 5, or all targets.")
+    targets: list[str] | None = optional(
+        "Rank only these words, each one token of the vocabulary.", min_length=1, max_length=100
     )
 
 
@@ -79,20 +90,15 @@ class FillMaskBody(PipelineBody):
 class TagParameters(Body):
     """Parameters of token_classification."""
 
-    aggregation_strategy: Literal["none", "simple", "first", "average", "max"] | None = Field(
-        default=None,
-        description="As the pipelines of transformers: none gives every token. By default, words as in training: "
-        "tagged at their first token. No CRF.",
+    aggregation_strategy: Literal["none", "simple", "first", "average", "max"] | None = optional(
+        "As the pipelines of transformers: none gives every token. By default, words as in training: "
+        "tagged at their first token. No CRF."
     )
-    ignore_labels: list[str] | None = Field(
-        default=None,
-        max_length=1000,
-        description="Types that are left out, with none tags; O. Without O, words are as with first.",
+    ignore_labels: list[str] | None = optional(
+        "Types that are left out, with none tags; O. Without O, words are as with first.", max_length=1000
     )
-    stride: int | None = Field(
-        default=None,
-        ge=0,
-        description="Tokens that windows of a long text share; a quarter. Words are as with first. No CRF.",
+    stride: int | None = optional(
+        "Tokens that windows of a long text share; a quarter. Words are as with first. No CRF.", ge=0
     )
 
 
@@ -113,17 +119,15 @@ class QuestionInContext(Body):
 class AnswerParameters(Body):
     """Parameters of question_answering."""
 
-    top_k: int | None = Field(default=None, ge=1, le=20, description="Answers; above 1 the reply is a list.")
-    align_to_words: bool | None = Field(default=None, description="Whether answers are whole words; true.")
-    doc_stride: int | None = Field(
-        default=None, ge=0, description="Tokens that windows of a long context share; a third, at most 128."
+    top_k: int | None = optional("Answers; above 1 the reply is a list.", ge=1, le=20)
+    align_to_words: bool | None = optional("Whether answers are whole words; true.")
+    doc_stride: int | None = optional("Tokens that windows of a long context share; a third, at most 128.", ge=0)
+    handle_impossible_answer: bool | None = optional(
+        "Whether the answer may be empty, by the threshold of the model; as it was trained."
     )
-    handle_impossible_answer: bool | None = Field(
-        default=None, description="Whether the answer may be empty, by the threshold of the model; as it was trained."
-    )
-    max_answer_len: int | None = Field(default=None, ge=1, le=10_000, description="Longest answer in tokens; 30.")
-    max_question_len: int | None = Field(default=None, ge=1, description="Longer questions are truncated; 64.")
-    max_seq_len: int | None = Field(default=None, ge=1, description="Tokens of a window; as in training.")
+    max_answer_len: int | None = optional("Longest answer in tokens; 30.", ge=1, le=10_000)
+    max_question_len: int | None = optional("Longer questions are truncated; 64.", ge=1)
+    max_seq_len: int | None = optional("Tokens of a window; as in training.", ge=1)
 
 
 class AnswerBody(PipelineBody):
@@ -136,23 +140,20 @@ class AnswerBody(PipelineBody):
 class GenerateParameters(Body):
     """Parameters of text_generation."""
 
-    max_new_tokens: int | None = Field(default=None, ge=1, description="Longest continuation; 50.")
-    do_sample: bool | None = Field(
-        default=None,
-        description="Whether tokens are drawn; by default if temperature, top_k or top_p is given, otherwise the "
-        "most probable one is taken.",
+    max_new_tokens: int | None = optional("Longest continuation; 50.", ge=1)
+    do_sample: bool | None = optional(
+        "Whether tokens are drawn; by default if temperature, top_k or top_p is given, otherwise the "
+        "most probable one is taken."
     )
-    temperature: float | None = Field(default=None, gt=0, le=100, description="Divisor of the logits; 1.")
-    top_k: int | None = Field(default=None, ge=1, description="Draws from so many tokens.")
-    top_p: float | None = Field(default=None, gt=0, le=1, description="Draws from tokens of this probability.")
-    repetition_penalty: float | None = Field(
-        default=None, gt=0, le=10, description="Above 1, tokens that were there are less probable."
-    )
+    temperature: float | None = optional("Divisor of the logits; 1.", gt=0, le=100)
+    top_k: int | None = optional("Draws from so many tokens.", ge=1)
+    top_p: float | None = optional("Draws from tokens of this probability.", gt=0, le=1)
+    repetition_penalty: float | None = optional("Above 1, tokens that were there are less probable.", gt=0, le=10)
     num_return_sequences: int = Field(default=1, ge=1, le=16, description="Continuations of the prompt.")
-    seed: int | None = Field(default=None, ge=0, lt=2**63, description="Of what is drawn; another one each time.")
-    stop: list[str] | None = Field(default=None, max_length=4, description="Texts that end the continuation.")
-    return_full_text: bool | None = Field(default=None, description="Whether the prompt comes first; false.")
-    details: bool | None = Field(default=None, description="Only with stream, whose last event has them.")
+    seed: int | None = optional("Of what is drawn; another one each time.", ge=0, lt=2**63)
+    stop: list[str] | None = optional("Texts that end the continuation.", max_length=4)
+    return_full_text: bool | None = optional("Whether the prompt comes first; false.")
+    details: bool | None = optional("Only with stream, whose last event has them.")
     adapter_id: Annotated[Any, Unsupported("serve the adapter as a model of its own")] = None
     best_of: Annotated[Any, Unsupported("use num_return_sequences", 1)] = None
     decoder_input_details: Annotated[Any, Unsupported("/tokenize gives the tokens of a prompt", False)] = None
@@ -183,22 +184,19 @@ class SearchParameters(Body):
 class TranslateParameters(Body):
     """Parameters of translation and summarization."""
 
-    src_lang: str | None = Field(
-        default=None,
-        description="Only with tgt_lang, as the client sends it; models here read each of their languages.",
+    src_lang: str | None = optional(
+        "Only with tgt_lang, as the client sends it; models here read each of their languages."
     )
-    tgt_lang: str | None = Field(default=None, description="Target language of a multilingual model.")
+    tgt_lang: str | None = optional("Target language of a multilingual model.")
     clean_up_tokenization_spaces: Annotated[
         Any, Unsupported("texts are written as the tokenizer of the model decodes them", False)
     ] = None
-    truncation: Literal["longest_first", "only_first", "do_not_truncate"] | None = Field(
-        default=None, description="do_not_truncate refuses a longer text (413), as it is truncated otherwise."
+    truncation: Literal["longest_first", "only_first", "do_not_truncate"] | None = optional(
+        "do_not_truncate refuses a longer text (413), as it is truncated otherwise."
     )
-    generate_parameters: SearchParameters | None = Field(
-        default=None, description="num_beams, length_penalty, max_new_tokens."
-    )
-    beams: int | None = Field(default=None, ge=1, le=MOST_BEAMS, description="As num_beams.")
-    max_new_tokens: int | None = Field(default=None, ge=1, description="As in generate_parameters.")
+    generate_parameters: SearchParameters | None = optional("num_beams, length_penalty, max_new_tokens.")
+    beams: int | None = optional("As num_beams.", ge=1, le=MOST_BEAMS)
+    max_new_tokens: int | None = optional("As in generate_parameters.", ge=1)
 
 
 class TranslateBody(PipelineBody):
@@ -219,11 +217,9 @@ class AttentionBody(PipelineBody):
 class ClassifyParameters(Body):
     """Parameters of text_classification."""
 
-    top_k: TopK = Field(default=None, description="Classes that are returned; all.")
-    function_to_apply: Literal["softmax", "sigmoid", "none"] | None = Field(
-        default=None,
-        description="From the outputs to the scores; by default softmax of single classes, sigmoid of several, "
-        "none of a number.",
+    top_k: TopK = optional("Classes that are returned; all.")
+    function_to_apply: Literal["softmax", "sigmoid", "none"] | None = optional(
+        "From the outputs to the scores; by default softmax of single classes, sigmoid of several, none of a number."
     )
 
 
@@ -241,10 +237,9 @@ class ZeroShotParameters(Body):
     hypothesis_template: str = Field(
         default=TEMPLATE, max_length=1000, description=f"Sentence with {{}} for the class; {TEMPLATE}"
     )
-    multi_label: bool | None = Field(
-        default=None,
-        description="Whether each class is scored by itself; needs a model with the class entailment. The scores "
-        "of an encoder are similarities.",
+    multi_label: bool | None = optional(
+        "Whether each class is scored by itself; needs a model with the class entailment. The scores "
+        "of an encoder are similarities."
     )
 
 
@@ -305,9 +300,8 @@ MOST_TOKENS = 256  # of /attention
 FINISH_REASONS = {"end": "eos_token", "stop": "stop_sequence", "length": "length"}
 
 
-async def fill_mask(call: Call) -> Response:
+async def fill_mask(call: Call, body: FillMaskBody) -> Response:
     """Predictions for the masks of texts."""
-    body: FillMaskBody = call.body
     texts = as_list(body.inputs)
     model = call.find("fill-mask")
     targets = body.parameters.targets
@@ -317,9 +311,8 @@ async def fill_mask(call: Call) -> Response:
     return json_response(found[0] if isinstance(body.inputs, str) else found)
 
 
-async def tag(call: Call) -> Response:
+async def tag(call: Call, body: TagBody) -> Response:
     """Entities of texts, or their words with tags, and where they are."""
-    body: TagBody = call.body
     texts = as_list(body.inputs)
     model = call.find("tag")
     given = body.parameters
@@ -340,9 +333,8 @@ async def tag(call: Call) -> Response:
     return json_response(found[0] if isinstance(body.inputs, str) else found)
 
 
-async def answer(call: Call) -> Response:
+async def answer(call: Call, body: AnswerBody) -> Response:
     """Answers of questions, with their characters in the context."""
-    body: AnswerBody = call.body
     asked = body.inputs if isinstance(body.inputs, list) else [body.inputs]
     if not asked:
         as_list([])
@@ -370,9 +362,8 @@ async def answer(call: Call) -> Response:
     return json_response(found if isinstance(body.inputs, list) else found[0])
 
 
-async def generate(call: Call) -> Response:
+async def generate(call: Call, body: GenerateBody) -> Response:
     """Continuations of a prompt, on request as they are generated."""
-    body: GenerateBody = call.body
     given = body.parameters
     prompts = as_list(body.inputs)
     if body.stream and given.num_return_sequences > 1:
@@ -401,9 +392,8 @@ async def generate(call: Call) -> Response:
     return json_response([{"generated_text": before + one.text} for one in found])
 
 
-async def translate(call: Call) -> Response:
+async def translate(call: Call, body: TranslateBody) -> Response:
     """Translations of texts."""
-    body: TranslateBody = call.body
     texts = as_list(body.inputs)
     model = call.find("translate")
     given = body.parameters
@@ -433,9 +423,8 @@ async def translate(call: Call) -> Response:
     return json_response([{"translation_text": text, "summary_text": text} for text in found])
 
 
-async def attention(call: Call) -> Response:
+async def attention(call: Call, body: AttentionBody) -> Response:
     """Attention weights of a text."""
-    body: AttentionBody = call.body
     texts = as_list(body.inputs)
     model = call.find("attention")
     longest = min(MOST_TOKENS, model.model.config.max_position_embeddings)
@@ -451,26 +440,26 @@ async def attention(call: Call) -> Response:
     return json_response(await call.run(texts, steps))
 
 
-async def by_task(call: Call) -> Response:
+async def by_task(call: Call, body: AnyRequest) -> Response:
     """Answers by what is asked, as far as it shows, and else by the kind of the model, in the form of the task."""
     model = call.find("tokenize")
-    given = call.body.model_dump(exclude_none=True)
+    given = body.model_dump(exclude_none=True)
     kind, answering = _route_of(model, given)
     if kind is VectorsBody:  # older clients send them as parameters
         given |= given.pop("parameters", {})
-    call.name, call.body = model.name, _checked(kind, given)
-    return await answering(call)
+    call.name = model.name
+    return await answering(call, _checked(kind, given))
 
 
-async def root(call: Call) -> Response:
+async def root(call: Call, body: RootBody) -> Response:
     """A query with texts is reranking, everything else what the first model answers at /models/NAME."""
-    given = call.body.model_dump(exclude_unset=True)
-    kind, answering = (RerankBody, rerank) if "query" in given else (AnyRequest, by_task)
-    call.body = _checked(kind, given)
-    return await answering(call)
+    given = body.model_dump(exclude_unset=True)
+    if "query" in given:
+        return await rerank(call, _checked(RerankBody, given))
+    return await by_task(call, _checked(AnyRequest, given))
 
 
-def _checked(kind: type[Body], given: dict[str, Any]) -> Body:
+def _checked(kind: type[AnyBody], given: dict[str, Any]) -> AnyBody:
     """The body of a route that was found by what was sent. Raises Refused (422)."""
     try:
         return TypeAdapter(kind).validate_python(given)
@@ -478,7 +467,7 @@ def _checked(kind: type[Body], given: dict[str, Any]) -> Body:
         raise wrong_value(validation_sentence(error), field_of(error) or None) from None
 
 
-def _route_of(model: LoadedModel, given: dict[str, Any]) -> tuple[type[Body], Callable[[Call], Any]]:
+def _route_of(model: LoadedModel, given: dict[str, Any]) -> tuple[type[Body], Answering]:
     inputs, parameters = given["inputs"], given.get("parameters", {})
     if "candidate_labels" in parameters:
         return ZeroShotBody, _zero_shot
@@ -489,7 +478,7 @@ def _route_of(model: LoadedModel, given: dict[str, Any]) -> tuple[type[Body], Ca
         return VectorsBody, embed
     if model.kind.can("fill-mask") and "parameters" not in given and not _has_mask(model, inputs):
         return VectorsBody, embed  # feature_extraction sends no parameters, and fill_mask does
-    routes: dict[str, tuple[type[Body], Callable[[Call], Any]]] = {
+    routes: dict[str, tuple[type[Body], Answering]] = {
         "classify": (ClassifyBody, _classified),
         "tag": (TagBody, tag),
         "answer": (AnswerBody, answer),
@@ -506,8 +495,7 @@ def _has_mask(model: LoadedModel, inputs: Any) -> bool:
     return mask is not None and any(isinstance(text, str) and mask in text for text in texts)
 
 
-async def _classified(call: Call) -> Response:
-    body: ClassifyBody = call.body
+async def _classified(call: Call, body: ClassifyBody) -> Response:
     texts = as_list(body.inputs)
     given = body.parameters
     model = call.find("predict")
@@ -515,8 +503,7 @@ async def _classified(call: Call) -> Response:
     return json_response([one[: given.top_k] for one in found])
 
 
-async def _zero_shot(call: Call) -> Response:
-    body: ZeroShotBody = call.body
+async def _zero_shot(call: Call, body: ZeroShotBody) -> Response:
     texts = as_list(body.inputs)
     given = body.parameters
     labels, template = given.candidate_labels, given.hypothesis_template

@@ -67,9 +67,8 @@ class RerankBody(Body):
     return_documents: bool = False
 
 
-async def embeddings(call: Call) -> Response:
+async def embeddings(call: Call, body: EmbeddingsBody) -> Response:
     """Embeddings of length 1."""
-    body: EmbeddingsBody = call.body
     given: Any = body.input
     if isinstance(given, list) and given and not isinstance(given[0], str):
         raise wrong_value(
@@ -107,9 +106,8 @@ async def model(call: Call) -> Response:
     return json_response(_described(str(call.name)))
 
 
-async def completions(call: Call) -> Response:
+async def completions(call: Call, body: CompletionBody) -> Response:
     """Continuations of prompts by a causal language model, on request as they are generated."""
-    body: CompletionBody = call.body
     prompts = as_list(body.prompt, "prompt")
     model = call.find("generate", body.model)
     stops = () if body.stop is None else (body.stop,) if isinstance(body.stop, str) else tuple(body.stop)
@@ -149,9 +147,8 @@ async def completions(call: Call) -> Response:
     return json_response({**head, "choices": choices, "usage": usage})
 
 
-async def rerank(call: Call) -> Response:
+async def rerank(call: Call, body: RerankBody) -> Response:
     """Documents by their relevance to a query, best first."""
-    body: RerankBody = call.body
     call.name = body.model
     documents = as_list(body.documents, "documents")
     found = await relevance(call, body.query, documents, True)

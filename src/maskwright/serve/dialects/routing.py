@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 import numpy as np
 import orjson
 from fastapi import APIRouter, Request
-from pydantic import GetCoreSchemaHandler, StringConstraints, ValidationError
+from pydantic import Field, GetCoreSchemaHandler, StringConstraints, ValidationError
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from starlette.responses import Response, StreamingResponse
 
@@ -32,6 +32,11 @@ NAMED = "/models/{name:path}"  # prefix of the routes of one model
 NAME = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "title": "Name"}}
 PART_VALUES = 50_000  # numbers written at once: about a millisecond
 FEW = 2048  # items of a list whose sizes are added up
+
+
+def optional(description: str, **limits: Any) -> Any:
+    """A field that need not be sent. limits: as of pydantic's Field."""
+    return Field(default=None, description=description, **limits)
 
 
 class Unsupported:
@@ -59,17 +64,16 @@ class Unsupported:
 
 
 AnyBody = TypeVar("AnyBody", bound=Body)
-Answer = Callable[["Call"], Awaitable[Response]]
+Answering = Callable[..., Awaitable[Response]]  # Call, and the body if the route has one
 
 
 class Call:
-    """One request to a route: the service, what is known of the request, and its parsed body."""
+    """One request to a route: the service, what is known of the request."""
 
     def __init__(self, request: Request) -> None:
         self.request, self.name = request, request.path_params.get("name")
         self.service: Service = request.app.state.service
         self.exchange: Exchange = exchange_of(request)
-        self.body: Any = None
         # See Service.
         self.compute = partial(self.service.compute, request, self.exchange)
         self.run = partial(self.service.run, request, self.exchange)
@@ -102,7 +106,7 @@ def add(
     router: APIRouter,
     method: str,
     path: str,
-    answer: Answer,
+    answer: Answering,
     kind: type[Body] | None = None,
     *,
     summary: str,
@@ -112,9 +116,7 @@ def add(
 
     async def endpoint(request: Request) -> Response:
         call = Call(request)
-        if kind is not None:
-            call.body = await call.read(kind)
-        return await answer(call)
+        return await (answer(call) if kind is None else answer(call, await call.read(kind)))
 
     for where, suffix in ((NAMED + path, "_of_model"), (path, "")) if named else ((path, ""),):
         has_name = {"parameters": [NAME]} if "{name" in where else {}
@@ -273,11 +275,7 @@ async def event_stream(
 
 
 async def _events(
-    call: Call,
-    first: Any,
-    rest: AsyncGenerator[Any, None],
-    describe: Callable[[str | Continuation], Any],
-    last: bytes,
+    call: Call, first: Any, rest: AsyncGenerator[Any, None], describe: Callable[[str | Continuation], Any], last: bytes
 ) -> AsyncGenerator[bytes, None]:
     async with aclosing(rest):
         try:

@@ -23,7 +23,7 @@ from ...tasks.examples import rows_of
 from ...text.readers.inputs import Text as TextOrPair
 from ..request_context import Refused, too_large, wrong_value
 from ..service import TEXT_THREADS
-from .routing import Body, Call, Text, Texts, Unsupported, add, as_list, json_response
+from .routing import Body, Call, Text, Texts, Unsupported, add, as_list, json_response, optional
 
 # -- Request bodies of Text Embeddings Inference ---------------------------------------------------------------------
 
@@ -68,12 +68,8 @@ class PredictBody(Body):
     raw_scores: RawScores = False
     truncate: Truncate = True
     truncation_direction: Direction = "right"
-    labels: list[Text] | None = Field(
-        default=None, min_length=2, max_length=100, description="Classes without training; not TEI's."
-    )
-    template: str | None = Field(
-        default=None, max_length=1000, description=f"Sentence with {{}} for a label; {TEMPLATE}"
-    )
+    labels: list[Text] | None = optional("Classes without training; not TEI's.", min_length=2, max_length=100)
+    template: str | None = optional(f"Sentence with {{}} for a label; {TEMPLATE}", max_length=1000)
 
 
 class RerankBody(Body):
@@ -165,17 +161,15 @@ async def vectors_of(
     return unit_vectors(cut) if embedder.normalize else cut
 
 
-async def embed(call: Call) -> Response:
+async def embed(call: Call, body: EmbedBody) -> Response:
     """Embeddings of texts."""
-    body: EmbedBody = call.body
     texts, model = as_list(body.inputs), call.find("embed")
     options = body.model_dump(include={"truncate", "dimensions", "prompt_name"})
     return json_response(await vectors_of(call, model, texts, body.normalize, **options))
 
 
-async def embed_sparse(call: Call) -> Response:
+async def embed_sparse(call: Call, body: TextsBody) -> Response:
     """Sparse embeddings of texts: the weights that are not zero, by token id."""
-    body: TextsBody = call.body
     texts = as_list(body.inputs)
     model = call.find("embed-sparse")
     prompt = prompt_of(model, body.prompt_name)
@@ -186,18 +180,16 @@ async def embed_sparse(call: Call) -> Response:
     return json_response([[{"index": index, "value": value} for index, value in row] for row in rows])
 
 
-async def embed_all(call: Call) -> Response:
+async def embed_all(call: Call, body: TextsBody) -> Response:
     """Embeddings of all tokens of texts."""
-    body: TextsBody = call.body
     model = call.find("embed")
     texts = [(prompt_of(model, body.prompt_name) or "") + text for text in as_list(body.inputs)]
     found = await call.compute(model, texts, lambda: model.encoder().prepare_tokens(texts), truncate=body.truncate)
     return json_response([np.ascontiguousarray(one.vectors) for one in found])
 
 
-async def predict(call: Call) -> Response:
+async def predict(call: Call, body: PredictBody) -> Response:
     """Class scores of texts or pairs, best first."""
-    body: PredictBody = call.body
     inputs, is_batch = _sequences(body.inputs)
     if body.labels is not None:
         if body.raw_scores:
@@ -309,9 +301,8 @@ def _sequence(texts: list[str]) -> TextOrPair:
     )
 
 
-async def rerank(call: Call) -> Response:
+async def rerank(call: Call, body: RerankBody) -> Response:
     """Texts by their relevance to a query, best first."""
-    body: RerankBody = call.body
     scores = await relevance(call, body.query, as_list(body.texts, "texts"), body.truncate, body.raw_scores)
     found = [
         {"index": index, "score": score, **({"text": body.texts[index]} if body.return_text else {})}
@@ -359,9 +350,8 @@ async def relevance(
     return sorted(enumerate(scores[0].tolist()), key=lambda one: -one[1])
 
 
-async def similarity(call: Call) -> Response:
+async def similarity(call: Call, body: SimilarityBody) -> Response:
     """Cosine similarity of a text and others."""
-    body: SimilarityBody = call.body
     texts = as_list(body.inputs.sentences, "inputs.sentences")
     model = call.find("embed")
     given = body.parameters or SimilarityParameters()
@@ -370,9 +360,8 @@ async def similarity(call: Call) -> Response:
     return json_response((vectors[1:] @ vectors[0]).tolist())
 
 
-async def tokenize(call: Call) -> Response:
+async def tokenize(call: Call, body: TokenizeBody) -> Response:
     """Tokens of texts, with their characters; the text of a token is that of the input, as TEI gives it."""
-    body: TokenizeBody = call.body
     model = call.find("tokenize")
     texts = [(prompt_of(model, body.prompt_name) or "") + text for text in as_list(body.inputs)]
 
@@ -397,9 +386,8 @@ async def tokenize(call: Call) -> Response:
     return json_response(await call.in_text_thread(model, texts, run))
 
 
-async def decode(call: Call) -> Response:
+async def decode(call: Call, body: DecodeBody) -> Response:
     """Texts of token ids."""
-    body: DecodeBody = call.body
     if not body.ids:
         raise Refused(400, "value", "'ids' is empty: pass a list of token ids.", param="ids")
     model = call.find("tokenize")

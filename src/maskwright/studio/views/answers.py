@@ -24,31 +24,14 @@ from ...tasks.translation import NO_ATTENTION, alignments, attends, shown_attent
 from ...text.readers.choices import choices_of
 from ...text.words import split_words
 from ..model_registry import Studio
-from ..requests import Here, Json, LongText, Name, RequestModel, body, in_part
+from ..requests import Here, Json, LongText, Name, RequestModel, TextOfModel, TextOrPair, body, in_part
 
 router = APIRouter()
 
 
-class AnswerRequest(RequestModel):
-    """A text or a text pair."""
-
-    model: Name
-    text: LongText
-    pair: LongText | None = None
-
-
-class TagsRequest(RequestModel):
-    """A text."""
-
-    model: Name
-    text: LongText
-
-
-class ChoiceRequest(RequestModel):
+class ChoiceRequest(TextOfModel):
     """A context, an optional question, and the choices."""
 
-    model: Name
-    text: LongText
     question: LongText = ""
     choices: Annotated[list[LongText], Field(min_length=2, max_length=20)]
 
@@ -63,7 +46,7 @@ class QuestionRequest(RequestModel):
 
 
 @router.post("/api/classify")
-def classify(studio: Here, asked: Annotated[AnswerRequest, body(AnswerRequest)]) -> Json:
+def classify(studio: Here, asked: Annotated[TextOrPair, body(TextOrPair)]) -> Json:
     """Returns one prediction of `Predictor.predict` and the task."""
     found = studio.model_with(asked.model, "classify")
     with studio.computing:
@@ -72,7 +55,7 @@ def classify(studio: Here, asked: Annotated[AnswerRequest, body(AnswerRequest)])
 
 
 @router.post("/api/tag")
-def tag(studio: Here, asked: Annotated[TagsRequest, body(TagsRequest)]) -> Json:
+def tag(studio: Here, asked: Annotated[TextOfModel, body(TextOfModel)]) -> Json:
     """Returns words with tags, and entities with character offsets; spans: character offsets of each word."""
     found = studio.model_with(asked.model, "tag")
     with studio.computing:
@@ -108,11 +91,9 @@ def _told(predictor: Predictor, rows: Iterable[AnyRow]) -> dict[str, Any]:
     return {"answer": answer, "note": in_part(predictor.counts.cut_tokens - before, predictor.max_length)}
 
 
-class FillMaskRequest(RequestModel):
+class FillMaskRequest(TextOfModel):
     """A text with mask tokens; words: tokens whose rank and probability are requested."""
 
-    model: Name
-    text: LongText
     top_k: Annotated[int, Field(ge=1, le=1000)] = 8
     words: Annotated[list[Name], Field(max_length=100, default_factory=list)]
 
@@ -129,20 +110,16 @@ def fill_mask(studio: Here, asked: Annotated[FillMaskRequest, body(FillMaskReque
     return Json(filled | {"vocabulary": found.tokenizer.vocab_size})
 
 
-class SuggestionsRequest(RequestModel):
+class SuggestionsRequest(TextOfModel):
     """The prompt; k: number of suggestions."""
 
-    model: Name
-    text: LongText
     k: Annotated[int, Field(ge=1, le=10)] = 3
     max_new_tokens: Annotated[int, Field(ge=1, le=32)] = 8
 
 
-class TextRequest(RequestModel):
+class TextRequest(TextOfModel):
     """The prompt and the sampling settings; temperature None selects greedy decoding."""
 
-    model: Name
-    text: LongText
     max_new_tokens: Annotated[int, Field(ge=1, le=300)] = 50
     temperature: Annotated[float, Field(gt=0, le=10)] | None = 1.0
     top_k: Annotated[int, Field(ge=1)] | None = None
@@ -199,11 +176,9 @@ class TranslationRequest(RequestModel):
     to: Name = ""
 
 
-class AlignmentRequest(RequestModel):
+class AlignmentRequest(TextOfModel):
     """A text, one of its translations, and the requested target language, "" for none."""
 
-    model: Name
-    text: LongText
     translation: LongText
     to: Name = ""
 
@@ -258,12 +233,9 @@ def alignment(studio: Here, asked: Annotated[AlignmentRequest, body(AlignmentReq
     )
 
 
-class WhyRequest(RequestModel):
-    """A text or pair (a question and its context); place: the number of a mask; start: a character of a tagged word."""
+class WhyRequest(TextOrPair):
+    """Its pair is a question and its context; place: the number of a mask; start: a character of a tagged word."""
 
-    model: Name
-    text: LongText
-    pair: LongText | None = None
     place: Annotated[int, Field(ge=0)] = 0
     start: Annotated[int, Field(ge=0)] = 0
 

@@ -15,7 +15,6 @@ from ...doctor.fix import Place, relabel
 from ...inference.cluster import has_umap, nearest, project
 from ..files import SAMPLE, EmbeddedTexts, sample_for, score_rows
 from ..requests import FileRequest, Here, Json, Name, RequestModel, body
-from .runs import columns_of
 
 router = APIRouter()
 
@@ -46,7 +45,7 @@ def predictions(studio: Here, asked: Annotated[PredictionsRequest, body(Predicti
     found = studio.model_with(asked.model, "classify", "tag")
     sample = None if asked.file else sample_for(found)
     with studio.computing:
-        rows = studio.labeled.rows(found, asked.file, columns_of(asked.columns), skip_bad_rows=asked.skip_bad_rows)
+        rows = studio.labeled.rows(found, asked.file, asked.roles, skip_bad_rows=asked.skip_bad_rows)
         scored = score_rows(found, rows[asked.start :])
     return Json(
         {
@@ -64,7 +63,7 @@ def clusters_of_rows(studio: Here, asked: Annotated[FileRequest, body(FileReques
     """Embeds the next rows; when all are, returns the cluster of each row and the typical words of each cluster."""
     found = studio.model_with(asked.model, "classify", "tag")
     with studio.computing:
-        rows = studio.labeled.rows(found, asked.file, columns_of(asked.columns), skip_bad_rows=asked.skip_bad_rows)
+        rows = studio.labeled.rows(found, asked.file, asked.roles, skip_bad_rows=asked.skip_bad_rows)
         embedded = studio.texts.of_rows(found, rows)
         embedded.embed_more(found)
     if embedded.num_done < len(rows):
@@ -77,7 +76,7 @@ def clusters_of_rows(studio: Here, asked: Annotated[FileRequest, body(FileReques
 @router.post("/api/data/corrected")
 def corrected(studio: Here, asked: Annotated[CorrectionsRequest, body(CorrectionsRequest)]) -> Response:
     """Returns the file with other labels; everything else is unchanged."""
-    found, columns = studio.model_with(asked.model, "classify", "tag"), columns_of(asked.columns)
+    found, columns = studio.model_with(asked.model, "classify", "tag"), asked.roles
     path = studio.labeled.path(asked.file, found)
     if path is None:
         raise InputError("Select a labeled file first.")
@@ -168,6 +167,4 @@ def neighbors(studio: Here, asked: Annotated[NeighborsRequest, body(NeighborsReq
 
 
 def _opened(studio: Any, asked: FileRequest) -> EmbeddedTexts:
-    return studio.texts.open(
-        studio.model(asked.model), asked.file, columns_of(asked.columns), skip_bad_rows=asked.skip_bad_rows
-    )
+    return studio.texts.open(studio.model(asked.model), asked.file, asked.roles, skip_bad_rows=asked.skip_bad_rows)

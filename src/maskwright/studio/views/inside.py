@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
@@ -21,17 +20,9 @@ from ...inspect.view import Inspection, look
 from ...tasks.examples import rows_of
 from ...text.tokenizers.explain import SegmentationTracer, explain, format_subwords, parse_words
 from ..model_registry import Studio
-from ..requests import Here, Json, LongText, Name, RequestModel, ShortText, body, in_part
+from ..requests import Here, Json, LongText, Name, RequestModel, ShortText, TextOfModel, TextOrPair, body, in_part
 
 router = APIRouter()
-
-
-class TokensRequest(RequestModel):
-    """A text or a text pair."""
-
-    model: Name
-    text: LongText
-    pair: LongText | None = None
 
 
 class SegmentationRequest(RequestModel):
@@ -51,7 +42,7 @@ class VocabularyRequest(RequestModel):
 
 
 @router.post("/api/tokens")
-def tokens(studio: Here, asked: Annotated[TokensRequest, body(TokensRequest)]) -> Json:
+def tokens(studio: Here, asked: Annotated[TextOrPair, body(TextOrPair)]) -> Json:
     """Returns every token with its ID, token type and offsets, and the subwords in both notations."""
     found = studio.model(asked.model)
     tokenizer, most = found.tokenizer, found.model.config.max_position_embeddings
@@ -154,13 +145,6 @@ def _compared(found: LoadedModel, asked: SimilarityRequest, word: str) -> tuple[
 MOST_TOKENS = 512  # of the text that flows through the model
 
 
-class StructureRequest(RequestModel):
-    """A model, and the text that flows through it."""
-
-    model: Name
-    text: LongText
-
-
 class WeightRequest(RequestModel):
     """A parameter of a model."""
 
@@ -176,7 +160,7 @@ class DifferencesRequest(RequestModel):
 
 
 @router.post("/api/model")
-def structure(studio: Here, asked: Annotated[StructureRequest, body(StructureRequest)]) -> Json:
+def structure(studio: Here, asked: Annotated[TextOfModel, body(TextOfModel)]) -> Json:
     """Returns the blocks of a model, and whether it is an adapter on a base."""
     model = studio.model(asked.model).model
     with studio.computing:
@@ -205,17 +189,14 @@ def differences(studio: Here, asked: Annotated[DifferencesRequest, body(Differen
     return Json({"changes": changes, "alone": alone})
 
 
-MOST_TOKENS = 96  # of each side, as on the page Attention
+MOST_PER_SIDE = 96  # of each side, as on the page Attention
 
 
-class InspectRequest(RequestModel):
+class InspectRequest(TextOrPair):
     """A text or pair (for an encoder-decoder a source and its target), and what to compare it with: another text or
     another model. with_attributions: compute attributions, which takes longest.
     """
 
-    model: Name
-    text: LongText
-    pair: LongText | None = None
     against: LongText | None = None
     beside: Name | None = None
     with_attributions: bool = False
@@ -226,7 +207,7 @@ def inspect(studio: Here, asked: Annotated[InspectRequest, body(InspectRequest)]
     """Returns the data of the page, as `page_data` packs it."""
     with studio.computing:
         found = _inspect(studio, asked)
-    return Response(page_data(found.looks, found.moves, found.comparison), media_type="application/json")
+    return Response(page_data(*found), media_type="application/json")
 
 
 @router.post("/api/inspect/file")
@@ -234,33 +215,28 @@ def file(studio: Here, asked: Annotated[InspectRequest, body(InspectRequest)]) -
     """Returns the HTML file that `maskwright inspect -o` writes."""
     with studio.computing:
         found = _inspect(studio, asked)
-    return Json({"html": render(found.looks, found.moves, found.comparison)})
+    return Json({"html": render(*found)})
 
 
-@dataclass(frozen=True)
-class _Found:
-    looks: list[Inspection]
-    moves: AttentionChanges | None = None
-    comparison: ModelComparison | None = None
-
-
-def _inspect(studio: Studio, asked: InspectRequest) -> _Found:
+def _inspect(
+    studio: Studio, asked: InspectRequest
+) -> tuple[list[Inspection], AttentionChanges | None, ModelComparison | None]:
     found = studio.model(asked.model)
     if asked.against and asked.beside:
         raise InputError("Compare with another text or with another model, not with both at once.")
     if asked.beside:
         other = studio.model(asked.beside)
         looks = [_look(found, asked.text, asked), _look(other, asked.text, asked)]
-        return _Found(looks, comparison=compare_models(found.model, other.model, [_pair(found, asked.text, asked)]))
+        return looks, None, compare_models(found.model, other.model, [_pair(found, asked.text, asked)])
     if asked.against:
         looks = [_look(found, asked.text, asked), _look(found, asked.against, asked)]
-        return _Found(looks, moves=head_moves(looks[0].attention.main, looks[1].attention.main))
-    return _Found([_look(found, asked.text, asked)])
+        return looks, head_moves(looks[0].attention.main, looks[1].attention.main), None
+    return [_look(found, asked.text, asked)], None, None
 
 
 def _look(found: LoadedModel, text: str, asked: InspectRequest) -> Inspection:
     options: dict[str, Any] = {"target": asked.pair} if found.model.has_decoder else {}
-    most = min(MOST_TOKENS, found.model.config.max_position_embeddings)
+    most = min(MOST_PER_SIDE, found.model.config.max_position_embeddings)
     pair = _pair(found, text, asked)
     return look(
         found.model, pair, name=found.name, max_length=most, with_attributions=asked.with_attributions, **options

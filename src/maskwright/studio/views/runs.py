@@ -23,7 +23,7 @@ from ..requests import (
     Json,
     Name,
     RequestModel,
-    ShortText,
+    RowsRequest,
     body,
     form_fields,
     given_settings,
@@ -75,13 +75,11 @@ MOST_LOGGED = 200  # lines of the log, at about which curves have enough points
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
-class CheckRequest(RequestModel):
-    """An uploaded file and its task; columns: column mapping, as text=body,label=y."""
+class CheckRequest(RowsRequest):
+    """An uploaded file and its task."""
 
     file: Name
     task: TaskName
-    columns: ShortText = ""
-    skip_bad_rows: bool = False
 
 
 class NewRun(CheckRequest):
@@ -120,8 +118,7 @@ async def upload(request: Request, studio: Here, ending: str = "") -> Json:
 @router.post("/api/train/check")
 def check(studio: Here, asked: Annotated[CheckRequest, body(CheckRequest)]) -> Json:
     """Validates a file: returns examples and labels, or all invalid rows."""
-    columns = columns_of(asked.columns)
-    return Json(studio.uploads.describe(asked.file, asked.task, columns, skip_bad_rows=asked.skip_bad_rows))
+    return Json(studio.uploads.describe(asked.file, asked.task, asked.roles, skip_bad_rows=asked.skip_bad_rows))
 
 
 @router.get("/api/train/form")
@@ -148,7 +145,7 @@ def start(studio: Here, asked: Annotated[Any, body(TrainingRequest)]) -> Json:
     output = storage.inside(studio.runs, asked.name)
     if output.exists():
         raise RunError(f"There is a run named {asked.name} already: use another name.")
-    rows, _ = studio.uploads.read(asked.file, asked.task, columns_of(asked.columns), skip_bad_rows=asked.skip_bad_rows)
+    rows, _ = studio.uploads.read(asked.file, asked.task, asked.roles, skip_bad_rows=asked.skip_bad_rows)
     recipe = _recipe(studio, model, asked, output, len(rows))
     path = studio.runs / OWN / f"{asked.name}.toml"
     storage.write_text(path, config.to_toml(recipe), private=True)
@@ -183,17 +180,6 @@ def open_run(studio: Here, asked: Annotated[OpenRequest, body(OpenRequest)]) -> 
     return Json({"model": studio.load_run_model(asked.name, asked.step).name})
 
 
-def columns_of(text: str) -> dict[str, str]:
-    """Parses `text=body,label=y` into a dict. Raises InputError for any other format."""
-    pairs = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        role, equals, name = part.partition("=")
-        if not (role.strip() and equals and name.strip()):
-            raise InputError(f"Column mapping: '{part}' does not have the form text=body,label=y.")
-        pairs[role.strip()] = name.strip()
-    return pairs
-
-
 def _recipe(studio: Studio, model: LoadedModel, asked: Any, output: Path, num_rows: int) -> FinetuneConfig:
     """Returns the settings for `finetune`, validated the same way, with absolute paths so that it can resume."""
     recipe = config.from_dict(
@@ -205,7 +191,7 @@ def _recipe(studio: Studio, model: LoadedModel, asked: Any, output: Path, num_ro
             "output": output,
             "task": asked.task,
             "model": str(model.folder.resolve()),
-            "columns": columns_of(asked.columns),
+            "columns": asked.roles,
             "skip_bad_rows": asked.skip_bad_rows,
         },
     )

@@ -120,6 +120,7 @@ NAMES = ("spiece.model", "sentencepiece.bpe.model", "spm.model")
 _CLASSES = {
     "albert": "AlbertTokenizer",
     "xlm-roberta": "XLMRobertaTokenizer",
+    "xmod": "XLMRobertaTokenizer",
     "big_bird": "BigBirdTokenizer",
     "camembert": "CamembertTokenizer",
     "deberta-v2": "DebertaV2Tokenizer",

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ...core.config import command_line
 from ...core.errors import InputError
 from ...core.progress import note
 from ...data.batch import Batch
@@ -47,14 +47,12 @@ from ...tasks.sequence import SequenceTask
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..against_baseline import Compared
 from ..callbacks import Callback
-from ..distributed import check_processes, joined
 from ..finetuning.finetune import read_data
 from ..finetuning.job import DiskBestModelSaver
 from ..finetuning.seeds import epoch_settings
 from ..loop import LoopSettings, Window, train
-from ..pretraining.job import HeldOut
 from ..pretraining.pretrain import PretrainingSetup
-from ..run import RunFolder, RunResult, open_run_of
+from ..run import RunFolder, RunResult, open_training
 from .config import DistillConfig
 from .sentences import SentenceSide
 from .student import (
@@ -98,9 +96,7 @@ def write_distill_report(run: RunFolder, rows: Sequence[Measured], result: dict[
             ]
         ),
         comparison(rows, metric),
-        RunMetadata(
-            command_line(DistillConfig, recipe), {key: str(value) for key, value in recipe.items()}, run.facts()
-        ),
+        RunMetadata.of(DistillConfig, recipe, run.facts()),
         _curves(run.records(), metric),
         Weights(student.copied, student.new, title="Initialization of the student"),
         NextSteps([_use(recipe, str(model), metric)]),
@@ -155,10 +151,7 @@ def _health(kept: float | None, words: str, against: Compared) -> Health:
 
 
 def _curves(records: list[dict[str, Any]], metric: str) -> Curves:
-    def series(name: str, key: str) -> Series:
-        found = [(record["step"], record[key]) for record in records if key in record]
-        return Series(name, [x for x, _ in found], [y for _, y in found])
-
+    series = partial(Series.of, records)
     charts = [
         Chart(
             "Distance to the teacher's embeddings (1 - cosine)",
@@ -200,7 +193,6 @@ class DistillResult(RunResult):
     metric: str
     score_kept: float | None
     rows: tuple[Measured, ...]
-    already_finished: bool = False
     baseline: Compared | None = None
 
 
@@ -222,22 +214,18 @@ def distill(config: DistillConfig, *, restart: bool = False, callbacks: Sequence
     device = resolve_device(config.device)
     by_embeddings = teaches_embeddings(config)
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True), by_embeddings)
-    with (
-        joined(config.output, device) as group,
-        open_run_of(config, restart=restart, group=group, callbacks=callbacks) as run,
-    ):
-        check_processes(config, group)
-        if finished := group.from_main(lambda: run.result):
+    with open_training(config, device, restart=restart, callbacks=callbacks) as run:
+        if finished := run.finished():
             return _result(run, finished, already_finished=True)
         teacher = open_teacher(config).to(device)
         side_type = SentenceSide if by_embeddings else TextSide if config.corpus else RowsSide
-        side: TextSide | RowsSide | SentenceSide = group.main_first(lambda: side_type(config, run, device, teacher))
+        side: TextSide | RowsSide | SentenceSide = run.group.main_first(lambda: side_type(config, run, device, teacher))
         side.student.model.to(device)
         note(_introduced(side.student, teacher))
         job = side.job()
         run.check_inputs()
         train(job, side.loop_settings(), run, name="distillation")
-        result = group.from_main(lambda: conclude(config, run, side, job))
+        result = run.group.from_main(lambda: conclude(config, run, side, job))
         run.finish(result)
         return _result(run, result)
 
@@ -283,7 +271,7 @@ def conclude(config: DistillConfig, run: RunFolder, side: Any, job: Any) -> dict
 def _result(run: RunFolder, result: dict[str, Any], already_finished: bool = False) -> DistillResult:
     rows = tuple(Measured(**row) for row in result["rows"])
     against = Compared.from_json(result["baseline"]) if "baseline" in result else None
-    return DistillResult(run.path, result["metric"], result["score_kept"], rows, already_finished, against)
+    return DistillResult.of(run, result, rows=rows, baseline=against, already_finished=already_finished)
 
 
 def _introduced(student: Student, teacher: Model) -> str:
@@ -313,6 +301,7 @@ class TextSide(PretrainingSetup):
 
     def __init__(self, config: DistillConfig, run: RunFolder, device: torch.device, teacher: Model) -> None:
         self.recipe, self.teacher = config, teacher
+        teacher.config.check_length(config.on_text.max_length, "the teacher")
         network = student_config(teacher.config, config.preset, config.layers)
         self.student: Student = make_student(teacher, network, "mlm", config.seed)
         super().__init__(config.on_text.resolved(config.device, config.precision), run, device)
@@ -368,23 +357,13 @@ class TextSide(PretrainingSetup):
         assert isinstance(recipe, MaskedRecipe)
         return MaskedDistillation(recipe, self.teacher, self.recipe.mix, self.student.model)
 
-    def _split(self) -> tuple[Any, HeldOut | None]:
-        positions = self.teacher.config.max_position_embeddings
-        if self.config.max_length > positions:
-            raise InputError(
-                f"Setting 'max_length' is {self.config.max_length}; the teacher has {positions} positions."
-            )
-        return super()._split()
-
 
 class RowsSide:
     """A fine-tuning run whose student, labels and tokenizer come from the teacher."""
 
     def __init__(self, config: DistillConfig, run: RunFolder, device: torch.device, teacher: Model) -> None:
         self.recipe, self.run, self.device, self.teacher = config, run, device, teacher
-        positions = teacher.config.max_position_embeddings
-        if config.max_length > positions:
-            raise InputError(f"Setting 'max_length' is {config.max_length}; the teacher has {positions} positions.")
+        teacher.config.check_length(config.max_length, "the teacher")
         task = task_of_model(teacher, read_facts(find_folder(config.teacher)[0]))
         if not isinstance(task, SequenceTask):
             raise InputError(

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from ...core import storage
-from ...core.errors import CorruptFileError, InputError, RunError
+from ...core.errors import CorruptFileError, RunError
 from ...core.progress import note, track, warn
 from ...core.randomness import generator
 from ...data.batch import Batch
@@ -318,11 +318,8 @@ class SentenceSide(PretrainingSetup):
             self.student = make_student(self.teacher, network, "mlm", recipe.seed)
         elif recipe.start is None:
             self.student = self._new_student(super()._network())
-        network, length = self.student.model.config, self.config.max_length
-        if length > network.max_position_embeddings:
-            raise InputError(
-                f"Setting 'max_length' is {length}; the student has {network.max_position_embeddings} positions."
-            )
+        network = self.student.model.config
+        network.check_length(self.config.max_length, "the student")
         return network
 
     def _network_settings(self) -> dict[str, Any]:

@@ -180,10 +180,7 @@ class FinetuneConfig(TaskSettings):
         None, "Dev metric that chooses the best epoch, such as matthews or f1.", default_help="the task's own"
     )
     calibrate: bool = option(
-        False,
-        "Calibrate probabilities by a temperature.",
-        panel=TASK,
-        tasks=("classification", "tagging"),
+        False, "Calibrate probabilities by a temperature.", panel=TASK, tasks=("classification", "tagging")
     )
     contrastive: bool = option(
         False,

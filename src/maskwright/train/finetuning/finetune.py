@@ -34,9 +34,8 @@ from ...text.words import Sentence
 from ..against_baseline import Compared
 from ..callbacks import Callback
 from ..checkpoint import mean_weights
-from ..distributed import check_processes, joined
 from ..loop import LoopSettings, train
-from ..run import RunFolder, RunResult, is_recorded_without, open_run_of
+from ..run import RunFolder, RunResult, is_recorded_without, open_training
 from ..schedules import Schedule
 from .config import DEFAULT_EPOCHS, DEFAULT_LR, FinetuneConfig, epochs_for
 from .job import DiskBestModelSaver, FinetuneJob, MemoryBestModelSaver, WeightAverager
@@ -171,7 +170,6 @@ class FinetuneResult(RunResult):
     seeds: list[dict[str, Any]]
     main_metric: str
     average: dict[str, float] | None = None
-    already_finished: bool = False
     calibration: dict[str, float] | None = None
     final: dict[str, float] = field(default_factory=dict)
     signatures: dict[str, str] = field(default_factory=dict)
@@ -236,15 +234,11 @@ def finetune(config: FinetuneConfig, *, restart: bool = False, callbacks: Sequen
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
     if not restart and is_recorded_without(config.output, "min_steps"):
         config = replace(config, min_steps=0)  # a run of an older version resumes, or stays finished, with its settings
-    with (
-        joined(config.output, device) as group,
-        open_run_of(config, restart=restart, group=group, callbacks=callbacks) as run,
-    ):
-        check_processes(config, group)
-        if finished := group.from_main(lambda: run.result):
+    with open_training(config, device, restart=restart, callbacks=callbacks) as run:
+        if finished := run.finished():
             return _result(run, finished, already_finished=True)
-        if group.world > 1:
-            group.main_first(lambda: config.model and find_folder(config.model))  # which may download it
+        if run.group.world > 1:
+            run.group.main_first(lambda: config.model and find_folder(config.model))  # which may download it
         return _result(run, FinetuningSetup(config, device).run_all(run))
 
 
@@ -267,9 +261,7 @@ class FinetuningSetup(SeedRunner):
         ]
         model, self.loaded = self._model(config.seed)
         self.tokenizer = tokenizer_of(model)
-        positions = model.config.max_position_embeddings
-        if config.max_length > positions:
-            raise InputError(f"Setting 'max_length' is {config.max_length}; the model has {positions} positions.")
+        model.config.check_length(config.max_length, "the model")
         train, self.dev = (self._examples(*one) for one in labeled)
         self.train = self.task.for_training(train)
         for name, examples in (("train", self.train), ("dev", self.dev)):
@@ -307,11 +299,7 @@ class FinetuningSetup(SeedRunner):
             "baseline": self.compared(seeds).to_json(),
             "dev_from_train": self.data.from_train,
             "mix": None if model.top is None else model.top.mixture(),
-            "weights": {
-                "loaded": len(self.loaded.loaded),
-                "new": self.loaded.new,
-                "unused": self.loaded.unused,
-            },
+            "weights": {"loaded": len(self.loaded.loaded), "new": self.loaded.new, "unused": self.loaded.unused},
         }
         facts = {
             **self.task.to_json(),
@@ -396,10 +384,7 @@ class FinetuningSetup(SeedRunner):
             if isinstance(model, EncoderDecoder):
                 model.target_tokenizer = target
             report = LoadReport([], [name for name, _ in model.named_parameters()], [])
-        if model.tokenizer is None:
-            raise InputError(
-                f"{config.model} has no tokenizer: copy its tokenizer.json or vocab.txt to the model folder."
-            )
+        tokenizer_of(model, str(config.model))
         model = task.extend_vocabulary(model)
         if config.adapter is not None:
             attach_adapter(model, str(config.model), config.lora, report.new, seed, config.network)
@@ -461,19 +446,8 @@ def make_task(config: FinetuneConfig, data: LabeledData) -> Task:
 
 
 def _result(run: RunFolder, result: dict[str, Any], already_finished: bool = False) -> FinetuneResult:
-    return FinetuneResult(
-        run.path,
-        result["mean"],
-        result["deviation"],
-        result["seeds"],
-        result["main_metric"],
-        result.get("average"),  # a run of an older version has none
-        already_finished,
-        result.get("calibration"),
-        result.get("final", {}),
-        result.get("signatures", {}),
-        Compared.from_json(result["baseline"]) if "baseline" in result else None,
-    )
+    baseline = Compared.from_json(result["baseline"]) if "baseline" in result else None
+    return FinetuneResult.of(run, result, baseline=baseline, already_finished=already_finished)
 
 
 # -- A few held-out rows that a model folder carries, so that the studio opens on texts of the model's task ----------

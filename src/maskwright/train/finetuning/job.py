@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -27,10 +29,6 @@ from ...tasks.specs import spec_of
 from ..checkpoint import list_checkpoints, mean_weights, read_weights, write_tensors
 from ..optimizer import ADAM
 from ..steps import Prefetcher
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 HASHED_ROWS = 1024  # packed at a time for a digest
 
@@ -108,13 +106,7 @@ class BestCheckpointJob(ABC):
     deal: Deal = staticmethod(everything)
 
     def __init__(
-        self,
-        model: nn.Module,
-        saver: BestModelSaver,
-        *,
-        has_dev: bool,
-        patience: int = 0,
-        freeze_encoder: bool = False,
+        self, model: nn.Module, saver: BestModelSaver, *, has_dev: bool, patience: int = 0, freeze_encoder: bool = False
     ) -> None:
         self.model, self.saver, self.has_dev = model, saver, has_dev
         self.patience, self.freeze_encoder = patience, freeze_encoder

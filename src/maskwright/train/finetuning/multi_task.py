@@ -25,8 +25,7 @@ from ...tasks.examples import Examples
 from ..against_baseline import Compared
 from ..callbacks import Callback
 from ..checkpoint import mean_weights
-from ..distributed import check_processes, joined
-from ..run import RunFolder, RunResult, open_run_of
+from ..run import RunFolder, RunResult, open_training
 from .config import FinetuneConfig, MultiTaskConfig
 from .finetune import FinetuneResult, FinetuningSetup
 from .finetune import finetune as finetune_task
@@ -49,7 +48,6 @@ class MultiTaskResult(RunResult):
     deviation: dict[str, float]
     seeds: list[dict[str, Any]]
     average: dict[str, dict[str, float]] | None = None
-    already_finished: bool = False
     baselines: dict[str, Compared] = field(default_factory=dict)
 
     @property
@@ -103,12 +101,8 @@ def finetune_tasks(
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
     # The names of the tasks, which are compared too, come from those of the files.
     own = {"multi_task": lambda: {f"{part.task}:{name}": part.train for name, part in config.parts().items()}}
-    with (
-        joined(config.output, device) as group,
-        open_run_of(config, own, restart=restart, group=group, callbacks=callbacks) as run,
-    ):
-        check_processes(config, group)
-        if finished := group.from_main(lambda: run.result):
+    with open_training(config, device, own, restart=restart, callbacks=callbacks) as run:
+        if finished := run.finished():
             return _result(run, finished, already_finished=True)
         return _result(run, MultiTaskSetup(config, device).run_all(run))
 
@@ -185,16 +179,8 @@ def _result(run: RunFolder, result: dict[str, Any], already_finished: bool = Fal
     for name, main in result["main_metrics"].items():
         own = {key.removeprefix(f"{name}."): value for key, value in mean.items() if key.startswith(f"{name}.")}
         tasks[name] = {"main_metric": main, "metrics": own}
-    return MultiTaskResult(
-        run.path,
-        tasks,
-        mean,
-        result["deviation"],
-        result["seeds"],
-        result["average"],
-        already_finished,
-        {name: Compared.from_json(one) for name, one in result.get("baselines", {}).items()},
-    )
+    baselines = {name: Compared.from_json(one) for name, one in result.get("baselines", {}).items()}
+    return MultiTaskResult.of(run, result, tasks=tasks, baselines=baselines, already_finished=already_finished)
 
 
 # -- Multi-task learning as a job of the training loop: each step trains one task, its head and the shared encoder

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ...core.config import command_line
 from ...hub.folders import LoadReport
 from ...report import (
     Bar,
@@ -85,7 +84,7 @@ def write_finetune_report(
     )
     blocks: list[Block] = [
         KeyFigures([Figure(name, value) for name, value in figures.items()]),
-        settings_block(run, FinetuneConfig),
+        RunMetadata.of(FinetuneConfig, run.recipe, run.facts()),
         Facts(final, title="The final model on the dev examples (beam search)"),
         *data_blocks(data),
         _curves(
@@ -143,7 +142,7 @@ def write_multi_task_report(
     first = next(iter(parts.values())).loaded
     blocks: list[Block] = [
         KeyFigures([Figure(name, score) for name, score in scores.items()]),
-        settings_block(run, MultiTaskConfig),
+        RunMetadata.of(MultiTaskConfig, run.recipe, run.facts()),
         Table(columns, rows, title="The tasks", note=note),
         _curves(seeds, *losses, dev, "Dev scores"),
         Weights(first.loaded, first.new, first.unused),
@@ -171,18 +170,6 @@ def _write(run: RunFolder, title: str, headline: str, health: Health, blocks: Se
 
 def _words(metric: str) -> str:
     return metric.replace("_", " ")
-
-
-def settings_block(run: RunFolder, config: type) -> RunMetadata:
-    """Command, settings and environment of a run. config: its class of settings."""
-    settings = {name: _setting(value) for name, value in run.recipe.items()}
-    return RunMetadata(command_line(config, run.recipe), settings, run.facts())
-
-
-def _setting(value: Any) -> Any:
-    if isinstance(value, dict):
-        return ", ".join(f"{name}={one}" for name, one in value.items())
-    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
 
 
 def data_blocks(data: RunData) -> list[Block]:
@@ -214,22 +201,16 @@ def _curves(
 
     def lines(keys: Mapping[str, str], part: str = "") -> list[Series]:
         names = {key: ", ".join(filter(None, (name, part))) for name, key in keys.items()}
-        return [line for key, name in names.items() for line in series_of(records, name, key)]
+        return [Series.of(run, name, key) for key, name in names.items() for run in records]
 
     return Curves(
         [
             Chart("Loss", [*lines(training, "training"), *lines(dev, "dev")]),
             Chart(title, lines(scores)),
-            Chart("Learning rate", series_of(records, "learning rate", "lr")[:1]),
-            Chart("Tokens per second", series_of(records, "training", "tokens_per_second")),
+            Chart("Learning rate", [Series.of(records[0], "learning rate", "lr")]),
+            Chart("Tokens per second", [Series.of(run, "training", "tokens_per_second") for run in records]),
         ]
     )
-
-
-def series_of(records: Sequence[Sequence[Mapping[str, Any]]], name: str, key: str) -> list[Series]:
-    """One line per seed of the values that its records have under `key`."""
-    lines = [[(record["step"], record[key]) for record in run if key in record] for run in records]
-    return [Series(name, [x for x, _ in line], [y for _, y in line]) for line in lines]
 
 
 def _trust(data: RunData, evaluation: Evaluation) -> list[Block]:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,11 +22,7 @@ from ..checkpoint import read_weights
 from ..loop import LoopSettings, train
 from ..optimizer import ADAM
 from ..run import RESULT, RunFolder
-from .config import epochs_for
-
-if TYPE_CHECKING:
-    from .config import FinetuneConfig, MultiTaskConfig
-
+from .config import FinetuneConfig, MultiTaskConfig, epochs_for
 
 MEAN = "mean_score"  # of the tasks of a multi-task run
 

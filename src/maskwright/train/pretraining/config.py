@@ -216,10 +216,7 @@ class PretrainConfig:
         if self.start is None:
             return
         own = [name for name in ("preset", "tokenizer", "model") if getattr(self, name)]
-        check(
-            not own,
-            f"Setting '{''.join(own[:1])}' requires random weights: a model to continue from has its own.",
-        )
+        check(not own, f"Setting '{''.join(own[:1])}' requires random weights: a model to continue from has its own.")
         check(self.objective != "rtd", "Objective rtd trains two networks, so it cannot continue from one model.")
 
     @property

@@ -42,14 +42,7 @@ class HeldOut:
     shards, documents: the held-out text; examples and masks are sampled once, from `seed`.
     """
 
-    def __init__(
-        self,
-        shards: TokenShards,
-        documents: np.ndarray,
-        objective: Objective,
-        seed: int,
-        size: int,
-    ) -> None:
+    def __init__(self, shards: TokenShards, documents: np.ndarray, objective: Objective, seed: int, size: int) -> None:
         self.batches = objective.held_out(shards, documents, seed=seed, sequences=size, most=EVALUATION_SEQUENCES)
         if not self.batches:
             raise InputError("The held-out text has no example: its documents are too short for this objective.")

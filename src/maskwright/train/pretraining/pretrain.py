@@ -27,7 +27,7 @@ from ...hub.folders import load_model, merged, save_model
 from ...hub.published import inherited_settings
 from ...models.config import ModelConfig
 from ...models.device import DTYPES, resolve_device, resolve_precision
-from ...models.model import Model
+from ...models.model import Model, tokenizer_of
 from ...models.presets import preset, special_token_settings
 from ...objectives.audit import AuditedSequence
 from ...objectives.base import Objective, Recipe
@@ -38,12 +38,11 @@ from ...text.formats.files import HUB, STDIN, expand, open_bytes, reject_binary
 from ...text.readers.corpus import FOLDER_FORMATS
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..callbacks import Callback
-from ..distributed import check_processes, joined
 from ..loop import LoopSettings, train
-from ..run import RunFolder, RunResult, open_run_of
+from ..run import RunFolder, RunResult, open_training
 from .config import PretrainConfig, network_here
 from .health import Baseline, RunHealth, baseline_of, is_labeled, judge, linear_probe, named_baseline
-from .job import HeldOut, PretrainJob, Probe, choose_compiling, compile_layers
+from .job import HeldOut, PretrainJob, choose_compiling, compile_layers
 from .report import write_pretrain_report
 
 # -- Continued pre-training: from a trained model, with its network and tokenizer, on the text of a domain -----------
@@ -65,17 +64,12 @@ class StartModel:
         self.report.log_weight_mismatch(self.name)
         self.network = self.model.config
         check_fits(config.objective, self.network, self.name, is_trained=True)
-        positions = self.network.max_position_embeddings
-        if config.max_length > positions:
-            raise InputError(f"Setting 'max_length' is {config.max_length}; {self.name} has {positions} positions.")
+        self.network.check_length(config.max_length, self.name)
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """Its tokenizer. Raises InputError if it has none."""
-        if self.model.tokenizer is None:
-            raise InputError(f"{self.name} has no tokenizer: copy its tokenizer.json or vocab.txt to the model folder.")
-        tokenizer: Tokenizer = self.model.tokenizer
-        return tokenizer
+        """Raises ModelFolderError if it has none."""
+        return tokenizer_of(self.model, self.name)
 
     def fill(self, model: nn.Module) -> None:
         """Give `model` the start model's weights and, if the recipe trains one, an adapter on them."""
@@ -97,7 +91,6 @@ class PretrainResult(RunResult):
     baseline: Baseline
     verdict: RunHealth
     steps: int
-    already_finished: bool = False
 
 
 def pretrain(config: PretrainConfig, *, restart: bool = False, callbacks: Sequence[Callback] = ()) -> PretrainResult:
@@ -118,19 +111,15 @@ def pretrain(config: PretrainConfig, *, restart: bool = False, callbacks: Sequen
     device = resolve_device(config.device)
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
     check_preset(config)
-    with (
-        joined(config.output, device) as group,
-        open_run_of(config, restart=restart, group=group, callbacks=callbacks) as run,
-    ):
-        check_processes(config, group)
-        if finished := group.from_main(lambda: run.result):
+    with open_training(config, device, restart=restart, callbacks=callbacks) as run:
+        if finished := run.finished():
             return _result(run, finished, already_finished=True)
-        setup = group.main_first(lambda: PretrainingSetup(config, run, device))
+        setup = run.group.main_first(lambda: PretrainingSetup(config, run, device))
         job = setup.job()
         run.check_inputs()
         setup.compile(job.model)
         train(job, setup.loop_settings(), run, name="pre-training")
-        result = group.from_main(lambda: setup.conclude(job))
+        result = run.group.from_main(lambda: setup.conclude(job))
         run.finish(result)
         return _result(run, result)
 
@@ -153,11 +142,8 @@ def first_batch(config: PretrainConfig, *, restart: bool = False) -> list[Audite
     device = resolve_device(config.device)
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
     check_preset(config)
-    with (
-        joined(config.output, device) as group,
-        open_run_of(config, restart=restart, group=group) as run,
-    ):
-        setup = group.main_first(lambda: PretrainingSetup(config, run, device))
+    with open_training(config, device, restart=restart) as run:
+        setup = run.group.main_first(lambda: PretrainingSetup(config, run, device))
         job = setup.job()
         job.model.eval()
         tokenizer = setup.tokenizer
@@ -216,7 +202,11 @@ class PretrainingSetup:
             seed=config.seed,
             device=self.device,
             held_out=self.held_out,
-            probes=self._probes(),
+            probes=[
+                linear_probe(source, self.tokenizer, config.max_length, config.seed, self.device)
+                for source in self.eval
+                if is_labeled(source)
+            ],
         )
 
     def compile(self, model: nn.Module) -> None:
@@ -390,13 +380,6 @@ class PretrainingSetup:
         positions = settings.get("max_position_embeddings") or published.max_position_embeddings
         return {**settings, "max_position_embeddings": max(positions, self.config.max_length)}
 
-    def _probes(self) -> list[Probe]:
-        return [
-            linear_probe(source, self.tokenizer, self.config.max_length, self.config.seed, self.device)
-            for source in self.eval
-            if is_labeled(source)
-        ]
-
 
 def _prepared(sources: Sequence[str]) -> Path | None:
     """The folder of token shards if the corpus is one, else None."""
@@ -412,7 +395,7 @@ def _last_training_scores(run: RunFolder) -> dict[str, float]:
 def _result(run: RunFolder, result: dict[str, Any], already_finished: bool = False) -> PretrainResult:
     verdict = RunHealth(result["verdict"]["level"], tuple(result["verdict"]["reasons"]))
     baseline = Baseline(**result["baseline"])
-    return PretrainResult(run.path, result["scores"], baseline, verdict, result["steps"], already_finished)
+    return PretrainResult.of(run, result, baseline=baseline, verdict=verdict, already_finished=already_finished)
 
 
 # -- The dry run of a pre-training: its plan, without training or writing --------------------------------------------

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ...core.config import command_line
 from ...models.config import ModelConfig
 from ...models.transformer import pattern_of, rule_of
 from ...report import (
@@ -21,6 +21,7 @@ from ...report import (
     Report,
     RunMetadata,
     Section,
+    plain,
     write_report,
 )
 from ...report.charts import Chart, Curves, Series
@@ -52,11 +53,8 @@ def write_pretrain_report(
     model = run.path / "model"
     blocks = [
         _key_figures(job, baseline, scores, run),
-        RunMetadata(command_line(PretrainConfig, recipe), {key: _shown(value) for key, value in recipe.items()}, facts),
-        Facts(
-            {key.replace("_", " "): _shown(value) for key, value in job.shards.counts.items()},
-            title="The text",
-        ),
+        RunMetadata.of(PretrainConfig, recipe, facts),
+        Facts({key.replace("_", " "): plain(value) for key, value in job.shards.counts.items()}, title="The text"),
         _curves(run.records(), baseline),
         seen_blocks(job.objective.final_model(job.model).config, recipe["max_length"]),
         _predictions(job, where),
@@ -87,12 +85,7 @@ def _key_figures(job: PretrainJob, baseline: Baseline, scores: dict[str, float],
             percent(scores[f"{part}_accuracy"]),
             note=f"baseline {percent(baseline.mlm_accuracy)}",
         ),
-        Figure(
-            "Cross-entropy",
-            round(scores[f"{part}_loss"], 3),
-            "nats",
-            f"unigram baseline {baseline.mlm_loss:.3f}",
-        ),
+        Figure("Cross-entropy", round(scores[f"{part}_loss"], 3), "nats", f"unigram baseline {baseline.mlm_loss:.3f}"),
     ]
     if part == "clm":
         perplexity = math.exp(min(scores["clm_loss"], 700.0))
@@ -141,9 +134,7 @@ def _size(job: PretrainJob) -> Figure:
 def _curves(records: list[dict[str, Any]], baseline: Baseline) -> Curves:
     """Loss, accuracy of each part of the objective, learning rate and speed over the steps."""
 
-    def series(name: str, key: str) -> Series:
-        found = [(record["step"], record[key]) for record in records if key in record]
-        return Series(name, [x for x, _ in found], [y for _, y in found])
+    series = partial(Series.of, records)
 
     def both(key: str, name: str = "") -> list[Series]:
         prefix = f"{name}, " if name else ""
@@ -166,11 +157,3 @@ def _curves(records: list[dict[str, Any]], baseline: Baseline) -> Curves:
         Chart("Tokens per second", [series("training", "tokens_per_second")]),
     ]
     return Curves(charts)
-
-
-def _shown(value: Any) -> Any:
-    if isinstance(value, dict):
-        return ", ".join(f"{key}={item}" for key, item in value.items())
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(str, value))
-    return value

@@ -14,5 +14,4 @@ class CountingReport(TaskReport[Counting]):
     """A chart of the counts."""
 
     def labels(self) -> list[Block]:
-        """Counts of the training rows."""
         return [counts_chart(Counter(row.label for row in self.data.train_rows), "Counts in the training rows")]

@@ -31,38 +31,30 @@ class Counting(SequenceTask):
 
     @classmethod
     def read(cls, path: Any, *, columns: Mapping[str, str] | None = None, skip_bad_rows: bool = False) -> Table:
-        """Texts with numbers."""
         return read_table(path, columns=columns, numeric=True, skip_bad_rows=skip_bad_rows)
 
     @classmethod
     def from_rows(cls, train_rows: Sequence[Row], dev_rows: Sequence[Row] = (), **options: Any) -> Counting:
-        """The tolerance is a setting."""
         return cls(options.get("tolerance", 0))
 
     def target(self, label: str | None) -> float:
-        """The number of a row."""
         if label is None:
             raise ValueError("is missing")
         return float(label)
 
     def as_targets(self, values: Sequence[Any]) -> Tensor:
-        """float32 [rows]."""
         return torch.tensor(values, dtype=torch.float32)
 
     def loss_of(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Mean squared error."""
         return F.mse_loss(logits.squeeze(-1), targets)
 
     def decode(self, logits: Tensor) -> list[dict[str, Any]]:
-        """{"score": count}."""
         return [{"score": round(value)} for value in logits.squeeze(-1).tolist()]
 
     def metrics(self, logits: Tensor, targets: Tensor) -> dict[str, float]:
-        """The fraction of rows within the tolerance."""
         return {"within_tolerance": float(self._is_within(logits.squeeze(-1).round(), targets).float().mean())}
 
     def baseline(self, data: TaskData) -> Baseline:
-        """Always the median."""
         assert data.train.targets is not None and data.dev.targets is not None
         found = self._is_within(data.train.targets.median().round(), data.dev.targets)
         return Baseline(float(found.float().mean()), "always the median count")
@@ -72,12 +64,10 @@ class Counting(SequenceTask):
         return {"": (0, float(window_logits[0, 0]))}
 
     def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
-        """Whether the count is within the tolerance."""
         assert examples.targets is not None
         return abs(float(examples.targets[row]) - answer["score"]) <= self.tolerance
 
     def table_rows(self, answer: Mapping[str, Any]) -> list[TableRow]:
-        """Returns the count."""
         return [TableRow("", f"{answer['score']} cats", None)]
 
     def _is_within(self, found: Tensor, targets: Tensor) -> Tensor:
