@@ -90,7 +90,7 @@ FOLDERS = {
 
 
 def folder_of(tmp_path, modules, bert, own, mask, network="bert-tiny"):
-    folder = cased_folder(tmp_path, network)
+    folder = cased_folder(tmp_path, network, pad_token_id=0)
     torch.manual_seed(5)
     weight = {"linear.weight": torch.randn(8, 16)}
     if "query_prefix" in own:
