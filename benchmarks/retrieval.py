@@ -62,23 +62,24 @@ def main() -> None:
             timed(train_theirs, job)
         return
     jobs = [job for kind in options.kinds.split(",") for job in plan(kind, options)]
-    todo = [job for job in jobs if not Path(job["output"]).is_dir()]
-    for job in todo:
+    for job in jobs:
         if job["side"] == SIDES[0]:
             timed(train_ours, job)
-    options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / "plan.json"
-    path.write_text(json.dumps([job for job in todo if job["side"] == SIDES[1]]), encoding="utf-8")
+    path.write_text(json.dumps([job for job in jobs if job["side"] == SIDES[1]]), encoding="utf-8")
     subprocess.run([options.peer, __file__, "--plan", str(path)], check=True)
     write_table(jobs)
 
 
 def timed(train: Any, job: dict[str, Any]) -> None:
-    """Train, and keep the seconds of the CPU, which others on the machine change little."""
+    """Train what is not finished, and keep the seconds of the CPU, which others on the machine change little."""
+    finished = Path(f"{job['output']}.json")
+    if finished.is_file():
+        return
     started = time.process_time()
     train(job)
     seconds = time.process_time() - started
-    Path(f"{job['output']}.json").write_text(json.dumps({"seconds": seconds}), encoding="utf-8")
+    finished.write_text(json.dumps({"seconds": seconds}), encoding="utf-8")
     print(f"{job['kind']}, {job['side']}, seed {job['seed']}: {seconds:.0f} s", flush=True)
 
 

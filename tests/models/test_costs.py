@@ -285,6 +285,7 @@ CONFIG = ModelConfig(
 NETWORKS = [
     {"attention": "window", "positions": "rotary"},
     {"attention": "window", "positions": "none", "relative_buckets": 32},
+    {"attention": "window", "global_attention": True},
     {"attention": "global", "positions": "sinusoidal"},
     {"attention": "big_bird"},
     {"attention": "big_bird", "positions": "relative_key_value", "norm": "pre"},
@@ -297,8 +298,9 @@ def ids_of(length):
 
 
 def packed_step(model, length):
-    """Predict 20 tokens of one text."""
-    hidden = model.encode(Batch.from_sequences([ids_of(length).tolist()])).hidden
+    """Predict 20 tokens of one text, of which four are global."""
+    batch = Batch.from_sequences([ids_of(length).tolist()])
+    hidden = model.encode(replace(batch, global_tokens=torch.arange(length) % (length // 4) == 0)).hidden
     (hidden.square().sum() + model.mlm_logits(hidden[:20]).logsumexp(-1).sum()).backward()
 
 

@@ -11,6 +11,7 @@ from hub.folder_tools import foreign
 from maskwright.core.errors import ModelFolderError
 from maskwright.hub.family import family_named
 from maskwright.hub.folders import load_model, save_model
+from maskwright.inference.ready import compute_in
 from parity.checkpoints import HEADS, SETTINGS, checkpoint, padded_rows, their_class
 from parity.comparing import compare_outputs
 from parity.coverage import COLUMNS, NAMES, ROUGH, STORED, cases, measure
@@ -127,3 +128,22 @@ def test_multiple_choice_of_roformer_is_named(tmp_path):
     with pytest.raises(ModelFolderError, match="RoFormerForMultipleChoice, whose head is not supported"):
         load_model(folder)
     assert load_model(folder, head="choice")[0].head_name == "choice"
+
+
+@pytest.mark.compatibility(
+    "transformers 5.23.0",
+    theirs="DebertaModel.from_pretrained in half precision keeps two biases in float32, and the first call fails.",
+    ours="Weights load as float32, and the engine computes in bfloat16.",
+)
+def test_deberta_computes_in_bfloat16(tmp_path):
+    theirs = checkpoint("deberta", None, **SETTINGS["deberta"][0])
+    theirs.save_pretrained(tmp_path)
+    rows = padded_rows(theirs.config)
+    with pytest.raises(RuntimeError), torch.no_grad():
+        type(theirs).from_pretrained(tmp_path, dtype=torch.bfloat16)(**rows)
+    model, _ = load_model(tmp_path)
+    compute_in(model, "bf16")
+    with torch.inference_mode():
+        found, expected = model(**rows).last_hidden_state, theirs(**rows).last_hidden_state
+    kept = rows["attention_mask"].bool()
+    assert (found - expected)[kept].norm() < 0.05 * expected[kept].norm()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -273,7 +273,7 @@ def _compared(settings: TrainSettings) -> Result:
         skip_bad_rows=settings.skip_bad_rows,
         on_kind=lambda name: progress.note(f"Training {name} …"),
     )
-    return comparison.as_dict(), _measures(comparison)
+    return asdict(comparison), _measures(comparison)
 
 
 def _measures(comparison: Comparison) -> Iterator[Part]:

@@ -50,11 +50,14 @@ Written = Callable[[Any], str]
 class TaskReport(Generic[AnyTask]):
     """Blocks of the report of a fine-tuning run that depend on the task. A task that shows more has a subclass.
 
-    sequences: plural noun for what the model reads as one sequence, for the chart of lengths; rows: for what is scored.
+    sequences: plural noun for what the model reads as one sequence, for the chart of lengths; rows: for what is scored;
+    about: what the suggested command for one example does; on_file: the command for a file, its input and its output.
     """
 
     sequences: ClassVar[str] = "rows"
     rows: ClassVar[str] = "rows"
+    about: ClassVar[str] = "use it"
+    on_file: ClassVar[tuple[str, str, str] | None] = "predict", "texts.txt", "answers.jsonl"
 
     def __init__(self, task: AnyTask, data: TaskData) -> None:
         self.task, self.data = task, data
@@ -117,16 +120,15 @@ class TaskReport(Generic[AnyTask]):
 
     def next_steps(self, model: Path, test: str) -> list[Command]:
         """Commands that use the trained model. test: name of a test file."""
-        return [
-            Command.suggest(f"score it on unseen test {self.rows}", "evaluate", model=model, file=test),
-            self.use(model),
-            Command.suggest("use it on a file", "predict", model=model, input="texts.txt", output="answers.jsonl"),
-        ]
-
-    def use(self, model: Path, about: str = "use it") -> Command:
-        """The command that uses the trained model on one example."""
         command, values = self.task.usage
-        return Command.suggest(about, command, model=model, **values)
+        steps = [
+            Command.suggest(f"score it on unseen test {self.rows}", "evaluate", model=model, file=test),
+            Command.suggest(self.about, command, model=model, **values),
+        ]
+        if self.on_file is not None:
+            command, source, output = self.on_file
+            steps.append(Command.suggest("use it on a file", command, model=model, input=source, output=output))
+        return steps
 
 
 def report_of(data: TaskData) -> TaskReport[Any]:
@@ -306,6 +308,7 @@ class ChoiceReport(TaskReport[Choice]):
     """Wrong rows, and correct rows with the lowest and highest confidence."""
 
     sequences = "choices"
+    on_file = "predict", "rows.jsonl", "answers.jsonl"
 
     def windows(self, examples: Examples) -> None:
         return None  # `facts` counts the windows of choices
@@ -341,10 +344,6 @@ class ChoiceReport(TaskReport[Choice]):
             ),
             Table(("Context", "Chosen", "Probability"), rows, title="Correct predictions", note=note),
         ]
-
-    def next_steps(self, model: Path, test: str) -> list[Command]:
-        last = Command.suggest("use it on a file", "predict", model=model, input="rows.jsonl", output="answers.jsonl")
-        return [*super().next_steps(model, test)[:2], last]
 
 
 class TaggingReport(TaskReport[Tagging]):
@@ -425,7 +424,7 @@ def _differences(words: Sequence[str], gold: Sequence[str], found: Sequence[str]
 class QaReport(TaskReport[QuestionAnswering]):
     """Statistics of windows and answers, worst errors with the context of the answer."""
 
-    sequences, rows = "windows", "questions"
+    sequences, rows, on_file = "windows", "questions", None
 
     def facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = {}
@@ -449,9 +448,6 @@ class QaReport(TaskReport[QuestionAnswering]):
         return [
             self.worst(evaluation, lambda own: own["answer"] or "no answer", gold, pair=around, probability="score")
         ]
-
-    def next_steps(self, model: Path, test: str) -> list[Command]:
-        return super().next_steps(model, test)[:2]
 
 
 class TargetReport(TaskReport[AnyTask]):
@@ -484,16 +480,14 @@ class TargetReport(TaskReport[AnyTask]):
 class GenerationReport(TargetReport[Generation]):
     """Blocks of a text-to-text model."""
 
-    output, how = "generated", "greedy decoding); the loss is its negative log probability"
-
-    def use(self, model: Path, about: str = "generate text") -> Command:
-        return super().use(model, about)
+    output, about, how = "generated", "generate text", "greedy decoding); the loss is its negative log probability"
 
 
 class TranslationReport(TargetReport[Translation]):
     """Adds the cross-attention of the first translations."""
 
-    output, rows = "translation", "pairs"
+    output, rows, about = "translation", "pairs", "translate a text"
+    on_file = "translate", "texts.txt", "translations.txt"
     how = "beam search); the loss is its negative log probability, divided by its length"
 
     def more(self, model: Model, rows: Sequence[Any], answers: Sequence[dict[str, Any]]) -> list[Block]:
@@ -502,14 +496,6 @@ class TranslationReport(TargetReport[Translation]):
         pairs = [(row.text, answer["translation"]) for row, answer in zip(rows[:DRAWN], answers, strict=False)]
         maps = [alignment_map(one) for one in alignments(model, self.task, pairs, self.data.max_length)]
         return [Section("Cross-attention of the generated tokens", maps, ALIGNMENT_NOTE)]
-
-    def next_steps(self, model: Path, test: str) -> list[Command]:
-        file = {"input": "texts.txt", "output": "translations.txt"}
-        return [
-            super().next_steps(model, test)[0],
-            self.use(model, "translate a text"),
-            Command.suggest("use it on a file", "translate", model=model, **file),
-        ]
 
 
 def alignment_map(one: Aligned, title: str = "", note: str = "") -> Grid:

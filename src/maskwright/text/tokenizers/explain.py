@@ -456,10 +456,6 @@ class Comparison:
     measures: tuple[TokenizerMetrics, ...]
     left_out: dict[str, str]
 
-    def as_dict(self) -> dict[str, object]:
-        """Returns a JSON-serializable dict."""
-        return asdict(self)
-
 
 def compare(
     source: str | Path | Sequence[str | Path],
