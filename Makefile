@@ -68,7 +68,7 @@ reference: $(VENV)/.core ## write docs/reference from the code
 
 docs: $(VENV)/.docs ## check the documentation's links, commands and options, and build it as a site in site/
 	$(BIN)/python tools/reference.py
-	$(BIN)/python -m pytest -q tests/conventions/test_documents.py tests/conventions/test_site.py
+	$(BIN)/python -m pytest -q tests/conventions/test_documents.py
 	$(BIN)/zensical build --strict --clean
 	@echo "The first page is site/index.html"
 

@@ -89,3 +89,15 @@ def maskwright(monkeypatch, capsys):
         return exit_of_program.value.code or 0, captured.out, captured.err
 
     return run
+
+
+@pytest.fixture
+def refused(maskwright):
+    """Run a command that must end with exit code 2, nothing on standard output, and one sentence with `said`."""
+
+    def run(said, *words):
+        code, out, err = maskwright(*words)
+        told = " ".join(err.split())
+        assert (code, out) == (2, "") and "error: " in told and said in told and "Traceback" not in told, err
+
+    return run

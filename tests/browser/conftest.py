@@ -5,19 +5,15 @@ Without playwright or a Chromium the tests are skipped, except where CI=true say
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
-
-from conventions.sources import REPOSITORY, ROOT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -71,35 +67,46 @@ def browser() -> Iterator[Browser]:
         running.close()
 
 
-@pytest.fixture
-def open_page(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
-    """Opens HTML text as a file: `open_page(html, width=375, scheme="dark")`. All other addresses are blocked."""
+@contextmanager
+def _pages(browser: Browser) -> Iterator[Callable[..., Opened]]:
+    """Opens empty pages, which may ask only for addresses that `allows` accepts, and closes them at the end."""
     contexts = []
 
-    def opener(html: str, width: int = 1400, scheme: str = "light", height: int = 900) -> Opened:
-        path = tmp_path / f"page-{len(contexts)}.html"
-        path.write_text(html, encoding="utf-8")
-        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]
+    def new(allows: Callable[[str], bool], width: int, scheme: Literal["light", "dark"], height: int) -> Opened:
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
         contexts.append(context)
         opened = Opened(context.new_page())
-        page = opened.page
 
         def answer(route: Any) -> None:
-            if route.request.url == path.as_uri():
+            if allows(route.request.url):
                 route.continue_()
             else:
                 opened.requests.append(route.request.url)
                 route.abort()
 
-        page.route("**/*", answer)
-        page.on("console", lambda message: opened.complaints.append(message.text))
-        page.on("pageerror", lambda error: opened.complaints.append(str(error)))
-        page.goto(path.as_uri())
+        opened.page.route("**/*", answer)
+        opened.page.on("console", lambda message: opened.complaints.append(message.text))
+        opened.page.on("pageerror", lambda error: opened.complaints.append(str(error)))
         return opened
 
-    yield opener
+    yield new
     for context in contexts:
         context.close()
+
+
+@pytest.fixture
+def open_page(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
+    """Opens HTML text as a file: `open_page(html, width=375, scheme="dark")`. All other addresses are blocked."""
+    with _pages(browser) as new:
+
+        def opener(html: str, width: int = 1400, scheme: str = "light", height: int = 900) -> Opened:
+            path = tmp_path / f"page-{len(list(tmp_path.iterdir()))}.html"
+            path.write_text(html, encoding="utf-8")
+            opened = new(path.as_uri().__eq__, width, scheme, height)
+            opened.page.goto(path.as_uri())
+            return opened
+
+        yield opener
 
 
 @pytest.fixture
@@ -107,50 +114,16 @@ def visit(browser: Browser) -> Iterator[Callable[..., Opened]]:
     """Opens a page of a running studio: `visit(served, "/tokens#text=a", width=375, scheme="dark")`, and waits until it
     is built. Requests to other addresses are blocked and stored in `requests`.
     """
-    contexts = []
+    with _pages(browser) as new:
 
-    def opener(served: Any, path: str, width: int = 1400, scheme: str = "light", height: int = 900) -> Opened:
-        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]
-        contexts.append(context)
-        opened = Opened(context.new_page())
-        page = opened.page
+        def opener(served: Any, path: str, width: int = 1400, scheme: str = "light", height: int = 900) -> Opened:
+            opened = new(lambda url: url.startswith(("blob:", f"{served.origin}/")), width, scheme, height)
+            opened.page.goto(served.first_address)
+            opened.page.goto(served.origin + path)
+            opened.page.wait_for_selector("body[data-ready]")
+            return opened
 
-        def answer(route: Any) -> None:
-            if route.request.url.startswith(("blob:", f"{served.origin}/")):
-                route.continue_()
-            else:
-                opened.requests.append(route.request.url)
-                route.abort()
-
-        page.route("**/*", answer)
-        page.on("console", lambda message: opened.complaints.append(message.text))
-        page.on("pageerror", lambda error: opened.complaints.append(str(error)))
-        page.goto(served.first_address)
-        page.goto(served.origin + path)
-        page.wait_for_selector("body[data-ready]")
-        return opened
-
-    yield opener
-    for context in contexts:
-        context.close()
-
-
-@pytest.fixture(scope="session")
-def studio_models() -> dict[str, Path]:
-    """Trained models by name, those of recipes/studio_models.py: kept in build/studio-models, made in some minutes."""
-    folder = REPOSITORY / "build" / "studio-models"
-    folder.parent.mkdir(exist_ok=True)
-    with (folder.parent / "studio-models.lock").open("w") as lock:  # another worker may need them at the same time
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        made = subprocess.run(
-            [sys.executable, REPOSITORY / "recipes" / "studio_models.py", "-o", folder],
-            env={**os.environ, "PYTHONPATH": str(ROOT.parent)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    assert made.returncode == 0, made.stderr
-    return {path.parent.name: path for path in sorted(folder.glob("*/model"))}
+        yield opener
 
 
 def _give_up(reason: str) -> None:

@@ -28,11 +28,3 @@ def test_it_fits_asks_for_nothing_and_can_be_read(open_page: Any, html: str, wid
     assert opened.complaints == [] and opened.requests == []
     assert opened.ask("document.documentElement.scrollWidth") == width
     assert [entry for entry in opened.ask(CONTRASTS) if entry[0] < ENOUGH] == []
-
-
-def test_an_answer_opens_with_the_keyboard(open_page: Any, html: str):
-    opened = open_page(html, 1000)
-    summary = opened.page.locator("details.folded > summary").first
-    summary.focus()
-    opened.page.keyboard.press("Enter")
-    assert opened.ask("document.querySelector('details.folded').open") is True

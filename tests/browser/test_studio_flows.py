@@ -5,21 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import os
-import shutil
 from functools import partial
 from pathlib import Path
-from urllib.parse import quote
 
 import pytest
 
-from browser.reading import all_barriers, barriers, cells, saved, settled
+from browser.reading import all_barriers, cells, saved, settled
 from maskwright.api import (
     open_predictor,
 )
-from maskwright.core.locking import lock
 from maskwright.inference.cluster import nearest, project
 from maskwright.studio.files import sample_for
-from maskwright.text.tokenizers.explain import format_subwords
 from maskwright.train.finetuning.finetune import finetune
 from maskwright.train.run import RunFolder
 from studio.models import tokenizer, write_classifier, write_masked, write_tagger, write_translator, write_writer
@@ -27,8 +23,6 @@ from studio.serving import serving
 from train.runs import finetuning, labeled
 
 HERE = {"device": "cpu", "precision": "fp32"}
-NEW = "dogs chase unbelievably naïve cats 🙂 ."
-TEXT = "the cat sat on the mat ."
 
 
 @pytest.fixture(scope="module")
@@ -54,24 +48,6 @@ def served(models, tmp_path_factory):
         yield found
 
 
-def test_tokens_show_pieces_ids_places_and_both_notations(served, visit):
-    opened = visit(served, "/tokens#model=masked")
-    page = opened.page
-    page.get_by_label("Text", exact=True).fill(NEW)
-    encoding = tokenizer()(NEW)
-    page.wait_for_function("count => document.querySelectorAll('.pieces li').length === count", arg=len(encoding))
-    rows = cells(page, "Every token")
-    assert [row[1] for row in rows] == encoding.tokens
-    assert [int(row[2]) for row in rows] == encoding.ids
-    places = ["" if source is None else f"{a}–{b}" for (a, b), source in zip(encoding.offsets, encoding.sequence_ids)]  # noqa: B905
-    assert [row[4] for row in rows] == places
-    assert [row[5] for row in rows][1:-1] == [NEW[a:b] for a, b in encoding.offsets][1:-1]
-    own = tokenizer().encode_plain([NEW])[0]
-    shown = page.locator(".notation dd").all_text_contents()
-    assert shown == [format_subwords(tokenizer(), own, "right"), format_subwords(tokenizer(), own, "left")]
-    assert opened.complaints == [] and opened.requests == []
-
-
 def test_classes_and_their_probabilities(served, models, visit):
     opened = visit(served, "/classify#model=classes")
     page = opened.page
@@ -90,29 +66,6 @@ def test_classes_and_their_probabilities(served, models, visit):
         pair["probabilities"], abs=1e-6
     )
     assert opened.complaints == [] and opened.requests == []
-
-
-def test_an_edited_word_is_compared(served, visit):
-    opened = visit(served, f"/classify#model=classes&why=yes&text={quote(TEXT)}")
-    page = opened.page
-    settled(page)
-    page.get_by_role("button", name="cat", exact=True).click()
-    page.keyboard.type("dog")
-    settled(page)
-    other = TEXT.replace("cat", "dog")
-    assert page.get_by_label("Edited copy", exact=True).input_value() == other
-    own = [served.post("/api/classify", {"model": "classes", "text": text}).json()["answer"] for text in (TEXT, other)]
-    rows = cells(page, "Both answers")
-    assert {row[0] for row in rows} == set(own[0]["probabilities"])
-    for label, first, second, _ in rows:
-        assert [float(first), float(second)] == pytest.approx([one["probabilities"][label] for one in own], abs=1e-4)
-    assert page.locator("figure", has_text="Difference of the probabilities").locator("svg").is_visible()
-    assert all_barriers(page) == []
-    page.reload()
-    page.wait_for_selector("body[data-ready]")
-    settled(page)
-    assert [row[0] for row in cells(page, "Both answers")] == [row[0] for row in rows]
-    assert opened.complaints == []
 
 
 def test_from_a_confusion_to_a_corrected_file(served, visit):
@@ -210,12 +163,6 @@ def test_a_point_its_neighbors_search_and_lasso(served, visit):
     assert opened.complaints == [] and opened.requests == []
 
 
-def ready(page):
-    """Wait until the views are drawn for the last request."""
-    settled(page)
-    page.wait_for_selector("#panel")
-
-
 def test_runs_are_listed_and_compared(served, visit):
     opened = visit(served, "/runs#runs=slow,quick")
     page = opened.page
@@ -257,55 +204,6 @@ def test_runs_are_listed_and_compared(served, visit):
     assert opened.complaints == [] and opened.requests == []
 
 
-def test_a_run_of_another_process_is_followed(served, visit):
-    run = served.studio.runs / "now"
-    run.mkdir()
-    try:
-        (run / "config.toml").write_text('objective = "mlm"\nsteps = 500\n', encoding="utf-8")
-        (run / "run.json").write_text('{"started": "2099-01-01"}', encoding="utf-8")
-        log = RunFolder(run, {})
-        for step in range(1, 101):
-            log.log({"step": step, "loss": 100.0 / step})
-        with lock(run):
-            opened = visit(served, "/runs")
-            page = opened.page
-            settled(page)
-            state = page.locator("tr", has_text="now").locator("td").nth(2)
-            assert state.text_content() == "training, step 100 of 500"
-            assert page.locator("table input:checked").evaluate_all("all => all.map((one) => one.value)") == ["now"]
-            page.get_by_label("Smooth long curves").uncheck()
-            page.get_by_label("Logarithmic axis").check()
-            settled(page)
-            box = page.locator("figure svg").bounding_box()
-            page.mouse.move(box["x"] + box["width"] - 15, box["y"] + 80)
-            told = page.locator(".pointed text")
-            assert told.is_visible() and told.text_content() == "step 1001"
-            assert "log=yes" in page.evaluate("location.hash")
-            log.log({"step": 250, "loss": 0.5})
-            page.wait_for_function("() => document.querySelector('tbody').textContent.includes('step 250 of 500')")
-            settled(page)
-            assert "ends at 0.5000" in page.locator("figure svg").get_attribute("aria-label")
-        assert all_barriers(page) == []
-        assert opened.complaints == []
-    finally:
-        shutil.rmtree(run)
-
-
-def test_an_error_of_a_setting_stands_at_its_field(served, visit, tmp_path):
-    page = visit(served, "/train").page
-    page.get_by_label("Labeled file").set_input_files(labeled(tmp_path / "rows.tsv", 120, 4))
-    page.wait_for_selector('[role="region"][aria-label="First rows"]')
-    page.get_by_label("Run name").fill("refused")
-    field = page.get_by_label("Batch size in examples")
-    field.fill("0")
-    page.get_by_role("button", name="Start training").click()
-    page.wait_for_selector('[aria-invalid="true"]')
-    message = field.locator("..").locator(".warning").inner_text()
-    assert message.startswith("Batch size") and "batch_size" not in page.locator("main").inner_text()
-    assert field.evaluate("control => control === document.activeElement")
-    assert not (served.studio.runs / "refused").exists()
-
-
 @pytest.mark.slow
 def test_a_training_is_begun_watched_and_opened(served, visit, tmp_path):
     path = labeled(tmp_path / "rows.tsv", 120, 4)
@@ -331,25 +229,3 @@ def test_a_training_is_begun_watched_and_opened(served, visit, tmp_path):
     page.get_by_role("button", name="Show the model in the studio").click()
     page.locator(".side nav a", has_text="Classify").wait_for(timeout=30_000)
     assert opened.complaints == [] and opened.requests == []
-
-
-def test_a_slider_changes_the_lesson_and_its_address_opens_the_same(served, visit):
-    opened = visit(served, "/lessons#lesson=distillation&set.temperature=2")
-    page = opened.page
-    frame = page.frame_locator("iframe.lesson")
-    frame.locator("h2", has_text="Teacher distribution at temperature 2").wait_for(timeout=30_000)
-    page.get_by_label("Temperature, as a slider").press("ArrowRight")
-    frame.locator("h2", has_text="Teacher distribution at temperature 2.5").wait_for(timeout=30_000)
-    page.locator("p.reading", has_text="The slide's numbers do not apply").wait_for()
-    assert page.get_by_label("Temperature", exact=True).input_value() == "2.5"
-    page.get_by_label("Temperature", exact=True).fill("99")
-    page.locator("#status", has_text="temperature is 99; pass a number from 0.5 to 20.").wait_for()
-    page.get_by_label("Temperature", exact=True).fill("3")
-    frame.locator("h2", has_text="Teacher distribution at temperature 3").wait_for(timeout=30_000)
-    settled(page)
-    assert barriers(page) == []
-    assert opened.ask("document.documentElement.scrollWidth") <= 1400
-    another = visit(served, "/lessons" + page.evaluate("location.hash")).page
-    another.frame_locator("iframe.lesson").locator("h2", has_text="at temperature 3").wait_for(timeout=30_000)
-    assert another.get_by_label("Temperature, as a slider").input_value() == "3"
-    assert [one for one in opened.complaints if "status of 422" not in one] == []

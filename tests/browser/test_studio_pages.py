@@ -140,17 +140,6 @@ def test_text_is_never_part_of_an_address_that_is_sent(served, visit):
     assert asked and not [url for url in asked if "secret" in url.partition("#")[0]]
 
 
-def test_without_models_tokens_and_runs_are_left(visit, tmp_path):
-    with serving(tmp_path / "runs") as served:
-        opened = visit(served, "/tokens")
-        settled(opened.page)
-        titles = opened.page.locator(".side nav a").all_text_contents()
-        assert titles[:2] == ["Tokens", "Runs"]
-        assert opened.page.locator(".matrix tbody tr").count() > 10
-        assert opened.complaints == []
-        assert served.get("/fill-mask").status == 404
-
-
 def test_another_page_cannot_read_the_studio(served, browser):
     """A page of another origin, in a browser that has the studio's cookie, gets nothing and changes nothing."""
     context = browser.new_context()

@@ -6,13 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from maskwright.cli.app import main, whole_app
 from maskwright.train.pretraining.pretrain import pretrain
 from train.runs import TINY, corpus, pretraining
-
-runner = CliRunner()
 
 
 @pytest.fixture(scope="module")
@@ -21,23 +17,22 @@ def teacher(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return pretrain(pretraining(folder, model=TINY | {"num_hidden_layers": 2}, steps=2, objective="mlm")).model
 
 
-def words(teacher: Path, folder: Path, *more: str) -> list[str]:
-    fixed = ["--teacher", str(teacher), "-o", str(folder / "run"), "--precision", "fp32", "--quiet"]
-    sizes = ["--steps", "2", "--batch-tokens", "256", "--max-length", "32"]
-    return ["distill", *fixed, *sizes, *more]
+def words(teacher: Path, folder: Path, *more: str | Path) -> list[str | Path]:
+    fixed = ["distill", "--teacher", teacher, "-o", folder / "run", "--precision", "fp32", "--quiet"]
+    return [*fixed, "--steps", "2", "--batch-tokens", "256", "--max-length", "32", *more]
 
 
-def test_a_run_prints_json_alone_and_is_not_run_twice(teacher: Path, tmp_path: Path):
-    text = str(corpus(tmp_path))
-    first = runner.invoke(whole_app(), words(teacher, tmp_path, "--json", text))
-    assert first.exit_code == 0, first.output
-    found = json.loads(first.stdout)
+def test_a_run_prints_json_alone_and_is_not_run_twice(teacher: Path, tmp_path: Path, maskwright):
+    given = words(teacher, tmp_path, corpus(tmp_path))
+    code, first, _ = maskwright(*given, "--json")
+    found = json.loads(first)
+    assert code == 0
     assert set(found) == {"run", "model", "report", "metric", "score_kept", "baseline", "rows"}
     assert Path(found["model"], "model.safetensors").is_file() and Path(found["report"]).is_file()
     assert [row["layers"] for row in found["rows"][:2]] == [2, 1]
-    assert json.loads(runner.invoke(whole_app(), words(teacher, tmp_path, "--json", text)).stdout) == found
-    shown = runner.invoke(whole_app(), words(teacher, tmp_path, text))
-    assert "finished" in shown.stdout and "student" in shown.stdout
+    assert json.loads(maskwright(*given, "--json")[1]) == found
+    shown = maskwright(*given)[1]
+    assert "finished" in shown and "student" in shown
 
 
 @pytest.mark.parametrize(
@@ -49,14 +44,6 @@ def test_a_run_prints_json_alone_and_is_not_run_twice(teacher: Path, tmp_path: P
         (["--preset", "bert-nimi", "CORPUS"], "bert-mini"),
     ],
 )
-def test_what_cannot_be_done_exits_with_2_and_a_sentence(
-    more: list[str], message: str, teacher: Path, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-):  # fmt: skip
-    given = [str(corpus(tmp_path)) if word == "CORPUS" else word for word in more]
-    monkeypatch.setattr("sys.argv", ["maskwright", *words(teacher, tmp_path, *given)])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    assert stopped.value.code == 2
-    assert message in capsys.readouterr().err
+def test_what_cannot_be_done_exits_with_2_and_a_sentence(more, message, teacher: Path, tmp_path: Path, refused):
+    refused(message, *words(teacher, tmp_path, *(corpus(tmp_path) if word == "CORPUS" else word for word in more)))
     assert not (tmp_path / "run").exists()

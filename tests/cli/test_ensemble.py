@@ -66,8 +66,7 @@ def test_rows_without_gold_answers_can_be_answered(maskwright, folder, tmp_path)
         (("unfinished",), "is not a finished fine-tuning run"),
     ],
 )
-def test_models_that_cannot_be_combined_are_rejected(maskwright, folder, words, message):
+def test_models_that_cannot_be_combined_are_rejected(refused, folder, words, message):
     (folder / "unfinished").mkdir(exist_ok=True)
     (folder / "unfinished" / "config.toml").write_text("")
-    code, _, err = maskwright("evaluate", folder / words[0], folder / "dev.tsv", "--ensemble", folder / words[0])
-    assert code == 2 and message in err
+    refused(message, "evaluate", folder / words[0], folder / "dev.tsv", "--ensemble", folder / words[0])

@@ -1,15 +1,16 @@
-"""`maskwright inspect`: tables, only JSON on standard output, a page, and error messages."""
+"""`maskwright inspect` and its probes: tables, only JSON on standard output, a page, and error messages."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from inference.samples import tiny
+from inference.samples import TEXTS, tiny
 from looked_at import translator
-from maskwright.inspect import attention, head_moves
+from maskwright.inspect import attention, head_moves, probe, read_labeled
 
 TEXT = "the cat sat on the mat"
 
@@ -90,10 +91,8 @@ def test_a_translation_is_shown_with_its_target_given_or_written(maskwright, tra
         (["-o", "picture.png"], "use .html or .json"),
     ],
 )
-def test_refusals_are_one_sentence(maskwright, model, words, message):
-    code, out, err = maskwright("inspect", model, TEXT, *words)
-    assert (code, out) == (2, "")
-    assert message in err and "Traceback" not in err
+def test_refusals_are_one_sentence(refused, model, words, message):
+    refused(message, "inspect", model, TEXT, *words)
 
 
 def test_a_checkpoint_stands_beside_the_model_that_the_run_became(maskwright, tmp_path):
@@ -108,3 +107,52 @@ def test_a_checkpoint_stands_beside_the_model_that_the_run_became(maskwright, tm
     asked = ("inspect", tmp_path / "run/model", TEXT, "--json", "--against-model")
     early, late = (json.loads(maskwright(*asked, steps / name)[1])["comparison"] for name in ("step-4", "step-8"))
     assert max(one["same_place"] for one in late["heads"]) == 0 < max(one["same_place"] for one in early["heads"])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model, tagged sentences and labeled texts."""
+    where = tmp_path_factory.mktemp("probe")
+    tiny().save(where / "model")
+    words = [text.split() for text in TEXTS if text] * 3
+    tagged = "\n\n".join("\n".join(f"{word} x {'LONG' if len(word) > 3 else 'SHORT'}" for word in row) for row in words)
+    (where / "train.conll").write_text(tagged + "\n", encoding="utf-8")
+    rows = [f"{text}\t{'pets' if 'cat' in text else 'other'}" for text in TEXTS if text]
+    (where / "texts.tsv").write_text("\n".join(["text\tlabel", *rows * 3]) + "\n", encoding="utf-8")
+    return where
+
+
+def test_the_numbers_are_those_of_python(folder: Path, maskwright):
+    columns = {"token": "0", "tag": "2"}
+    given = ["--train", folder / "train.conll", "--columns", "token=0,tag=2", "--quiet"]
+    code, out, _ = maskwright("probe", folder / "model", *given, "--json", "--seed", 3)
+    expected = probe(tiny(), read_labeled(folder / "train.conll", columns=columns), seed=3).to_json()
+    found = json.loads(out)
+    assert code == 0 and found.keys() == expected.keys() and found["labels"] == ["LONG", "SHORT"]
+    for own, other in zip(found["layers"], expected["layers"], strict=True):
+        assert own == pytest.approx(other, abs=0.02)
+    code, out, _ = maskwright("probe", folder / "model", *given)
+    assert code == 0 and "selectivity" in out and "majority label" in out
+
+
+def test_texts_are_probed_and_drawn(folder: Path, maskwright, tmp_path: Path):
+    given = ["--train", folder / "texts.tsv", "--dev", folder / "texts.tsv", "--pooling", "cls", "--most", 20]
+    code, out, _ = maskwright("probe", folder / "model", *given, "-o", tmp_path / "p.html", "--quiet")
+    page = (tmp_path / "p.html").read_text(encoding="utf-8")
+    assert code == 0 and "page:" in out
+    assert "Selectivity: accuracy minus control" in page and "layer-wise probing of model" in page
+    assert page.count('data-chart="lines"') >= 2 and "20" in page
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--train", "nothing.tsv"], "nothing.tsv"),
+        (["--train", "{folder}/texts.tsv", "--pooling", "median"], "pooling"),
+        (["--train", "{folder}/texts.tsv", "-o", "p.png"], ".html"),
+        (["--train", "{folder}/texts.tsv", "--dev", "{folder}/train.conll"], "use one kind for both"),
+        (["--train", "{folder}/texts.tsv", "--most", 1], "--most"),
+    ],
+)
+def test_what_cannot_be_probed_is_refused(folder: Path, refused, words: list[object], said: str):
+    refused(said, "probe", folder / "model", *(str(word).format(folder=folder) for word in words))

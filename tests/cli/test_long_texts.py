@@ -73,9 +73,8 @@ def test_the_setting_of_training_is_followed_by_predict_and_evaluate(maskwright,
         (("tagging", "--long", "windows"), "always reads long texts in windows"),
     ],
 )
-def test_settings_that_do_not_go_together_are_refused(maskwright, tmp_path, words, said):
-    code, _, err = maskwright("finetune", *words, "--model", "m", "--train", "t.tsv", "-o", tmp_path / "run")
-    assert code == 2 and said in " ".join(err.split())
+def test_settings_that_do_not_go_together_are_refused(refused, tmp_path, words, said):
+    refused(said, "finetune", *words, "--model", "m", "--train", "t.tsv", "-o", tmp_path / "run")
 
 
 # -- vectors -----------------------------------------------------------------------------------------------------------

@@ -132,10 +132,9 @@ def test_the_command_lists_and_sends_nothing(saved, hub, maskwright):
     assert hub.requests == []
 
 
-def test_the_command_uploads(saved, hub, maskwright, monkeypatch):
+def test_the_command_uploads(saved, hub, maskwright, refused, monkeypatch):
     monkeypatch.setattr(constants, "ENDPOINT", hub.address)
     code, out, err = maskwright("push", saved, NAME, "--license", "mit", "--yes")
     assert code == 0 and f"uploaded: {hub.address}/{NAME}" in out and "model.safetensors" in hub.repositories[NAME]
     assert "good-token" not in out + err
-    code, out, err = maskwright("push", saved, NAME, "--yes")
-    assert code == 2 and "states no license" in err and not out
+    refused("states no license", "push", saved, NAME, "--yes")

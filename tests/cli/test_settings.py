@@ -13,6 +13,7 @@ import typer.main
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from conventions.test_flags import commands
 from maskwright.cli.app import whole_app
 from maskwright.cli.doctor import DoctorSettings
 from maskwright.cli.embed import EmbedSettings, SearchSettings
@@ -169,14 +170,6 @@ def test_the_options_of_a_task_are_those_that_the_task_takes(task):
 # -- help --------------------------------------------------------------------------------------------------------------
 
 
-def every_command(command, path=()):
-    """Each command with its words."""
-    for name, child in getattr(command, "commands", {}).items():
-        yield from every_command(child, (*path, name))
-    if not getattr(command, "commands", None):
-        yield path, command
-
-
 @pytest.fixture(autouse=True)
 def narrow(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
@@ -194,9 +187,9 @@ MOST_COMMANDS = 34
 
 
 def test_there_are_few_commands_with_few_options_and_a_default_of_each(command, capsys):
-    found = list(every_command(command))
-    assert len(found) <= MOST_COMMANDS
-    for words, one in found:
+    assert len(commands()) <= MOST_COMMANDS
+    for path, one in commands().items():
+        words = path.split()
         text = shown_help(command, capsys, *words)
         options = [one for one in one.params if one.param_type_name == "option" and not one.hidden]
         assert len(options) <= MOST_OPTIONS.get(words[0], 42), words

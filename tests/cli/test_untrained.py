@@ -58,10 +58,9 @@ def test_an_answer_needs_trained_weights(headless, maskwright, tmp_path):
         ("nsp", ["predict", "a text", "--pair", "another"]),
     ],
 )
-def test_every_command_that_answers_refuses(head, words, headless, maskwright):
+def test_every_command_that_answers_refuses(head, words, headless, maskwright, refused):
     folder = headless(head, **({"labels": ["O", "B-X"]} if head == "tagging" else {}))
-    code, out, said = maskwright(words[0], folder, *words[1:])
-    assert code == 2 and not out and "no weights for" in said
+    refused("no weights for", words[0], folder, *words[1:])
     if words[0] in ("answer", "predict"):
         assert maskwright(words[0], folder, *words[1:], "--untrained")[0] == 0
 

@@ -46,14 +46,6 @@ def labeled(path, rows, header="text\tlabel"):
 # -- predict -------------------------------------------------------------------------------------------------------
 
 
-def test_predict_prints_one_json_object_for_each_text(maskwright, models):
-    code, out, _ = maskwright("predict", models / "tickets", "router broken", "wrong bill", "--json")
-    answers = lines_of(out)
-    assert code == 0
-    assert [answer["text"] for answer in answers] == ["router broken", "wrong bill"]
-    assert all(answer["label"] in LABELS and set(answer["probabilities"]) == set(LABELS) for answer in answers)
-
-
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "tsv"])
 def test_predict_answers_a_file_into_a_file(maskwright, models, tmp_path, ending):
     texts = [text for text in TEXTS if text]
@@ -115,7 +107,7 @@ def test_bad_rows_stop_a_prediction_or_are_skipped_on_request(maskwright, models
 def test_a_large_file_is_answered_in_little_memory(maskwright, models, tmp_path, monkeypatch):
     monkeypatch.setattr("maskwright.inference.predict.BLOCK_ROWS", 16)
     large, small = tmp_path / "large.txt", tmp_path / "small.txt"
-    large.write_text(("the cat sat on the mat . " * 100 + "\n") * 800)  # 2 MB
+    large.write_text(("the cat sat on the mat . " * 100 + "\n") * 300)  # 750 kB
     small.write_text("the cat sat\n" * 20)
 
     def peak(file):
@@ -131,7 +123,7 @@ def test_a_large_file_is_answered_in_little_memory(maskwright, models, tmp_path,
 
     maskwright("predict", models / "tickets", "--input", small, "--quiet")  # what is imported once does not count
     few, many = peak(small), peak(large)
-    assert many - few < large.stat().st_size / 3, f"{few:,} bytes for {small.stat().st_size:,}, {many:,} for 2 million"
+    assert many - few < large.stat().st_size / 3, f"{few:,} bytes for 20 short texts, {many:,} for 300 long ones"
 
 
 def test_a_signal_in_the_middle_leaves_no_half_of_a_file(maskwright, models, tmp_path, monkeypatch):
@@ -148,20 +140,6 @@ def test_a_signal_in_the_middle_leaves_no_half_of_a_file(maskwright, models, tmp
     assert [path.name for path in tmp_path.iterdir()] == ["texts.txt"]
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_a_terminal_without_unicode_gets_valid_json_and_tables(models, monkeypatch, encoding):
-    for words in (["--json"], []):
-        stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-        monkeypatch.setattr(sys, "stdout", stream)
-        monkeypatch.setattr(sys, "argv", ["maskwright", "predict", str(models / "tickets"), "caf\u00e9 \u732b", *words])
-        with pytest.raises(SystemExit) as exit_of_program:
-            main()
-        stream.flush()
-        assert not exit_of_program.value.code
-        shown = stream.buffer.getvalue().decode(encoding)
-        assert not words or json.loads(shown)["text"] == "caf\u00e9 \u732b"
-
-
 # -- evaluate ------------------------------------------------------------------------------------------------------
 
 
@@ -170,8 +148,7 @@ def test_evaluate_prints_task_examples_and_metrics(maskwright, models, tmp_path)
     file = labeled(tmp_path / "dev.tsv", rows, "body\ty")
     code, out, _ = maskwright("evaluate", models / "tickets", file, "--columns", "text=body,label=y", "--json")
     result = lines_of(out)[0]
-    assert code == 0
-    assert (result["task"], result["examples"]) == ("classification", 3)
+    assert code == 0 and (result["task"], result["examples"]) == ("classification", 3)
     assert {"accuracy", "macro_f1", "matthews", "ece"} <= set(result["metrics"])
     assert all(-1 <= value <= 1 for value in result["metrics"].values())
 
@@ -290,27 +267,27 @@ def test_embed_without_pooling_names_tokens_words_and_places(maskwright, models,
         (["evaluate", "{pretrained}", "{rows.tsv}"], "finetune classification --model"),
         (["evaluate", "{bare}", "x.tsv"], "search or finetune"),
         (["fill-mask", "{tickets}", "a [MASK]"], "predict"),
-        (["fill-mask", "{pretrained}", "no mask"], "[MASK]"),
         (["predict", "{tickets}", "a", "--pair", "b", "--pair", "c"], "--pair"),
         (["predict", "{tickets}", "--input", "{rows.tsv}", "--pair", "b"], "--input"),
         (["predict", "{tickets}", "a", "--output", "out.xlsx"], ".jsonl"),
-        (["predict", "no/such/folder!", "a"], "does not exist"),
-        (["predict", "{tickets}", "--input", "no-such-file.txt"], "does not exist"),
-        (["embed", "{tickets}", "a", "--pooling", "sum"], "Known: cls, mean, max"),
         (["embed", "{tickets}", "a", "--pieces", "first"], "--words"),
         (["predict", "{pretrained}", "one"], "--pair"),
-        (["predict", "{tickets}", "a", "--device", "cuda"], "cpu"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence_and_exit_code_2(maskwright, models, words, sentence):
-    if "cuda" in words:
-        torch = pytest.importorskip("torch")
-        if torch.cuda.is_available():
-            pytest.skip("this machine has the device")
+def test_what_cannot_be_done_is_one_sentence_and_exit_code_2(refused, models, words, sentence):
     places = {f"{{{path.name}}}": str(path) for path in models.iterdir()}
-    filled = [places.get(word, word) for word in words]
-    code, out, err = maskwright(*filled)
-    assert (code, out) == (2, "")
-    assert err.startswith("error: ")
-    assert sentence in err
-    assert "Traceback" not in err
+    refused(sentence, *[places.get(word, word) for word in words])
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_without_unicode_gets_valid_json_and_tables(models, monkeypatch, encoding):
+    for words in (["--json"], []):
+        stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+        monkeypatch.setattr(sys, "stdout", stream)
+        monkeypatch.setattr(sys, "argv", ["maskwright", "predict", str(models / "tickets"), "caf\u00e9 \u732b", *words])
+        with pytest.raises(SystemExit) as exit_of_program:
+            main()
+        stream.flush()
+        assert not exit_of_program.value.code
+        shown = stream.buffer.getvalue().decode(encoding)
+        assert not words or json.loads(shown)["text"] == "caf\u00e9 \u732b"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from functools import cache
 from pathlib import Path
 
@@ -13,12 +12,9 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 @cache
-def modules() -> dict[str, ast.Module]:
-    """Parsed modules by dotted name without the package: "core.errors"."""
-    return {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts): ast.parse(path.read_text(encoding="utf-8"))
-        for path in sorted(ROOT.rglob("*.py"))
-    }
+def paths() -> dict[str, Path]:
+    """The files of the modules, by dotted name without the package: "core.errors"."""
+    return {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in sorted(ROOT.rglob("*.py"))}
 
 
 def room(module: str) -> str:

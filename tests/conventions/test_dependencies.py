@@ -10,25 +10,6 @@ from conventions.sources import REPOSITORY, ROOT
 
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
-FOR_USERS = {
-    "data",
-    "translation",
-    "vectors",
-    "sentencepiece",
-    "serve",
-    "studio",
-    "export",
-    "scale",
-    "hub",
-    "plot",
-    "umap",
-    "segmenters",
-    "spacy",
-    "wandb",
-    "mlflow",
-    "traces",
-}
-FOR_DEVELOPMENT = {"bench", "test", "clients", "docs", "dev", "supply"}
 
 
 def package(requirement: str) -> str:
@@ -39,10 +20,6 @@ def package(requirement: str) -> str:
 def normal(name: str) -> str:
     """A name as package indexes compare it."""
     return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def test_the_extras_are_those_that_are_promised():
-    assert set(EXTRAS) == FOR_USERS | FOR_DEVELOPMENT | {"all"}
 
 
 def test_every_requirement_has_a_lower_bound_and_a_reason():

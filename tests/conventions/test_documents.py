@@ -1,17 +1,20 @@
-"""The documentation holds: links lead somewhere, and every command and flag that it shows exists."""
+"""The documentation holds: links lead somewhere, commands and flags exist, and the site builds."""
 
 from __future__ import annotations
 
 import ast
 import re
 import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
-import typer.main
+import pytest
 
 from conventions import reference  # noqa: F401  # writes the pages that are not stored
 from conventions.sources import REPOSITORY
-from conventions.test_flags import current_flags
-from maskwright.cli.app import whole_app
+from conventions.test_flags import commands, current_flags
 
 PAGES = sorted(
     [REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md"), *(REPOSITORY / "examples").glob("*.md")]
@@ -75,12 +78,36 @@ def test_options_of_the_commands_of_recipes_exist():
 
 def test_every_command_shows_examples():
     flags = current_flags()
-    for command in flags:
-        found = typer.main.get_command(whole_app())
-        for part in command.split():
-            found = found.commands[part]  # type: ignore[attr-defined]
+    for command, found in commands().items():
         examples = re.findall(r"^\s*maskwright .*$", found.help or "", flags=re.MULTILINE)
         assert len(examples) >= 2, f"{command} shows {len(examples)} examples"
         assert not re.search(r"^ *maskwright .*\n *maskwright ", found.help or "", flags=re.MULTILINE), command
         for example in examples:
             check_words(f"{command} --help", shlex.split(example), flags)
+
+
+LOADED = re.compile(r"<(?:script|link|img|source|iframe)\b[^>]*?\b(?:src|srcset|href)=\"?((?:https?:)?//[^\" >]+)")
+
+
+def test_fonts_and_scripts_are_local():
+    config = (REPOSITORY / "mkdocs.yml").read_text(encoding="utf-8")
+    assert "\n  font: false" in config
+    for script in re.findall(r"^    - (\S+\.js)\b", config, flags=re.MULTILINE):
+        text = (REPOSITORY / "docs" / script).read_text(encoding="utf-8")
+        assert "license" in text[:200], f"{script} has no license"
+
+
+@pytest.mark.slow
+def test_the_site_builds_and_loads_nothing_from_other_servers(tmp_path: Path):
+    pytest.importorskip("zensical", reason="needs the extra 'docs'")
+    for name in ("docs", "src"):
+        shutil.copytree(REPOSITORY / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(REPOSITORY / "mkdocs.yml", tmp_path)
+    command = [sys.executable, "-m", "zensical", "build", "--strict"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    pages = list((tmp_path / "site").rglob("*.html"))
+    assert len(pages) >= len(list((tmp_path / "docs").rglob("*.md")))
+    for page in pages:
+        loaded = LOADED.findall(page.read_text(encoding="utf-8"))
+        assert not loaded, f"{page.name} loads {loaded}"

@@ -4,32 +4,41 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
+
+import typer.main
 
 from maskwright.cli.app import whole_app
 
 FROZEN = Path(__file__).with_name("flags.json")
 
 
+@cache
+def commands() -> dict[str, Any]:
+    """The commands that are no group, by their words."""
+
+    def below(command: Any, path: str) -> Iterator[tuple[str, Any]]:
+        children = getattr(command, "commands", {})
+        for name, child in children.items():
+            yield from below(child, f"{path} {name}".strip())
+        if not children:
+            yield path, command
+
+    return dict(sorted(below(typer.main.get_command(whole_app()), "")))
+
+
 def current_flags() -> dict[str, list[str]]:
     """Option names and arguments by command."""
-    import typer.main
-
     found: dict[str, list[str]] = {}
-
-    def visit(command: object, path: str) -> None:
-        children = getattr(command, "commands", None)
-        if children:
-            for name, child in children.items():
-                visit(child, f"{path} {name}".strip())
-            return
-        names = []
-        for parameter in command.params:  # type: ignore[attr-defined]
+    for path, command in commands().items():
+        names: list[str] = []
+        for parameter in command.params:
             names += [option for option in parameter.opts if option.startswith("-")] or [parameter.name.upper()]
         found[path] = sorted(names)
-
-    visit(typer.main.get_command(whole_app()), "")
-    return dict(sorted(found.items()))
+    return found
 
 
 def test_flags_are_what_they_were():

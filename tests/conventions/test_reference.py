@@ -1,16 +1,15 @@
-"""The generated reference is that of the code, and has an entry for each command, option, setting and public name."""
+"""The generated reference is that of the code, with an entry for each name; so is the page of the public interface."""
 
 from __future__ import annotations
 
 import inspect
 import re
 
-import typer.main
-
 import maskwright
 from conventions.reference import PAGES, REFERENCE
-from conventions.test_flags import current_flags
-from maskwright.cli.app import whole_app
+from conventions.sources import REPOSITORY
+from conventions.test_flags import commands, current_flags
+from maskwright.cli.app import RETIRED
 
 
 def test_no_page_is_stale():
@@ -38,15 +37,12 @@ def test_each_parameter_of_a_public_name_is_described():
 
 
 def test_each_option_has_an_entry():
-    for command in current_flags():
+    for command, found in commands().items():
         page = PAGES[f"cli/{command.split(maxsplit=1)[0]}.md"]
         if " " in command:
             page = page.partition(f"\n## maskwright {command}\n")[2].partition("\n## ")[0]
         headings = re.findall(r"^#+ `(.+)`$", page, flags=re.MULTILINE)
         known = {word.strip("[],.") for heading in headings for word in heading.split()}
-        found = typer.main.get_command(whole_app())
-        for part in command.split():
-            found = found.commands[part]  # type: ignore[attr-defined]
         for param in found.params:
             names = {one for one in param.opts if one.startswith("--")} or {param.name.upper()}
             assert getattr(param, "hidden", False) or names & {*known, "--help"}, f"{command} {names} has no entry"
@@ -56,3 +52,12 @@ def test_each_configuration_of_a_command_has_a_page():
     commands = {name for name, flags in current_flags().items() if "--print-config" in flags}
     listed = {cls.COMMAND for cls, _ in REFERENCE.CONFIGS.values()}
     assert listed == commands
+
+
+PAGE = (REPOSITORY / "docs" / "reference" / "stability.md").read_text(encoding="utf-8")
+
+
+def test_the_page_lists_the_public_names_and_the_deprecated_commands():
+    names, old = PAGE.split("## Names of `maskwright`")[1].split("## Deprecations")
+    assert set(re.findall(r"`(\w+)`", names.split("## Old folders")[0])) - {"maskwright"} == set(maskwright.__all__)
+    assert set(re.findall(r"^\| `([\w -]+)` \|", old, re.MULTILINE)) >= set(RETIRED)

@@ -1,4 +1,4 @@
-"""How a program ends: exit codes, sentences, signals, and a reader that has gone."""
+"""How a program ends: exit codes, signals, a reader that has gone; its progress and its memory."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 
+from maskwright.core import progress
 from maskwright.core.errors import (
     ConfigError,
     InputError,
-    MaskwrightError,
     OutOfMemoryError,
     RowError,
     RowErrors,
-    StorageError,
     as_user_error,
 )
+from maskwright.core.memory import STATUS, peak_memory
 from maskwright.core.program import launch_of, run_program
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="signals and pipes of POSIX")
@@ -77,11 +78,6 @@ def test_a_long_message_keeps_its_beginning_and_its_end():
     assert "a.tsv:51" not in str(rows) and str(rows).endswith("and 948 more")
     same = RowErrors([RowError("a.tsv", line, "label", "bad " * 10_000) for line in range(1, 999)])  # one line for all
     assert len(str(same)) < 2 * 700 and str(same).count("a.tsv") == 1 and "998 rows: lines 1, 2, 3" in str(same)
-
-
-def test_the_new_errors_are_of_our_tree_and_of_the_builtin():
-    assert issubclass(OutOfMemoryError, MaskwrightError) and issubclass(OutOfMemoryError, MemoryError)
-    assert isinstance(as_user_error(OSError(errno.EIO, "I/O", "x")), StorageError)
 
 
 def started(code: str, **options) -> subprocess.Popen:
@@ -151,3 +147,93 @@ def test_the_variables_of_torchrun_are_read():
 def test_impossible_numbers_are_rejected(rank: str, world: str):
     with pytest.raises(ConfigError, match="torchrun"):
         launch_of({"RANK": rank, "WORLD_SIZE": world})
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time, to be set by the test."""
+    now = [100.0]
+    monkeypatch.setattr(progress, "_quiet", False)  # whatever a test before this one left
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_a_resumed_job_counts_its_rate_from_where_it_began(clock: list[float], capsys: pytest.CaptureFixture[str]):
+    with progress.track("training", 1000, "steps", begin=600) as job:
+        clock[0] += 20
+        job.update(700, "loss 2.0")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "training: 700/1,000 steps, 5.0/s, 1:00 left; loss 2.0\n"
+
+
+def test_lines_come_every_ten_seconds_and_never_when_quiet(clock: list[float], capsys: pytest.CaptureFixture[str]):
+    with progress.track("reading", None, "lines") as job:
+        for second in range(1, 31):
+            clock[0] = 100.0 + second
+            job.update(second)
+    assert capsys.readouterr().err.count("\n") == 3
+    progress.set_quiet(True)
+    try:
+        with progress.track("reading") as job:
+            clock[0] += 60
+            job.update(1)
+        progress.note("a note")
+        progress.warn("a warning")
+    finally:
+        progress.set_quiet(False)
+    assert capsys.readouterr().err == "warning: a warning\n"
+
+
+def test_silent_blocks_of_two_threads_may_overlap(capsys):
+    first, second = progress.be_silent(), progress.be_silent(warnings=True)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    progress.note("unseen")
+    progress.warn("unseen")
+    second.__exit__(None, None, None)
+    progress.note("a note")
+    progress.warn("a warning")
+    assert capsys.readouterr().err == "a note\nwarning: a warning\n"
+
+
+@pytest.mark.skipif(not STATUS.exists(), reason="only Linux tells a process's own peak apart")
+def test_peak_memory_is_the_own_processs_not_that_of_the_one_that_started_it():
+    held = np.ones(50_000_000)  # 400 MB, all touched
+    code = "from maskwright.core.memory import peak_memory; print(peak_memory())"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 1e7 < int(run.stdout) < held.nbytes < peak_memory()
+
+
+# -- Freed memory goes back to the system -----------------------------------------------------------------------------
+
+GAPS = """
+import sys, numpy
+from maskwright.core.memory import map_large_blocks, resident_memory
+if sys.argv[1] == "map":
+    map_large_blocks()
+del (first := [numpy.ones(3 << 20)])[:]  # 24 MB: from now on, glibc keeps smaller blocks in its heap
+before = resident_memory()
+large, small = [], []
+for _ in range(20):
+    large.append(numpy.ones(1 << 20))  # 8 MB
+    small.append(bytearray(100_000))
+large.clear()
+print((resident_memory() - before) >> 20)
+"""
+
+
+def kept(how: str, **environment: str) -> int:
+    """Megabytes that stay after 160 MB were freed between blocks in use."""
+    command = [sys.executable, "-c", GAPS, how]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **environment})
+    return int(found.stdout)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's behavior")
+def test_large_blocks_are_returned_unless_the_environment_decides():
+    if (heap := kept("heap")) < 100:
+        pytest.skip(f"this C library keeps {heap} MB only")
+    assert kept("map") < 20
+    assert kept("map", MALLOC_MMAP_THRESHOLD_=str(32 << 20)) > 100

@@ -10,48 +10,15 @@ import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from failing_disk import FailingFileSystem
 from maskwright.core import storage
 from maskwright.core.errors import CorruptFileError, InputError, RunError, StorageError
-
-
-class FailingFileSystem(storage.FileSystem):
-    """Fails at the n-th call that changes the disk, as a full or broken disk would."""
-
-    def __init__(self, fail_at: int, code: int = errno.ENOSPC) -> None:
-        self.fail_at, self.code, self.calls = fail_at, code, 0
-
-    def _count(self) -> None:
-        self.calls += 1
-        if self.calls == self.fail_at:
-            raise OSError(self.code, os.strerror(self.code))
-
-    def open(self, path: Path, mode: str) -> IO[Any]:
-        self._count()
-        return super().open(path, mode)
-
-    def write(self, handle: IO[Any], data: bytes) -> None:
-        if self.calls + 1 == self.fail_at:
-            handle.write(data[: len(data) // 2])
-        self._count()
-        super().write(handle, data)
-
-    def sync(self, handle: IO[Any]) -> None:
-        self._count()
-        super().sync(handle)
-
-    def rename(self, source: Path, target: Path) -> None:
-        self._count()
-        super().rename(source, target)
-
-    def sync_folder(self, folder: Path) -> None:
-        self._count()
-        super().sync_folder(folder)
 
 
 def fill(folder: Path, text: str) -> None:
@@ -279,23 +246,3 @@ def test_a_folder_that_vanishes_is_reported(tmp_path: Path):
         shutil.rmtree(tmp_path / "run")
     with pytest.raises(StorageError, match="was moved or removed"):
         storage.append_line(tmp_path / "run" / "metrics.jsonl", "{}")
-
-
-def test_another_process_may_take_a_new_temporary_for_a_stale_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """It looks between the creation and the lock: the file or folder is made again under another name."""
-    created, looks = storage.locking.created, []
-
-    def looked_at(path: Path):
-        if not looks:
-            storage.locking.remove_stale(path.with_name(path.name[1:].partition(".tmp-")[0]))
-        looks.append(path.exists())
-        return created(path)
-
-    monkeypatch.setattr(storage.locking, "created", looked_at)
-    storage.write_text(tmp_path / "out", "x")
-    assert (tmp_path / "out").read_text() == "x" and looks == [False, True]
-    looks.clear()
-    with storage.new_folder(tmp_path / "m") as new:
-        storage.write_text(new / "a", "y")
-    assert (tmp_path / "m" / "a").read_text() == "y" and looks[:2] == [False, True]
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["m", "out"]

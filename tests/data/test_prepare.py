@@ -7,6 +7,7 @@ import io
 import os
 import random
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -15,12 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from data.toy_tokenizer import ToyTokenizer, write_corpus
+from failing_disk import StoppingFileSystem
 from maskwright.core import storage
 from maskwright.core.errors import InputError, RowErrors, RunError, StorageError
 from maskwright.data import prepare as reading
-from maskwright.data.prepare import prepare
+from maskwright.data.prepare import DIGEST_BYTES, SeenDigests, digest, prepare
 from maskwright.data.shards import TokenShards
 
 
@@ -105,33 +109,6 @@ def test_a_finished_preparation_of_something_else_is_kept(corpus, tmp_path, chan
 # -- interruptions -----------------------------------------------------------------------------------------------
 
 
-class StoppingFileSystem(storage.FileSystem):
-    """Calls `stop` at the n-th operation on the disk; a write is torn first."""
-
-    def __init__(self, at: int, stop: Callable[[], None]) -> None:
-        self.at, self.stop, self.calls = at, stop, 0
-
-    def _count(self) -> None:
-        self.calls += 1
-        if self.calls == self.at:
-            self.stop()
-
-    def write(self, handle: Any, data: bytes) -> None:
-        if self.calls + 1 == self.at:
-            handle.write(data[: len(data) // 2])
-            handle.flush()
-        self._count()
-        super().write(handle, data)
-
-    def sync(self, handle: Any) -> None:
-        self._count()
-        super().sync(handle)
-
-    def rename(self, source: Path, target: Path) -> None:
-        self._count()
-        super().rename(source, target)
-
-
 def in_child(work: Callable[[], object], kill_after_seconds: float | None = None) -> int:
     """Run `work` in a forked process, perhaps killed from outside; returns its wait status."""
     child = os.fork()
@@ -187,21 +164,6 @@ def test_a_preparation_killed_at_any_disk_operation_ends_with_the_same_bytes(
         killed_at(random.Random(operation).randint(1, operations), corpus, folder)
         run(corpus, folder)
         assert contents(folder) == expected, operation
-
-
-@pytest.mark.slow
-def test_a_preparation_killed_again_and_again_at_random_moments_ends_with_the_same_bytes(
-    corpus, tmp_path, small_batches
-):
-    start = time.perf_counter()
-    run(corpus, tmp_path / "whole")
-    seconds = time.perf_counter() - start
-    for seed in range(20):
-        draw, folder = random.Random(seed), tmp_path / f"killed-{seed}"
-        for _ in range(4):
-            in_child(lambda folder=folder: run(corpus, folder), draw.uniform(0.002, seconds))
-        run(corpus, folder)
-        assert contents(folder) == contents(tmp_path / "whole"), seed
 
 
 def test_a_full_disk_at_any_operation_is_a_sentence_and_can_be_gone_on_from(
@@ -308,3 +270,63 @@ def test_standard_input_is_prepared_and_starts_over_when_cut_off(corpus, tmp_pat
     assert [piped.document_tokens(n).tolist() for n in range(len(piped))] == [
         plain.document_tokens(n).tolist() for n in range(len(plain))
     ]
+
+
+MEASURED = """
+import pathlib, re, sys
+from maskwright.data.prepare import prepare
+from maskwright.text.tokenizers.tokenizer import Tokenizer
+tokenizer = Tokenizer.train(sys.argv[1], "wordpiece", 500)
+prepare(sys.argv[1], tokenizer, sys.argv[2], shard_tokens=1 << 18)
+print(re.search(r"VmHWM:\\s+(\\d+)", pathlib.Path("/proc/self/status").read_text())[1])
+"""
+
+
+def _peak(folder: Path, megabytes: int) -> float:
+    """Peak memory in MB of preparing a corpus of documents that are all different."""
+    rng = random.Random(0)
+    words = ["".join(rng.choices("abcdefghij", k=rng.randint(2, 6))) for _ in range(3000)]
+    source = folder / f"{megabytes}.txt"
+    with source.open("w", encoding="utf-8") as file:
+        while file.tell() < megabytes * 1_000_000:
+            file.write("\n".join(" ".join(rng.choices(words, k=20)) for _ in range(8)) + "\n\n")
+    command = [sys.executable, "-c", MEASURED, str(source), str(folder / f"{megabytes} MB")]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    return int(found.stdout.split()[-1]) / 1000
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
+def test_four_times_the_text_takes_little_more_memory(tmp_path: Path):
+    small, large = _peak(tmp_path, 6), _peak(tmp_path, 24)
+    assert large - small < 18, f"{small:.0f} MB for 6 MB of text, {large:.0f} MB for 24 MB"
+
+
+def key(number: int) -> bytes:
+    """Digests that share their first half in groups of four."""
+    return (number // 4).to_bytes(8, "little") + (number % 4).to_bytes(8, "little")
+
+
+@given(
+    numbers=st.lists(st.integers(0, 40), max_size=80),
+    batch=st.integers(1, 9),
+    run_size=st.integers(1, 12),
+    known=st.lists(st.integers(0, 40), max_size=30, unique=True),
+)
+def test_only_the_first_of_equal_digests_is_new(tmp_path_factory, numbers, batch, run_size, known):
+    seen = SeenDigests(tmp_path_factory.mktemp("seen"), run_size)
+    seen.restore(b"".join(map(key, known)))
+    fresh: list[bool] = []
+    for start in range(0, len(numbers), batch):
+        fresh += seen.add([key(number) for number in numbers[start : start + batch]])
+    before = set(known)
+    for number, is_new in zip(numbers, fresh, strict=True):
+        assert is_new == (number not in before)
+        before.add(number)
+    assert len(seen.recent) < run_size + batch
+
+
+def test_the_digest_tells_sentences_apart_from_one_long_one():
+    assert digest(("a", "b")) != digest(("a b",))
+    value, size = digest(("é", "b"))
+    assert len(value) == DIGEST_BYTES and size == 4

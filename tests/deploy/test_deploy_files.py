@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -131,3 +132,35 @@ def test_the_dashboard_has_a_query_in_every_panel():
         for target in panel["targets"]:
             assert re.search(r"\b(maskwright|process)_\w+\{", target["expr"]), target["expr"]
             assert target["expr"].count("(") == target["expr"].count(")")
+
+
+# -- clusters ----------------------------------------------------------------------------------------------------------
+
+FLAGS: dict[str, list[str]] = json.loads((REPOSITORY / "tests/conventions/flags.json").read_text(encoding="utf-8"))
+
+
+def commands() -> dict[str, list[str]]:
+    """The words after `maskwright` in each file."""
+    (line,) = re.findall(r"-m (maskwright .*)", (DEPLOY / "slurm.sh").read_text("utf-8").replace("\\\n", " "))
+    ray = yaml.safe_load((DEPLOY / "rayjob.yaml").read_text("utf-8"))["spec"]["entrypoint"]
+    replicas = yaml.safe_load((DEPLOY / "pytorchjob.yaml").read_text("utf-8"))["spec"]["pytorchReplicaSpecs"]
+    (job,) = replicas["Master"]["template"]["spec"]["containers"]
+    words = {"slurm.sh": shlex.split(line), "rayjob.yaml": shlex.split(ray)}
+    words["pytorchjob.yaml"] = [*job["command"], *job["args"]]
+    return {name: found[found.index("maskwright") + 1 :] for name, found in words.items()}
+
+
+@pytest.mark.parametrize("name", ["slurm.sh", "pytorchjob.yaml", "rayjob.yaml"])
+def test_the_options_exist(name: str):
+    words = commands()[name]
+    command = " ".join(words[:2]) if " ".join(words[:2]) in FLAGS else words[0]
+    given = [word for word in words if re.fullmatch(r"-{1,2}[a-z][a-z-]*", word)]
+    assert given and set(given) <= set(FLAGS[command])
+
+
+def test_the_script_is_bash():
+    shell = shutil.which("bash")
+    if shell is None:
+        pytest.skip("bash is not installed")
+    done = subprocess.run([shell, "-n", str(DEPLOY / "slurm.sh")], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -33,6 +33,7 @@ def without_vectors(*others, **more):
     raise MissingExtraError("Training word embeddings", "vectors")
 
 
+@pytest.mark.slow
 def test_every_model_is_scored_on_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "train_static_vectors", without_vectors)
     result = ladder(recipe(tmp_path))

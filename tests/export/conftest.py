@@ -1,6 +1,11 @@
-"""Exported folders that several tests look at."""
+"""Model folders and exported ones that several tests look at, made once for all processes of a test run."""
 
 from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -11,50 +16,65 @@ from maskwright.models.model import SentenceSettings
 
 
 @pytest.fixture(scope="session")
-def encoder_folder(tmp_path_factory):
+def once(tmp_path_factory):
+    """Makes a folder if no process has made it yet; returns its path."""
+    root = tmp_path_factory.getbasetemp()
+    root = root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
+
+    def made(name: str, make: Callable[[Path], object]) -> Path:
+        with (root / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (root / name).exists():
+                make(root / name)
+        return root / name
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def exported(once):
+    """The ONNX graph of a model folder."""
+    pytest.importorskip("onnxscript", reason="the extra export is not installed")
+    return lambda folder: once(
+        f"exported-{folder.name}", lambda output: export_model(ExportConfig(model=str(folder), output=output))
+    )
+
+
+@pytest.fixture(scope="session")
+def encoder_folder(once):
     """A small sentence encoder as a model folder."""
-    folder = tmp_path_factory.mktemp("encoder") / "model"
     model = small("bert-tiny")
     model.sentence = SentenceSettings("mean", True, 24)
-    model.save(folder)
-    return folder
+    return once("encoder", model.save)
 
 
 @pytest.fixture(scope="session")
-def classifier_folder(tmp_path_factory):
+def classifier_folder(once):
     """A small classifier of three classes as a model folder."""
-    folder = tmp_path_factory.mktemp("classifier") / "model"
-    small("roberta-base", "classification").save(folder, facts={"task": "classification"})
-    return folder
+    model = small("roberta-base", "classification")
+    return once("classifier", lambda folder: model.save(folder, facts={"task": "classification"}))
 
 
 @pytest.fixture(scope="session")
-def exported_encoder(encoder_folder):
-    """The sentence encoder as an ONNX graph."""
-    pytest.importorskip("onnxscript", reason="the extra export is not installed")
-    return export_model(ExportConfig(model=str(encoder_folder), output=encoder_folder.parent / "exported")).folder
+def exported_encoder(exported, encoder_folder):
+    return exported(encoder_folder)
 
 
 @pytest.fixture(scope="session")
-def exported_classifier(classifier_folder):
-    """The classifier as an ONNX graph."""
-    pytest.importorskip("onnxscript", reason="the extra export is not installed")
-    return export_model(ExportConfig(model=str(classifier_folder), output=classifier_folder.parent / "exported")).folder
+def exported_classifier(exported, classifier_folder):
+    return exported(classifier_folder)
 
 
 @pytest.fixture(scope="session")
-def generators(tmp_path_factory):
+def generators(once, exported):
     """Folders of a causal model and of its graph."""
-    pytest.importorskip("onnxscript", reason="the extra export is not installed")
-    folder = tmp_path_factory.mktemp("generator")
-    small("gpt2", "clm", num_hidden_layers=1).save(folder / "model")
-    return folder / "model", export_model(ExportConfig(model=str(folder / "model"), output=folder / "out")).folder
+    folder = once("generator", small("gpt2", "clm", num_hidden_layers=1).save)
+    return folder, exported(folder)
 
 
 @pytest.fixture(scope="session")
-def translators(tmp_path_factory):
+def translators(once, exported):
     """Folders of an encoder-decoder and of its graphs."""
-    pytest.importorskip("onnxscript", reason="the extra export is not installed")
-    folder = tmp_path_factory.mktemp("translator")
-    small_translator(num_hidden_layers=1, num_decoder_layers=1).save(folder / "model", facts={"task": "translation"})
-    return folder / "model", export_model(ExportConfig(model=str(folder / "model"), output=folder / "out")).folder
+    model = small_translator(num_hidden_layers=1, num_decoder_layers=1)
+    folder = once("translator", lambda folder: model.save(folder, facts={"task": "translation"}))
+    return folder, exported(folder)

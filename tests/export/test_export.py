@@ -61,13 +61,6 @@ def cosines(folder: Path, source: Path) -> np.ndarray:
     return (open_embedder(folder).vectors(TEXTS) * expected).sum(axis=1)
 
 
-def refused(found, said: str, folder: Path) -> None:
-    """The command ended in a sentence, and nothing is written."""
-    code, out, err = found
-    assert code == 2 and out == "" and err.startswith("error: ") and err.count("\n") == 1 and said in err, err
-    assert not folder.exists()
-
-
 @pytest.fixture(scope="module")
 def typical(tmp_path_factory):
     """A file of typical texts."""
@@ -103,15 +96,14 @@ def test_a_program_without_torch_gives_the_numbers_of_the_library(
 
 
 @pytest.mark.slow
-def test_the_command_prints_the_agreement(maskwright, classifier_folder, tmp_path):
+def test_the_command_prints_the_agreement(maskwright, refused, classifier_folder, tmp_path):
     code, out, _ = maskwright("export", classifier_folder, "-o", tmp_path / "out", "--max-length", "20", "--json")
     found = json.loads(out)
     assert code == 0 and found["format"] == "onnx" and found["max_length"] == 20
     assert found["agreement"]["outputs"]["logits"]["same_class"] == 1.0
     assert found["postprocessing"]["labels"] == ["no", "perhaps", "yes"]
     assert found["size_bytes"] == (tmp_path / "out" / "onnx" / "model.onnx").stat().st_size
-    code, _, err = maskwright("export", classifier_folder, "-o", tmp_path / "out", "--quiet")
-    assert code == 2 and "already exists" in err
+    refused("already exists", "export", classifier_folder, "-o", tmp_path / "out", "--quiet")
 
 
 @pytest.mark.slow
@@ -130,7 +122,8 @@ def test_a_torch_program_agrees_and_is_not_opened(head, tmp_path):
 # -- what is not published ---------------------------------------------------------------------------------------------
 
 
-def test_a_graph_that_differs(maskwright, monkeypatch, encoder_folder, tmp_path):
+@pytest.mark.slow
+def test_a_graph_that_differs(refused, monkeypatch, encoder_folder, tmp_path):
     def changed(network, longest):
         other = copy.deepcopy(network)
         with torch.no_grad():
@@ -138,14 +131,14 @@ def test_a_graph_that_differs(maskwright, monkeypatch, encoder_folder, tmp_path)
         return trace(other, longest)
 
     monkeypatch.setattr(export_module, "trace", changed)
-    refused(maskwright("export", encoder_folder, "-o", tmp_path / "out", "--quiet"), "differs by", tmp_path / "out")
+    refused("differs by", "export", encoder_folder, "-o", tmp_path / "out", "--quiet")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
-def test_a_poor_int8_graph(maskwright, encoder_folder, typical, tmp_path):
+def test_a_poor_int8_graph(refused, encoder_folder, typical, tmp_path):
     words = ("--precision", "int8", "--calibrate-on", typical, "--min-cosine", "0.99999", "--quiet")
-    refused(maskwright("export", encoder_folder, "-o", tmp_path / "out", *words), "0.99999", tmp_path / "out")
+    refused("0.99999", "export", encoder_folder, "-o", tmp_path / "out", *words)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -179,20 +172,21 @@ def test_a_network_without_a_graph(name, head, changes, said):
         (["--min-cosine", "1.5"], "min_cosine"),
     ],
 )
-def test_settings_that_do_not_go_together(maskwright, encoder_folder, tmp_path, monkeypatch, words, said):
+def test_settings_that_do_not_go_together(refused, encoder_folder, tmp_path, monkeypatch, words, said):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "few.txt").write_text("a text\nanother", encoding="utf-8")
-    refused(maskwright("export", encoder_folder, "-o", "out", "--quiet", *words), said, tmp_path / "out")
+    refused(said, "export", encoder_folder, "-o", "out", "--quiet", *words)
+    assert not (tmp_path / "out").exists()
 
 
-def test_the_source_is_not_overwritten(maskwright, encoder_folder):
-    code, _, err = maskwright("export", encoder_folder, "-o", encoder_folder, "--replace", "--quiet")
-    assert code == 2 and "is the model itself" in err
+def test_the_source_is_not_overwritten(refused, encoder_folder):
+    refused("is the model itself", "export", encoder_folder, "-o", encoder_folder, "--replace", "--quiet")
 
 
-def test_a_missing_extra_is_named(maskwright, monkeypatch, encoder_folder, tmp_path):
+def test_a_missing_extra_is_named(refused, monkeypatch, encoder_folder, tmp_path):
     monkeypatch.setitem(sys.modules, "onnxscript", None)
-    refused(maskwright("export", encoder_folder, "-o", tmp_path / "out", "--quiet"), "[export]", tmp_path / "out")
+    refused("[export]", "export", encoder_folder, "-o", tmp_path / "out", "--quiet")
+    assert not (tmp_path / "out").exists()
 
 
 # -- other precisions --------------------------------------------------------------------------------------------------
@@ -237,9 +231,6 @@ def test_half_precision_has_the_file_of_transformers_js(encoder_folder, tmp_path
     assert [path.name for path in (found.folder / "onnx").iterdir()] == ["model_fp16.onnx"]
     assert found.spec["precision"] == "fp16" and "quantization" not in found.spec
     assert cosines(found.folder, encoder_folder).min() > 0.999
-
-
-LONGEST = {"mpnet-base": 140, "modernbert-base": 2200, "distilbert-base": 1200}
 
 
 def one_text(length):

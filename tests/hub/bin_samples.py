@@ -11,7 +11,7 @@ from collections import OrderedDict
 
 import torch
 
-from maskwright.hub.pickled import _LEGACY, ReadTensor
+from maskwright.hub.pickled import _LEGACY
 
 FORMATS = ("zip", "legacy")
 
@@ -21,11 +21,6 @@ def saved(table, form="zip", **options) -> bytes:
     stream = io.BytesIO()
     torch.save(table, stream, _use_new_zipfile_serialization=form == "zip", **options)
     return stream.getvalue()
-
-
-def by_name(found: list[ReadTensor]) -> dict[str, torch.Tensor]:
-    """What was read, under every name."""
-    return {name: tensor for names, tensor in found for name in names}
 
 
 # -- forged files ------------------------------------------------------------------------------------------------

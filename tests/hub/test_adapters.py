@@ -6,7 +6,6 @@ import copy
 import gc
 import json
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,7 @@ from safetensors.torch import load_file, save_file
 
 import maskwright as mw
 from inference.samples import TEXTS, tiny
-from maskwright.cli import main
-from maskwright.core.errors import CorruptFileError, MaskwrightError, MissingFileError, ModelFolderError
+from maskwright.core.errors import MissingFileError
 from maskwright.core.storage import accept
 from maskwright.doctor.model import examine_model
 from maskwright.hub import adapters
@@ -28,7 +26,6 @@ from maskwright.inference.ready import calibrate, place
 from maskwright.models.config import ModelConfig
 from maskwright.models.lora_config import LoraConfig
 from maskwright.models.model import Model
-from minilm import minilm_folder
 
 ROWS = [text for text in TEXTS if text]
 
@@ -103,16 +100,6 @@ def test_adapters_on_one_base_share_its_weights_until_all_are_gone(tmp_path: Pat
     del models
     gc.collect()
     assert not len(adapters._BASES)
-
-
-def test_the_engine_prepares_the_base_once(tmp_path: Path):
-    first, second = (place(mw.load(make(tmp_path, name, seed=n)), "cpu") for n, name in enumerate(["one", "two"]))
-    with torch.inference_mode():
-        logits = [model.logits(batch_for(model)) for model in (first, second)]
-    assert not torch.allclose(*logits)
-    engines = [model.engine._fixed for model in (first, second)]  # type: ignore[union-attr]
-    for one, other in zip(*(engine.in_order for engine in engines), strict=True):
-        assert one.qkv.product is other.qkv.product and one.out is other.out and one.ffn is other.ffn
 
 
 @pytest.mark.parametrize("targets", ["query,value", "all-linear", "ffn-in", "ffn-out,key"])
@@ -246,29 +233,6 @@ def test_base_and_adapter_may_move_together_or_the_adapter_alone(tmp_path: Path)
         mw.load(tmp_path / "elsewhere" / "deep" / "adapter")
 
 
-def test_the_model_check_and_its_report_know_adapters(tmp_path: Path):
-    found = examine_model(make(tmp_path))
-    assert found["problems"] == [] and found["adapter"] == "lora" and found["rank"] == 4
-
-
-def test_an_adapter_on_the_real_minilm(tmp_path: Path):
-    minilm_folder()
-    model, report = load_model("minilm", "classification", labels=["x", "y"])
-    attach_adapter(model, "minilm", LoraConfig(), report.new, 1, {})
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.requires_grad:
-                parameter.add_(0.02)
-    save_model(model.eval(), tmp_path / "adapter")
-    facts = json.loads((tmp_path / "adapter" / "maskwright.json").read_text())["adapter"]
-    config = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
-    assert facts["base"] == "minilm"
-    assert config["base_model_name_or_path"] == "sentence-transformers/all-MiniLM-L6-v2"
-    assert sum(path.stat().st_size for path in (tmp_path / "adapter").iterdir()) < 1_000_000
-    loaded = mw.load(tmp_path / "adapter")
-    assert torch.equal(loaded.logits(batch_for(loaded)), model.logits(batch_for(loaded)))
-
-
 # -- bad input ---------------------------------------------------------------------------------------------------------
 
 
@@ -340,78 +304,43 @@ def labels_without_end(folder: Path) -> Path:
     return adapter
 
 
+def changed(**values):
+    """Makes an adapter with other settings in its adapter_config.json."""
+    return lambda folder: change(make(folder), **values)
+
+
+def renamed(old: str, new: str):
+    """Makes an adapter whose tensors have other names."""
+    return lambda folder: rename(make(folder), **{old: new})
+
+
 BAD = {
-    "strange facts": (lambda folder: with_facts(folder, network={"a": 1}), CorruptFileError, "not as written by"),
-    "strange labels": (lambda folder: with_facts(folder, labels=[1, 2, 3]), CorruptFileError, "not as written by"),
-    "strange head": (lambda folder: with_facts(folder, head=["a"]), CorruptFileError, "not as written by"),
-    "unknown head": (lambda folder: with_facts(folder, head="lorax"), MaskwrightError, "lorax"),
-    "other labels": (
-        lambda folder: with_facts(folder, labels=["a", "b"]),
-        ModelFolderError,
-        r"classifier.weight has shape \[3, 32\], but the base requires \[2, 32\]",
-    ),
-    "too many labels": (labels_without_end, ModelFolderError, "1,000,000,000 labels; 100,000 is the limit"),
-    "another base": (other_base, ModelFolderError, "the base has changed, or it is another model"),
-    "changed base": (broken_base, MaskwrightError, "the base has changed, or it is another model"),
-    "adapter as base": (adapter_on_adapter, ModelFolderError, "which is an adapter too: merge that one first"),
-    "pickle": (pickled, ModelFolderError, "contains its adapter as a pickle"),
-    "another size": (foreign, ModelFolderError, r"lora_A.weight has shape \[4, 32\]; .* requires \[4, 48\]"),
-    "unknown target": (
-        lambda folder: rename(make(folder), **{"self.query": "self.rotary"}),
-        ModelFolderError,
-        "layer.0.attention.self.rotary.* but the model with the head 'classification' .* has no such linear layer",
-    ),
-    "unknown tensor": (
-        lambda folder: rename(make(folder), **{"classifier.bias": "classifier.extra"}),
-        ModelFolderError,
-        "contains classifier.extra, but .* has no such .* trained with another head, or on another base",
-    ),
-    "embedding": (
-        lambda folder: rename(make(folder), **{"classifier.bias": "embeddings.word_embeddings.lora_embedding_A"}),
-        ModelFolderError,
-        "LoRA of an embedding is not supported",
-    ),
-    "half an update": (
-        lambda folder: rename(make(folder), **{"layer.0.attention.self.value.lora_B": "x.lora_B"}),
-        ModelFolderError,
-        "no such linear layer|is missing",
-    ),
-    "other rank": (lambda folder: change(make(folder), r=5), ModelFolderError, r"requires \[5, 32\] at rank 5"),
-    "dora": (lambda folder: change(make(folder), use_dora=True), ModelFolderError, "use_dora is True, which is not"),
-    "bias": (lambda folder: change(make(folder), bias="all"), ModelFolderError, "bias is 'all', which is not"),
-    "pissa": (
-        lambda folder: change(make(folder), init_lora_weights="pissa"),
-        ModelFolderError,
-        "init_lora_weights is 'pissa', which is not supported",
-    ),
-    "rank pattern": (
-        lambda folder: change(make(folder), rank_pattern={"query": 2}),
-        ModelFolderError,
-        "rank_pattern is .* which is not supported",
-    ),
-    "prefix tuning": (
-        lambda folder: change(make(folder), peft_type="PREFIX_TUNING"),
-        ModelFolderError,
-        "peft_type is 'PREFIX_TUNING'; only LORA is supported",
-    ),
-    "no numbers": (lambda folder: change(make(folder), r="x"), ModelFolderError, "r is 'x'"),
+    "strange facts": (lambda folder: with_facts(folder, network={"a": 1}), "not as written by"),
+    "unknown head": (lambda folder: with_facts(folder, head="lorax"), "lorax"),
+    "other labels": (lambda folder: with_facts(folder, labels=["a", "b"]), "has shape [3, 32], but the base requires"),
+    "too many labels": (labels_without_end, "1,000,000,000 labels; 100,000 is the limit"),
+    "another base": (other_base, "the base has changed, or it is another model"),
+    "changed base": (broken_base, "the base has changed, or it is another model"),
+    "adapter as base": (adapter_on_adapter, "which is an adapter too: merge that one first"),
+    "pickle": (pickled, "contains its adapter as a pickle"),
+    "another size": (foreign, "lora_A.weight has shape [4, 32]"),
+    "unknown target": (renamed("self.query", "self.rotary"), "has no such linear layer"),
+    "unknown tensor": (renamed("classifier.bias", "classifier.extra"), "trained with another head, or on another base"),
+    "embedding": (renamed("classifier.bias", "embeddings.word_embeddings.lora_embedding_A"), "LoRA of an embedding"),
+    "half an update": (renamed("layer.0.attention.self.value.lora_B", "x.lora_B"), "layer"),
+    "other rank": (changed(r=5), "requires [5, 32] at rank 5"),
+    "dora": (changed(use_dora=True), "use_dora is True, which is not"),
+    "rank pattern": (changed(rank_pattern={"query": 2}), "rank_pattern is"),
+    "prefix tuning": (changed(peft_type="PREFIX_TUNING"), "only LORA is supported"),
+    "no numbers": (changed(r="x"), "r is 'x'"),
     "not sealed": (
         lambda folder: make(folder).joinpath("adapter_config.json").write_text("{}") and folder / "adapter",
-        CorruptFileError,
-        "has .* bytes; its manifest records",
+        "its manifest records",
     ),
 }
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_a_folder_that_does_not_fit_is_one_sentence_and_exit_code_2(case: str, tmp_path: Path, monkeypatch, capsys):
-    prepare, kind, message = BAD[case]
-    folder = prepare(tmp_path)
-    with pytest.raises(kind, match=message):
-        mw.load(folder)
-    monkeypatch.setattr(sys, "argv", ["maskwright", "predict", str(folder), "a text"])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 2
-    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
-    assert len(told) == 1
+def test_a_folder_that_does_not_fit_is_one_sentence_and_exit_code_2(case: str, tmp_path: Path, refused):
+    prepare, message = BAD[case]
+    refused(message, "predict", prepare(tmp_path), "a text")

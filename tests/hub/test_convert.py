@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-from contextlib import contextmanager
 
 import pytest
 import torch
@@ -13,24 +11,10 @@ from safetensors.torch import load_file
 from hub.bin_samples import attacks, contained, saved
 from hub.folder_tools import CONFIG, foreign, make, tensors
 from maskwright.core.errors import CorruptFileError, InputError, MissingFileError, ModelFolderError, RunError
-from maskwright.hub import download, pickled
 from maskwright.hub.convert import convert
 from maskwright.hub.folders import load_model, read_facts
 
-
-@pytest.fixture(autouse=True)
-def in_this_process(request, monkeypatch):
-    """Files are read without starting a process, except where that is tested."""
-
-    @contextmanager
-    def here(work, file, limits, paths):
-        answer, data = io.BytesIO(), file.read()
-        pickled.read_and_send(memoryview(data), io.BytesIO(data), answer)
-        answer.seek(0)
-        yield answer
-
-    if "confined" not in request.fixturenames:
-        monkeypatch.setattr(pickled, "isolated", here)
+pytestmark = pytest.mark.usefixtures("unconfined")
 
 
 @pytest.fixture
@@ -133,14 +117,6 @@ def test_a_tied_decoder_is_stored_once_and_other_sharing_is_written_out(tmp_path
     assert same(tensors(tmp_path / "new"), {name: value for name, value in table.items() if name not in done.tied})
 
 
-def test_a_decoder_of_its_own_is_kept(tmp_path):
-    table = old(tmp_path / "old", change=lambda table: table | {
-        "cls.predictions.decoder.weight": table["bert.embeddings.word_embeddings.weight"].clone() + 1
-    })  # fmt: skip
-    assert convert(tmp_path / "old", tmp_path / "new").tied == []
-    assert same(tensors(tmp_path / "new"), table)
-
-
 def test_the_rest_of_the_folder_comes_along_without_code_and_without_what_names_it(tmp_path):
     folder = tmp_path / "old"
     old(folder, head="classification", labels=["no", "yes"])
@@ -196,20 +172,6 @@ def test_the_new_folder_says_what_it_was_made_of_and_is_verified_on_loading(tmp_
         load_model(tmp_path / "new")
 
 
-def test_a_name_of_the_hub_fetches_its_bin_too(tmp_path, monkeypatch):
-    old(tmp_path / "snapshot")
-    asked = []
-
-    def fetch(name, also):
-        asked.append((name, *also))
-        return tmp_path / "snapshot"
-
-    monkeypatch.setattr(download, "_download", fetch)
-    convert("someone/some-bert", tmp_path / "new")
-    assert asked == [("someone/some-bert", "pytorch_model*.bin")]
-    assert load_model(tmp_path / "new")[0].head_name == "pretraining"
-
-
 def test_transformers_reads_the_same_from_the_bin_and_from_the_new_folder(confined, tmp_path):
     """The whole way with a checkpoint that another program made."""
     transformers = pytest.importorskip("transformers")
@@ -246,13 +208,6 @@ def test_a_hostile_shard_leaves_nothing_behind(tmp_path):
     (tmp_path / "old/pytorch_model-00003-of-00003.bin").write_bytes(contained(content, "zip"))
     refuses(tmp_path / "old", tmp_path / "out/new", "00003-of-00003.bin refers to", CorruptFileError)
     assert not (tmp_path / "canary").exists()
-
-
-def test_a_truncated_file_is_refused(tmp_path):
-    old(tmp_path / "old")
-    path = tmp_path / "old/pytorch_model.bin"
-    path.write_bytes(path.read_bytes()[:-100])
-    refuses(tmp_path / "old", tmp_path / "out/new", "truncated", CorruptFileError)
 
 
 def test_weights_that_do_not_belong_to_the_config_are_refused(tmp_path):

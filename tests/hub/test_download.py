@@ -1,4 +1,4 @@
-"""Hub model IDs: their syntax, and the errors without the extra or without a network."""
+"""Names of models: IDs of the Hub, short names, and the errors without the extra or a network."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ import threading
 import time
 import types
 from fnmatch import fnmatch
+from pathlib import Path
 
 import pytest
 
+import maskwright as mw
 from hub.folder_tools import make
-from maskwright.core.errors import MissingExtraError, MissingFileError
+from maskwright.core.errors import CorruptFileError, MissingExtraError, MissingFileError
+from maskwright.hub import download, published
 from maskwright.hub import download as hub
 from maskwright.hub.folders import load_model
+from maskwright.hub.published import short_names
+from minilm import minilm_folder
 
 
 def stand_in(monkeypatch, download, reachable=True, offline=False):
@@ -120,11 +125,6 @@ def test_paths_are_not_taken_for_names_of_the_hub(monkeypatch, tmp_path, name):
         load_model(name)
 
 
-@pytest.mark.parametrize("name", ["bert", "a/b", "some_one/bert-tiny", "someone/whisper.en", "q/q2.5-0.5B", "x" * 96])
-def test_valid_hub_names_are_requested_from_the_hub(name):
-    assert hub.is_hub_name(name)
-
-
 def test_a_server_that_listens_is_reachable_and_a_closed_port_is_not(monkeypatch):
     for proxy in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(proxy, raising=False)
@@ -151,3 +151,46 @@ def test_waiting_for_a_server_ends(monkeypatch):
     assert not hub.is_reachable("https://hub.example", seconds=0.2)
     assert time.monotonic() - started < 5
     over.set()
+
+
+def test_a_short_name_opens_the_installed_package():
+    folder = minilm_folder()
+    assert download.find_folder("minilm") == (folder, folder)
+
+
+def test_a_short_name_comes_before_a_folder_of_that_name(tmp_path, monkeypatch):
+    folder = minilm_folder()
+    for name in ("minilm", "english"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert download.find_folder("minilm")[0] == folder
+    assert download.find_folder("./minilm")[0] == Path("minilm")
+    assert download.find_folder(Path("english"))[0] == Path("english")
+    assert published.absolute_name("english") == "english"
+    assert published.absolute_name("./english") == str(tmp_path / "english")
+
+
+def test_an_installed_package_with_other_weights_is_not_used(monkeypatch):
+    minilm_folder()
+    other = published.PublishedModel("owner/name", "0" * 64, published.PUBLISHED["minilm"].package)
+    monkeypatch.setitem(published.PUBLISHED, "minilm", other)
+    assert published.installed_folder("minilm") is None
+
+
+def test_downloaded_weights_are_verified(tmp_path, monkeypatch):
+    folder = tmp_path / "models--x" / "snapshots" / "1"
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(b"changed")
+    monkeypatch.setattr(download, "installed_folder", lambda name: None)
+    monkeypatch.setattr(download, "_download", lambda name, also: folder)
+    with pytest.raises(CorruptFileError, match="'minilm' means"):
+        mw.load("minilm")
+
+
+def test_names_of_models_are_the_shortest_that_tell_them_apart(tmp_path):
+    assert short_names(["runs/a/model", "runs/b/model"]) == ["a", "b"]
+    assert short_names(["x/a", "y/a"]) == ["x/a", "y/a"]
+    assert short_names(["bert-base-uncased"]) == ["bert-base-uncased"]
+    (tmp_path / "model").mkdir()
+    assert short_names([str(tmp_path / "model")]) == [tmp_path.name]
+    assert short_names([]) == []

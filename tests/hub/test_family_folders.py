@@ -66,12 +66,13 @@ def test_every_head_comes_back_bit_for_bit(family, tied, tmp_path):
     plain = small(family, tie_word_embeddings=tied, hidden_act="relu", pad_token_id=pad)
     if family in WRITERS and not tied:
         pytest.skip("its decoder is always the table of words")
-    for head in [*family_named(family).classes.values(), *(["regression"] if family in ENCODERS else [])]:
+    heads = [*family_named(family).classes.values(), *(["regression"] if family in ENCODERS else [])]
+    for head in heads if tied else [most_heads(family)]:
         config = replace(plain, attention="causal") if head == "clm" else plain
         model = make(head, config)
         model.save(tmp_path / str(head))
         again, report = load_model(tmp_path / str(head))
-        assert again.head_name == head and again.config == config
+        assert again.head_name == head and again.config == config and not again.training
         assert same(model, again) and not report.new and not report.unused
         assert family_for(config, head).model_type == family
 
@@ -166,7 +167,7 @@ def test_without_architectures_the_tensors_tell_the_head(family, tmp_path):
 def test_another_head_keeps_the_encoder_and_names_what_is_new(family, tmp_path):
     model = make(most_heads(family), small(family))
     model.save(tmp_path / "m")
-    for head in ("classification", "tagging", "qa", "choice"):
+    for head in ("classification", "qa"):
         other, report = load_model(tmp_path / "m", head=head)
         assert torch.equal(other.word_embeddings, model.word_embeddings)
         expected = {
@@ -183,7 +184,7 @@ def test_another_head_keeps_the_encoder_and_names_what_is_new(family, tmp_path):
 
 @pytest.mark.parametrize("family", ENCODERS)
 def test_the_same_labels_in_another_order_are_the_same_classifier(family, tmp_path):
-    for head in ("classification", "tagging"):
+    for head in ("classification", *(["tagging"] if family == "bert" else [])):
         model = make(head, small(family), labels=["a", "b", "c"])
         model.save(tmp_path / head)
         other, report = load_model(tmp_path / head, head=head, labels=["c", "a", "b"])
@@ -233,14 +234,6 @@ def test_what_no_family_describes_is_saved_in_our_own_format(family, changes, he
     again, report = load_model(tmp_path / "m")
     assert again.head_name == head and again.config == config
     assert same(model, again) and not report.new and not report.unused
-
-
-def test_transformers_refuses_our_own_format(tmp_path):
-    import transformers
-
-    make("mlm", replace(small("bert"), positions="offset")).save(tmp_path / "m")
-    with pytest.raises(ValueError, match="maskwright"):
-        transformers.AutoModel.from_pretrained(tmp_path / "m")
 
 
 # -- rejected input ----------------------------------------------------------------------------------------------------
@@ -308,49 +301,20 @@ def test_what_we_do_not_compute_is_named(family, settings, said, tmp_path):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_absurd_sizes_are_refused_before_anything_is_allocated(family, tmp_path, monkeypatch):
-    make(word_head(family), small(family)).save(tmp_path / "m")
-    names = {"distilbert": ("hidden_dim",), **dict.fromkeys(WRITERS, ("encoder_ffn_dim", "decoder_ffn_dim"))}
-    sizes = dict.fromkeys(names.get(family, ("intermediate_size",)), 524_288)
-    foreign(tmp_path / "m", settings={"vocab_size": 4_000_000, **sizes})
-    largest = 0
-    empty = torch.empty
-
-    def watched(*shape, **options):
-        nonlocal largest
-        result = empty(*shape, **options)
-        largest = max(largest, 0 if result.is_meta else result.numel())
-        return result
-
-    monkeypatch.setattr(torch, "empty", watched)
-    with pytest.raises(ModelFolderError, match="requires"):
-        load_model(tmp_path / "m")
-    assert largest < 1_000_000
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_code_that_a_config_names_is_not_run(family, tmp_path):
-    make(word_head(family), small(family)).save(tmp_path / "m")
-    canary = tmp_path / "executed"
-    (tmp_path / "m/modeling.py").write_text(f"open({str(canary)!r}, 'w')")
-    folder = foreign(tmp_path / "m", settings={"auto_map": {"AutoModel": "modeling.Model"}})
-    assert load_model(folder)[0].config.family == family and not canary.exists()
-
-
-@pytest.mark.parametrize("family", FAMILIES)
 def test_a_tensor_that_is_missing_or_belongs_to_nothing_is_named(family, tmp_path):
     words = word_head(family)
     make(words, small(family)).save(tmp_path / "m")
+    whole = (tmp_path / "m/model.safetensors").read_bytes()
     table = family_named(family)
     gone = table.stored_names("encoder.layers.0.ffn_norm.weight", words)[0]
     with pytest.raises(ModelFolderError, match=gone.removeprefix(table.prefix).replace(".", r"\.")):
         load_model(foreign(tmp_path / "m", lambda stored: {n: v for n, v in stored.items() if n != gone}))
-    make(words, small(family)).save(tmp_path / "other")
-    _, report = load_model(foreign(tmp_path / "other", lambda stored: stored | {"adapter.weight": torch.zeros(2)}))
+    (tmp_path / "m/model.safetensors").write_bytes(whole)
+    _, report = load_model(foreign(tmp_path / "m", lambda stored: stored | {"adapter.weight": torch.zeros(2)}))
     assert report.unused == ["adapter.weight"]
 
 
-@pytest.mark.parametrize("family", ENCODERS)
+@pytest.mark.parametrize("family", ["bert", "modernbert"])
 def test_what_a_folder_lacks_and_has_besides_is_said_in_full(family, tmp_path, capsys):
     make("classification", small(family)).save(tmp_path / "m")
     gone = family_named(family).stored_names("head.classifier.weight", "classification")[0]
@@ -364,20 +328,7 @@ def test_what_a_folder_lacks_and_has_besides_is_said_in_full(family, tmp_path, c
     assert "x.y, which this model does not use" in said and "classifier" not in said  # the caller wants no head
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_renamed_tensor_of_the_encoder_is_named_on_both_sides(family, tmp_path):
-    words = word_head(family)
-    make(words, small(family)).save(tmp_path / "m")
-    table = family_named(family)
-    gone = table.stored_names("encoder.layers.0.attention.qkv.weight", words)[-1]
-    foreign(tmp_path / "m", lambda stored: {n.replace(gone, "renamed.weight"): v for n, v in stored.items()})
-    with pytest.raises(ModelFolderError) as caught:
-        load_model(tmp_path / "m")
-    lacks, _, besides = str(caught.value).partition("other tensors in the file: ")
-    assert gone.removeprefix(table.prefix) in lacks and besides == "renamed.weight."
-
-
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["bert", "bart"])
 def test_a_tokenizer_that_knows_more_tokens_than_there_are_vectors_is_refused(family, tmp_path):
     words = tokenizer()
     model = make(word_head(family), small(family, vocab_size=words.vocab_size - 1))

@@ -150,11 +150,6 @@ def test_without_a_configuration_the_usual_special_tokens_are_taken(tmp_path):
     assert tokenizer("a", "b").type_ids == [0] * 6
 
 
-def test_a_vocabulary_without_special_tokens_gets_none(tmp_path):
-    tokenizer = Tokenizer.load(merges_folder(tmp_path / "tok", specials=False))
-    assert tokenizer("a").tokens == ["a"]
-
-
 def test_a_vocabulary_without_merges_is_named(tmp_path):
     folder = merges_folder(tmp_path / "tok")
     (folder / "merges.txt").unlink()
@@ -202,18 +197,6 @@ def test_the_vocabulary_of_a_protein_model_splits_sequences_as_there(saved, tmp_
     for text in ("MKTLLVLAVVX", "M K <mask> T", "MJKT mkt ?", "", "<null_1>-.Z  B", "M<mask>K<pad>", "MKé<eos>T"):
         assert ours(text).ids == theirs(text)["input_ids"], text
         assert ours(text, "AV").ids == theirs(text, "AV")["input_ids"], text
-
-
-def test_mpnets_vocabulary_alone_frames_texts_as_mpnet_does(tmp_path):
-    folder = tmp_path / "tok"
-    folder.mkdir()
-    vocab = wordpiece(["<s>", "<pad>", "</s>", "[UNK]", "<mask>"])
-    (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in vocab), encoding="utf-8")
-    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "MPNetTokenizer"}))
-    ours, theirs = Tokenizer.load(folder), transformers.AutoTokenizer.from_pretrained(folder)
-    for text in TEXTS:
-        check_equal(ours, theirs, text)
-        check_equal(ours, theirs, text, "and more")
 
 
 @pytest.mark.compatibility(

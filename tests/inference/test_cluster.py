@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -49,16 +48,6 @@ def test_clusters_are_described_by_their_nearest_texts_and_typical_words():
     assert json.loads(json.dumps(found.to_json(texts)))["texts"] == 60
 
 
-def test_the_map_is_the_first_two_principal_components():
-    vectors, texts, _ = three_groups()
-    found = cluster_vectors(vectors, texts, 3)
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    centered = unit - unit.mean(axis=0)
-    values = np.linalg.svd(centered, compute_uv=False) ** 2
-    assert np.abs(found.places.T @ found.places - np.diag(values[:2])).max() < 1e-6
-    assert found.shares == pytest.approx(values[:2] / values.sum())
-
-
 def test_numbers_that_cannot_be_are_refused():
     vectors, texts, _ = three_groups((4, 1, 1))
     with pytest.raises(ConfigError, match="9 clusters do not fit 6"):
@@ -99,25 +88,6 @@ def test_the_nearest_texts_are_those_with_the_largest_cosines(vectors):
     one, other = vectors[25], vectors[found[0][0]]
     assert cosines[0] == pytest.approx(one @ other / np.linalg.norm(one) / np.linalg.norm(other), abs=1e-5)
     assert len(nearest(vectors, 0, 500)) == 59
-
-
-def test_umap_gets_unit_vectors_and_a_seed(vectors, monkeypatch):
-    given = {}
-
-    class Recorded:
-        def __init__(self, **options):
-            given.update(options)
-
-        def fit_transform(self, unit):
-            given["lengths"] = np.linalg.norm(unit, axis=1)
-            return unit[:, : given["n_components"]]
-
-    monkeypatch.setitem(sys.modules, "umap", SimpleNamespace(UMAP=Recorded))
-    found = project(vectors[:5], "umap", 3, seed=4)
-    assert found.places.shape == (5, 3) and found.shares == ()
-    assert given.pop("lengths") == pytest.approx(1.0)
-    assert given["n_neighbors"] == 4 and given["init"] == "random" and given["random_state"] == 4
-    assert given["metric"] == "cosine"
 
 
 def test_the_real_umap_keeps_groups_together(vectors):

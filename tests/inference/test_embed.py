@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import tracemalloc
 import unicodedata
 
 import numpy as np
@@ -173,3 +175,22 @@ def test_cut_texts_are_counted():
     encoder.vectors(TEXTS)
     assert encoder.counts.texts == len(TEXTS)
     assert encoder.counts.cut_texts == sum(len(tokenizer()(text).ids) > 8 for text in TEXTS)
+
+
+def test_a_stream_without_end_takes_bounded_memory(monkeypatch):
+    monkeypatch.setattr("maskwright.inference.embed.BLOCK_TEXTS", 32)
+    encoder = TextEncoder(tiny())
+    taken = encoder.stream_with_texts(f"the cat sat on the mat {number}" for number in itertools.count())
+    next(taken)
+    tracemalloc.start()
+    try:
+        for _, vectors in itertools.islice(taken, 20):
+            assert vectors.shape == (32, 32)
+        early = tracemalloc.get_traced_memory()[0]
+        for _, vectors in itertools.islice(taken, 60):
+            assert vectors.shape == (32, 32)
+        late = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+        taken.close()
+    assert late - early < 100_000

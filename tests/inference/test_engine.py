@@ -19,9 +19,8 @@ from drawn_networks import configs
 from inference.samples import tiny
 from maskwright.data.batch import Batch
 from maskwright.inference.engine import attention, choice, layers, operators
-from maskwright.inference.engine.attention import CACHED_SCORES, WAYS, packed_attention, way_for
-from maskwright.inference.engine.engine import Engine, Weights
-from maskwright.inference.ready import keep_private, place
+from maskwright.inference.engine.attention import CACHED_SCORES, WAYS, packed_attention
+from maskwright.inference.engine.engine import Engine
 from maskwright.models.build import build
 from maskwright.models.device import CACHES, KEPT_SHAPES
 from maskwright.models.model import Model
@@ -120,17 +119,6 @@ def test_every_way_of_attention_is_that_of_the_modules(lengths, num_heads, dtype
     torch.testing.assert_close(found.float(), expected, rtol=0, atol=tolerance)
 
 
-def test_amx_uses_the_fused_kernel_in_bfloat16(monkeypatch):
-    lengths = [60, 100, 112, 32, 31, 17, 9]
-    qkv = torch.zeros(1, 24, dtype=torch.bfloat16)
-    without = ["float", "float", "float", "wide rows", "wide rows", "wide rows", "wide columns"]
-    monkeypatch.setattr(attention, "cpu_has", lambda flag: False)
-    assert [way_for(qkv, length) for length in lengths] == without
-    monkeypatch.setattr(attention, "cpu_has", lambda flag: flag == "amx_bf16")
-    assert [way_for(qkv, length) for length in lengths] == [without[0], *["fused"] * 3, *without[4:]]
-    assert way_for(qkv.float(), 32) == "rows"
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("flags", [(), ("amx_bf16",)])
 @pytest.mark.compatibility(
@@ -167,15 +155,6 @@ def test_every_activation_is_inside_or_after_the_product(name, dtype):
 
 
 # -- weights that change -----------------------------------------------------------------------------------------
-
-
-def train_a_step(model: Model, batch: Batch, **options) -> None:
-    model.train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.05, **options)
-    model.encode(batch).hidden.square().sum().backward()
-    optimizer.step()
-    model.zero_grad()
-    model.eval()
 
 
 @pytest.mark.parametrize("used", ["before backward", "before the step", "after the step"])
@@ -229,27 +208,6 @@ def test_every_other_change_of_weights_is_seen(change):
     torch.testing.assert_close(by_engine(model, batch).hidden, by_modules(model, batch).hidden, rtol=0, atol=2e-5)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda model, batch: model.load_state_dict(tiny(seed=9).state_dict()),
-        lambda model, batch: model.encoder.layers[0].ffn.up.weight.detach().mul_(2),
-        lambda model, batch: train_a_step(model, batch, fused=True),
-    ],
-    ids=["load_state_dict", "in place", "fused training"],
-)
-def test_changes_in_place_of_a_private_model_are_seen_without_the_full_check(monkeypatch, change):
-    model, batch, checks = place(tiny(), "cpu", "fp32"), pack([4, 4, 9]), []
-    keep_private(model)
-    original = Weights.stamp
-    monkeypatch.setattr(Weights, "stamp", lambda self: checks.append(1) or original(self))
-    for _ in range(3):
-        by_engine(model, batch)
-    assert len(checks) == 1
-    change(model, batch)
-    torch.testing.assert_close(by_engine(model, batch).hidden, by_modules(model, batch).hidden, rtol=0, atol=2e-5)
-
-
 def test_nothing_in_the_model_changes():
     model = tiny("mlm")
     before = {name: (one.clone(), one._version) for name, one in model.named_parameters()}
@@ -294,14 +252,6 @@ def test_plain_products_serve_where_packed_ones_are_missing(monkeypatch):
     assert choice.choose("int8", torch.device("cuda")).products == "none"
 
 
-def test_float32_is_packed_on_cpus_with_avx_512_only(monkeypatch):
-    monkeypatch.setattr(operators, "missing", lambda dtype: None)
-    for flags, expected in (({"avx2"}, "plain"), ({"avx2", "avx512_f"}, "packed"), (set(), "packed")):
-        monkeypatch.setattr(choice, "cpu_has", flags.__contains__)
-        assert choice.choose("fp32", torch.device("cpu")).products == expected
-        assert choice.choose("bf16", torch.device("cpu")).products == "packed"
-
-
 def test_operators_that_changed_or_lie_are_found_out(monkeypatch):
     def gone(*_):
         raise AttributeError("no such operator")
@@ -331,13 +281,14 @@ with torch.inference_mode():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(operators.missing(torch.bfloat16) is not None, reason="no packed products in bfloat16 here")
 @pytest.mark.parametrize(
     ("begin", "variables", "is_kept"),
     [
         ("Engine()", {}, False),
-        pytest.param("resolve_device('cpu')", {}, False, marks=pytest.mark.slow),
-        pytest.param("Engine()", dict.fromkeys(CACHES, "1024"), True, marks=pytest.mark.slow),
+        ("resolve_device('cpu')", {}, False),
+        ("Engine()", dict.fromkeys(CACHES, "1024"), True),
     ],
 )
 def test_code_is_kept_for_few_shapes_unless_the_environment_says_otherwise(begin, variables, is_kept):

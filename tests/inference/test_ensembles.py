@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from inference.samples import tiny, tokenizer
+from inference.samples import tiny
 from maskwright.api import open_ensemble, open_predictor
 from maskwright.core.errors import InputError
 from maskwright.tasks.base import Task
@@ -23,8 +23,6 @@ from maskwright.text.readers.choices import read_choices
 from maskwright.text.readers.squad import read_questions
 from maskwright.text.readers.tables import read_table
 from maskwright.text.readers.tagged import read_tagged
-from maskwright.text.words import Sentence
-from tasks.questions import answer_tokens
 
 ROWS = ["the cat sat\ta", "dogs chase cats\tb", "rain fell\tc", "penguins are birds\ta", "a mat\tb", "milk\tc"]
 CONTEXTS = ["the cat sat on", "she bought", "penguins are flightless"]
@@ -121,12 +119,6 @@ def test_probabilities_are_averaged_whatever_the_order_of_the_labels(folder: Pat
     assert len(result.scores) == 3
 
 
-def test_labels_of_several_are_averaged_by_their_probabilities():
-    task = Classification(["a", "b"], multi_label=True)
-    mean = task.combine_predictions([torch.tensor([[0.0, 4.0]]), torch.tensor([[2.0, -4.0]])], [])
-    assert task.probabilities(mean)[0].tolist() == pytest.approx([(0.5 + 0.880797) / 2, 0.5], rel=1e-4)
-
-
 def test_tags_are_the_mean_of_word_probabilities_and_fit_together(folder: Path):
     result = combined(folder, "tags", 1, 2, 3)
     sentences = rows_of(folder, "tags")
@@ -141,41 +133,20 @@ def test_tags_are_the_mean_of_word_probabilities_and_fit_together(folder: Path):
         start += len(sentence)
 
 
-def test_neighbors_that_do_not_fit_are_repaired_and_keep_their_probability():
-    task = Tagging(TAGS)
-    rows = [Sentence.of_words(["the", "cat"], ["O", "O"], 1, "rows")]
-    examples = task.examples(rows, tokenizer(), 16)
-    member = torch.tensor([[5.0, 0, 0, 0, 0], [0, 0, 5.0, 0, 1.0]])  # O I-PER
-    mean = task.combine_predictions([member], [examples])
-    assert task.tags_of(mean, examples) == [["O", "B-PER"]]
-    assert mean.softmax(dim=-1)[1].max().item() == pytest.approx(member.softmax(dim=-1)[1].max().item(), rel=1e-5)
+@pytest.mark.parametrize("kind", ["number", "spans"])
+def test_numbers_and_scores_of_spans_are_averaged(folder: Path, kind: str):
+    result = combined(folder, kind, 1, 2, 3)
+    members = [open_predictor(folder / f"{kind}-{seed}", precision="fp32") for seed in (1, 2, 3)]
+    mean = torch.stack([one.evaluate(rows_of(folder, kind))[1].logits for one in members]).mean(dim=0)
+    torch.testing.assert_close(result.evaluation.logits, mean, atol=1e-4, rtol=1e-4)
+    if kind == "spans":
+        assert result.task.threshold == Threshold(2.0, frozenset({"other-1", "other-2", "other-3"}))
 
 
-def test_scores_of_spans_are_averaged(folder: Path):
-    """The best span of the mean, by trying all."""
-    result = combined(folder, "spans", 1, 2, 3)
-    assert result.task.threshold == Threshold(2.0, frozenset({"other-1", "other-2", "other-3"}))
-    parts = []
-    for seed in (1, 2, 3):
-        predictor = open_predictor(folder / f"spans-{seed}", precision="fp32")
-        examples, found = predictor.evaluate(rows_of(folder, "spans"))
-        parts.append(found.logits.numpy())
-    mean = np.mean(parts, axis=0)
-    lengths = examples.lengths
-    for question, answer in enumerate(result.answers()):
-        best = -np.inf
-        for window in np.flatnonzero(examples.question == question):
-            begin = int(lengths[:window].sum())
-            own = mean[begin : begin + lengths[window]]
-            allowed = answer_tokens(examples, window)
-            best = max([best, *(own[i, 0] + own[j, 1] for i in allowed for j in allowed if i <= j < i + 30)])
-            null = own[0, 0] + own[0, 1]
-            if len(examples.spans[window]) and answer["start"] is not None:
-                margin = answer["no_answer_margin"]
-        if (examples.question == question).sum() == 1:
-            assert answer["no_answer_margin"] == pytest.approx(null - best, rel=1e-3, abs=1e-4)
-            assert (answer["start"] is None) == (null - best > 2.0)
-            assert answer["start"] is None or margin <= 2.0
+def test_labels_of_several_are_averaged_by_their_probabilities():
+    task = Classification(["a", "b"], multi_label=True)
+    mean = task.combine_predictions([torch.tensor([[0.0, 4.0]]), torch.tensor([[2.0, -4.0]])], [])
+    assert task.probabilities(mean)[0].tolist() == pytest.approx([(0.5 + 0.880797) / 2, 0.5], rel=1e-4)
 
 
 def test_models_that_answer_other_questions_are_refused(folder: Path, tmp_path: Path):

@@ -123,16 +123,6 @@ def test_only_spaces_between_words_are_added(wordpiece, text, word, expected):
     assert filler.fill([text], words=[word])[0].masks[0].candidates[0].sequence == expected
 
 
-def test_masks_side_by_side_become_words(wordpiece, monkeypatch):
-    filler = open_mask_filler(wordpiece, device="cpu", precision="fp32")
-    for second, expected in (("end", "the stella end ."), ("##s", "the stellas .")):
-        chosen = [filler.token_of("stella"), filler.token_of(second)]
-        rows = np.zeros((2, len(filler.tokenizer)))
-        rows[[0, 1], chosen] = 1.0
-        ids, spans = filler._mask_spans(["the[MASK][MASK] ."], 0)[0]
-        assert filler._fill_one("the[MASK][MASK] .", ids, spans, rows, 1, None).filled == expected
-
-
 @pytest.mark.parametrize(
     ("texts", "options", "words"),
     [

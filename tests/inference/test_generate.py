@@ -12,7 +12,7 @@ from maskwright.core.errors import ConfigError, InputError
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model, save_model
 from maskwright.inference.generate import Generation, MaskedLMGenerator, TextGenerator
-from maskwright.inference.held_out_text import ids_loss, plan_windows, text_perplexity
+from maskwright.inference.held_out_text import ids_loss, text_perplexity
 from maskwright.models.build import build
 from maskwright.models.decoding.rules import Rules
 from maskwright.models.decoding.streaming import TextStreamer, check_stops
@@ -160,19 +160,6 @@ def test_stops_that_cannot_come_are_refused_in_words():
 
 
 # -- perplexity --------------------------------------------------------------------------------------------------------
-
-
-def test_windows_predict_every_token_once_with_maximum_context():
-    for tokens in range(2, 30):
-        for length in range(2, 8):
-            for stride in range(1, length + 1):
-                planned = list(plan_windows(tokens, length, stride))
-                guessed = [token for _, begin, stop in planned for token in range(begin, stop)]
-                assert guessed == list(range(1, tokens)) or stride == length
-                assert len(guessed) == len(set(guessed)) and set(guessed) <= set(range(1, tokens))
-                for first, begin, stop in planned:
-                    assert stop - first <= length and begin > first
-                    assert first == 0 or begin - first >= min(length - stride, begin) or stride == length
 
 
 def test_perplexity_is_that_of_the_windows_by_hand(tmp_path):

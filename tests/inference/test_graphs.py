@@ -73,14 +73,6 @@ def test_a_pack_filled_up_keeps_its_numbers(monkeypatch: pytest.MonkeyPatch, cha
     assert recording.recorded == 3 and recording.replayed == 8  # two of the packs have one size
 
 
-def test_sizes_hold_the_pack_and_large_ones_have_none():
-    replayed = graphs.Graphs(None, Recording())  # type: ignore[arg-type]
-    assert replayed.size_for(pack(3, 5)) == (16, 2, False)
-    assert replayed.size_for(pack(10, 7, 1, types=True)) == (32, 4, True)
-    assert replayed.size_for(pack(*[40] * 64)) is None and replayed.size_for(pack(*[1] * 65)) is None
-    assert replayed.size_for(pack()) is None
-
-
 def test_a_size_is_recorded_once_it_is_used_often_and_the_oldest_goes(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(varlen, "flash", by_hand)
     monkeypatch.setattr(graphs, "MAX_GRAPHS", 1)
@@ -118,14 +110,3 @@ def test_the_engine_takes_graphs_where_there_are_any_and_new_ones_for_new_weight
         model.engine = engine
         torch.testing.assert_close(model.encode(batch).hidden, wanted, rtol=1e-4, atol=1e-5)
     assert recording.recorded == 2
-
-
-def test_a_processor_has_none_and_rules_have_none():
-    model = build(ModelConfig(**SMALL)).eval()
-    fixed = InferenceEncoder(model.encoder, float_kernels(torch.float32, CPU))
-    assert "GPU" in graphs.why_no_graphs(fixed, CPU)
-    window = build(ModelConfig(**SMALL, attention="window", window_size=4)).eval()
-    assert "sparse" in graphs.why_no_graphs(
-        InferenceEncoder(window.encoder, float_kernels(torch.float32, CPU)), torch.device("cuda")
-    )
-    assert "float32" in graphs.why_no_graphs(fixed, torch.device("cuda"))

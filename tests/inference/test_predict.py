@@ -1,7 +1,8 @@
-"""Answers: in the order of the texts, the same however they are computed together, as the padded model gives them."""
+"""Answers: in the order of the texts, as the padded model gives them, however they are computed together."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -9,8 +10,11 @@ from hypothesis import strategies as st
 
 from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.core.errors import InputError
+from maskwright.inference.fill_mask import NextSentence
 from maskwright.inference.predict import Predictor, trace
-from maskwright.inference.ready import place
+from maskwright.inference.ready import kind_of
+from maskwright.models.build import build
+from maskwright.models.presets import preset
 from maskwright.tasks.classification import Classification
 from maskwright.tasks.examples import rows_of
 from maskwright.tasks.regression import Regression
@@ -85,30 +89,39 @@ def test_cut_texts_are_counted():
     assert set(answers[0]) == {"score"}
 
 
-def test_bfloat16_answers_stay_close(predictor):
-    half = Predictor(place(tiny("classification", labels=LABELS), "cpu", "bf16"), predictor.task)
-    assert half.model.compute_dtype == torch.bfloat16
-    a, b = (task.probabilities(p.logits(TEXTS)) for task, p in ((predictor.task, predictor), (half.task, half)))
-    assert torch.allclose(a, b, atol=0.05)
-
-
-def test_a_trace_counts_words_and_pieces(predictor):
-    text = "the cat sat on the mat . dogs chase cats in the unbelievably long garden today"
-    whole = ["[CLS]", *text.split(), "[SEP]"]
-    assert len(text.split()) == 16
-    found = trace(predictor, text)
-    sizes = {step.name: step.shape for step in found.steps}
-    pieces = len(tokenizer()(text).ids)
-    assert found.words == whole
-    assert sizes["word embeddings"] == (18, 32)
-    assert sizes["hidden states"] == (pieces, 32)
-    assert found.summary("words") == "18x32 -> 32 -> 3"
-    assert found.summary("words", closing=False) == "17x32 -> 32 -> 3"
-    assert found.summary("pieces") == f"{pieces}x32 -> 32 -> 3"
-    assert found.answer == predictor.predict([text])[0]
-    assert found.to_json()["shapes"]["whitespace_without_end"] == "17x32 -> 32 -> 3"
-
-
 def test_a_trace_of_a_pair_counts_the_words_of_both(predictor):
     found = trace(predictor, ("the cat sat", "dogs !")).words
     assert " ".join(found) == "[CLS] the cat sat [SEP] dogs ! [SEP]"
+
+
+def test_a_causal_model_is_of_the_kind_of_the_task_that_it_was_trained_for():
+    config = preset("gpt2", vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2)
+    model = build(config, "clm")
+    assert kind_of(model).can("predict-next")
+    model.task_name = "generation"
+    assert kind_of(model).name == "generation" and not kind_of(model).can("predict-next")
+
+
+PAIRS = list(zip(TEXTS, TEXTS[3:] + TEXTS[:3], strict=True))
+
+
+@pytest.mark.parametrize("head", ["pretraining", "nsp"])
+def test_probabilities_are_those_of_the_padded_model_in_the_order_of_the_pairs(head):
+    model = tiny(head)
+    encodings = tokenizer().encode_batch(PAIRS, 48, padding="longest")
+    ids, types, mask = (
+        torch.tensor([getattr(encoding, name) for encoding in encodings])
+        for name in ("ids", "type_ids", "attention_mask")
+    )
+    with torch.inference_mode():
+        out = model(input_ids=ids, token_type_ids=types, attention_mask=mask)
+    logits = out.seq_relationship_logits if head == "pretraining" else out.logits
+    expected = logits.double().softmax(-1)[:, 0].numpy()
+    assert np.allclose(NextSentence(model).probabilities(PAIRS), expected, atol=1e-5)
+
+
+def test_single_texts_are_refused_and_no_pairs_give_nothing():
+    judge = NextSentence(tiny("nsp"))
+    assert judge.probabilities([]).shape == (0,)
+    with pytest.raises(InputError, match="pairs"):
+        judge.probabilities(["one text"])

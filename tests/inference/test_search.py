@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.test_storage import FailingFileSystem
+from failing_disk import FailingFileSystem
 from inference.samples import tiny
 from maskwright.core import storage
 from maskwright.core.errors import (
@@ -202,7 +202,7 @@ def damage(path: Path, other: Path, rng: random.Random) -> None:
 
 
 def test_every_corruption_is_detected_and_names_the_file(texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """60 changes; a removed index.json is an index that was never finished, and is built again with equal results."""
+    """25 changes; a removed index.json is an index that was never finished, and is built again with equal results."""
     monkeypatch.setattr(search_module, "SHARD_BYTES", 10)
     index, own = tmp_path / "index", searcher()
     hits = own.search(str(texts), ["cat"], 3, index)
@@ -211,7 +211,7 @@ def test_every_corruption_is_detected_and_names_the_file(texts: Path, tmp_path: 
     files = sorted(path.relative_to(whole) for path in whole.rglob("*.*") if path.name != ".lock")
     assert len(files) == 1 + 3 * 3  # index.json; vectors, passages and manifest of three shards
     rng, undetected = random.Random(4), 0
-    for _ in range(60):
+    for _ in range(25):
         name = rng.choice(files)
         others = [file for file in files if file.name == name.name and file != name]
         damage(index / name, whole / rng.choice(others or files[:1]), rng)
@@ -227,7 +227,7 @@ def test_every_corruption_is_detected_and_names_the_file(texts: Path, tmp_path: 
             assert own.search(str(texts), ["cat"], 3, index, restart=True) == hits
         shutil.rmtree(index)
         shutil.copytree(whole, index)
-    assert undetected < 10
+    assert undetected < 5
 
 
 def test_a_full_disk_leaves_an_index_that_is_resumed_or_replaced(
@@ -239,31 +239,13 @@ def test_a_full_disk_leaves_an_index_that_is_resumed_or_replaced(
     own = searcher()
     hits = own.search(str(texts), ["cat"], 3, tmp_path / "counted")
     assert counting.calls > 60
-    for fail_at in range(1, counting.calls + 1, 3):
+    for fail_at in range(1, counting.calls + 1, 8):
         index = tmp_path / f"at-{fail_at}"
         monkeypatch.setattr(storage, "fs", FailingFileSystem(fail_at))
         with pytest.raises(StorageError, match="No space left"):
             own.search(str(texts), ["cat"], 3, index)
         monkeypatch.setattr(storage, "fs", storage.FileSystem())
         assert own.search(str(texts), ["cat"], 3, index, restart=fail_at % 2 == 0) == hits
-
-
-def test_an_interrupted_index_goes_on_where_it_was(texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(search_module, "SHARD_BYTES", 10)
-    original, calls = Searcher._vectors, []
-
-    def cut_off(self, block):
-        calls.append(len(block))
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return original(self, block)
-
-    monkeypatch.setattr(Searcher, "_vectors", cut_off)
-    with pytest.raises(KeyboardInterrupt):
-        searcher().search(str(texts), ["cat"], 1, tmp_path / "index")
-    own = searcher()
-    own.search(str(texts), ["cat"], 1, tmp_path / "index")
-    assert (own.embedded, own.unchanged) == (2, 1)
 
 
 def test_bad_lines_of_all_files_are_named_before_anything_is_embedded(tmp_path: Path):

@@ -7,20 +7,20 @@ import json
 import re
 
 import pytest
-import torch
 
 from conventions.sources import REPOSITORY
-from lessons.breaking import break_function
+from lessons.breaking import UNSPOILED, break_function
 from maskwright.lessons.catalog import lesson, lessons
 from maskwright.lessons.lesson import find
-from maskwright.lessons.recorder import LessonRecorder, tolerance
+from maskwright.lessons.recorder import LessonRecorder
 from maskwright.lessons.running import run
 from maskwright.lessons.topics import words
 
 NAMES = list(lessons())
 FUNCTIONS = [(name, function) for name, one in lessons().items() for function in one.functions]
 LONGEST = ("complexity", "side-by-side", "rome")
-LONG = (*LONGEST, "cls-sees-all", "sinusoids", "task-scores", "why-scale")  # more than a second with a broken function
+# More than a second with a broken function.
+LONG = (*LONGEST, "bert-sizes", "cls-sees-all", "sinusoids", "task-scores", "why-scale")
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_every_number_of_a_lesson_holds_and_it_is_complete(name: str):
     [
         pytest.param(a, b, id=f"{a}-{b.rpartition(':')[2]}", marks=[pytest.mark.slow] if a in LONG or n else [])
         for a in NAMES
-        for n, b in enumerate(lesson(a).functions)
+        for n, b in enumerate(one for one in lesson(a).functions if one not in UNSPOILED)
     ],
 )
 def test_a_lesson_fails_when_its_function_is_broken(monkeypatch: pytest.MonkeyPatch, name: str, function: str):
@@ -92,41 +92,6 @@ def test_a_lesson_that_raises_has_failed_and_says_why(monkeypatch: pytest.Monkey
     monkeypatch.setattr(words, "lesson_four_issues", stop)
     result = run("four-issues")
     assert not result.ok and result.error == "ValueError: no more chalk" and len(result.checks) == 1
-
-
-@pytest.mark.parametrize(
-    ("slide", "computed", "within", "ok"),
-    [
-        (1.0, 1.04, 0.05, True),
-        (1.0, 1.06, 0.05, False),
-        ([1.0, 2.0], [1.0], 9.0, False),
-        (1.0, float("nan"), 9.0, False),
-    ],
-)
-def test_numbers_are_near_or_not(slide, computed, within: float, ok: bool):
-    record = LessonRecorder()
-    record.near("x", slide, computed, within)
-    assert record.checks[0].ok is ok
-
-
-def test_a_tolerance_grows_with_the_numbers_and_their_precision():
-    """Float32 values near 4.3 may differ by 1.43e-6 in another order of operations: 1e-6 failed on some CPUs."""
-    values = torch.tensor([4.3, -0.001])
-    assert 1.43e-6 < tolerance(values) < 1e-4
-    assert tolerance(1000 * values) == pytest.approx(1000 * tolerance(values))
-    assert tolerance(values.double()) < 1e-12 < tolerance(values) < tolerance(values.bfloat16())
-    assert tolerance(values.double(), values) == tolerance(values)
-    assert tolerance(1.7e-7) < 1e-11, "a small number needs a small tolerance"
-    assert tolerance([0.0], of := [3.0]) == tolerance(of)
-
-
-def test_two_computations_agree_up_to_rounding_and_no_further():
-    record, values = LessonRecorder(), torch.tensor([4.3, 0.5])
-    record.same("x", "the same", values, values + 1.5e-6)
-    record.same("x", "the same", values, values + 1e-3)
-    record.same("x", "the same", values, values[:1])
-    record.same("x", "the same", values, values * float("nan"))
-    assert [check.ok for check in record.checks] == [True, False, False, False]
 
 
 def test_the_page_of_the_documentation_names_every_lesson_and_no_other():

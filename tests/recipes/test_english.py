@@ -1,4 +1,4 @@
-"""The recipe of the model english at a size of seconds: every source is read, and the stages make a model."""
+"""The recipes of the model english and of its task heads, at a size of seconds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import lzma
 import random
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -77,24 +76,7 @@ def write_data(folder: Path) -> Path:
     return folder
 
 
-def test_every_source_is_in_the_text_as_often_as_it_says(english, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("MASKWRIGHT_DATA", str(write_data(tmp_path / "data")))
-    with storage.new_folder(tmp_path / "text") as new:
-        english.write_text(new, 0)
-    files = sorted((tmp_path / "text").glob("*.txt"))
-    assert len(files) == english.FILES
-    found = Counter(part for path in files for part in path.read_text(encoding="utf-8").strip().split("\n\n"))
-    expected: Counter[str] = Counter()
-    for source in english.SOURCES:
-        passages = list(english.passages(source))
-        assert passages and all(0 < len(passage) <= english.PASSAGE for passage in passages), source
-        expected.update({"\n".join(passage): source.copies for passage in dict.fromkeys(passages)})
-    assert set(found) - {""} == set(expected)
-    assert sum(found.values()) >= sum(expected.values())
-    licenses = json.loads((tmp_path / "text" / "licenses.json").read_text(encoding="utf-8"))
-    assert list(licenses) == [source.file for source in english.SOURCES] and all(licenses.values())
-
-
+@pytest.mark.slow
 def test_the_stages_make_a_model_and_the_same_command_does_nothing_twice(
     english, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -149,3 +131,33 @@ def test_the_student_starts_with_layers_and_subword_embeddings_of_the_teacher(en
         known = teacher.tokenizer.token_to_id(token)
         ids = [known] if known is not None else teacher.tokenizer.encode_plain([token.removeprefix("##")])[0]
         assert student.word_embeddings[index].allclose(teacher.word_embeddings[ids].mean(dim=0)), token
+
+
+@pytest.fixture
+def heads(monkeypatch: pytest.MonkeyPatch):
+    """The recipe as a module."""
+    monkeypatch.syspath_prepend(str(REPOSITORY / "recipes"))
+    import english_heads
+
+    return english_heads
+
+
+@pytest.mark.slow
+def test_a_head_is_an_adapter_with_data_license_and_scores(heads, tmp_path, monkeypatch, capsys):
+    rows = [("call now and win a prize", "spam"), ("see you at home tonight", "ham")] * 8
+    for part in ("train", "dev"):
+        lines = ["text\tlabel", *(f"{text} {number}\t{label}" for number, (text, label) in enumerate(rows))]
+        storage.write_text(tmp_path / "data" / "sms_spam" / f"{part}.tsv", "\n".join(lines) + "\n")
+    monkeypatch.setenv("MASKWRIGHT_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr(sys, "argv", ["english_heads.py", "spam", "-o", str(tmp_path / "out"), "--epochs", "1"])
+    heads.main()
+    assert "| `english-spam` | accuracy |" in capsys.readouterr().out
+    folder = tmp_path / "out" / "spam" / "model"
+    facts = read_facts(folder)
+    assert facts["data"]["license"] and facts["about"] and facts["scores"]["low"] <= facts["scores"]["score"]
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 1e6
+    model, _ = load_model(folder)
+    assert model.adapter is not None and model.adapter.base == "english" and model.labels == ("ham", "spam")
+    before = (folder / "adapter_model.safetensors").stat().st_mtime_ns
+    heads.main()
+    assert (folder / "adapter_model.safetensors").stat().st_mtime_ns == before

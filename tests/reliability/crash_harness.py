@@ -23,11 +23,13 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch._dynamo  # as an optimizer does, in 1 s; before the first fork
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script: tests/ is not on the path
+
+from failing_disk import StoppingFileSystem
 from maskwright.core import progress, storage
 from maskwright.train.distillation.config import DistillConfig
 from maskwright.train.distillation.distill import distill
@@ -35,70 +37,20 @@ from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.finetuning.finetune import finetune
 from maskwright.train.pretraining.config import PretrainConfig
 from maskwright.train.pretraining.pretrain import pretrain
+from train.runs import TIMES, corpus, labeled, sentence_teacher
 
 TINY = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 128}
 os.fsync = lambda descriptor: None  # a kill loses nothing that was written
-TIMES = ("tokens_per_second", "tflops_per_second", "memory_mb", "seconds", "time")
-
-
-class KillingFileSystem(storage.FileSystem):
-    """Counts disk operations and ends the process, without any clean-up, at the n-th."""
-
-    def __init__(self, kill_at: int | None) -> None:
-        self.kill_at, self.calls = kill_at, 0
-
-    def _count(self) -> None:
-        self.calls += 1
-        if self.calls == self.kill_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def write(self, handle: Any, data: bytes) -> None:
-        if self.calls + 1 == self.kill_at:  # tear the write: half of it reaches the disk
-            handle.write(data[: len(data) // 2])
-            handle.flush()
-        self._count()
-        super().write(handle, data)
-
-    def sync(self, handle: Any) -> None:
-        self._count()
-        super().sync(handle)
-
-    def rename(self, source: Path, target: Path) -> None:
-        self._count()
-        super().rename(source, target)
-
-
-def make_corpus(path: Path) -> None:
-    """A text with some structure, the same every time."""
-    rng = random.Random(5)
-    words = "the a cat dog bird sees likes finds small red old house tree river and then it was here".split()  # noqa: SIM905
-    documents = []
-    for _ in range(40):
-        sentences = [" ".join(rng.choices(words, k=rng.randint(4, 14))) + " ." for _ in range(rng.randint(2, 9))]
-        documents.append("\n".join(sentences))
-    path.write_text("\n\n".join(documents) + "\n", encoding="utf-8")
-
-
-def make_rows(path: Path, count: int, seed: int) -> None:
-    """Labeled rows whose class can be read off their words."""
-    rng = random.Random(seed)
-    lines = ["text\tlabel"]
-    for _ in range(count):
-        label = rng.choice(["animal", "place"])
-        pool = ["cat", "dog", "bird"] if label == "animal" else ["house", "tree", "river"]
-        lines.append(f"the {rng.choice(['old', 'red', 'small'])} {rng.choice(pool)} was here\t{label}")
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def pretrain_run(folder: Path) -> Callable[[Path], None]:
     """Pre-training with everything that draws or adds up: dropout, accumulation over 4, bf16 where there is."""
-    corpus = folder / "corpus.txt"
-    make_corpus(corpus)
+    text = corpus(folder, 40)
 
     def run(output: Path) -> None:
         pretrain(
             PretrainConfig(
-                corpus=(str(corpus),), output=output, preset="bert-tiny", model=TINY, vocab_size=120, steps=8,
+                corpus=(str(text),), output=output, preset="bert-tiny", model=TINY, vocab_size=120, steps=8,
                 batch_tokens=4 * 4 * 32, accumulation=4, max_length=32, checkpoint_every=3, log_every=2, holdout=0.1,
             )
         )  # fmt: skip
@@ -108,9 +60,9 @@ def pretrain_run(folder: Path) -> Callable[[Path], None]:
 
 def finetune_run(folder: Path) -> Callable[[Path], None]:
     """Two seeds of a classifier from scratch, with a dev set that chooses the epoch."""
-    make_corpus(folder / "corpus.txt")
-    make_rows(folder / "train.tsv", 64, 1)
-    make_rows(folder / "dev.tsv", 32, 2)
+    corpus(folder, 40)
+    labeled(folder / "train.tsv", 64, 1)
+    labeled(folder / "dev.tsv", 32, 2)
     from maskwright.text.tokenizers.tokenizer import Tokenizer
 
     if not (folder / "tok").exists():
@@ -174,18 +126,14 @@ def distill_run(folder: Path) -> Callable[[Path], None]:
 
 def embeddings_run(folder: Path) -> Callable[[Path], None]:
     """A student of a sentence encoder, which is made first, in a separate process."""
-    sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script: tests/ is not on the path
-    from train.runs import sentence_teacher
-
-    corpus = folder / "corpus.txt"
-    make_corpus(corpus)
-    if not (folder / "teacher").exists() and finish(spawn(partial(sentence_teacher, corpus), folder / "teacher", None)):
+    text = corpus(folder, 40)
+    if not (folder / "teacher").exists() and finish(spawn(partial(sentence_teacher, text), folder / "teacher", None)):
         sys.exit(f"the teacher failed: {(folder / 'error.txt').read_text()}")
 
     def run(output: Path) -> None:
         distill(
             DistillConfig(
-                teacher=str(folder / "teacher"), corpus=(str(corpus),), output=output, preset="bert-tiny", model=TINY,
+                teacher=str(folder / "teacher"), corpus=(str(text),), output=output, preset="bert-tiny", model=TINY,
                 vocab_size=120, steps=8, batch_tokens=4 * 32, accumulation=2, max_length=32, checkpoint_every=3,
                 log_every=2, holdout=0.1,
             )
@@ -196,13 +144,12 @@ def embeddings_run(folder: Path) -> Callable[[Path], None]:
 
 def recurrent_run(folder: Path, preset: str, objective: str) -> Callable[[Path], None]:
     """Recurrent language models: stateful, or forward and backward."""
-    corpus = folder / "corpus.txt"
-    make_corpus(corpus)
+    text = corpus(folder, 40)
 
     def run(output: Path) -> None:
         pretrain(
             PretrainConfig(
-                corpus=(str(corpus),), output=output, preset=preset, objective=objective, vocab_size=120, steps=10,
+                corpus=(str(text),), output=output, preset=preset, objective=objective, vocab_size=120, steps=10,
                 model={"hidden_size": 32, "num_hidden_layers": 1}, batch_tokens=4 * 32, max_length=32,
                 checkpoint_every=3, log_every=2, holdout=0.1,
             )
@@ -243,10 +190,8 @@ def search_run(folder: Path) -> Callable[[Path], None]:
     """An index of several shards, and what is found in it."""
     from maskwright.inference import search
 
-    sys.path.append(str(Path(__file__).parents[1]))  # where the tests' samples are
     (folder / "texts").mkdir(exist_ok=True)
-    make_corpus(folder / "corpus.txt")
-    for number, document in enumerate((folder / "corpus.txt").read_text(encoding="utf-8").split("\n\n")[:6]):
+    for number, document in enumerate(corpus(folder, 40).read_text(encoding="utf-8").split("\n\n")[:6]):
         (folder / "texts" / f"{number}.txt").write_text(document, encoding="utf-8")
     search.SHARD_BYTES = 10  # a shard for each file
 
@@ -300,7 +245,7 @@ def spawn(run: Callable[[Path], None], output: Path, kill_at: int | None, counte
         sink = os.open(os.devnull, os.O_WRONLY)
         os.dup2(sink, 2)
         progress.set_quiet(True)
-        storage.fs = KillingFileSystem(kill_at)
+        storage.fs = StoppingFileSystem(kill_at, lambda: os.kill(os.getpid(), signal.SIGKILL))
         run(output)
         if counted is not None:
             counted.write_text(str(storage.fs.calls))

@@ -8,8 +8,8 @@ import pytest
 
 from reliability.killing import CAN_FORK, NO_FORK, check_killed_runs
 
-QUICK = {"pretrain": 2, "search": 4}
-SLOW = {"finetune": 4, "adapter": 2, "distill": 2, "embeddings": 2, "translation": 2, "lstm": 2, "bilm": 2}
+QUICK = {"pretrain": 1}
+SLOW = {"search": 4, "finetune": 4, "adapter": 2, "distill": 2, "embeddings": 2, "translation": 2, "lstm": 2, "bilm": 2}
 
 
 @pytest.mark.skipif(not CAN_FORK, reason=NO_FORK)

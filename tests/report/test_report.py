@@ -23,9 +23,7 @@ from maskwright.report import (
     Confusion,
     Facts,
     Grid,
-    Health,
     KeyFigures,
-    MaskExample,
     MaskExamples,
     NextSteps,
     Paragraph,
@@ -38,9 +36,9 @@ from maskwright.report import (
     Table,
     Tokens,
     Weights,
-    WorstError,
     WorstErrors,
     charts,
+    numbers,
     pictures,
     render,
     write_report,
@@ -107,14 +105,6 @@ def test_blocks_without_content_leave_no_trace():
         if isinstance(one, type) and issubclass(one, Block)
     } - {Block}
     assert {type(one) for one in EMPTY} == {type(one) for one in blocks()} | {Facts, Paragraph, Table} == every
-
-
-def test_health_is_a_word_and_an_unknown_level_is_refused():
-    for level, word in (("good", "Healthy"), ("watch", "Worth a look"), ("bad", "Not healthy")):
-        tree = read_html(render(Report("t", "h", Health(level, ["because"]))))  # type: ignore[arg-type]
-        assert word in tree.all(class_="health")[0].text and "because" in tree.text
-    with pytest.raises(ValueError, match="watch"):
-        Health("fine")  # type: ignore[arg-type]
 
 
 # -- Text is text ----------------------------------------------------------------------------------------------------
@@ -195,30 +185,6 @@ def test_a_confusion_matrix_has_fractions_recall_and_precision_or_the_pairs_most
     assert many[1:] == [["label 7", "label 1", "5", "50.0 %"], ["label 3", "label 4", "2", "28.6 %"]]
 
 
-def test_filled_masks_mark_the_right_token_and_give_the_rank_of_a_missed_one():
-    rows = rows_of(
-        MaskExamples(
-            [
-                MaskExample("Return a ", " list.", [("new", 0.4), ("the", 0.0002)], "new", 1, 0.4),
-                MaskExample("The ", " statement.", [("with", 0.2)], "if", rank=1009, probability=0.021),
-                MaskExample("Who ", "?", [("knows", 1.0)]),
-            ]
-        )
-    )
-    assert [row[:3] for row in rows[1:]] == [
-        ["Return a new list.", "new 40.0 % ✓, the <0.1 %", "–"],
-        ["The if statement.", "with 20.0 %", "1,009"],
-        ["Who [MASK]?", "knows 100.0 %", "–"],
-    ]
-
-
-def test_errors_show_probability_or_loss_and_both_texts_of_a_pair():
-    assert rows_of(WorstErrors([WorstError("t", "1.00", "4.00", loss=9.0)]))[1] == ["t", "1.00", "4.00", "9.000"]
-    assert rows_of(WorstErrors([WorstError("t", "a", "b")])) == [["Text", "Gold", "Predicted"], ["t", "a", "b"]]
-    own = [WorstError("t", "a", "b", 0.5, 1.0, "u", 7), WorstError("v", "a", "b")]
-    assert rows_of(WorstErrors(own))[1:] == [["7", "t\nu", "a", "b", "50.0 %"], ["–", "v", "a", "b", "–"]]
-
-
 def test_a_matrix_is_shaded_by_its_largest_value_and_says_what_is_masked():
     grid = Grid(["a"], ["x", "y", "z"], [[0.5, -1.0, None]], "weights")
     cells = main_of(grid).all("tr")[1].all("td")
@@ -235,18 +201,6 @@ def test_a_matrix_is_shaded_by_its_largest_value_and_says_what_is_masked():
     ]
 
 
-def test_commands_and_facts_read_as_given():
-    command = "maskwright pretrain --lr 0.0005 --whole-words -o runs/a corpus-of-mine/ --eval " + "held-out" * 9
-    tree = main_of(RunMetadata(command, {"eval": "", "lr": 0.1}))
-    assert tree.all("code")[0].text == command
-    assert [node.text for node in tree.all("code")[0].all("span")] == ["--lr 0.0005", "--whole-words", "-o runs/a"]
-    assert [node.text for node in tree.all("dd")] == ["–", "0.1"]
-    facts = main_of(Facts({"Documents": 5104, "Unknown": (0.00012, "122 tokens")}))
-    assert [node.text for node in facts.all("dd")] == ["5,104", "1.2e-4122 tokens"]
-    weights = main_of(Weights(["a.weight"], [], ["b.bias", "c.bias"]))
-    assert [node.text for node in weights.all(class_="amount")] == ["1", "0", "2"] and len(weights.all("details")) == 2
-
-
 # -- Charts: what the script gets ------------------------------------------------------------------------------------
 
 
@@ -259,13 +213,6 @@ def test_a_chart_has_finite_points_in_order_and_says_what_it_leaves_out():
     assert "Without 2 values that are not finite." in text and "Loss by step: a from 3 to 1; b from 2 to 2." in text
     logs = Chart("Norm", [Series("a", [1, 2, 3], [1.0, 0.0, 10.0])], log_y=True)
     assert data_of(Curves([logs]))[0]["series"][0]["points"] == [[1.0, 1.0], [3.0, 10.0]]
-
-
-def test_seeds_share_a_name_and_the_legend_has_their_mean():
-    seeds = [Series("dev", [1, 2], [0.5, value]) for value in (0.7, 0.8)]
-    tree = main_of(Curves([Chart("F1", seeds, unit="percent", baselines={"most common": 0.4})]))
-    legend = [node.text.replace("\N{NO-BREAK SPACE}", " ") for node in tree.all("ul", "legend")[0].all("li")]
-    assert legend == ["dev, mean of 2 seeds75.0 %", "most common40.0 %"]
 
 
 def test_long_lines_are_thinned_but_keep_their_spikes():
@@ -300,3 +247,58 @@ def test_other_endings_and_a_missing_extra_are_said_before_the_work(monkeypatch:
     with pytest.raises(MissingExtraError, match="plot"):
         pictures.check_picture(Path("p.png"))
     pictures.check_picture(Path("p.svg"))
+
+
+NB = numbers.NO_BREAK
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"),
+        (float("nan"), "–"),
+        (float("inf"), "∞"),
+        (float("-inf"), "−∞"),
+        (True, "yes"),
+        (1204, "1,204"),
+        (-1204, "−1,204"),
+        (0.8941, "0.894"),
+        (0.0, "0"),
+        (-0.0, "0"),
+        (3.0, "3"),
+        (3.8841, "3.884"),
+        (12.345, "12.35"),
+        (5291264.4, "5,291,264"),
+        (2e-5, "2e-5"),
+        (-2e-5, "−2e-5"),
+        (0.0214, "0.0214"),
+        ("as it is", "as it is"),
+    ],
+)
+def test_a_value_is_shown_in_one_form(value: numbers.Value, text: str):
+    assert numbers.show(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.42, "0.42 s"),
+        (12.34, "12.3 s"),
+        (59.7, "1 min"),
+        (200, "3 min 20 s"),
+        (180, "3 min"),
+        (3599.9, "1 h 00 min"),
+        (7500, "2 h 05 min"),
+        (273600, "3 d 4 h"),
+        (-200, "−3 min 20 s"),
+    ],
+)
+def test_durations_carry_their_units(seconds: float, text: str):
+    assert numbers.duration(seconds).replace(NB, " ") == text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(0, "0 B"), (999, "999 B"), (999_600, "1 MB"), (45_100_000, "45.1 MB"), (2 * 10**12, "2.0 TB")]
+)
+def test_file_sizes_step_at_a_thousand(size: int, text: str):
+    assert numbers.file_size(size).replace(NB, " ") == text

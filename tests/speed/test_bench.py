@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
+from conventions.sources import REPOSITORY
 from inference.samples import tokenizer
+from maskwright.core.progress import set_quiet
 from maskwright.inference.engine.choice import choose
 from maskwright.models.build import build
 from maskwright.models.presets import preset
 from maskwright.speed.backend import (
     BackendError,
     BackendProcess,
-    centered_cosines,
 )
 from maskwright.speed.bench import (
     BenchSettings,
@@ -24,6 +25,7 @@ from maskwright.speed.bench import (
     bench,
     text_of_length,
 )
+from maskwright.speed.workload import forward_flops
 
 CHILD = """
 from maskwright.speed.backend import answer
@@ -64,18 +66,6 @@ def test_a_child_that_dies_is_named_with_its_last_words():
     child.close()
 
 
-def test_centered_cosine_similarities_detect_mixed_up_rows():
-    rng = np.random.default_rng(0)
-    assert centered_cosines(np.ones((3, 4)), np.ones((3, 4))) == pytest.approx(1)  # equal texts
-    vectors = 10 + rng.normal(size=(20, 8))  # a large common part
-    assert centered_cosines(vectors, vectors) == pytest.approx(1)
-    assert centered_cosines(vectors[::-1], vectors).mean() < 0.5
-    lengths = np.linalg.norm(vectors, axis=1)
-    assert (
-        (vectors[::-1] * vectors).sum(1) / lengths / lengths[::-1]
-    ).min() > 0.9  # cosine similarities without centering do not detect this
-
-
 @pytest.mark.parametrize("length", [3, 8, 32])
 def test_a_text_has_exactly_the_requested_tokens(length: int):
     own, texts = tokenizer(), ["the cat sat on the mat and looked at a dog"] * 20
@@ -112,3 +102,40 @@ def test_transformers_stands_beside_it_with_the_same_vectors(model_folder: Path)
     result = bench(BenchSettings(str(model_folder), texts, ("fp32",), seconds=1.0))
     assert [row.name for row in result.rows] == ["maskwright", "transformers"]
     assert result.rows[1].cosine == pytest.approx(1, abs=1e-4)
+
+
+FLAGS = "--device cpu --precision fp32 --sizes tiny --minutes 30 --limit 900 --seconds 0.05 --count 60 --tokens 256"
+
+
+@pytest.fixture
+def rooms(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(str(REPOSITORY / "benchmarks" / "on_gpu"))
+    monkeypatch.syspath_prepend(str(REPOSITORY / "benchmarks"))
+    return importlib.import_module("gpu")
+
+
+@pytest.mark.slow
+def test_every_part_is_measured_from_end_to_end(rooms, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Ours alone, in one process; the network's operations are counted again."""
+    flags = ["--output", str(tmp_path), "--threads", "1", "--quiet", "--only", "maskwright", *FLAGS.split()]
+    monkeypatch.setattr(sys, "argv", ["gpu.py", *flags])
+    try:
+        rooms.main()
+    finally:
+        set_quiet(False)
+    found = json.loads((tmp_path / "gpu.json").read_text())
+    assert not found["cut"] and not [one for one in found["failed"] if one["name"] != "transformers"]
+    parts = {(one["part"], one["length"]) for one in found["measured"]}
+    assert parts == {("pretrain", 128), ("pretrain", 512), ("finetune", 0), ("embed", 0)}
+    config = preset("bert-tiny", vocab_size=2000)
+    for one in found["measured"]:
+        assert one["tokens_per_second"] > 0
+        assert one["flops_per_second"] == pytest.approx(one["tokens_per_second"] * one["flops_per_token"])
+        if one["part"] == "pretrain":  # three passes over at most `length` tokens, a fifth of them scored at most
+            least, most = (3 * forward_flops(config, [length]) / length for length in (8, one["length"]))
+            head = 3 * 2 * (128 * 128 + 128 * 2000)
+            assert least < one["flops_per_token"] < most + head / 5
+        if one["part"] == "embed":
+            assert forward_flops(config, [3]) / 3 < one["flops_per_token"] < forward_flops(config, [512]) / 512
+    page = (tmp_path / "gpu.md").read_text()
+    assert "## pretrain" in page and "## embed" in page

@@ -1,4 +1,4 @@
-"""Plans: published runs as checks of the arithmetic, what fits, and a probe that measures."""
+"""Plans: published runs as checks of the arithmetic, utilization, what fits, and a probe that measures."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import pytest
 import torch
 
 from maskwright.core.errors import ConfigError, InputError
-from maskwright.core.gpus import gpu_named
+from maskwright.core.gpus import GPUS, gpu_from_driver_name, gpu_named
+from maskwright.models import sizes as flops
 from maskwright.models.build import build
 from maskwright.models.presets import PRESETS, preset
 from maskwright.speed.plan import USABLE_MEMORY, Hardware, communication, make_plan, micro_batches
 from maskwright.speed.plan_config import PlanConfig, link_of
-from maskwright.speed.workload import probe, workload_of
+from maskwright.speed.workload import forward_flops, probe, training_flops, workload_of
 from speed import published
 
 TINY = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 48}
@@ -24,13 +25,6 @@ def test_published_operations_come_out():
     # The papers print one to three digits; "5" and "13" exaFLOP are rounded to whole ones.
     for run, (printed, ours) in published.CHECKS.items():
         assert ours / printed == pytest.approx(1, abs=0.08 if "Cramming" in run else 0.006), run
-
-
-def test_the_plan_of_the_original_transformer_counts_as_the_paper_describes_it():
-    base, big = published.transformer_count(512, 2048, 1e5), published.transformer_count(1024, 4096, 3e5)
-    assert 3.3e18 / 10 < base < 3.3e18 and 2.3e19 / 10 < big < 2.3e19
-    for name, count in (("Transformer (base)", base), ("Transformer (big)", big)):
-        assert make_plan(published.TIMED[name][1]).total_flops == pytest.approx(count, rel=0.001)
 
 
 def test_published_times_are_within_the_stated_error():
@@ -84,29 +78,6 @@ def test_a_translation_by_hand():
     assert plan.flops.attention == pytest.approx(3 * attention / 100)
     assert plan.flops.head == pytest.approx(3 * 2 * 512 * 37_000 / 2)
     assert plan.sequences * plan.accumulation * 8 * 100 <= 131_072 < (plan.sequences * plan.accumulation + 1) * 8 * 100
-
-
-def test_a_denoising_plan_has_a_shorter_source_and_a_short_target():
-    found = make_plan(replace(H100, preset="bart-base", objective=None))
-    assert found.config.objective == "denoise"
-    pairs = make_plan(replace(H100, preset="bart-base", objective="translation"))
-    assert found.flops.head == pytest.approx(0.2 / 0.5 * pairs.flops.head)
-
-
-@pytest.mark.parametrize(
-    ("name", "objective", "gpu"), [("gpt2-xl", "clm", "a100-40"), ("transformer-big", "translation", "t4")]
-)
-def test_decoders_that_do_not_fit_are_refused_with_what_does(name: str, objective: str, gpu: str):
-    model = {"num_hidden_layers": 96} | ({"num_decoder_layers": 96} if objective == "translation" else {})
-    config = PlanConfig(preset=name, model=model, objective=objective, max_length=1024, gpu=gpu, gpus=8)
-    with pytest.raises(InputError, match=f"{name} does not fit") as refused:
-        make_plan(config)
-    proposed = [line.split(":")[0].split() for line in str(refused.value).splitlines()[1:]]
-    (shard,) = [words for words in proposed if words[0] == "--shard"]
-    changes = {"activation_checkpointing": "--activation-checkpointing" in shard, "accumulation": int(shard[2])}
-    make_plan(replace(config, shard=True, **changes))
-    (smaller,) = [words for words in proposed if words[0] == "--preset"]
-    make_plan(replace(config, preset=smaller[1], model={}))
 
 
 def test_bert_base_on_eight_h100_by_hand():
@@ -167,7 +138,7 @@ def test_a_setting_that_makes_no_sense_is_named(changes: dict, sentence: str):
         make_plan(PlanConfig(**changes))
 
 
-@pytest.mark.parametrize("objective", ["mlm+nsp", "rtd", "clm"])
+@pytest.mark.parametrize("objective", ["mlm+nsp", "rtd"])
 def test_a_probe_trains_two_depths_and_reads_off_the_whole(objective: str):
     config = PlanConfig(
         preset="bert-base", model=TINY, vocab_size=150, max_length=16, objective=objective, probe_seconds=0.1
@@ -194,11 +165,10 @@ def test_the_plan_of_this_machine_is_timed_by_a_probe():
     assert "probe" in plan.timed_by and plan.seconds == pytest.approx(640 / plan.tokens_per_second)
 
 
-@pytest.mark.parametrize("objective", ["denoise", "translation"])
-def test_a_probe_trains_an_encoder_decoder(objective: str):
+def test_a_probe_trains_an_encoder_decoder():
     model = {**TINY, "num_hidden_layers": 5, "num_decoder_layers": 5}
     config = PlanConfig(
-        "transformer-base", model, vocab_size=150, max_length=16, objective=objective, probe_seconds=0.1
+        "transformer-base", model, vocab_size=150, max_length=16, objective="translation", probe_seconds=0.1
     )
     found = probe(config, workload_of(config), torch.device("cpu"), "fp32", sequences=4)
     assert found.depths == (1, 3) and found.tokens_per_second > 0
@@ -251,3 +221,53 @@ def test_a_network_that_does_not_fit_is_sharded():
     assert make_plan(replace(large, shard=True)).memory.total < 0.9 * 80e9
     with pytest.raises(ConfigError, match="--shard requires several GPUs"):
         replace(H100, gpus=1, shard=True)
+
+
+def test_a_batch_of_one_length_is_tokens_times_the_count_of_one():
+    config = preset("bert-base")
+    token = flops.linear_flops(config) + flops.attention_flops(config, 128)
+    assert forward_flops(config, [128] * 256) == 256 * 128 * token
+    scored = 256 * 19
+    wanted = 3 * (256 * 128 * token + scored * flops.word_head_flops(config))
+    assert training_flops(config, [128] * 256, num_scored=scored) == wanted
+
+
+def test_lengths_count_one_by_one_and_padding_does_not():
+    config = preset("bert-mini", vocab_size=1000)
+    whole = sum(forward_flops(config, [length]) for length in (5, 70, 70, 128))
+    assert forward_flops(config, [70, 5, 128, 70]) == pytest.approx(whole)
+    assert forward_flops(config, [5, 128]) < forward_flops(config, [128, 128])
+    judged = training_flops(config, [9], num_classified=1) - training_flops(config, [9])
+    assert judged == 3 * flops.sequence_head_flops(config)
+
+
+def test_bert_base_at_128_by_hand():
+    """12 layers of 4 x 768^2 + 2 x 768 x 3072 entries, two operations each, and keys and values of 128 tokens."""
+    token = 2 * 12 * (4 * 768**2 + 2 * 768 * 3072) + 12 * 4 * 768 * 128
+    head = 2 * (768**2 + 768 * 30_522)
+    assert training_flops(preset("bert-base"), [128], 19) == 3 * (128 * token + 19 * head)
+
+
+@pytest.mark.parametrize(
+    ("called", "key"),
+    [
+        ("NVIDIA H100 80GB HBM3", "h100"),
+        ("NVIDIA H100 PCIe", "h100-pcie"),
+        ("NVIDIA H200", "h200"),
+        ("NVIDIA A100-SXM4-40GB", "a100-40"),
+        ("NVIDIA A100 80GB PCIe", "a100"),
+        ("NVIDIA L40S", "l40s"),
+        ("Tesla T4", "t4"),
+        ("NVIDIA GeForce RTX 4090", "rtx4090"),
+        ("AMD Instinct MI300X", "mi300x"),
+    ],
+)
+def test_a_gpu_is_known_by_what_its_driver_calls_it(called: str, key: str):
+    assert gpu_from_driver_name(called) is GPUS[key]
+
+
+@pytest.mark.parametrize(
+    "called", ["NVIDIA H100 NVL", "NVIDIA A10G", "NVIDIA GeForce RTX 3090 Ti", "NVIDIA GeForce RTX 4090 Laptop GPU", ""]
+)
+def test_one_with_another_peak_is_not_taken_for_it(called: str):
+    assert gpu_from_driver_name(called) is None

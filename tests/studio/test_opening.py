@@ -57,11 +57,13 @@ def test_the_command_starts_the_browser_with_a_private_file_whose_key_works_once
             assert process.stdout is not None
             printed = json.loads(process.stdout.readline())["address"]
             host = printed.split("/")[2]
+            end = time.monotonic() + 120
             while True:  # the studio listens before it starts the browser, and answers once that has returned
                 try:
                     assert status(f"http://{host}/") == 403
                     break
                 except ConnectionError:
+                    assert time.monotonic() < end and process.poll() is None
                     time.sleep(0.05)
             found = json.loads(told.read_text(encoding="utf-8"))
             (link,) = re.findall(r'href="([^"]*)"', found["page"])

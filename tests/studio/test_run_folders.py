@@ -16,10 +16,6 @@ UNREADABLE = {
     "result too deep": {"result.json": DEEP_JSON},
     "facts cut off": {"run.json": "{"},
     "settings too deep": {"config.toml": "a = " + "[" * 5000 + "]" * 5000},
-    "settings deep by a key": {"config.toml": "[" + ".".join("a" * 5000) + "]"},
-    "settings deep by a long key": {"config.toml": ".".join("a" * 100_000) + " = 1"},
-    "settings deep by a key in an inline table": {"config.toml": "a = {" + " . ".join(['"b"'] * 5000) + " = 1}"},
-    "settings with half a number": {"config.toml": "a = " + "1" * 10_000},
     "settings not TOML": {"config.toml": "task ="},
     "settings not UTF-8": {"config.toml": b"task = '\xff'"},
 }
@@ -32,7 +28,7 @@ ODD = {
     "a task that is a table": {"config.toml": "[task]\na = 1\n"},
     "a date": {"config.toml": RECIPE + "a = 1979-05-27\nb = [12:00:00]\n"},
     "not a number": {"result.json": '{"main_metric": "a", "mean": {"a": NaN}}'},
-    "a log of anything": {"metrics.jsonl": '{"step": "a"}\n{"step": 1, "x": [{}]}\n3\n{"step": {}}\n' + "[" * 100_000},
+    "a log of anything": {"metrics.jsonl": '{"step": "a"}\n{"step": 1, "x": NaN}\n{"x": [{}]}\n3\n' + "[" * 100_000},
 }
 
 

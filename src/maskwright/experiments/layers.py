@@ -35,7 +35,7 @@ from ..tasks.tagging.task import Tagging
 from ..train.finetuning.finetune import FinetuningSetup, finetune
 from ..train.finetuning.job import FinetuneJob, MemoryBestModelSaver
 from ..train.finetuning.report import mixture_bars
-from ..train.finetuning.seeds import epoch_settings
+from ..train.finetuning.seeds import epoch_settings, mean_and_deviation
 from ..train.loop import train
 from ..train.run import RunFolder
 from .config import TASK, LayerLabConfig
@@ -259,9 +259,6 @@ class LayerLab(Experiment):
         }
 
     def _row(self, row: Combination, found: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        names = list(found[0]["metrics"])
-        table = np.array([[one["metrics"][name] for name in names] for one in found])  # [seeds, metrics]
-        deviation = table.std(axis=0, ddof=1) if len(found) > 1 else np.zeros(len(names))
         mix = None
         if row.choice is None:
             shares = np.array([one["mix"]["shares"] for one in found])  # [seeds, layers]
@@ -271,8 +268,7 @@ class LayerLab(Experiment):
             "name": row.name,
             "size": row.size(self.encoder.config.hidden_size),
             "parameters": found[0]["parameters"],
-            "mean": dict(zip(names, table.mean(axis=0).tolist(), strict=True)),
-            "deviation": dict(zip(names, deviation.tolist(), strict=True)),
+            **mean_and_deviation([one["metrics"] for one in found]),
             "runs": [one["metrics"][self.task.main_metric] for one in found],
             "best_steps": [one["best_step"] for one in found],
             "mix": mix,

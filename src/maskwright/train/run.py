@@ -107,7 +107,7 @@ class RunFolder:
     def result(self) -> dict[str, Any] | None:
         return storage.read_json(self.path / RESULT) if (self.path / RESULT).exists() else None
 
-    def finished(self) -> dict[str, Any] | None:
+    def finished(self) -> Any:
         """`result`, in every process as the first one sees it."""
         return self.group.from_main(lambda: self.result)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ class SeedRunner(ABC):
         """Train one seed in its own folder, or read its result if it is finished."""
         folder = run.part(f"seed-{seed}")
         folder.path.mkdir(exist_ok=True)
-        found = run.group.from_main(lambda: folder.result)
+        found = folder.finished()
         if found is None:
             job = self.job(seed, folder)
             run.check_inputs(models_only=True)
@@ -59,7 +59,7 @@ class SeedRunner(ABC):
             settings = epoch_settings(self.config, job.steps_per_epoch, seed, job.adam)
             train(job, settings, folder, name=f"fine-tuning, seed {seed}")
             folder.finish({"seed": seed, "metrics": job.best["metrics"], "best_step": job.best["step"]})
-            found = run.group.from_main(lambda: folder.result)
+            found = folder.finished()
         return SeedResult(found["seed"], found["metrics"], found["best_step"], folder.path)
 
     @abstractmethod
@@ -108,15 +108,19 @@ def best_weights(folder: Path) -> Path:
 
 def statistics(seeds: Sequence[SeedResult], best: SeedResult) -> dict[str, Any]:
     """Mean and standard deviation of each metric over seeds, the metrics of each seed, and the best seed."""
-    names = list(best.metrics)
-    table = np.array([[seed.metrics[name] for name in names] for seed in seeds])  # [seeds, metrics]
-    deviation = table.std(axis=0, ddof=1) if len(seeds) > 1 else np.zeros(len(names))
     return {
-        "mean": dict(zip(names, table.mean(axis=0).tolist(), strict=True)),
-        "deviation": dict(zip(names, deviation.tolist(), strict=True)),
+        **mean_and_deviation([seed.metrics for seed in seeds]),
         "seeds": [{"seed": seed.seed, "best_step": seed.best_step, **seed.metrics} for seed in seeds],
         "best_seed": best.seed,
     }
+
+
+def mean_and_deviation(metrics: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    """The "mean" and the "deviation" of each metric; that of a single seed is 0."""
+    table = np.array([[one[name] for name in metrics[0]] for one in metrics])  # [seeds, metrics]
+    deviation = table.std(axis=0, ddof=1) if len(table) > 1 else np.zeros(table.shape[1])
+    found = {"mean": table.mean(axis=0), "deviation": deviation}
+    return {name: dict(zip(metrics[0], values.tolist(), strict=True)) for name, values in found.items()}
 
 
 # -- The intermediate models of a run: the best weights of every seed, and those of a checkpoint -----------------------
