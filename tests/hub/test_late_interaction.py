@@ -89,8 +89,8 @@ FOLDERS = {
 }
 
 
-def folder_of(tmp_path, modules, bert, own, mask):
-    folder = cased_folder(tmp_path)
+def folder_of(tmp_path, modules, bert, own, mask, network="bert-tiny"):
+    folder = cased_folder(tmp_path, network, pad_token_id=0)
     torch.manual_seed(5)
     weight = {"linear.weight": torch.randn(8, 16)}
     if "query_prefix" in own:
@@ -124,7 +124,7 @@ def reference(
     """Vectors of the tokens of a text, written out with transformers."""
     import transformers
 
-    network = transformers.BertModel.from_pretrained(folder).eval()
+    network = transformers.AutoModel.from_pretrained(folder).eval()
     tokenizer = Tokenizer.load(folder)
     ids = tokenizer(prompt + text, max_length=cut - (mark is not None)).ids
     if mark is not None:
@@ -164,6 +164,17 @@ def test_a_folder_of_late_interaction_gives_a_vector_per_token(name, tmp_path):
     if name == "at least":
         scores = [np.array(row) / len(query) for row, query in zip(scores, wanted["query"], strict=True)]
     assert np.allclose(encoder.scores(TEXTS, TEXTS), scores, atol=1e-4)
+
+
+@pytest.mark.parametrize("attend", [False, True])
+@pytest.mark.parametrize("token", ["[MASK]", "[PAD]"])
+def test_positions_of_filled_tokens_are_those_of_roberta(token, attend, tmp_path):
+    settings = filled(token=token, attend=attend)
+    folder, weight = folder_of(tmp_path, NATIVE, settings, {}, {}, network="roberta-base")
+    encoder = api.open_late_encoder(folder, **HERE).for_role("query")
+    for text, found in zip(TEXTS, encoder.vectors(TEXTS), strict=True):
+        wanted = reference(folder, weight, text, cut=9, fill=9, attend=attend, **{"with": token})
+        assert np.abs(found - wanted).max() < 1e-5
 
 
 def test_late_interaction_is_no_embedding_of_a_text(tmp_path):

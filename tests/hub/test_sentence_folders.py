@@ -74,12 +74,12 @@ DECLARATIONS = {
 }
 
 
-def cased_folder(tmp_path, name="bert-tiny"):
+def cased_folder(tmp_path, name="bert-tiny", **more):
     """A network with a tokenizer that keeps case, whose folder transformers reads."""
     tokenizer = Tokenizer.train_from_iterator([*LONG_TEXTS, *TEXTS] * 3, vocab_size=90, lowercase=False)
     sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
     sizes |= {"embedding_size": 8 if name.startswith("albert") else None, "max_position_embeddings": 64}
-    model = build(preset(name, vocab_size=100, initializer_range=0.3, **sizes))
+    model = build(preset(name, vocab_size=100, initializer_range=0.3, **sizes | more))
     model.tokenizer = tokenizer
     model.save(tmp_path / "st")
     for unwanted in ("manifest.json", "maskwright.json"):

@@ -97,6 +97,12 @@ def test_late_interaction_ranks_by_maxsim_with_and_without_an_index(texts: Path,
         Searcher(LateEncoder(model, other), passage_tokens=6).search(str(texts), queries, index=tmp_path / "index")
 
 
+@pytest.mark.compatibility(
+    "sentence-transformers 6.2",
+    theirs="`encode_document` never puts a prompt named `passage` or `corpus` before texts: an empty one named "
+    "`document` is always found first.",
+    ours="`search`, `/rerank` and `for_role` put it before passages.",
+)
 def test_queries_and_passages_have_their_own_prompts(texts: Path, tmp_path: Path):
     model, prompts = tiny(seed=1), {"query": "the ", "passage": "cat "}
     encoder = TextEncoder(model, normalize=True, declared=SentenceSettings(prompts=prompts))

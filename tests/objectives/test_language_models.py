@@ -15,12 +15,7 @@ from maskwright.core.randomness import generator
 from maskwright.models.config import ModelConfig
 from maskwright.models.presets import preset
 from maskwright.objectives.base import Recipe
-from maskwright.objectives.causal import (
-    ContiguousStreams,
-    StatefulCausalLM,
-    StatefulLanguageModel,
-    predicted_tokens,
-)
+from maskwright.objectives.causal import ContiguousStreams, StatefulCausalLM, StatefulLanguageModel, predicted_tokens
 from maskwright.objectives.denoising import Denoising, hide_spans, random_partition, restore_spans, spans_of
 from maskwright.objectives.masked import special_tokens
 from maskwright.objectives.replaced import (

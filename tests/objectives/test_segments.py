@@ -150,7 +150,6 @@ def test_a_text_of_single_tokens_is_refused_instead_of_waiting_for_ever():
 
 # -- What tells the label of a pair must be its meaning: lengths, places and ragged ends alone must not ---------------
 
-Corpus = list[list[int]]
 
 CHANCE = 0.52  # 20,000 examples, half of them to be classified: four standard errors above one half
 WANTED = 20_000

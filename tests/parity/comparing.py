@@ -43,7 +43,7 @@ def compare_outputs(ours, theirs, rows, head):
     return found
 
 
-def longformer_maps(theirs, rows, head) -> list[torch.Tensor]:
+def longformer_maps(theirs, rows, head):
     """Attention maps [batch, heads, seq, seq] of transformers' windows, global keys and global queries."""
     mask = rows["attention_mask"].flatten(0, -2)
     batch, seq = mask.shape

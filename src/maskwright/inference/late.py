@@ -142,7 +142,11 @@ class LateStates(Forward):
         rows = [row.tolist() for row in batch.input_ids.cpu().split(batch.lengths)]
         filled = Batch.from_sequences([row + [self.fill_id] * (self.fill_to - len(row)) for row in rows])
         seen = None if self.attends else torch.tensor(batch.lengths)
-        return replace(filled, seen=seen).to(batch.input_ids.device)
+        config, positions = self.model.config, filled.position_ids
+        if config.positions == "offset" and self.fill_id == config.pad_token_id:  # whose position is its own (RoBERTa)
+            count = torch.tensor(batch.lengths).repeat_interleave(torch.tensor(filled.lengths))
+            positions = positions.masked_fill(positions >= count, -1)
+        return replace(filled, seen=seen, position_ids=positions).to(batch.input_ids.device)
 
 
 def late_encoder_of(model: Model, name: str | Path | Model, max_length: int | None = None) -> LateEncoder:
