@@ -257,4 +257,4 @@ def test_beginnings_of_an_embedding_are_trained_and_scored_as_embeddings(kind):
         assert found[f"{metric}_{size}"] == whole.score(cut, examples).metrics[metric]
     assert task_from_json(json.loads(json.dumps(task.to_json()))).matryoshka == sizes
     with pytest.raises(ConfigError, match="only 32 dimensions"):
-        Similarity.from_rows(rows, matryoshka=(32,)).outcome(model, batch)
+        Similarity.from_rows(rows, matryoshka=(32,)).bind(model)

@@ -156,6 +156,7 @@ def test_a_sparse_run_goes_on_exactly_after_a_kill(tmp_path, monkeypatch):
         ({"task": "classification", "encoder": "cross"}, "encoder"),
         ({"task": "regression", "encoder": None, "hard_negatives": 2}, "encoder"),
         ({"encoder": "sparse", "sparsity": (-1, 0)}, "sparsity"),
+        ({"encoder": "dense", "matryoshka": (8, 4096)}, "dimensions"),
     ],
 )
 def test_what_an_encoder_cannot_be_trained_with_is_refused(tmp_path, changes, word):
@@ -166,6 +167,7 @@ def test_what_an_encoder_cannot_be_trained_with_is_refused(tmp_path, changes, wo
         tiny("mlm").save(changes["model"])
     with pytest.raises((InputError, ConfigError), match=word):
         finetune(contrastive(tmp_path, **({"contrastive": False, "task": "similarity", "train": train} | changes)))
+    assert not list(tmp_path.glob("*/run.json"))
 
 
 class Directions:

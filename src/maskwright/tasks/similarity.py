@@ -450,6 +450,13 @@ class Similarity(Task):
             return window_notes(examples.texts, name, max_length, "text")
         return truncation_notes(examples.num_truncated, examples.counts.texts, f"{name} text", max_length)
 
+    def bind(self, model: Model) -> None:
+        """Raises ConfigError for a size of `matryoshka` that is not below that of the model's embeddings."""
+        whole = model.config.hidden_size * len(pooling_of(model).split("+"))
+        whole = whole if model.projection is None else model.projection.size
+        if self.matryoshka and max(self.matryoshka) >= whole:
+            raise ConfigError(f"matryoshka has {max(self.matryoshka)}, but embeddings have only {whole} dimensions.")
+
     def row_groups(self, examples: Examples) -> np.ndarray | None:
         """Rows of one first text, so that its negatives are in its batch; None without such rows."""
         if not isinstance(examples, PairExamples) or examples.is_scored or bool((labeled(examples) > 0).all()):
@@ -498,8 +505,6 @@ class Similarity(Task):
         """The unit embeddings, float32 [rows, 2, size], and those of each size of `matryoshka`."""
         yield vectors
         for size in self.matryoshka:
-            if size >= vectors.shape[-1]:
-                raise ConfigError(f"matryoshka has {size}, but the embedding has only {vectors.shape[-1]} dimensions.")
             yield F.normalize(vectors[..., :size], dim=-1)
 
     def vectors(self, model: Model, batch: Batch) -> Tensor:
