@@ -31,8 +31,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "SPLADE": {
         "data": "qnli",
         "model": ENGLISH,
-        "lr": 5e-4,
-        "sparsity": (3e-3, 3e-3),
+        "lr": 1e-4,
+        "sparsity": (1e-3, 1e-3),
         "metrics": ("accuracy", "terms_first", "terms_second"),
     },
     "Matryoshka": {
@@ -51,7 +51,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("-o", "--output", type=Path, default=Path("runs/retrieval"))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--rows", type=int, default=256, help="training rows")
+    parser.add_argument("--rows", type=int, default=512, help="training rows")
     parser.add_argument("--dev-rows", type=int, default=200)
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--peer", default=sys.executable, help="a Python with sentence-transformers")

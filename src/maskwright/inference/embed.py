@@ -494,7 +494,8 @@ def embedder_of(
     windows = LongTexts.for_embeddings({} if folder is None else read_facts(folder), long, stride, pooling)
     declared = None if folder is None else model.sentence or declared_by(folder)
     if declared is not None and declared.kind in OTHER_KINDS and pooling is None:
-        raise ModelFolderError(f"{name} makes {OTHER_KINDS[declared.kind]}. Other vectors of it: maskwright embed --pooling mean.")
+        found = f"{name} makes {OTHER_KINDS[declared.kind]}"
+        raise ModelFolderError(f"{found}. Other vectors of it: maskwright embed --pooling mean.")
     encoder = TextEncoder(model, layers, pooling, normalize, max_length, windows, declared)
     encoder.routes = {
         role: TextEncoder(other, layers, pooling, normalize, max_length, windows, other.sentence)
