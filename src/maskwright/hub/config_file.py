@@ -82,7 +82,8 @@ def _first_names(family: Family) -> list[str]:
     kept = ("embeddings.word.weight", "embeddings.norm.{p}")
     names = [ours for ours in table if ours in kept or (ours.startswith("layers.") and ".relative." not in ours)]
     rows = [table[ours] for ours in names]
-    return [name.format(i=0, k=0, p="weight") for row in rows for name in row]
+    # A name with a language is not in every checkpoint.
+    return [name.format(i=0, k=0, p="weight") for row in rows for name in row if "{l}" not in name]
 
 
 def _settled(types: set[str], values: Mapping[str, Any]) -> str | None:

@@ -202,7 +202,7 @@ PRETRAINED = (
 NEED_WEIGHTS = frozenset({"generate", "predict-next", "score-text", "translate", "detect-anomalies"})
 CACHED = frozenset({"generate", "translate"})  # what a graph with a cache can do nonetheless
 NEED_STATES = frozenset({"embed", "compare"})
-MAX_NAMED = 2  # kinds of models that an error message lists
+MAX_NAMED = 3  # kinds of models that an error message lists
 
 
 def all_kinds() -> list[ModelKind]:
