@@ -59,12 +59,16 @@ def _noted(path: Path, family: Family, reason: str) -> Family:
     return family
 
 
+_LANGUAGE = re.compile(r"\.adapter_modules\.([^.]+)\.")
+
+
 def _fitting(published: list[Family], names: list[str]) -> list[Family]:
     """Families whose embeddings, norms and first layer are all present; prefix matches first, then most names."""
     fits = []
     for family in published:
         found = {part for name in names for part in family.parts(name)}
-        wanted = _first_names(family)
+        languages = (match[1] for match in map(_LANGUAGE.search, found) if match)
+        wanted = _first_names(family, next(languages, ""))
         if found.issuperset(wanted):
             has_prefix = any(name.startswith(family.prefix) for name in names)
             fits.append(((has_prefix, len(wanted)), family))
@@ -72,18 +76,21 @@ def _fitting(published: list[Family], names: list[str]) -> list[Family]:
     return [family for rank, family in fits if rank == most]
 
 
-def _first_names(family: Family) -> list[str]:
-    """Names without prefix in every checkpoint of a family: word embeddings, their norm, and layer 0."""
+def _first_names(family: Family, language: str) -> list[str]:
+    """Names without prefix in every checkpoint of a family: word embeddings, their norm, and layer 0.
+
+    language: that of adapters for languages (X-MOD).
+    """
     table = dict(family.encoder)
     if not family.fixed.get("first_norm", True):
         del table["layers.{i}.attention_norm.{p}"]
     if not (family.defaults | family.fixed).get("embedding_norm", True):
         table.pop("embeddings.norm.{p}", None)
     kept = ("embeddings.word.weight", "embeddings.norm.{p}")
-    names = [ours for ours in table if ours in kept or (ours.startswith("layers.") and ".relative." not in ours)]
+    table = {ours: row for ours, row in table.items() if ".relative." not in ours and ".adapter_norm." not in ours}
+    names = [ours for ours in table if ours in kept or ours.startswith("layers.")]
     rows = [table[ours] for ours in names]
-    # A name with a language is not in every checkpoint.
-    return [name.format(i=0, k=0, p="weight") for row in rows for name in row if "{l}" not in name]
+    return [name.format(i=0, k=0, l=language, p="weight") for row in rows for name in row]
 
 
 def _settled(types: set[str], values: Mapping[str, Any]) -> str | None:
