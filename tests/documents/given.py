@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 import maskwright as mw
 from conventions.sources import REPOSITORY
 from hub.test_other_sentence_folders import splade_folder
-from maskwright.models.model import SentenceSettings
+from maskwright.models.model import LateInteraction, SentenceSettings
 from train import benchmark_data
 
 TEXT = """
@@ -148,6 +148,9 @@ def prepare(page: str, folder: Path) -> None:
         mw.Tokenizer.train([str(folder / "corpus.txt")], kind=kind, vocab_size=300).save(folder / "tok")
     elif page == "how-to/embed":
         splade_folder(folder / "splade", "max", "relu")
+        model = mw.load(folder / "splade", head=None)
+        model.sentence = SentenceSettings(pooling="none", late=LateInteraction())
+        model.save(folder / "colbert")
     elif page == "tutorials/lectures":
         write(folder / "weights.csv", "0.2,0.8\n0.5,0.5\n")
 
