@@ -3,7 +3,7 @@
     MASKWRIGHT_DATA=path python benchmarks/retrieval.py --peer peer/bin/python -o runs/retrieval
 
 Each side trains all seeds in one process; `--peer` is a Python with sentence-transformers 6.2. Both write model
-folders, which one program scores on the same dev rows. Nothing is selected on them: there is one epoch. Every folder is
+folders, which one program scores on the same dev examples. There is one epoch and no selection. Every folder is
 kept, so rerun the same command to resume; the table replaces that of docs/results/retrieval.md.
 """
 

@@ -1,10 +1,10 @@
-"""Bulk embedding in bfloat16 on the CPU, family by family, beside transformers (a part of docs/results/speed.md).
+"""Bulk embedding in bfloat16 on the CPU, family by family, compared with transformers (in docs/results/speed.md).
 
     python benchmarks/speed/families.py [FAMILY ...]
 
 Each family has BERT-base's width, four layers, random weights and MiniLM's tokenizer. Both run from text, in turns, in
 one process: transformers with its best attention on batches of 32 sorted by length, ours `maskwright.Embedder`. The
-time is that of one processor, so that other work on the machine counts little.
+time is CPU time of one thread, so that other work on the machine counts little.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def main() -> None:
     lengths = [len(ids) for ids in tokenizer.encode_ids(texts, 512)[0]]
     versions = f"torch {torch.__version__}, transformers {transformers.__version__}, commit {commit()}"
     sizes = f"{len(texts)} texts of {np.mean(lengths):.0f} tokens on average, and {options.long} of 512 tokens"
-    rounds = f"Texts a second of processor time, medians of {options.rounds} rounds"
+    rounds = f"Texts per second of CPU time, medians of {options.rounds} rounds"
     head = f"{cpu_name()}, one thread, {versions}. {sizes}. {rounds}."
     rows: dict[str, dict[str, float | str]] = {}
     for name in options.families:
