@@ -27,7 +27,7 @@ from maskwright.export.openvino_file import write_openvino
 from maskwright.export.program import trace
 from maskwright.inference.engine.operators import largest_weight
 from maskwright.models.build import build
-from maskwright.models.model import SentenceSettings
+from maskwright.models.model import LateInteraction, SentenceSettings
 from maskwright.models.presets import preset
 from minilm import minilm_folder
 
@@ -140,6 +140,24 @@ def test_a_poor_int8_graph(refused, encoder_folder, typical, tmp_path):
     words = ("--precision", "int8", "--calibrate-on", typical, "--min-cosine", "0.99999", "--quiet")
     refused("0.99999", "export", encoder_folder, "-o", tmp_path / "out", *words)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("head", "declared", "kind", "said"),
+    [
+        (None, {"late": LateInteraction()}, "error", "vector for each token"),
+        (None, {"prompts": {"q": "q: "}, "default_prompt": "q", "include_prompt": False}, "error", "prompt"),
+        ("mlm", {"sparse": "max"}, "warning", "logits of the vocabulary"),
+    ],
+)
+def test_what_a_graph_does_not_give_is_told(maskwright, tmp_path, head, declared, kind, said):
+    pytest.importorskip("onnxscript", reason="the extra export is not installed")
+    model = small("bert-tiny", head)
+    model.sentence = SentenceSettings(**declared)
+    model.save(tmp_path / "m")
+    code, _, err = maskwright("export", tmp_path / "m", "-o", tmp_path / "out")
+    assert code == (2 if kind == "error" else 0) and f"{kind}: " in err and said in " ".join(err.split())
+    assert (tmp_path / "out").exists() == (kind == "warning")
 
 
 @pytest.mark.parametrize(

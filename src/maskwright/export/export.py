@@ -15,6 +15,7 @@ import torch
 from ..core import registry, storage
 from ..core.config import check
 from ..core.errors import InputError, ModelFolderError
+from ..core.progress import warn
 from ..core.storage import EXPORTED, FACTS, read_facts
 from ..hub.adapters import FACT as ADAPTER
 from ..hub.download import find_folder
@@ -238,5 +239,7 @@ def _declared(model: Model) -> SentenceSettings:
         raise InputError(
             "A model with a vector for each token, or with a network for queries of its own, has no graph."
         )
+    if declared.sparse is not None:
+        warn("The graph gives the logits of the vocabulary; sparse embeddings are made of them by the caller.")
     is_possible = not (declared.pooling == "cls" and model.config.pools_last_token)
     return declared if is_possible else replace(declared, pooling="mean")
