@@ -19,7 +19,6 @@ from torch import Tensor
 from ..core.errors import InputError
 from ..core.memory import return_free_memory
 from ..data.batch import Batch, chunks_by_tokens, order_by_length
-from ..models.device import cpu_has
 from ..text.readers.inputs import Text, split_pairs
 from ..text.readers.tables import Row
 from ..text.tokenizers.encoding import TextCounts
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from ..text.tokenizers.tokenizer import Tokenizer
 
 BATCH_TOKENS_CPU = 2048  # activations of about this many tokens fit in the CPU cache
-BATCH_TOKENS_AMX = 4096  # of bfloat16 on a CPU with AMX: 1.5 times as fast as 2,048 (docs/results/speed.md)
 BATCH_TOKENS_GPU = 65536
 TOKENIZE_ROWS = 4096  # rows per block, to limit the memory of the tokenizer library
 TOKENIZE_CHARACTERS = 1 << 20  # characters per block, where offsets are kept too
@@ -195,7 +193,7 @@ def packed_batches(examples: Examples, device: torch.device, batch_tokens: int |
 
 
 def packed_sequences(
-    examples: Examples, chosen: Sequence[int], device: torch.device, batch_tokens: int
+    examples: Examples, chosen: Sequence[int], device: torch.device, batch_tokens: int | None = None
 ) -> Iterator[tuple[list[int], Batch]]:
     """The sequences `chosen` alone, without rows and targets, shortest first, in packs of at most `batch_tokens`.
 
@@ -204,16 +202,14 @@ def packed_sequences(
     ids, types = examples.input_ids, examples.token_types
     lengths = [len(ids[index]) for index in chosen]
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
-    for chunk in chunks_by_tokens(order, lengths, batch_tokens):
+    for chunk in chunks_by_tokens(order, lengths, batch_tokens or _usual_tokens(device)):
         indices = [chosen[place] for place in chunk]
         own_types = None if types is None else [types[index] for index in indices]
         yield indices, Batch.from_sequences([ids[index] for index in indices], own_types).to(device)
 
 
-def _usual_tokens(device: torch.device, dtype: torch.dtype = torch.float32) -> int:
-    if device.type != "cpu":
-        return BATCH_TOKENS_GPU
-    return BATCH_TOKENS_AMX if dtype == torch.bfloat16 and cpu_has("amx_bf16") else BATCH_TOKENS_CPU
+def _usual_tokens(device: torch.device) -> int:
+    return BATCH_TOKENS_CPU if device.type == "cpu" else BATCH_TOKENS_GPU
 
 
 def as_logits(probabilities: Tensor, is_each: bool = False) -> Tensor:
@@ -271,17 +267,8 @@ class Forward(ABC):
     @property
     def device(self) -> torch.device:
         """Where the model computes. Walking all parameters takes too long for a short request; a probe has no table."""
-        return self._table.device
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The dtype of the weights."""
-        return self._table.dtype
-
-    @property
-    def _table(self) -> Tensor:
         table = getattr(self.model, "word_embeddings", None)
-        return next(self.model.parameters()) if table is None else table
+        return (next(self.model.parameters()) if table is None else table).device
 
 
 @dataclass(frozen=True)
@@ -308,11 +295,10 @@ def compute(forward: Forward, examples: Examples, batch_tokens: int | None = Non
     Returns the output of `forward` for each sequence, in order.
     """
     found: list[Tensor | None] = [None] * len(examples.input_ids)
-    budget = batch_tokens or _usual_tokens(forward.device, forward.dtype)
     packs = 0
     with torch.inference_mode():
         for chosen in examples.groups():
-            for indices, batch in packed_sequences(examples, chosen, forward.device, budget):
+            for indices, batch in packed_sequences(examples, chosen, forward.device, batch_tokens):
                 packs += 1
                 if packs % PACKS_PER_TRIM == 0:
                     return_free_memory()
