@@ -34,7 +34,7 @@ import torch.distributed
 from maskwright.core import progress, storage
 from maskwright.core.errors import CorruptFileError
 from maskwright.core.program import launch_of
-from maskwright.train import loop
+from maskwright.train import distributed, loop
 from maskwright.train.distillation.config import DistillConfig
 from maskwright.train.distillation.distill import distill
 from maskwright.train.distributed import ProcessGroup, run_member
@@ -388,6 +388,12 @@ def _kill_later(seconds):
     threading.Timer(seconds, os.kill, [os.getpid(), signal.SIGKILL]).start()
 
 
+def hang(job):
+    """Does nothing until the other process has recorded that this one hangs."""
+    while not distributed._joined.store.check([distributed.RECORD]):
+        time.sleep(0.05)
+
+
 def be_slow():
     """A hook: each exchange ends 0.1 s later in this process, so that the others find invalid input before it."""
     plain = ProcessGroup._await
@@ -447,7 +453,7 @@ SCENARIOS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "resume-in-one": lambda folder: interrupted(folder, {1: before_step(4, kill_self)}, again=1),
     "nan": lambda folder: interrupted(folder, {1: before_step(4, poison)}),
     "hang": lambda folder: interrupted(
-        folder, {1: before_step(4, lambda job: time.sleep(11))}, environment={"MASKWRIGHT_TIMEOUT": "8"}
+        folder, {1: before_step(4, hang)}, environment={"MASKWRIGHT_TIMEOUT": "8"}
     ),
     "kill-finetune": lambda folder: interrupted(folder, {0: before_step(5, kill_self)}, make=finetuning),
     "kill-distill": lambda folder: interrupted(folder, {1: before_step(5, kill_self)}, make=distilling),
