@@ -81,7 +81,6 @@ class FileStatistics:
     summary: str = ""
 
     def facts(self) -> dict[str, Any]:
-        """Return the JSON summary of the file."""
         counts = {"rows": len(self.prints), "bad_rows": len(self.faults.lines), **self.lengths.facts()}
         return {"file": self.file, "format": self.format, **({"read": self.summary} if self.summary else {}), **counts}
 
@@ -100,11 +99,9 @@ class Diagnosis:
 
     @property
     def num_problems(self) -> int:
-        """Number of findings that make training or scores wrong."""
         return sum(finding.severity == "problem" for finding in self.findings)
 
     def to_json(self) -> dict[str, Any]:
-        """Return JSON-serializable values."""
         return {
             "task": self.task,
             "files": [one.facts() for one in (self.train, self.dev) if one is not None],
@@ -172,7 +169,6 @@ def examine(
 
 
 def _examine(path: Path, reader: Reader, roles: Mapping[str, str], tokenizer: Tokenizer | None) -> FileStatistics:
-    """Compute the statistics of a file in one pass."""
     findings, constants = Findings(str(path)), Constants()
     kind = KINDS.get(reader.name, Labels)(findings)
     has_questions = isinstance(kind, Questions)
@@ -292,7 +288,6 @@ def find_near(one: FileStatistics, other: FileStatistics | None, reread: Callabl
 
 
 def _is_near(one: Item, other: Item) -> bool:
-    """Return whether the texts (and paired texts) of two rows overlap enough."""
     if (one.pair is None) != (other.pair is None):
         return False
     is_near = overlap(one.text, other.text) >= NEAR

@@ -87,7 +87,6 @@ def _label_column(path: Path, columns: Mapping[str, str]) -> tuple[str, int]:
 
 
 def _tag_replaced(text: str, place: int, tag: str) -> str:
-    """Replaces one column of a CoNLL line; the space between columns stays."""
     parts = text.split("\t") if "\t" in text else re.split(r"(\s+)", text)
     cells = range(0, len(parts), 1 if "\t" in text else 2)
     parts[cells[place]] = tag
@@ -107,7 +106,6 @@ def _json_replaced(text: str, key: str, word: int | None, label: str) -> str:
 
 
 def _like(old: Any, label: str) -> Any:
-    """Returns the label as a number or a list, if the old one is."""
     if isinstance(old, list):
         return [one for one in label.split("|") if one]
     if not isinstance(old, (int, float)) or isinstance(old, bool):
@@ -176,7 +174,6 @@ def write_fixed(diagnosis: Diagnosis, output: Path) -> dict[str, int]:
 
 
 def _without_rows(lines: Iterator[Line], removed: set[int], begins: set[int]) -> Iterator[Line]:
-    """Yield all lines except those of removed rows; a row extends to the first line of the next row."""
     is_kept = True
     for line in lines:
         if line.number in begins:

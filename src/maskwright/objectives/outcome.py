@@ -103,7 +103,6 @@ class TokenScorer:
         return Score(count, correct, constant, loss, _sum(self._unigram_losses[labels], is_scored))
 
     def _is_scored(self, labels: Tensor) -> Tensor | None:
-        """bool [labels], or None for all."""
         if self._is_special is None:
             return None
         self._is_special = self._is_special.to(labels.device)

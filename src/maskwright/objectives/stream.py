@@ -105,7 +105,6 @@ class ExampleStream:
         return self._sections[1]
 
     def section(self, epoch: int, number: int) -> list[Example]:
-        """Returns the shuffled examples of one section."""
         if self._planned is None or self._planned[0] != (epoch, number):
             bounds = {}
             for document in self.sections(epoch)[number].tolist():
@@ -119,11 +118,9 @@ class ExampleStream:
         return self._planned[1]
 
     def state(self) -> dict[str, int]:
-        """Returns the position as plain values."""
         return asdict(self.position)
 
     def restore(self, state: dict[str, int]) -> None:
-        """Restores a position from `state`."""
         self.position = Position(**state)
 
 
@@ -134,7 +131,6 @@ class ExampleBatches:
         self.pack, self.stream, self.sequences = pack, stream, sequences
 
     def batch(self, step: int, number: int) -> Batch:
-        """Returns micro-batch `number` of a step; call it in order."""
         rng = generator(self.stream.seed, "masks", step, number)
         return self.pack(self.stream.documents, self.stream.take(self.sequences), rng)
 
@@ -153,11 +149,9 @@ class ExampleBatches:
         ]
 
     def state(self) -> dict[str, int]:
-        """Returns the position of the stream."""
         return self.stream.state()
 
     def restore(self, state: dict[str, int]) -> None:
-        """Restores the position of the stream."""
         self.stream.restore(state)
 
 

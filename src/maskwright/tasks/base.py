@@ -119,7 +119,6 @@ class TaskData:
     saved_model: Callable[[], Model | None] = field(default=lambda: None, repr=False)
 
     def untrained(self) -> Baseline:
-        """Returns the score of the model before training, for tasks that it can do."""
         found = self.task.evaluate(self.first_model(), self.dev).metrics
         return Baseline(found[self.task.main_metric], "the model before training", is_untrained=True)
 
@@ -250,7 +249,6 @@ class Task(ABC):
         return (self.main_metric,)
 
     def choose_by(self, metric: str) -> None:
-        """Sets `main_metric`. Raises ConfigError unless it is one of `deciding_metrics`."""
         if metric not in self.deciding_metrics:
             raise ConfigError(unknown_name(f"metric of this {self.name} task", metric, self.deciding_metrics))
         self.main_metric = metric
@@ -360,7 +358,6 @@ class Task(ABC):
         return examples if self.long is None else examples.limit_windows(self.long.max_windows)
 
     def prepare(self, model: Model, examples: Examples) -> Examples:
-        """Returns the examples with features computed once before the first step. Default: unchanged."""
         return examples
 
     def row_probabilities(self, examples: Examples) -> np.ndarray | None:

@@ -122,13 +122,11 @@ class LongTexts:
         return torch.stack([how(part, dim=0) for part in parts])
 
     def to_json(self) -> dict[str, Any]:
-        """{"stride", "pool", "max_windows"}, and "both_orders" if true."""
         found = {"stride": self.stride, "pool": self.pool, "max_windows": self.max_windows}
         return {**found, "both_orders": True} if self.both_orders else found
 
     @classmethod
     def from_json(cls, facts: Any) -> LongTexts:
-        """Builds the settings from the result of `to_json`. Raises ModelFolderError for invalid values."""
         try:
             check(isinstance(facts, Mapping), "it is not an object.")
             return from_dict(cls, facts, "'long' of maskwright.json")
@@ -163,19 +161,16 @@ class LongExamples(Examples):
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """Total tokens of the windows of each row: int64 [rows]."""
         sizes = np.concatenate([[0], np.cumsum(self.sequences.lengths)])
         found: np.ndarray = np.diff(sizes[self.starts])
         return found
 
     @cached_property
     def sequences(self) -> Examples:
-        """The windows as separate sequences, without targets."""
         return Examples(self.input_ids, self.token_types)
 
     @cached_property
     def num_windows(self) -> np.ndarray:
-        """Number of windows of each row: int64 [rows]."""
         return np.diff(self.starts)
 
     def place(self, row: int, window: int, score: float) -> dict[str, Any]:
@@ -208,7 +203,6 @@ class LongExamples(Examples):
         return replace(self.subset(windows).batch(np.arange(len(windows))), labels=labels)
 
     def portions(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
-        """Splits a batch into micro-batches; see `portions_by_tokens`."""
         return portions_by_tokens(indices, self.lengths)
 
     def limit_windows(self, max_windows: int) -> LongExamples:
@@ -254,7 +248,6 @@ class GroupedExamples(Examples):
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """Total tokens of the texts of each row: int64 [rows]."""
         return self._by_row(self.texts.lengths).sum(axis=1)
 
     def _by_row(self, values: np.ndarray) -> np.ndarray:
@@ -280,11 +273,9 @@ class GroupedExamples(Examples):
         return replace(packed, labels=labels | {name: packed.labels[name] for name in ("order", "windows")})
 
     def groups(self) -> list[Sequence[int]]:
-        """As of the texts."""
         return self.texts.groups()
 
     def limit_windows(self, max_windows: int) -> Self:
-        """Keeps at most `max_windows` windows of each text, evenly spaced from the first to the last."""
         fewer = self.texts.limit_windows(max_windows)
         return replace(self, input_ids=fewer.input_ids, token_types=fewer.token_types, texts=fewer)
 
@@ -406,12 +397,10 @@ def text_windows(whole: Encoding, max_length: int | None, long: LongTexts, side:
 
 
 def _other(side: int) -> int:
-    """Index of the text of a pair that is not split."""
     return -1 - side
 
 
 def _characters(window: Encoding, side: int) -> tuple[int, int]:
-    """Character range of the text in a window."""
     start, end = window.windows[side]
     shown = [span for span in window.pieces[side].offsets[start:end] if span[1] > span[0]]
     return (min(begin for begin, _ in shown), max(stop for _, stop in shown)) if shown else (0, 0)

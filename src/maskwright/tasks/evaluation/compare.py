@@ -88,7 +88,6 @@ class Difference:
 
     @property
     def is_significant(self) -> bool:
-        """Whether p is below 1 - confidence."""
         return self.p_value < 1 - self.confidence
 
 
@@ -230,16 +229,13 @@ class Compared:
     mcnemar: McNemar | None
 
     def to_json(self) -> dict[str, Any]:
-        """All fields, with the conclusion as a sentence."""
         return asdict(self) | {"is_significant": self.is_significant, "sentence": self.sentence("A", "B")}
 
     @property
     def is_significant(self) -> bool:
-        """Whether both the bootstrap and the permutation test are significant."""
         return self.difference.is_significant and self.permutation_p < 1 - self.difference.confidence
 
     def sentence(self, first: str, second: str) -> str:
-        """The conclusion in words."""
         found, name = self.difference, self.metric.replace("_", " ")
         if found.difference == 0:
             return f"{first} and {second} have the same {name} on these {found.num_rows:,} rows."

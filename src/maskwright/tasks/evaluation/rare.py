@@ -33,12 +33,10 @@ class Fitted:
     seen: frozenset[str] = frozenset()
 
     def to_json(self) -> dict[str, Any]:
-        """{"value"} and the row keys."""
         return {"value": self.value, self.KEY: sorted(self.seen)}
 
     @classmethod
     def from_json(cls, facts: Any) -> Self:
-        """Builds it from the result of `to_json`. Raises ModelFolderError for invalid values."""
         known = facts if isinstance(facts, Mapping) else {}
         value: Any = known.get("value")
         seen = known.get(cls.KEY, [])
@@ -172,13 +170,11 @@ class RareClass:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """Serializes it for maskwright.json."""
         threshold = None if self.threshold is None else self.threshold.to_json()
         return {"label": self.label, "tunes": self.tunes, "precision": self.precision, "threshold": threshold}
 
     @classmethod
     def from_json(cls, facts: Any) -> RareClass:
-        """Builds it from the result of `to_json`. Raises ModelFolderError for invalid values."""
         if not isinstance(facts, Mapping) or not isinstance(facts.get("label"), str):
             raise ModelFolderError("The model's maskwright.json has a 'rare' class without a label.")
         tunes, precision, threshold = (facts.get(name) for name in ("tunes", "precision", "threshold"))

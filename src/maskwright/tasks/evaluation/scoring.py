@@ -100,7 +100,6 @@ def check_labels(task: Task, rows: Sequence[Any], file: Path, model: str) -> Non
 
 
 def _rows_with_any_label(file: Path, columns: Mapping[str, str] | None) -> list[Row]:
-    """The rows of a table with any labels; none if it cannot be read."""
     try:
         if file_format(file, default="txt") == "txt":
             return []

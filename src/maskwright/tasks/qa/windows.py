@@ -54,7 +54,6 @@ class Windows(Examples):
 
     @property
     def questions(self) -> Sequence[Question]:
-        """The questions of the windows."""
         return cast(Sequence[Question], self.rows)
 
 
@@ -158,7 +157,6 @@ class _Tokens(NamedTuple):
 
     @classmethod
     def of(cls, context: str, pieces: Pieces) -> _Tokens:
-        """Collects what the windows need from an encoding."""
         return cls(pieces, np.asarray(pieces.offsets, dtype=np.int32).reshape(-1, 2), word_edges(context))
 
 
@@ -347,7 +345,6 @@ def _as_characters(
 
 
 def _ranked(places: dict[tuple[int, int], float], null: float, context: str, best: int) -> AnswerCandidates:
-    """Sorts the best spans and adds probabilities."""
     order = sorted(places, key=lambda place: (-places[place], place))[:best]
     scores = np.array([null, *(places[place] for place in order)], dtype=np.float64)
     finite = np.isfinite(scores)
@@ -394,13 +391,9 @@ class Trace:
 
     @property
     def num_tokens_without_end(self) -> int:
-        """Number of tokens without the final special token."""
         return len(self.tokens) - (self.tokens[-1].part == "special")
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON: "splitter", "num_tokens", "num_tokens_without_end", "start", "end", "answer", and "tokens", each
-        with "name", "text" and "part".
-        """
         tokens = [{"name": token.name, "text": token.text, "part": token.part} for token in self.tokens]
         facts = {
             "splitter": self.splitter,
@@ -412,7 +405,6 @@ class Trace:
         return {**facts, "answer": self.answer, "tokens": tokens}
 
     def __str__(self) -> str:
-        """A readable table with the answer tokens marked by >."""
         names = [token.name for token in self.tokens]
         inside = set(names[names.index(self.start) : names.index(self.end) + 1]) if self.start and self.end else set()
         wide = max(len(name) for name in names)

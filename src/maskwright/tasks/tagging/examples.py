@@ -48,7 +48,6 @@ class GoldTags:
     missing: Counter[str] = field(default_factory=Counter)
 
     def repaired(self, tags: Sequence[str], scheme: str | None) -> Sequence[str]:
-        """Returns the tags of a sentence, valid in another scheme, and counts what changes."""
         if scheme is None or self.notation is None:
             return tags
         valid, changed = repair(tags, self.notation.scheme)
@@ -75,7 +74,6 @@ class TaggedExamples(Examples):
 
     @property
     def num_repaired(self) -> int:
-        """Number of gold tags that were invalid in their scheme."""
         return 0 if self.gold is None else self.gold.num_repaired
 
     @property
@@ -84,12 +82,10 @@ class TaggedExamples(Examples):
 
     @property
     def num_words(self) -> int:
-        """Number of words of all sentences."""
         return int(self.starts[-1])
 
     @property
     def num_words_by_row(self) -> list[int]:
-        """Number of words of each sentence."""
         return [end - start for start, end in pairwise(self.starts.tolist())]
 
     def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
