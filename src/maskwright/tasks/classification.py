@@ -278,7 +278,7 @@ class Classification(SequenceTask):
         probability, because two probabilities can round to the same number.
         """
         if cuts is None:
-            cuts = None if self.rare is None else self.rare.cut
+            cuts = None if self.rare is None or self.rare.threshold is None else self.rare.threshold.value
         wide = np.array(logits.numpy(), dtype=np.float64)
         is_given = None if cuts is None else self._rare_shares(logits) > cuts
         if self.multi_label:
