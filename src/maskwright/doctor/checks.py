@@ -7,7 +7,7 @@ import re
 import unicodedata
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ from ..text.fingerprints import NEAR, hash_text
 from ..text.formats.cells import LABEL_SEPARATOR
 from ..text.readers.choices import ChoiceRow
 from ..text.readers.squad import Question
-from ..text.readers.tables import Reader, Row
+from ..text.readers.tables import Reader
 from ..text.words import MISSING, Sentence
 
 if TYPE_CHECKING:
@@ -285,28 +285,18 @@ class Item(NamedTuple):
 def read_items(path: Path, reader: Reader, columns: Mapping[str, str], faults: Faults) -> Iterator[Item]:
     """Yield the valid rows and add invalid ones to `faults`. Raises the errors of the reader."""
     for row in reader.scan(path, columns, faults):
-        yield _ITEMS.get(type(row), _of_row)(row)
-
-
-def _of_row(row: Row) -> Item:
-    return Item(row.text, row.text_pair, row.label, row.line, row)
-
-
-def _of_question(row: Question) -> Item:
-    answers = None if row.answers is None else "|".join(sorted(answer.text for answer in row.answers))
-    return Item(row.question, row.context, answers, row.line, row)
-
-
-def _of_sentence(row: Sentence) -> Item:
-    return Item(row.text, None, " ".join(row.tags or ()), row.line, row)
-
-
-def _of_choice(row: ChoiceRow) -> Item:
-    label = None if row.label is None else row.choices[row.label]
-    return Item(f"{row.context} {row.question}".strip(), " ".join(sorted(row.choices)), label, row.line, row)
-
-
-_ITEMS: dict[type, Callable[[Any], Item]] = {Question: _of_question, Sentence: _of_sentence, ChoiceRow: _of_choice}
+        match row:
+            case Question():
+                answers = None if row.answers is None else "|".join(sorted(answer.text for answer in row.answers))
+                yield Item(row.question, row.context, answers, row.line, row)
+            case Sentence():
+                yield Item(row.text, None, " ".join(row.tags or ()), row.line, row)
+            case ChoiceRow():
+                label = None if row.label is None else row.choices[row.label]
+                text = f"{row.context} {row.question}".strip()
+                yield Item(text, " ".join(sorted(row.choices)), label, row.line, row)
+            case _:
+                yield Item(row.text, row.text_pair, row.label, row.line, row)
 
 
 # -- Checks of texts: damaged characters, lengths and constant columns -----------------------------------------------

@@ -308,9 +308,10 @@ def write_diagnosis(path: Path, diagnosis: Diagnosis, command: str) -> None:
     """Write a self-contained HTML report. command: the command line that ran."""
     problems = diagnosis.num_problems
     files = " and ".join(Path(one.file).name for one in (diagnosis.train, diagnosis.dev) if one is not None)
+    rows = [(one.severity, one.count, one.sentence, one.advice) for one in diagnosis.findings]
     blocks: list[Block] = [
         RunMetadata(command),
-        _findings("Findings", diagnosis.findings),
+        Table(("severity", "count", "finding", "fix"), rows, title="Findings"),
         *[_places(finding) for finding in diagnosis.findings if finding.places],
         *[block for one in (diagnosis.train, diagnosis.dev) if one is not None for block in _file(one)],
         _classes(diagnosis),
@@ -325,14 +326,9 @@ def write_diagnosis(path: Path, diagnosis: Diagnosis, command: str) -> None:
 
 def headline(diagnosis: Diagnosis, files: str) -> str:
     """Return the result in one sentence."""
-    kinds = len(diagnosis.findings)
-    problems = diagnosis.num_problems
-    found = (
-        f"{problems} of {plural(kinds, 'finding')} would harm training or scores"
-        if problems
-        else f"{plural(kinds, 'finding')}, none severe"
-    )
-    return f"{files}: {found if kinds else 'no findings'}."
+    kinds, problems = plural(len(diagnosis.findings), "finding"), diagnosis.num_problems
+    found = f"{problems} of {kinds} would harm training or scores" if problems else f"{kinds}, none severe"
+    return f"{files}: {found if diagnosis.findings else 'no findings'}."
 
 
 def next_steps(diagnosis: Diagnosis) -> list[Command]:
@@ -348,11 +344,6 @@ def next_steps(diagnosis: Diagnosis) -> list[Command]:
     about = "train on it" + (", skipping invalid rows" if skips else "")
     values = {"model": "MODEL", "train": train, "skip_bad_rows": skips, "output": "runs/a"}
     return [*steps, Command.suggest(about, "finetune", task=diagnosis.task, **values)]
-
-
-def _findings(title: str, findings: list[Finding]) -> Table:
-    rows = [(one.severity, one.count, one.sentence, one.advice) for one in findings]
-    return Table(("severity", "count", "finding", "fix"), rows, title=title)
 
 
 def _places(finding: Finding) -> Table:

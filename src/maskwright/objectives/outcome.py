@@ -135,9 +135,6 @@ class LossSums:
     scores: dict[str, Score] = field(default_factory=dict)
 
 
-# -- Losses beside cross-entropy: contrastive ones for sentence embeddings, the focal loss for rare classes -----------
-
-
 # -- Losses for sentence embeddings: similar meanings should be close, different ones far apart ----------------------
 #
 # in_batch_loss   positive pairs with in-batch negatives (multiple negatives ranking loss; van den Oord et al. 2018,

@@ -139,13 +139,11 @@ class ExampleBatches:
 
         The stream advances over all of them; only the chosen ones are packed.
         """
-        taken = [self.stream.take(self.sequences) for _ in range(count)]
+        stream, taken = self.stream, [self.stream.take(self.sequences) for _ in range(count)]
+        sizes = [sum(one.a_stop - one.a_start + one.b_stop - one.b_start for one in examples) for examples in taken]
         return [
-            (
-                number,
-                self.pack(self.stream.documents, taken[number], generator(self.stream.seed, "masks", step, number)),
-            )
-            for number in deal([sum(map(_num_tokens, examples)) for examples in taken])
+            (number, self.pack(stream.documents, taken[number], generator(stream.seed, "masks", step, number)))
+            for number in deal(sizes)
         ]
 
     def state(self) -> dict[str, int]:
@@ -153,10 +151,6 @@ class ExampleBatches:
 
     def restore(self, state: dict[str, int]) -> None:
         self.stream.restore(state)
-
-
-def _num_tokens(example: Example) -> int:
-    return example.a_stop - example.a_start + example.b_stop - example.b_start
 
 
 def split_documents(

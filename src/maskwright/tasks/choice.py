@@ -36,17 +36,10 @@ if TYPE_CHECKING:
     from ..models.model import Model
     from ..text.tokenizers.tokenizer import Tokenizer
 
-# -- Multiple choice: select the text that fits a context (SWAG, CODAH, CosmosQA, ARC) ------------------------------
-
-# -- Multiple-choice rows as packed sequences (context, choice), one per choice (Devlin et al. 2019, section 4.4)
-#
-# All choices of a row are in the same batch, because the softmax runs over them. A long context is truncated, or split
-# into windows that each contain the whole choice, so a choice can have several sequences.
-
 
 @dataclass(frozen=True)
 class ChoiceExamples(GroupedExamples):
-    """Rows with `num_texts` choices each; `targets` are the correct ones, int64 [rows].
+    """Rows with `num_texts` choices each, all in one batch; `targets` are the correct ones, int64 [rows].
 
     cut_rows: number of rows with a truncated choice; is_long: whether choices are read in windows.
     """

@@ -126,8 +126,6 @@ def resample_rows(chances: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return drawn
 
 
-# -- Text classification of texts or pairs: one of several classes (softmax), or any number of them (sigmoid) -------
-
 # -- Class labels: parsing of multi-label cells, sort order, class weights -------------------------------------------
 
 
@@ -157,7 +155,7 @@ def balanced_weights(counts: Sequence[int], num_rows: int, multi_label: bool = F
     return [num_rows / (len(counts) * count) for count in counts]
 
 
-# -- Decodes and scores the logits of a classifier -------------------------------------------------------------------
+# -- The task --------------------------------------------------------------------------------------------------------
 #
 # Two parameters can be fitted after training: a temperature that divides the logits, and a decision threshold for a
 # rare class. The threshold applies to uncalibrated probabilities, so the temperature never changes a prediction.

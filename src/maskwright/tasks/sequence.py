@@ -76,9 +76,6 @@ def relevant_class(labels: Sequence[str], declared: str | None = None) -> int | 
     return found[0]
 
 
-# -- Base class of sequence-level tasks: one prediction for each text or pair of texts ------------------------------
-
-
 class SequenceTask(Task):
     """Predicts one label, set of labels or number for each text or pair. Its logits are float32 [rows, labels]."""
 

@@ -87,8 +87,6 @@ def _tokenizer(references: Sequence[str]) -> str:
     return "char" if _NOT_CHINESE.search(whole) else "zh"
 
 
-# -- Translation with an encoder-decoder (Vaswani et al. 2017) ------------------------------------------------------
-
 # -- Tokenized sources and targets, packed for teacher forcing -------------------------------------------------------
 
 
@@ -245,7 +243,9 @@ class Translation(TargetTask):
 
     def extend_vocabulary(self, model: Model) -> Model:
         tokenizer = model.tokenizer
-        missing = [] if tokenizer is None else [tag(one) for one in self.languages if not _knows(tokenizer, tag(one))]
+        missing = (
+            [] if tokenizer is None else [tag(one) for one in self.languages if tokenizer.token_to_id(tag(one)) is None]
+        )
         if tokenizer is None or not missing:
             return model
         grown = with_tokenizer(model, tokenizer.with_tokens(missing))
@@ -395,10 +395,6 @@ class Translation(TargetTask):
             warn(str(error))
             return evaluation
         return Evaluation(evaluation.metrics | scores, evaluation.logits, evaluation.loss, signatures)
-
-
-def _knows(tokenizer: Tokenizer, token: str) -> bool:
-    return tokenizer.token_to_id(token) is not None
 
 
 # -- Word alignments from cross-attention weights (Bahdanau et al. 2015, figure 3) ----------------------------------

@@ -135,8 +135,6 @@ def summarize(outcome: np.ndarray, has_answer: np.ndarray) -> dict[str, float]:
     return metrics
 
 
-# -- Extractive question answering: the span of a context that answers a question (Devlin et al. 2019, 4.2 and 4.3) -
-
 # -- No-answer threshold on the no-answer margin, tuned on some rows and evaluated on others -------------------------
 #
 # Scores on the rows that a threshold was tuned on are too optimistic. So a `Threshold` records its rows, and

@@ -76,6 +76,10 @@ class TaggedExamples(Examples):
     def num_repaired(self) -> int:
         return 0 if self.gold is None else self.gold.num_repaired
 
+    @cached_property
+    def _edges(self) -> frozenset[int]:
+        return frozenset(self.starts.tolist())
+
     @property
     def num_rows(self) -> int:
         return len(self.starts) - 1
@@ -99,7 +103,7 @@ class TaggedExamples(Examples):
         """
         batch = super().batch(indices)
         windows = batch.labels["example"].tolist()
-        offsets = batch.cu_seqlens.tolist()
+        offsets, edges = batch.cu_seqlens.tolist(), self._edges
         chains: list[tuple[np.ndarray, np.ndarray]] = []  # packed places, words
         for window, offset in zip(windows, offsets, strict=False):
             chains += self._chains(self.places[window] + offset, self.words[window])
@@ -109,8 +113,8 @@ class TaggedExamples(Examples):
             "places": torch.from_numpy(np.concatenate([places for places, _ in chains])),
             "words": words,
             "chain": torch.tensor([len(own) for _, own in chains]),
-            "is_first": torch.tensor([self._begins(own) for _, own in chains]),
-            "is_last": torch.tensor([self._ends(own) for _, own in chains]),
+            "is_first": torch.tensor([len(own) > 0 and int(own[0]) in edges for _, own in chains]),
+            "is_last": torch.tensor([len(own) > 0 and int(own[-1]) + 1 in edges for _, own in chains]),
         }
         if self.targets is not None:
             labels["tags"] = self.targets[words]
@@ -125,16 +129,6 @@ class TaggedExamples(Examples):
         parts = zip(np.split(places, cuts), np.split(words, cuts), np.split(is_known, cuts), strict=True)
         known = [(own, others) for own, others, are_known in parts if are_known.all()]
         return known or [(places[:0], words[:0])]
-
-    def _begins(self, words: np.ndarray) -> bool:
-        return len(words) > 0 and int(words[0]) in self._edges
-
-    def _ends(self, words: np.ndarray) -> bool:
-        return len(words) > 0 and int(words[-1]) + 1 in self._edges
-
-    @cached_property
-    def _edges(self) -> frozenset[int]:
-        return frozenset(self.starts.tolist())
 
 
 def window_sentences(
