@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -125,13 +125,6 @@ HELD_OUT_TEXTS = 1024
 PAIR = 2  # sentences of a document that becomes a pair
 
 
-class Embeddings(Protocol):
-    """The teacher's embeddings of the documents of a corpus."""
-
-    def rows(self, documents: Sequence[int]) -> np.ndarray:
-        """Float32 [documents, size]."""
-
-
 class ProjectedStudent(nn.Module):
     """A student with a linear projection to the width of the teacher's embeddings, used only in training."""
 
@@ -160,7 +153,7 @@ class EmbeddingDistillation(Objective):
     def __init__(
         self,
         recipe: MaskedRecipe,
-        embeddings: Mapping[Path, Embeddings],
+        embeddings: Mapping[Path, Any],
         size: int,
         weights: dict[str, float],
         student: Model,

@@ -166,7 +166,8 @@ class Anomaly(SequenceTask):
         return logits.mean()
 
     def outcome(self, model: Model, batch: Batch) -> LossSums:
-        errors = self.pooled(_errors(model, batch), batch)  # [rows, 1]
+        known = batch.labels.get("features")
+        errors = self.pooled(model.logits(batch) if known is None else _head(model)(known), batch)  # [rows, 1]
         return LossSums({self.name: errors.sum()}, self.counts(batch))
 
     def tune_threshold(self, logits: Tensor, examples: Examples) -> None:
@@ -275,9 +276,3 @@ class FirstVectors(Forward):
 def _head(model: Model) -> AutoencoderHead:
     assert isinstance(model.head, AutoencoderHead)
     return model.head
-
-
-def _errors(model: Model, batch: Batch) -> Tensor:
-    known = batch.labels.get("features")
-    errors: Tensor = model.logits(batch) if known is None else _head(model)(known)
-    return errors

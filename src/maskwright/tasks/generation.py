@@ -11,7 +11,9 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -44,13 +46,6 @@ if TYPE_CHECKING:
 NAMES = ("rouge1", "rouge2", "rougeL")  # unigrams, bigrams, longest common subsequence
 
 
-class _Words:
-    """The tokenizer that rouge-score asks: its own knows only a to z and 0 to 9."""
-
-    def tokenize(self, text: str) -> list[str]:
-        return words_and_numbers(text.lower())
-
-
 def rouge_scores(generated: Sequence[str], references: Sequence[str]) -> tuple[dict[str, float], dict[str, str]]:
     """Returns {"rouge1", "rouge2", "rougeL"}, mean F1 as fractions, and {"rouge": signature}.
 
@@ -62,7 +57,9 @@ def rouge_scores(generated: Sequence[str], references: Sequence[str]) -> tuple[d
         from rouge_score.rouge_scorer import RougeScorer
     except ImportError:
         raise MissingExtraError("ROUGE", "translation") from None
-    scorer = RougeScorer(list(NAMES), use_stemmer=False, tokenizer=_Words())
+    # rouge-score's own tokenizer knows only a to z and 0 to 9.
+    words = SimpleNamespace(tokenize=lambda text: words_and_numbers(text.lower()))
+    scorer = RougeScorer(list(NAMES), use_stemmer=False, tokenizer=words)
     found = [scorer.score(reference, own) for own, reference in zip(generated, references, strict=True)]
     scores = {name: sum(one[name].fmeasure for one in found) / max(len(found), 1) for name in NAMES}
     sizes = [len(words_and_numbers(reference)) for reference in references]
@@ -70,16 +67,7 @@ def rouge_scores(generated: Sequence[str], references: Sequence[str]) -> tuple[d
         warn(f"{empty} of {plural(len(sizes), 'reference')} without a letter or digit: ROUGE counts 0 for each.")
     if single := sizes.count(1):
         warn(f"{single} of {plural(len(sizes), 'reference')} of one word: rouge2 counts 0 for each, right or wrong.")
-    return scores, {"rouge": f"rouge_score {_version()}|F1|case:lower|stemmer:no|tok:words of any script"}
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("rouge-score")
-    except PackageNotFoundError:  # not installed by a package manager
-        return "of unknown version"
+    return scores, {"rouge": f"rouge_score {version('rouge-score')}|F1|case:lower|stemmer:no|tok:words of any script"}
 
 
 # -- Base class of text generation tasks: loss and scores over the tokens of a target text --------------------------

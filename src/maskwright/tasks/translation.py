@@ -61,7 +61,8 @@ def corpus_scores(translations: Sequence[str], references: Sequence[str]) -> tup
         from sacrebleu.metrics import BLEU, CHRF
     except ImportError:
         raise MissingExtraError("BLEU and chrF", "translation") from None
-    tokenizer = _tokenizer(references)
+    whole = " ".join(references)
+    tokenizer = "13a" if not has_no_spaces(whole) else "char" if _NOT_CHINESE.search(whole) else "zh"
     bleu = BLEU(tokenize=tokenizer)
     longest = max((len(bleu.tokenizer(one).split()) for one in references), default=bleu.max_ngram_order)
     if 0 < longest < bleu.max_ngram_order:
@@ -77,14 +78,6 @@ def corpus_scores(translations: Sequence[str], references: Sequence[str]) -> tup
         scores[name] = float(metric.corpus_score(list(translations), [list(references)]).score)
         signatures[name] = str(metric.get_signature())
     return scores, signatures
-
-
-def _tokenizer(references: Sequence[str]) -> str:
-    """The name of sacrebleu's tokenizer for the script of these texts."""
-    whole = " ".join(references)
-    if not has_no_spaces(whole):
-        return "13a"
-    return "char" if _NOT_CHINESE.search(whole) else "zh"
 
 
 # -- Tokenized sources and targets, packed for teacher forcing -------------------------------------------------------
