@@ -103,18 +103,10 @@ class Anomaly(SequenceTask):
         train_file: str | None = None,
         **long: Any,
     ) -> Anomaly:
-        """Builds the task from training data.
+        """Builds the task. The main metric is pr_auc if dev has both classes, else explained variance of normal rows.
 
-        The main metric is pr_auc if dev has both classes, otherwise the explained variance of normal rows.
-
-        Args:
-            normal: the normal class; default: the most common one of the training rows (ties: first by name).
-            normal_quantile: see `Anomaly`.
-            long: see `LongTexts.of`, as for stride, pool, max_windows.
-
-        Raises:
-            RowErrors: only some training rows have a class.
-            InputError: there are no normal rows.
+        normal: the normal class; default: the most common one of the training rows (ties: first by name); long: see
+        `LongTexts.of`. Raises RowErrors if only some training rows have a class, InputError without normal rows.
         """
         counts = Counter(row.label for row in train_rows if row.label is not None)
         if counts and sum(counts.values()) < len(train_rows):

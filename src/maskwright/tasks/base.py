@@ -85,17 +85,10 @@ def named(labels: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class TaskData:
-    """Labeled rows and the examples made of them.
+    """Labeled rows of a task, `max_length` tokens at most, and the examples made of them.
 
-    Attributes:
-        task: task that learns them.
-        train_rows: labeled rows to train on.
-        dev_rows: labeled validation rows.
-        train: examples of the training rows.
-        dev: their examples.
-        max_length: maximum sequence length in tokens.
-        first_model: builds the model as before training.
-        saved_model: loads the trained model, on its device and in its precision; returns None if a run has not one.
+    first_model: builds the model as before training; saved_model: loads the trained model, on its device and in its
+    precision, or returns None if a run has not one.
     """
 
     task: Any

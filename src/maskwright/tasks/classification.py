@@ -408,7 +408,8 @@ class Classification(SequenceTask):
         """
         gold, predicted, number = targets.numpy(), self.decide(logits, cuts), self._rare_number
         decisions = self._decisions(logits, targets, ())
-        errors = calibration_errors(decisions.gold, out_of_fold_probabilities(decisions, self._unseen()))
+        unseen = None if self.temperature is None else Temperature(self.temperature.value)  # not fitted on these rows
+        errors = calibration_errors(decisions.gold, out_of_fold_probabilities(decisions, unseen))
         if self.multi_label:
             gold = gold >= THRESHOLD
             named = {} if self.rare is None else rare_metrics(gold[:, number], self._rare_shares(logits))
@@ -442,10 +443,6 @@ class Classification(SequenceTask):
         gold = (targets.numpy() >= THRESHOLD).astype(np.int64).reshape(-1)
         return Decisions(np.stack([np.zeros_like(flat), flat], axis=1), gold, np.repeat(keys, self.num_labels).tolist())
 
-    def _unseen(self) -> Temperature | None:
-        """The temperature without its fitting rows, for rows that it was not fitted on."""
-        return None if self.temperature is None else Temperature(self.temperature.value)
-
     def _memberships(self, examples: Examples) -> np.ndarray:
         targets = labeled(examples).numpy()
         if self.multi_label:
@@ -469,16 +466,10 @@ class Classification(SequenceTask):
     ) -> Classification:
         """Collects the labels of the training rows, sorted (numbers by value).
 
-        If a class is rare, the main metric is macro_f1 instead of accuracy.
-
-        Args:
-            class_weight: None, or "balanced" for rows / (labels * rows of the label).
-            multi_label: default: True if a label contains `|` or is empty.
-            threshold_for: class whose threshold is tuned on dev examples, for the best F1 or threshold_precision.
-            long: see `LongTexts.of`, as for stride, pool, max_windows.
-
-        Raises:
-            InputError: there is only one class.
+        The main metric is macro_f1 instead of accuracy if a class is rare. class_weight: None, or "balanced" for
+        rows / (labels * rows of the label); multi_label: default: True if a label contains `|` or is empty;
+        threshold_for: class whose threshold is tuned on dev examples, for the best F1 or threshold_precision; long: see
+        `LongTexts.of`. Raises InputError if there is only one class.
         """
         texts = [row.label for row in train_rows if row.label is not None]
         if multi_label is None:

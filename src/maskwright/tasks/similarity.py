@@ -467,7 +467,9 @@ class Similarity(Task):
                 losses.append(F.mse_loss((first * second).sum(-1), self._scaled(gold)) * len(gold))
                 continue
             found = in_batch_logits(first, second, batch.labels["twins"], self._temperature)
-            found = found.masked_fill(_other_answers(batch.labels["questions"], gold > 0), float("-inf"))
+            questions = batch.labels["questions"]  # a first text may have further answers, in other rows
+            others = ((questions[:, None] == questions) & (gold > 0)).fill_diagonal_(False)
+            found = found.masked_fill(others, float("-inf"))
             losses.append(in_batch_loss(found, gold > 0))
             logits = found if logits is None else logits
         loss = losses[0] if len(losses) == 1 else torch.stack(losses).mean()
@@ -497,9 +499,13 @@ class Similarity(Task):
 
         A single text is paired with itself; in training it is encoded twice with different dropout (SimCSE).
         """
-        encode, places = unit if self.sparsity is None else _sparse, batch.labels["places"]
-        one = encode(model, batch)
-        other = encode(model, batch) if model.training and places.shape[1] == 1 else one
+
+        def encode() -> Tensor:
+            """Embeddings of all texts: float32 [texts, size or vocab]."""
+            return unit(model, batch) if self.sparsity is None else torch.cat([*SparseStates.of(model).weights(batch)])
+
+        places, one = batch.labels["places"], encode()
+        other = encode() if model.training and places.shape[1] == 1 else one
         return torch.stack([one[places[:, 0]], other[places[:, -1]]], dim=1)
 
     def baseline(self, data: TaskData) -> Baseline:
@@ -600,12 +606,3 @@ def _duplicate_groups(examples: Examples) -> Tensor:
 
 def _is_scored(examples: Examples) -> bool:
     return isinstance(examples, PairExamples) and examples.is_scored
-
-
-def _sparse(model: Model, batch: Batch) -> Tensor:
-    return torch.cat(list(SparseStates.of(model).weights(batch)))
-
-
-def _other_answers(questions: Tensor, is_positive: Tensor) -> Tensor:
-    """Which second texts belong to the first text of a row though they are in another row: bool [rows, rows]."""
-    return ((questions[:, None] == questions) & is_positive).fill_diagonal_(False)

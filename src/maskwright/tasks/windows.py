@@ -65,7 +65,7 @@ class LongTexts:
         cls,
         long: str = "cut",
         stride: int | None = None,
-        pool: Literal["mean", "max"] = "mean",
+        pool: Any = "mean",
         max_windows: int = MAX_WINDOWS,
         both_orders: bool = False,
     ) -> LongTexts | None:

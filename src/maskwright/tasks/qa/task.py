@@ -136,24 +136,18 @@ def summarize(outcome: np.ndarray, has_answer: np.ndarray) -> dict[str, float]:
 
 
 # -- No-answer threshold on the no-answer margin, tuned on some rows and evaluated on others -------------------------
-#
-# Scores on the rows that a threshold was tuned on are too optimistic. So a `Threshold` records its rows, and
-# `out_of_fold_outcome` scores those rows with a threshold tuned on others.
 
 
-def tune_threshold(scored: Scored, metric: str = "f1") -> Threshold:
-    """Finds the threshold with the best mean of `metric` ("f1" or "exact_match"); of equals the lowest.
+def tune_threshold(scored: Scored) -> Threshold:
+    """Finds the threshold with the best mean F1; of equals the lowest.
 
     Tries every cut between two different margins, including no answer for all or none. Raises InputError for no rows.
     """
     if not len(scored):
         raise InputError("Tuning a threshold needs rows: pass questions with known answers.")
-    if metric not in ("f1", "exact_match"):
-        raise InputError(f"A threshold is tuned for f1 or exact_match, not for '{metric}'.")
-    column = ("exact_match", "f1").index(metric)
     order = np.argsort(scored.no_answer_margin, kind="stable")
     scores = scored.no_answer_margin[order]
-    gain = (scored.answered - scored.unanswered)[order, column]  # of answering over predicting no answer
+    gain = (scored.answered - scored.unanswered)[order, 1]  # of answering over predicting no answer
     totals = np.concatenate([[0.0], np.cumsum(gain)])  # totals[n]: gain of answering the n lowest margins
     cuts = np.flatnonzero(np.concatenate([[True], scores[1:] > scores[:-1], [True]]))  # equal scores stay together
     best = int(cuts[int(np.argmax(np.round(totals[cuts], 9)))])
@@ -308,7 +302,7 @@ class QuestionAnswering(Task):
 
     def worded(self, found: AnswerCandidates) -> dict[str, Any]:
         """The prediction from candidate answers as JSON; see `answers`."""
-        span = found.best(self._limit())
+        span = found.best((self.threshold or Threshold()).value if self.may_refuse else None)
         answer = {"answer": "", "start": None, "end": None, "score": found.no_answer_probability}
         if span is not None:
             answer = {"answer": span.text, "start": span.start, "end": span.end, "score": span.probability}
@@ -329,11 +323,6 @@ class QuestionAnswering(Task):
         each = [task.may_refuse for task in (self, *others)]
         may_refuse = None if all(one is None for one in each) else any(each)
         return QuestionAnswering(may_refuse, Threshold.mean(known) if known else None)
-
-    def _limit(self) -> float | None:
-        if not self.may_refuse:
-            return None
-        return (self.threshold or Threshold()).value
 
     def losses(self, logits: Tensor, examples: Examples) -> Tensor:
         """Mean loss over the windows of each question: float32 [questions]."""

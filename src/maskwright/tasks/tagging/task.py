@@ -484,7 +484,9 @@ class Tagging(Task):
         if self.scheme is None:
             counts = [[sum(one == other for one, other in row), len(row)] for row in pairs]
             return ScoredPredictions("accuracy", np.array(counts, dtype=np.float64), share, right)
-        return ScoredPredictions("entity_f1", np.array(_entity_counts(gold, found), dtype=np.float64), f1, right)
+        each = [agreement([truth], [guess], spans)[""] for truth, guess in zip(gold, found, strict=True)]
+        entities = np.array([[one.gold, one.found, one.both] for one in each], dtype=np.float64)
+        return ScoredPredictions("entity_f1", entities, f1, right)
 
     def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
         return all(gold == predicted for gold, predicted in self.class_pairs(examples, row, answer))
@@ -510,8 +512,3 @@ class Tagging(Task):
 
 def _by_sentence(names: list[str], examples: TaggedExamples) -> list[list[str]]:
     return [names[start:end] for start, end in pairwise(examples.starts.tolist())]
-
-
-def _entity_counts(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> list[list[int]]:
-    rows = [agreement([truth], [guess], spans)[""] for truth, guess in zip(gold, found, strict=True)]
-    return [[row.gold, row.found, row.both] for row in rows]
