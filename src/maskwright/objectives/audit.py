@@ -18,7 +18,6 @@ from ..text.tokenizers.tokenizer import Tokenizer
 
 # -- Predictions of whole words, for the report of a run: one masked, or next, word in each of some sequences --------
 
-
 EXAMPLES = 8
 PREDICTIONS = 5
 CONTEXT_TOKENS = 12

@@ -238,7 +238,6 @@ def predicted_tokens(batch: Batch) -> Tensor:
 # A segment of max_length tokens is processed, gradients are truncated at its start, and the next segment continues with
 # the final hidden state (Mikolov et al. 2010, section 2).
 
-
 WHOLE_TEXT_SEGMENT = 1024  # tokens; does not affect the results
 
 

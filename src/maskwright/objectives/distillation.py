@@ -120,7 +120,6 @@ class MaskedDistillation(MaskedLanguageModeling):
 # The teacher's embeddings are computed in advance, so a training step costs no teacher. Masked language modeling on
 # half of the texts is a second, smaller loss: the student also fills masks, and half of its inputs contain no mask.
 
-
 HELD_OUT_TEXTS = 1024
 PAIR = 2  # sentences of a document that becomes a pair
 

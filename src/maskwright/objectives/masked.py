@@ -32,7 +32,6 @@ from .stream import Tokens
 # Masks are sampled when a batch is made (dynamic masking), from a generator keyed by the step: they differ in every
 # epoch and are the same after a resume.
 
-
 MASK_RATE = 0.15
 MASK_SHARE = 0.8  # fraction of the selected tokens; the rest is half random tokens, half unchanged
 RANDOM_SHARE = 0.1

@@ -142,7 +142,6 @@ class LossSums:
 #                 SimCSE (Gao et al. 2021, equation 4)
 # flops           regularizer of sparse embeddings (Paria et al. 2020, equation 4; Formal et al. 2021, equation 5)
 
-
 TEMPERATURE = 0.05
 
 

@@ -39,7 +39,6 @@ from .stream import Tokens
 # They share the token, position and segment tables and the embedding norm (Clark et al. 2020, section 3.2, and its
 # published code); the generator projects embeddings to its own hidden size.
 
-
 SHARED = ("word", "position", "token_type", "norm")
 
 

@@ -172,7 +172,6 @@ def _split(edges: list[int], start: int, stop: int, rng: np.random.Generator) ->
 # or neither does, and they are as long (if they end their document) or begin as far into it (if not; then they are
 # truncated to the same length).
 
-
 BLOCK = 1 << 13  # spans whose candidates are compared at once
 WINDOW = 16  # nearest examples on either side that a partner is taken from
 _OTHER_KIND, _DOES_NOT_FIT = 1e9, 1e6  # more than any difference in tokens

@@ -160,7 +160,6 @@ def balanced_weights(counts: Sequence[int], num_rows: int, multi_label: bool = F
 # Two parameters can be fitted after training: a temperature that divides the logits, and a decision threshold for a
 # rare class. The threshold applies to uncalibrated probabilities, so the temperature never changes a prediction.
 
-
 THRESHOLD = 0.5  # multi-label: a label applies from this probability
 
 

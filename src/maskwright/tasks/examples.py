@@ -232,7 +232,6 @@ def map_batches(
 #
 # Sequences do not affect each other in a pack, so a sequence gets the same result in any company.
 
-
 PACKS_PER_TRIM = 32  # packs after which free memory goes back to the operating system: about 1% of the time
 
 

@@ -249,20 +249,15 @@ class Generation(TargetTask):
 
         cut_target: truncated tokens of the target, so that a row with a truncated side is counted once.
         """
-        opening, delimiter = tokenizer.opening_ids, self._delimiter(tokenizer)
+        opening = tokenizer.opening_ids
+        delimiter = self._end(tokenizer) if self.delimiter is None else tokenizer.token_to_id(self.delimiter)
+        if delimiter is None:
+            raise InputError(f"The tokenizer has no token '{self.delimiter}': use the model that was trained with it.")
         kept = source if room is None else source[: max(room - len(opening) - 1, 0)]
         unknown = 0 if tokenizer.unk_id is None else kept.count(tokenizer.unk_id)
         cut = len(source) - len(kept) + cut_target
         counts.add(len(opening) + len(kept) + 1, cut, unknown, len(opening) + 1)
         return [*opening, *kept, delimiter]
-
-    def _delimiter(self, tokenizer: Tokenizer) -> int:
-        if self.delimiter is None:
-            return self._end(tokenizer)
-        found = tokenizer.token_to_id(self.delimiter)
-        if found is None:
-            raise InputError(f"The tokenizer has no token '{self.delimiter}': use the model that was trained with it.")
-        return found
 
     @staticmethod
     def _end(tokenizer: Tokenizer) -> int:

@@ -122,7 +122,6 @@ def used_columns(outputs: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
 
 # -- Whether the second text of a pair is found among all second texts -----------------------------------------------
 
-
 BLOCK_ROWS = 1024
 
 
@@ -148,7 +147,6 @@ def retrieval_accuracy(logits: Tensor, is_positive: Tensor, groups: Tensor) -> f
 # -- Rows for sentence-embedding training as packed batches: scored pairs, positive pairs, or single texts -----------
 #
 # Each text of a pair is encoded separately, as one sequence or as several windows.
-
 
 Span = tuple[float, float] | None
 MOST = 1e30  # a larger score is an error
@@ -545,7 +543,7 @@ class Similarity(Task):
     def losses(self, logits: Tensor, examples: Examples) -> Tensor:
         """Squared difference between the cosine of each row and its score scaled to [0, 1]: float32 [rows]."""
         gold = labeled(examples)
-        return (self.cosines(logits) - (self._scaled(gold) if _is_scored(examples) else gold)).square()
+        return (self.cosines(logits) - (self._scaled(gold) if _pairs(examples).is_scored else gold)).square()
 
     def score(self, logits: Tensor, examples: Examples) -> Evaluation:
         """Computes pearson and spearman between cosine similarities and scores; for positive pairs the retrieval
@@ -567,8 +565,8 @@ class Similarity(Task):
         if len(gold.unique()) > 1:
             order = cosines.round(DIGITS)  # equal pairs share a rank despite rounding errors
             found = {"spearman": scores.spearman(gold, order), "pearson": scores.pearson(gold, cosines)}
-        if not _is_scored(examples):
-            found["accuracy"] = retrieval_accuracy(logits, gold > 0, _duplicate_groups(examples))
+        if not _pairs(examples).is_scored:
+            found["accuracy"] = retrieval_accuracy(logits, gold > 0, _pairs(examples).duplicate_groups)
         return found or {"spearman": 0.0, "pearson": 0.0}  # all rows have the same score
 
     def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
@@ -585,11 +583,11 @@ class Similarity(Task):
     def _dev_loss(self, logits: Tensor, examples: Examples) -> float:
         """Mean squared error for scored rows; for pairs the in-batch loss over blocks of `DEV_ROWS` rows."""
         gold, total = labeled(examples), 0.0
-        if _is_scored(examples):
+        if _pairs(examples).is_scored:
             return float(self.losses(logits, examples).mean())
         for start in range(0, len(gold), DEV_ROWS):
             block, own = logits[start : start + DEV_ROWS], gold[start : start + DEV_ROWS]
-            groups = _duplicate_groups(examples)[start : start + DEV_ROWS]
+            groups = _pairs(examples).duplicate_groups[start : start + DEV_ROWS]
             found = in_batch_logits(block[:, 0], block[:, 1], groups, self._temperature)
             total += float(in_batch_loss(found, own > 0))
         return total / max(int((gold > 0).sum()), 1)
@@ -599,10 +597,6 @@ class Similarity(Task):
         return (gold - low) / max(high - low, 1e-12)
 
 
-def _duplicate_groups(examples: Examples) -> Tensor:
+def _pairs(examples: Examples) -> PairExamples:
     assert isinstance(examples, PairExamples)
-    return examples.duplicate_groups
-
-
-def _is_scored(examples: Examples) -> bool:
-    return isinstance(examples, PairExamples) and examples.is_scored
+    return examples

@@ -461,7 +461,7 @@ def shown_attention(model: Model) -> str:
     layers = model.config.num_decoder_layers
     if model.config.recurrent is not None:
         return "The weights are those of the decoder's attention to the source."
-    return f"The weights are the mean over the heads of the decoder's layer {_last_but_one(layers) + 1} of {layers}."
+    return f"The weights are the mean over the heads of the decoder's layer {max(layers - 1, 1)} of {layers}."
 
 
 def words_of(text: str, tokenizer: Tokenizer, ids: np.ndarray) -> list[Group]:
@@ -496,10 +496,5 @@ def _weights(model: EncoderDecoder, source: np.ndarray, target: np.ndarray) -> n
     decoded = model.decode(decoder_batch, hidden, encoder_batch, attentions=True)
     assert decoded.cross_attentions is not None
     layers = [layer[0].double().cpu().numpy() for layer in decoded.cross_attentions]  # each [heads, target, source]
-    chosen: np.ndarray = layers[_last_but_one(len(layers))].mean(axis=0)
+    chosen: np.ndarray = layers[max(len(layers) - 2, 0)].mean(axis=0)  # the second-to-last, or the only one
     return chosen
-
-
-def _last_but_one(num_layers: int) -> int:
-    """Index of the second-to-last layer, or of the only one."""
-    return max(num_layers - 2, 0)

@@ -20,7 +20,6 @@ from .rare import Fitted, row_key, two_halves
 # predictions, and minimizes the cross-entropy on some rows. Scores on these rows are too optimistic. So a `Temperature`
 # records its rows, and such rows are scored in two halves, each with the temperature of the other.
 
-
 LEAST, MOST = 0.05, 20.0  # fitted beyond only if all rows are correct, or no better than chance
 _HALVINGS = 60
 
