@@ -119,18 +119,11 @@ def examine(
     columns: Mapping[str, str] | None = None,
     tokenizer: Tokenizer | None = None,
 ) -> Diagnosis:
-    """Check a training file and, optionally, a dev file.
+    """Check a training file and, optionally, a dev file, at about 100 bytes of memory per row of labeled texts or
+    SQuAD.
 
-    Labeled texts and SQuAD files are streamed, at about 100 bytes of memory per row.
-
-    Args:
-        task: task name; None detects it from the file.
-        columns: column mapping, role to column name.
-        tokenizer: counts lengths in tokens instead of words.
-
-    Raises:
-        ConfigError: for an unknown task.
-        InputError: if no row can be read.
+    task: None detects it from the file; columns: role to column name; tokenizer: counts lengths in tokens instead of
+    words. Raises ConfigError for an unknown task, InputError if no row can be read.
     """
     begin = time.monotonic()
     roles = dict(columns or {})
@@ -393,15 +386,10 @@ def out_of_fold(features: np.ndarray, labels: np.ndarray, *, folds: int = FOLDS,
 
 
 def find_suspects(shares: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the label issues, worst first, and all margins.
+    """Return the label issues, int64 [issues], worst first; and all margins, float64 [rows]: the probability of the
+    most probable other class minus that of the given label.
 
-    Args:
-        shares: Out-of-fold probabilities, float64 [rows, classes].
-        labels: int [rows].
-
-    Returns:
-        Indices of the rows that are issues, int64 [issues]; probability of the most probable other class minus that of
-        the given label, float64 [rows].
+    shares: out-of-fold probabilities, float64 [rows, classes]; labels: int [rows].
     """
     rows = np.arange(len(labels))
     limits = np.array([shares[labels == label, label].mean() for label in range(shares.shape[1])])

@@ -53,15 +53,10 @@ def special_tokens(special_ids: Iterable[int], vocab_size: int) -> np.ndarray:
 
 
 class Masker:
-    """Selects and replaces tokens.
+    """Selects tokens with the probability `rate` and replaces them, special ones never.
 
-    Args:
-        mask_id: Id of [MASK].
-        special_ids: Never selected, and never used as random tokens.
-        vocab_size: Vocabulary size.
-        rate: Masking probability of ordinary tokens.
-        continues_word: bool [vocab], tokens that continue a word, for whole-word masking (all tokens of a selected word
-            are selected), else None.
+    continues_word: bool [vocab], tokens that continue a word, for whole-word masking (all tokens of a selected word are
+    selected), else None.
     """
 
     def __init__(
@@ -79,10 +74,7 @@ class Masker:
         self.ordinary_ids = np.flatnonzero(~self.is_special)
 
     def __call__(self, input_ids: np.ndarray, lengths: np.ndarray, rng: np.random.Generator) -> Masked:
-        """Masks a pack: input_ids int64 [tokens], lengths int [sequences] of its sequences.
-
-        Every sequence with an ordinary token gets at least one label.
-        """
+        """Masks a pack, int64 [tokens], of sequences with `lengths`: each with an ordinary token gets a label."""
         positions = self.select(input_ids, lengths, rng)
         labels = input_ids[positions]
         fate = rng.random(len(positions))
@@ -126,10 +118,8 @@ class Masker:
 class MaskedRecipe(Recipe):
     """The recipe of an objective that masks tokens.
 
-    Attributes:
-        masker: Masks tokens.
-        generator_share: Replaced token detection: generator size as a fraction of the discriminator's.
-        rtd_weight: Replaced token detection: weight of the discriminator's loss.
+    generator_share, rtd_weight: of replaced token detection, size of the generator as a fraction of the
+    discriminator's, and weight of the discriminator's loss.
     """
 
     masker: Masker

@@ -77,9 +77,8 @@ class TokenScorer:
             self._unigram_losses = torch.from_numpy(-np.log(np.maximum(fraction, 1e-12)))
 
     def loss(self, network: Model, vectors: Tensor, labels: Tensor) -> tuple[Tensor, Score]:
-        """Summed cross-entropy over all labels, with gradient; and the score.
-
-        vectors: float [labels, hidden], at the predicted positions; labels: int64 [labels].
+        """Summed cross-entropy over all labels, int64 [labels], with gradient; and the score. vectors: float [labels,
+        hidden].
         """
         loss, correct, scored_loss = network.predictions.loss(
             vectors, network.scored_words, labels, is_scored=self._is_scored(labels)

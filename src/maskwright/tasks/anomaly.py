@@ -43,11 +43,8 @@ QUANTILE = 0.95
 class Anomaly(SequenceTask):
     """Detects texts that differ from the normal class.
 
-    Args:
-        normal: the class to learn; None if rows have no classes.
-        quantile: fraction of normal dev examples below the threshold, if dev contains no anomalies.
-        threshold: error above which a text is an anomaly; None until tuned.
-        long: window settings for long texts; None to truncate them.
+    normal: the class to learn, None if rows have no classes; quantile: fraction of normal dev examples below the
+    threshold, if dev contains no anomalies; threshold: error above which a text is an anomaly, None until tuned.
     """
 
     name: ClassVar[str] = "anomaly"
@@ -186,9 +183,8 @@ class Anomaly(SequenceTask):
         return list(errors.unbind())
 
     def decode(self, logits: Tensor) -> list[dict[str, Any]]:
-        """{"score", "is_rare", "threshold"} for each row: its error, and whether it is above the threshold.
-
-        Without a threshold is_rare is None.
+        """{"score", "is_rare", "threshold"} for each row: its error, and whether it is above the threshold, None
+        without one.
         """
         value = None if self.threshold is None else self.threshold.value
         return [

@@ -40,17 +40,11 @@ def content_of(row: Any) -> Text:
 
 @dataclass(frozen=True)
 class Examples:
-    """Tokenized rows.
+    """Tokenized rows: input_ids, for each row int32 [tokens]; token_types, int8 [tokens], None without second texts.
 
-    Attributes:
-        input_ids: for each row int32 [tokens].
-        token_types: for each row int8 [tokens]; None if no row has a second text.
-        targets: int64 [rows] (class numbers), float32 [rows] (scores), float32 [rows, labels] (1.0 where the label
-            applies), or None for unlabeled rows.
-        rows: the rows themselves.
-        counts: truncated and unknown tokens.
-        num_skipped: number of bad rows that were skipped.
-        features: vectors of the sequences that were computed once, float32 [sequences, size]; None without.
+    targets: int64 [rows] (class numbers), float32 [rows] (scores), float32 [rows, labels] (1.0 where the label
+    applies), or None for unlabeled rows; counts: truncated and unknown tokens; num_skipped: number of bad rows that
+    were skipped; features: vectors of the sequences that were computed once, float32 [sequences, size].
     """
 
     input_ids: Sequence[np.ndarray]

@@ -216,9 +216,8 @@ class Generation(TargetTask):
     def tokenize(
         self, rows: Rows, tokenizer: Tokenizer, max_length: int | None, targets: Targets, counts: TextCounts
     ) -> TargetExamples:
-        """Tokenizes rows to at most `max_length` tokens: the target gets up to half, the source is truncated first.
-
-        Without targets, it leaves tokens for the generated text.
+        """Tokenizes rows to at most `max_length` tokens: the target gets up to half (without one it is left free), the
+        source is truncated first.
         """
         sources = tokenizer.encode_plain([row.text for row in rows])
         if targets is None:

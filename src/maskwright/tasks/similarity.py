@@ -295,21 +295,16 @@ DIGITS = 6  # cosine similarities are rounded to this many digits before ranking
 class Similarity(Task):
     """Cosine similarity of pairs compared with gold scores. Its logits are unit embeddings: float32 [rows, 2, size].
 
-    Sparse embeddings (SPLADE, Formal et al. 2021) are compared by their dot product, and only those that are trained
-    on scores have length 1. Their size is the number of terms in use.
+    Sparse embeddings (SPLADE, Formal et al. 2021) are compared by their dot product, and only those that are trained on
+    scores have length 1. Their size is the number of terms in use. Pooling is that of the model (`model.sentence`),
+    mean by default; it also pools the windows of a text.
 
-    Pooling is that of the model (`model.sentence`), mean by default; it also pools the windows of a text.
-
-    Args:
-        trained_on: kind of the training rows: "scores", "pairs" or "texts".
-        main_metric: "spearman" or "accuracy".
-        scale: scores mapped to cosine 0 and 1: the lowest and highest of training (default: of the scored rows).
-        long: window settings for long texts; None to truncate them.
-        score_range: smallest and largest valid score, which then is the scale (default: any).
-        matryoshka: sizes of beginnings of an embedding that are trained, and scored, as embeddings too (Kusupati et al.
-            2022, equation 1); the loss is the mean of theirs and that of the whole.
-        sparsity: of sparse embeddings, the weights of the FLOPS regularizer for first and second texts, which grow in
-            the first epoch with the square of the steps; None for dense ones.
+    trained_on: kind of the training rows (KINDS); main_metric: "spearman" or "accuracy"; scale: scores mapped to cosine
+    0 and 1: the lowest and highest of training (default: of the scored rows); score_range: smallest and largest valid
+    score, which then is the scale; matryoshka: sizes of beginnings of an embedding that are trained, and scored, as
+    embeddings too (Kusupati et al. 2022, equation 1), with the mean of all losses; sparsity: weights of the FLOPS
+    regularizer for first and second texts, which grow in the first epoch with the square of the steps; None for dense
+    ones.
     """
 
     name: ClassVar[str] = "similarity"
@@ -493,9 +488,8 @@ class Similarity(Task):
             yield F.normalize(vectors[..., :size], dim=-1)
 
     def vectors(self, model: Model, batch: Batch) -> Tensor:
-        """Embeddings of the two texts of each row, unless they are sparse of length 1: float32 [rows, 2, size].
-
-        A single text is paired with itself; in training it is encoded twice with different dropout (SimCSE).
+        """Embeddings of the two texts of each row: float32 [rows, 2, size]. A single text is paired with itself; in
+        training it is encoded twice with different dropout (SimCSE).
         """
 
         def encode() -> Tensor:

@@ -105,10 +105,8 @@ class TranslationExamples(Examples):
         return np.fromiter((len(ids) for ids in self.input_ids), dtype=np.int64, count=len(self))
 
     def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
-        """Packs the sources of rows, shortest first, and their targets in the same order as `target`.
-
-        Batch labels: "example", see Examples; "words", the next token after each target token, int64 [target tokens];
-        "owner", its row, int64 [target tokens].
+        """Packs the sources of rows, shortest first, and their targets in the same order as `target`. Labels:
+        "example"; "words", the next token after each target token, and "owner", its row, int64 [target tokens].
         """
         chosen = np.asarray(indices, dtype=np.int64)
         if self.targets is None:
@@ -260,10 +258,7 @@ class Translation(TargetTask):
     def tokenize(
         self, rows: Rows, tokenizer: Tokenizer, max_length: int | None, targets: Targets, counts: TextCounts
     ) -> TranslationExamples:
-        """Tokenizes sources, or pairs, to at most `max_length` tokens per side; `is_too_long` marks truncated pairs.
-
-        Raises InputError for an unknown target language.
-        """
+        """Tokenizes to at most `max_length` tokens per side. Raises InputError for an unknown target language."""
         check_languages(rows, self.languages, self.codes)
         texts = [row.text for row in rows]
         if targets is None:
@@ -348,10 +343,8 @@ class Translation(TargetTask):
         max_new_tokens: int | None = None,
         trees_of: Sequence[str] | None = None,
     ) -> list[list[GeneratedText]]:
-        """Generates token ids for sources from `source_ids`: hypotheses, best first.
-
-        trees_of: source texts, to constrain decoding to bracket strings over their words; see `predict`. Raises
-        InputError unless the model is an encoder-decoder with a tokenizer.
+        """Generates token ids for sources from `source_ids`: hypotheses, best first. trees_of: source texts whose trees
+        decoding is constrained to; see `predict`. Raises InputError unless the model is an encoder-decoder.
         """
         if not isinstance(model, EncoderDecoder) or model.tokenizer is None:
             raise InputError("Only an encoder-decoder with a tokenizer translates.")

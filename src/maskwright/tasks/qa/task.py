@@ -96,9 +96,8 @@ class Scored:
         return Scored(keys, *(values[chosen] for values in fields))
 
     def outcome(self, threshold: float | np.ndarray) -> np.ndarray:
-        """Exact match and F1 of each row, with no answer predicted above `threshold`: float64 [rows, 2].
-
-        threshold: one number, or one for each row.
+        """Exact match and F1 of each row, with no answer above `threshold` (one, or one for each row): float64 [rows,
+        2].
         """
         return np.where((self.no_answer_margin > threshold)[:, None], self.unanswered, self.answered)
 
@@ -335,10 +334,8 @@ class QuestionAnswering(Task):
         return score_all(_windows(examples).questions, self.found(logits, examples))
 
     def score(self, logits: Tensor, examples: Examples) -> Evaluation:
-        """exact_match and f1, in total and for answerable and unanswerable questions, and the mean loss over windows.
-
-        If no-answer predictions are allowed, rows that the threshold was tuned on (or all rows before tuning) are
-        scored in two halves, each with the threshold of the other.
+        """exact_match and f1, in total and for answerable and unanswerable questions, and the mean loss over windows;
+        see `out_of_fold_outcome`.
         """
         scored = self.scored(logits, examples)
         loss = float(_window_losses(logits, _windows(examples)).mean())

@@ -164,10 +164,8 @@ class Tagging(Task):
     def read_labels(
         self, rows: Rows, file: str | None = None, skip_bad_rows: bool = False, target: Any = None
     ) -> tuple[list[Sentence], GoldTags]:
-        """Reads the tags of sentences, in whichever scheme and spelling they are.
-
-        Raises RowErrors listing every unknown tag; with `skip_bad_rows` such sentences are skipped, as always those
-        without any tag.
+        """Reads the tags of sentences, in whichever scheme and spelling they are; skips sentences without any tag.
+        Raises RowErrors listing every unknown tag unless `skip_bad_rows`.
         """
         notation, read = self._reading(rows)
         found = GoldTags(notation)
