@@ -1,7 +1,5 @@
 """The Python names: what `mw.load` and `mw.build` give, and opening a folder for each kind of use."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Estimators: scikit-learn's conventions, and models that learn, are saved and come back."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

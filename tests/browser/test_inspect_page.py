@@ -1,7 +1,5 @@
 """The page of `inspect` in a real browser: every view, both themes, a phone and a wide screen, keys, hostile text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -33,7 +31,6 @@ Page = tuple[list[Inspection], AttentionChanges | None, ModelComparison | None]
 
 @cache
 def pages() -> dict[str, Page]:
-    """What the pages of the tests show."""
     masked = look(tiny("mlm"), "the cat [MASK] on the mat .", name="masked")
     judged = look(tiny("classification", labels=LABELS), (TEXT, "dogs and cats"), name="judge")
     one, other = look(tiny(), "the cat sat on the mat"), look(tiny(), "the cat sat in the mat")
@@ -48,7 +45,6 @@ def pages() -> dict[str, Page]:
 
 
 def view(opened: Any, name: str) -> None:
-    """Open a view by its tab."""
     opened.page.click(f"#tab-{name}")
     opened.page.wait_for_selector(f"main.{name}")
 

@@ -1,7 +1,5 @@
 """The run report in a real browser: in both themes, on a phone and on a wide screen."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Deep ways through the studio in a real browser: what Python gives is shown, and what a person does has its effect."""
 
-from __future__ import annotations
-
 import csv
 import io
 import os

@@ -1,7 +1,5 @@
 """What holds for every page of the studio: both themes, phone and screen, keyboard, names, hostile text, silence."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from urllib.parse import quote

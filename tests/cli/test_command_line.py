@@ -1,7 +1,5 @@
 """What all commands share: earlier names, errors, JSON for any content, and several processes."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

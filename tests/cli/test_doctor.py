@@ -1,7 +1,5 @@
 """`doctor`, `doctor data` and `doctor model` end to end."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -123,7 +121,6 @@ SPANS = {"Ann met Eva.": [[0, 3, "PER"], [0, 7, "PER"], [8, 11, "PER"]], "To Gra
 
 @pytest.fixture
 def names(tmp_path):
-    """Labeled spans in the layout of Doccano; two overlap."""
     rows = [{"id": id, "text": text, "label": spans} for id, (text, spans) in enumerate(SPANS.items())]
     path = tmp_path / "names.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

@@ -1,7 +1,5 @@
 """`--precision int8` of predict, embed and evaluate: calibrated, its loss told, refused where texts are missing."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

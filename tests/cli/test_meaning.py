@@ -1,7 +1,5 @@
 """similarity, search and cluster on the command line: only JSON on standard output, pictures, error messages."""
 
-from __future__ import annotations
-
 import json
 from xml.etree import ElementTree
 

@@ -1,7 +1,5 @@
 """`predict` and `evaluate` of a tagger."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

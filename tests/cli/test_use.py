@@ -1,7 +1,5 @@
 """The commands that use a model: JSON alone on standard output, files, truncation told, wrong models refused."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

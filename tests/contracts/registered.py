@@ -1,7 +1,5 @@
 """Everything that is registered, and the contract of each kind: families, folders, functions, readers, tokenizers."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math
@@ -30,7 +28,6 @@ from maskwright.text.tokenizers.tokenizer import Tokenizer
 
 
 def network(name):
-    """A small network of the family: its first preset with small sizes, or what it makes of the defaults."""
     mine = [one for one in PRESETS if preset(one).family == name]
     if mine and name != "maskwright":  # our own format takes any network and every head
         return preset(mine[0], **SMALL)
@@ -39,13 +36,11 @@ def network(name):
 
 
 def described(name):
-    """Return the family of a registered name."""
     found: Family = registry.resolve("family", name)()
     return found
 
 
 def travels(name, folder):
-    """Every head that the family has classes for is written under its model type and comes back with the same bits."""
     family = described(name)
     for head in set(family.classes.values()):
         model, target = lively(network(name), head), folder / str(head)

@@ -1,7 +1,5 @@
 """The confined process: what it cannot do even if a file were in command of it, and what its parent then says."""
 
-from __future__ import annotations
-
 import json
 import os
 import time
@@ -20,7 +18,6 @@ LIMITS = Limits(memory_bytes=256 << 20, cpu_seconds=5, wall_seconds=60)
 
 @pytest.fixture(autouse=True)
 def hostile(monkeypatch):
-    """Let the process find the hostile work of the tests."""
     folder = str(Path(hostile_work.__file__).parent)
     monkeypatch.setattr(isolation, "_START", f"import sys; sys.path.append({folder!r}); {isolation._START}")
 

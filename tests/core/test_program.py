@@ -1,7 +1,5 @@
 """How a program ends: exit codes, signals, a reader that has gone; its progress and its memory."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal
@@ -151,7 +149,6 @@ def test_impossible_numbers_are_rejected(rank: str, world: str):
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time, to be set by the test."""
     now = [100.0]
     monkeypatch.setattr(progress, "_quiet", False)  # whatever a test before this one left
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])

@@ -1,7 +1,5 @@
 """Vectors: the layers and poolings that were asked for, by text, token and word, in the order of the texts."""
 
-from __future__ import annotations
-
 import itertools
 import tracemalloc
 import unicodedata
@@ -105,7 +103,6 @@ def test_blocks_join_to_the_whole(monkeypatch):
 
 
 def plain(text):
-    """Lower case without accents, as the tokenizer sees it."""
     return "".join(c for c in unicodedata.normalize("NFD", text.lower()) if not unicodedata.combining(c))
 
 

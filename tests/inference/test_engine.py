@@ -1,7 +1,5 @@
 """The inference engine: the numbers of the modules, whatever the switches, and never those of weights that were."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import os
@@ -33,7 +31,6 @@ SMALL = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 2, "num_atten
 
 
 def pack(lengths, vocab_size=40, num_types=0, seed=0) -> Batch:
-    """Random tokens, and token types where there are any."""
     draws = torch.Generator().manual_seed(seed)
     rows = [torch.randint(0, vocab_size, (length,), generator=draws).numpy() for length in lengths]
     if not num_types:
@@ -54,7 +51,6 @@ def by_engine(model: Model, batch: Batch):
 
 
 def cosine(a, b) -> float:
-    """The smallest cosine of two vectors at the same place."""
     return float(torch.nn.functional.cosine_similarity(a.float(), b.float(), dim=-1).min())
 
 

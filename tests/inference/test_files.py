@@ -1,7 +1,5 @@
 """Files of answers and vectors: complete or absent, readable by everyone, safe to open in a spreadsheet."""
 
-from __future__ import annotations
-
 import csv
 import json
 

@@ -1,7 +1,5 @@
 """Continuing texts: streams, stops, seeds, suggestions, prompts of any length, and perplexity with a stride."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

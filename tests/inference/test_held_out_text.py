@@ -1,7 +1,5 @@
 """Scoring a pre-trained model on text: by formula where the answer is known, the same each time."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """int8: near float32 on texts that it was not calibrated on, refused where it cannot be right."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest
@@ -24,7 +22,6 @@ SMALL = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 2, "num_atten
 
 
 def packs(count=6, num_types=1, seed=0):
-    """Packs of ragged random texts."""
     draws = torch.Generator().manual_seed(seed)
     for number in range(count):
         rows = [torch.randint(1, 60, (5 + 3 * (number + row),), generator=draws).numpy() for row in range(4)]

@@ -1,7 +1,5 @@
 """Semantic search: hits and their offsets, the index, and rejected input."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

@@ -1,7 +1,5 @@
 """Cosine similarities: whole texts, one word in several sentences, and static word embeddings."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Inputs of lessons: each has the slide's value as its default, rejects what it does not accept, and has an effect."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Every lesson of the lectures: its numbers hold, it has all that a lesson needs, and it breaks with its function."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

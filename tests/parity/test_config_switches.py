@@ -4,8 +4,6 @@ Every field of a family's configuration class, and every second name of one, is 
 same weights. Where both sides load the folder their outputs must be equal.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """Laws of the queue: budget, no starvation, short texts wait one pack, shares of clients and of bulk requests."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Settings of a server from a file, and the server on Ray."""
 
-from __future__ import annotations
-
 import json
 import os
 from urllib.request import Request, urlopen
@@ -68,7 +66,6 @@ def _without_none(value):
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """Options of `maskwright serve` with a model of each kind."""
     words = write_models(tmp_path_factory.mktemp("models"))
     return ",".join(word for word in words if word != "--model")
 

@@ -1,7 +1,5 @@
 """Requests that are rejected: status, form of the body, and the reason in the metrics."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re
@@ -236,7 +234,6 @@ def test_requests_whose_client_left_the_queue_are_not_computed(models, monkeypat
 
 
 def until(happens: Callable[[], object]) -> None:
-    """Wait up to 30 s for a condition."""
     deadline = time.monotonic() + 30
     while not happens():
         assert time.monotonic() < deadline

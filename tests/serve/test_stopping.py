@@ -4,8 +4,6 @@ MASKWRIGHT_STOPS is the number of stops under load (default 5), MASKWRIGHT_MEMOR
 over which memory must stay flat (default 1,000).
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
@@ -41,12 +39,10 @@ TEXTS = [f"the cat sat on the mat and {number} dogs chase cats in the garden" fo
 
 @pytest.fixture(scope="module")
 def options(tmp_path_factory):
-    """Of a server with one small model."""
     return [*write_models(tmp_path_factory.mktemp("models"), "vectors"), "--precision", "fp32", "--grace", str(GRACE)]
 
 
 async def ask(port: int, data: bytes, found: Counter[str], end: asyncio.Event) -> None:
-    """Send a request again and again on one connection, and count what comes of it, until the server is gone."""
     while not end.is_set():
         try:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -94,7 +90,6 @@ async def stop_under_load(server: ServerProcess) -> tuple[Counter[str], int, flo
 
 
 def logged(server: ServerProcess) -> Counter[int]:
-    """Requests in the log by status."""
     lines = [json.loads(line) for line in server.text().splitlines() if line.startswith("{")]
     return Counter(line["status"] for line in lines if line["route"] == "/embed")
 

@@ -1,7 +1,5 @@
 """Streams of generation: several at once, and clients that leave."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time
@@ -20,7 +18,6 @@ LONG = 20_000  # tokens of a stream that outlasts every test
 
 @pytest.fixture(scope="module")
 def server(models):
-    """A causal model and an encoder."""
     names = ("writer", "vectors")
     with serving(model=tuple(f"{n}={models[n]}" for n in names), access_log=False, max_new_tokens=LONG) as found:
         yield found
@@ -31,7 +28,6 @@ def generation_request(prompt: str, tokens: int, **more) -> dict:
 
 
 def open_stream(server, body: dict) -> HTTPConnection:
-    """Send a request; the response is not read."""
     connection = HTTPConnection("127.0.0.1", server.port, timeout=60)
     connection.request("POST", "/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
     return connection

@@ -1,7 +1,5 @@
 """Nobody but the person at the studio's own pages gets in: rebinding, foreign pages, missing keys, bent requests."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Truncation messages of the studio, on every page that truncates."""
 
-from __future__ import annotations
-
 import pytest
 
 from maskwright.api import open_model

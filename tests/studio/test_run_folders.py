@@ -1,7 +1,5 @@
 """What one damaged folder does to the list of runs: one row with its error, and nothing to the others."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

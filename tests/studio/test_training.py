@@ -2,8 +2,6 @@
 training run is a process that stops and resumes.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import stat
