@@ -11,14 +11,7 @@ from browser.reading import barriers
 from browser.test_report_page import CONTRASTS, ENOUGH
 from inference.samples import tiny
 from looked_at import TEXT, network, translator
-from maskwright.inspect import (
-    AttentionChanges,
-    Inspection,
-    compare_models,
-    head_moves,
-    look,
-    render,
-)
+from maskwright.inspect import AttentionChanges, Inspection, compare_models, head_moves, look, render
 from maskwright.inspect.compare import ModelComparison
 
 SVG = "{http://www.w3.org/2000/svg}"

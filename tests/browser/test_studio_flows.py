@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from browser.reading import all_barriers, cells, saved, settled
-from maskwright.api import (
-    open_predictor,
-)
+from maskwright.api import open_predictor
 from maskwright.inference.cluster import nearest, project
 from maskwright.studio.files import sample_for
 from maskwright.train.finetuning.finetune import finetune

@@ -170,9 +170,7 @@ def test_evaluate_a_pre_trained_model_on_text(maskwright, models, tmp_path):
     result = lines_of(out)[0]
     assert code == 0
     assert result["task"] == "pretraining"
-    assert set(result["metrics"]) == {
-        *("mlm_accuracy", "mlm_baseline", "perplexity", "nsp_accuracy", "nsp_baseline"),
-    }
+    assert set(result["metrics"]) == {*("mlm_accuracy", "mlm_baseline", "perplexity", "nsp_accuracy", "nsp_baseline")}
     assert result["metrics"]["perplexity"] > 1
     assert maskwright(*words)[1] == out, "equal seeds, equal masks"
     guessed = result["tokens"]

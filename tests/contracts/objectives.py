@@ -150,10 +150,4 @@ def repeats(name, folder):
     assert not same(one, other), "the seed decides nothing"
 
 
-OBJECTIVE = {
-    "shapes": has_its_shapes,
-    "gradients": learns,
-    "packing": packs,
-    "saving": travels,
-    "seed": repeats,
-}
+OBJECTIVE = {"shapes": has_its_shapes, "gradients": learns, "packing": packs, "saving": travels, "seed": repeats}

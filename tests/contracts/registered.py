@@ -64,10 +64,7 @@ def repeats(name, folder):
     assert ModelConfig(**family.to_ours(theirs)) == config
 
 
-FAMILY = {
-    "saving": travels,
-    "seed": repeats,
-}
+FAMILY = {"saving": travels, "seed": repeats}
 
 
 # -- The contract of model folders -----------------------------------------------------------------------------------
@@ -116,11 +113,7 @@ def repeats_of_folders(name, folder):
     assert manifests[0] == manifests[1]
 
 
-MODEL_FOLDER = {
-    "saving": travels_of_folders,
-    "whole": is_whole,
-    "seed": repeats_of_folders,
-}
+MODEL_FOLDER = {"saving": travels_of_folders, "whole": is_whole, "seed": repeats_of_folders}
 
 
 # -- The contracts of what is one function ---------------------------------------------------------------------------
@@ -164,14 +157,9 @@ def names_its_command(name, folder):
     assert dataclasses.is_dataclass(settings) and name.startswith(settings.COMMAND)
 
 
-COMMAND = {
-    "command": names_its_command,
-}
+COMMAND = {"command": names_its_command}
 SCHEDULE = {"shapes": is_a_decay}
-METRIC = {
-    "shapes": is_a_number,
-    "packing": ignores_order,
-}
+METRIC = {"shapes": is_a_number, "packing": ignores_order}
 
 
 def is_a_format(name, folder):
@@ -205,9 +193,7 @@ def begins_with_a_record(name, folder):
     assert logger.path.is_file()
 
 
-LOGGER: dict[str, Callable[[str, Path], None]] = {
-    "files": begins_with_a_record,
-}
+LOGGER: dict[str, Callable[[str, Path], None]] = {"files": begins_with_a_record}
 
 
 # -- The contract of readers -----------------------------------------------------------------------------------------
@@ -245,10 +231,7 @@ def _file(name, folder):
     return path
 
 
-READER: dict[str, Callable[[str, Path], None]] = {
-    "recognition": is_found,
-    "reading": reads,
-}
+READER: dict[str, Callable[[str, Path], None]] = {"recognition": is_found, "reading": reads}
 
 
 # -- The contract of tokenizer kinds ---------------------------------------------------------------------------------
@@ -309,12 +292,7 @@ def repeats_of_tokenizers(name, folder):
     assert again.files() == trained(name).files()
 
 
-TOKENIZER = {
-    "shapes": has_its_shapes,
-    "packing": packs,
-    "saving": travels_of_tokenizers,
-    "seed": repeats_of_tokenizers,
-}
+TOKENIZER = {"shapes": has_its_shapes, "packing": packs, "saving": travels_of_tokenizers, "seed": repeats_of_tokenizers}
 
 
 # -- Everything that is registered, and the contract of each kind ----------------------------------------------------

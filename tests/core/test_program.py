@@ -11,14 +11,7 @@ import pytest
 import torch
 
 from maskwright.core import progress
-from maskwright.core.errors import (
-    ConfigError,
-    InputError,
-    OutOfMemoryError,
-    RowError,
-    RowErrors,
-    as_user_error,
-)
+from maskwright.core.errors import ConfigError, InputError, OutOfMemoryError, RowError, RowErrors, as_user_error
 from maskwright.core.memory import STATUS, peak_memory
 from maskwright.core.program import launch_of, run_program
 

@@ -14,11 +14,7 @@ from export.small_models import ENCODERS, HEADS, agreement_of, small, small_tran
 from inference.samples import TEXTS
 from maskwright.core.errors import ConfigError, InputError, ModelFolderError
 from maskwright.data.batch import Batch
-from maskwright.export.agreement import (
-    LIMITS,
-    TorchRuntime,
-    limits_of,
-)
+from maskwright.export.agreement import LIMITS, TorchRuntime, limits_of
 from maskwright.export.cached import networks_of
 from maskwright.export.config import ExportConfig
 from maskwright.export.graph_model import GraphModel

@@ -281,11 +281,7 @@ with torch.inference_mode():
 @pytest.mark.skipif(operators.missing(torch.bfloat16) is not None, reason="no packed products in bfloat16 here")
 @pytest.mark.parametrize(
     ("begin", "variables", "is_kept"),
-    [
-        ("Engine()", {}, False),
-        ("resolve_device('cpu')", {}, False),
-        ("Engine()", dict.fromkeys(CACHES, "1024"), True),
-    ],
+    [("Engine()", {}, False), ("resolve_device('cpu')", {}, False), ("Engine()", dict.fromkeys(CACHES, "1024"), True)],
 )
 def test_code_is_kept_for_few_shapes_unless_the_environment_says_otherwise(begin, variables, is_kept):
     environment = {name: value for name, value in os.environ.items() if name not in CACHES}

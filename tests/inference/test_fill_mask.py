@@ -12,12 +12,7 @@ from maskwright.core.errors import InputError, ModelFolderError
 from maskwright.inference.fill_mask import MaskFiller
 from maskwright.models.build import build
 
-TEXTS = [
-    "the [MASK] sat on the mat .",
-    "dogs chase [MASK] in the [MASK] .",
-    "[MASK]",
-    "rain [MASK] [MASK] [MASK]",
-]
+TEXTS = ["the [MASK] sat on the mat .", "dogs chase [MASK] in the [MASK] .", "[MASK]", "rain [MASK] [MASK] [MASK]"]
 
 
 @pytest.fixture(scope="module", params=["mlm", "pretraining"])

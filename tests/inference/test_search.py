@@ -12,13 +12,7 @@ import pytest
 from failing_disk import FailingFileSystem
 from inference.samples import tiny
 from maskwright.core import storage
-from maskwright.core.errors import (
-    CorruptFileError,
-    MaskwrightError,
-    RowErrors,
-    RunError,
-    StorageError,
-)
+from maskwright.core.errors import CorruptFileError, MaskwrightError, RowErrors, RunError, StorageError
 from maskwright.inference import search as search_module
 from maskwright.inference.embed import TextEncoder
 from maskwright.inference.late import LateEncoder

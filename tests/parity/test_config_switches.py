@@ -117,12 +117,7 @@ REFUSED: dict[tuple[str, str], set[str]] = {
     ("modernbert", "classification"): {"rope_scaling"},
     **{
         case: {"relative_attention"}  # true alone, or false beside pos_att_type
-        for case in (
-            ("deberta", "mlm"),
-            ("deberta", "classification"),
-            ("deberta-v2", "mlm"),
-            ("deberta-v2", "choice"),
-        )
+        for case in (("deberta", "mlm"), ("deberta", "classification"), ("deberta-v2", "mlm"), ("deberta-v2", "choice"))
     },
     ("nomic_bert", "mlm"): {"partial_rotary_factor"},
     ("gte", "mlm"): {"partial_rotary_factor"},

@@ -174,11 +174,7 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
             "encoding_format": [Works("float", same), Refused("base64", "/v1/embeddings")],
         },
     ),
-    "sentence_similarity": (
-        "vectors",
-        {"sentence": TEXT, "other_sentences": [TEXT, "dogs"]},
-        {},
-    ),
+    "sentence_similarity": ("vectors", {"sentence": TEXT, "other_sentences": [TEXT, "dogs"]}, {}),
     "text_generation": (
         "writer",
         {"prompt": "the cat"},

@@ -77,11 +77,7 @@ def test_settings_come_as_text():
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [
-        ({"port": "80"}, "Ray's proxies"),
-        ({"modles": "a"}, "modles"),
-        ({"threads": "many"}, "threads"),
-    ],
+    [({"port": "80"}, "Ray's proxies"), ({"modles": "a"}, "modles"), ({"threads": "many"}, "threads")],
 )
 def test_wrong_settings_are_named(options, said):
     with pytest.raises(ConfigError, match=said):

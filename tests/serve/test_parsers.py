@@ -46,11 +46,7 @@ async def echo(scope, receive, send):
 def server():
     listening = listen(0)
     config = uvicorn.Config(
-        RequestLimits(echo, LIMITS),
-        http=limited_protocol(LIMITS),
-        ws="none",
-        lifespan="off",
-        log_level="error",
+        RequestLimits(echo, LIMITS), http=limited_protocol(LIMITS), ws="none", lifespan="off", log_level="error"
     )
     running = uvicorn.Server(config)
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)

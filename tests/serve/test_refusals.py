@@ -204,10 +204,7 @@ def test_a_request_at_fault_fails_alone(models, monkeypatch):
 
     monkeypatch.setattr(worker, "run_pack", faulty)
     texts = ["a a a", "a", "a a a a", "the cat sat on the mat"] * 8
-    with (
-        serving(model=(f"vectors={models['vectors']}",), access_log=False) as server,
-        ThreadPoolExecutor(8) as pool,
-    ):
+    with serving(model=(f"vectors={models['vectors']}",), access_log=False) as server, ThreadPoolExecutor(8) as pool:
         statuses = list(pool.map(lambda text: server.post("/embed", {"inputs": text}).status, texts))
     assert statuses == [500 if text == "a a a" else 200 for text in texts]
 

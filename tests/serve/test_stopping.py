@@ -26,10 +26,7 @@ from serve.server_process import ServerProcess, free_port, running, start
 from serve.small_models import write_models
 from web_client import read_all, run_async
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(os.name == "nt", reason="signals of Unix"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name == "nt", reason="signals of Unix")]
 STOPS = int(os.environ.get("MASKWRIGHT_STOPS", "5"))
 MEMORY_REQUESTS = int(os.environ.get("MASKWRIGHT_MEMORY_REQUESTS", "1000"))
 CLIENTS, GRACE = 16, 10.0

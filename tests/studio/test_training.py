@@ -36,10 +36,7 @@ def served(tmp_path_factory):
 
 def upload(served: Served, data: bytes, ending: str = ".tsv") -> str:
     answer = served.request(
-        "POST",
-        f"/api/train/upload?ending={ending}",
-        data,
-        {"Cookie": served.cookie, "Origin": served.origin},
+        "POST", f"/api/train/upload?ending={ending}", data, {"Cookie": served.cookie, "Origin": served.origin}
     )
     assert answer.status == 200, answer.body
     return answer.json()["file"]
