@@ -60,8 +60,7 @@ def repeats(name, folder):
     """A configuration survives the way to the family's names and back; two ways give the same."""
     config, family = network(name), described(name)
     theirs = family.to_theirs(config)
-    assert theirs == family.to_theirs(config)
-    assert ModelConfig(**family.to_ours(theirs)) == config
+    assert theirs == family.to_theirs(config) and ModelConfig(**family.to_ours(theirs)) == config
 
 
 FAMILY = {"saving": travels, "seed": repeats}
@@ -81,8 +80,7 @@ def travels_of_folders(name, folder):
         model = lively(ModelConfig(**SMALL), head)
         save(model, target, facts={"max_length": 17})
         loaded, report = load_model(target)
-        assert not report.new and not report.unused
-        assert read_facts(target)["max_length"] == 17
+        assert not report.new and not report.unused and read_facts(target)["max_length"] == 17
         assert loaded.tokenizer.files() == model.tokenizer.files()
         before, after = answers(model, ROWS), answers(loaded, ROWS)
         assert all(torch.equal(before[key], after[key]) for key in before)

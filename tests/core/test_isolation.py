@@ -49,8 +49,7 @@ def answer_of(work, file, limits=LIMITS) -> bytes:
     ],
 )
 def test_what_the_process_tries_fails(work, ends_with, file):
-    assert answer_of(work, file) == ends_with
-    assert file.read_bytes() == b"some bytes"
+    assert answer_of(work, file) == ends_with and file.read_bytes() == b"some bytes"
 
 
 def test_the_same_work_succeeds_outside(file, capfdbinary):

@@ -126,8 +126,7 @@ def test_readiness_ends_before_the_work_and_new_work_is_refused(options):
         found = [read_all(one) for one in busy]
         assert found[0].startswith(b"HTTP/1.1 200 ") and found[0].endswith((b"]]", b"0\r\n\r\n"))
         assert all(one.startswith((b"HTTP/1.1 200 ", b"HTTP/1.1 503 ")) for one in found)  # admitted in time or not
-        assert statuses == {503}
-        assert server.process.wait(30) == 0
+        assert statuses == {503} and server.process.wait(30) == 0
 
 
 def test_a_second_signal_ends_it_at_once(options):
@@ -236,8 +235,7 @@ def test_https(options, tmp_path):
         with socket.create_connection(("127.0.0.1", server.port), timeout=10) as plain:
             plain.sendall(request("/embed", json.dumps(GOOD).encode()))
             assert not plain.recv(100).startswith(b"HTTP/1.1 200")
-        assert "https://127.0.0.1" in server.text()
-        assert server.stop() == 0
+        assert "https://127.0.0.1" in server.text() and server.stop() == 0
     finally:
         server.process.kill()
 
