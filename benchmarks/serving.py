@@ -45,7 +45,7 @@ HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent
 sys.path[:0] = [str(HERE), str(HERE / "loads"), str(REPOSITORY / "recipes"), str(REPOSITORY / "src")]
 
-from commands import minilm_folder  # noqa: E402
+from common import minilm_folder  # noqa: E402
 from load import Load, Request, closed_loop, open_loop, post, summary  # noqa: E402
 from servers import Running, Server, infinity, ours, plain, running  # noqa: E402
 from tables import commit, table, write_part  # noqa: E402

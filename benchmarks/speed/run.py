@@ -30,7 +30,7 @@ import numpy as np
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[1] / "recipes")]
 
-from commands import minilm_folder  # noqa: E402
+from common import minilm_folder  # noqa: E402
 from cpu import cpu_name  # noqa: E402
 from encoders import CONTENDERS, REFERENCE  # noqa: E402
 from tables import commit, table, version, write_part  # noqa: E402
