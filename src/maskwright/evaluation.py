@@ -190,7 +190,6 @@ def _on_rows(model: Model, name: str, file: Path, own: _Settings) -> Scored:
 
 
 def _tell(predictor: Predictor, examples: Examples, name: str, skipped: int) -> None:
-    """What is worth knowing of the rows, on standard error."""
     if skipped:
         warn(f"{plural(skipped, 'bad row is', 'bad rows are')} left out.")
     for fact in predictor.task.facts(examples, name):
@@ -220,7 +219,6 @@ def _at_risk(predictor: Predictor, examples: Examples, found: Evaluation, risk: 
 def _against(
     predictor: Predictor, examples: Examples, found: Evaluation, rows: list[Any], own: _Settings
 ) -> dict[str, Any]:
-    """The same rows scored by another model, and the comparison."""
     name = str(own.against)
     opened = open_model(name, "predict", own.device, own.precision, untrained=own.untrained)
     other = predictor_of(opened, name, own.max_length)

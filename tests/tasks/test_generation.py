@@ -15,7 +15,8 @@ from maskwright.hub.folders import load_model
 from maskwright.lessons.parts import explain_bleu
 from maskwright.models.build import build, with_tokenizer
 from maskwright.models.presets import preset
-from maskwright.tasks.base import DELIM, EXTRACT, START, with_special_tokens
+from maskwright.tasks.base import DELIM, EXTRACT, START
+from maskwright.tasks.classification import Classification
 from maskwright.tasks.generation import Generation, rouge_scores
 from maskwright.tasks.translation import Translation, corpus_scores
 from maskwright.text.readers.tables import Row
@@ -92,12 +93,13 @@ def test_a_tokenizer_that_frames_nothing_gets_start_delimiter_and_extract_for_a_
     assert tok.opening_ids == [] and tok.bos_id == tok.eos_id == tok.token_to_id("<|endoftext|>")
     model = build(preset("gpt2", vocab_size=tok.vocab_size, **SMALL), "classification", labels=["a", "b"]).eval()
     model.tokenizer = tok
-    ready = with_special_tokens(model)
+    task = Classification(["a", "b"])
+    ready = task.extend_vocabulary(model)
     assert ready.tokenizer("one", "two").tokens == [START, *tok("one").tokens, DELIM, *tok("two").tokens, EXTRACT]
     batch = ready.tokenizer.batch(["one two"])
     judged = ready.first(ready.encode(batch).hidden, batch)
     assert torch.equal(judged, ready.encode(batch).hidden[-1:])
-    assert with_special_tokens(ready) is ready
+    assert task.extend_vocabulary(ready) is ready
     ready.save(tmp_path / "m")
     again, report = load_model(tmp_path / "m")
     assert not report.new and again.tokenizer("one").tokens == ready.tokenizer("one").tokens

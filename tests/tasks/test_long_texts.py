@@ -323,7 +323,7 @@ def test_a_step_over_long_rows_is_taken_in_portions_that_add_up():
     "found", ["windows", {"stride": -1}, {"pool": "sum"}, {"length": 3}, {"max_windows": 0}, {"stride": True}]
 )
 def test_a_setting_that_does_not_fit_is_refused(found):
-    with pytest.raises(ModelFolderError, match="long"):
+    with pytest.raises(ModelFolderError, match="maskwright.json"):
         task_from_json({"task": "regression", "long": found})
 
 

@@ -168,7 +168,7 @@ def test_rows_are_never_scored_with_a_threshold_that_they_chose():
         assert abs(int(gold[own].sum()) - int(gold[others].sum())) <= 1
     tuned = RareClass("x", True).tuned(values, gold, keys)
     assert (tuned.thresholds(values, gold, keys) == cuts).all()  # these rows chose it
-    assert (tuned.thresholds(values, gold, [f"new {key}" for key in keys]) == tuned.cut).all()
+    assert (tuned.thresholds(values, gold, [f"new {key}" for key in keys]) == tuned.threshold.value).all()
     assert len(set(tuned.thresholds(values, gold, [*keys[:1], *[f"new {key}" for key in keys[1:]]]))) == 2
 
 
@@ -176,7 +176,7 @@ def test_an_unreachable_precision_and_a_class_missing_in_dev_are_reported(capsys
     gold, values, keys = np.array([True, False]), np.array([0.1, 0.9]), ["a", "b"]
     RareClass("x", True, 0.9).tuned(values, gold, keys)
     assert "No threshold reaches a precision of 0.9" in capsys.readouterr().err
-    assert RareClass("x", True).tuned(values, ~gold & False, keys).cut == 0.5
+    assert RareClass("x", True).tuned(values, ~gold & False, keys).threshold.value == 0.5
     assert "No dev example is of the class 'x'" in capsys.readouterr().err
     with pytest.raises(InputError, match="rows of the class"):
         choose_threshold(values, ~gold & False, keys)

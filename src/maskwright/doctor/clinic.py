@@ -81,7 +81,6 @@ class FileStatistics:
     summary: str = ""
 
     def facts(self) -> dict[str, Any]:
-        """Return the JSON summary of the file."""
         counts = {"rows": len(self.prints), "bad_rows": len(self.faults.lines), **self.lengths.facts()}
         return {"file": self.file, "format": self.format, **({"read": self.summary} if self.summary else {}), **counts}
 
@@ -100,11 +99,9 @@ class Diagnosis:
 
     @property
     def num_problems(self) -> int:
-        """Number of findings that make training or scores wrong."""
         return sum(finding.severity == "problem" for finding in self.findings)
 
     def to_json(self) -> dict[str, Any]:
-        """Return JSON-serializable values."""
         return {
             "task": self.task,
             "files": [one.facts() for one in (self.train, self.dev) if one is not None],
@@ -172,7 +169,6 @@ def examine(
 
 
 def _examine(path: Path, reader: Reader, roles: Mapping[str, str], tokenizer: Tokenizer | None) -> FileStatistics:
-    """Compute the statistics of a file in one pass."""
     findings, constants = Findings(str(path)), Constants()
     kind = KINDS.get(reader.name, Labels)(findings)
     has_questions = isinstance(kind, Questions)
@@ -292,7 +288,6 @@ def find_near(one: FileStatistics, other: FileStatistics | None, reread: Callabl
 
 
 def _is_near(one: Item, other: Item) -> bool:
-    """Return whether the texts (and paired texts) of two rows overlap enough."""
     if (one.pair is None) != (other.pair is None):
         return False
     is_near = overlap(one.text, other.text) >= NEAR
@@ -313,9 +308,10 @@ def write_diagnosis(path: Path, diagnosis: Diagnosis, command: str) -> None:
     """Write a self-contained HTML report. command: the command line that ran."""
     problems = diagnosis.num_problems
     files = " and ".join(Path(one.file).name for one in (diagnosis.train, diagnosis.dev) if one is not None)
+    rows = [(one.severity, one.count, one.sentence, one.advice) for one in diagnosis.findings]
     blocks: list[Block] = [
         RunMetadata(command),
-        _findings("Findings", diagnosis.findings),
+        Table(("severity", "count", "finding", "fix"), rows, title="Findings"),
         *[_places(finding) for finding in diagnosis.findings if finding.places],
         *[block for one in (diagnosis.train, diagnosis.dev) if one is not None for block in _file(one)],
         _classes(diagnosis),
@@ -330,14 +326,9 @@ def write_diagnosis(path: Path, diagnosis: Diagnosis, command: str) -> None:
 
 def headline(diagnosis: Diagnosis, files: str) -> str:
     """Return the result in one sentence."""
-    kinds = len(diagnosis.findings)
-    problems = diagnosis.num_problems
-    found = (
-        f"{problems} of {plural(kinds, 'finding')} would harm training or scores"
-        if problems
-        else f"{plural(kinds, 'finding')}, none severe"
-    )
-    return f"{files}: {found if kinds else 'no findings'}."
+    kinds, problems = plural(len(diagnosis.findings), "finding"), diagnosis.num_problems
+    found = f"{problems} of {kinds} would harm training or scores" if problems else f"{kinds}, none severe"
+    return f"{files}: {found if diagnosis.findings else 'no findings'}."
 
 
 def next_steps(diagnosis: Diagnosis) -> list[Command]:
@@ -353,11 +344,6 @@ def next_steps(diagnosis: Diagnosis) -> list[Command]:
     about = "train on it" + (", skipping invalid rows" if skips else "")
     values = {"model": "MODEL", "train": train, "skip_bad_rows": skips, "output": "runs/a"}
     return [*steps, Command.suggest(about, "finetune", task=diagnosis.task, **values)]
-
-
-def _findings(title: str, findings: list[Finding]) -> Table:
-    rows = [(one.severity, one.count, one.sentence, one.advice) for one in findings]
-    return Table(("severity", "count", "finding", "fix"), rows, title=title)
 
 
 def _places(finding: Finding) -> Table:

@@ -132,7 +132,6 @@ class Objective(ABC):
         return []
 
     def network(self, config: ModelConfig, seed: int) -> nn.Module:
-        """Returns the initialized model to train."""
         return build(config, head=self.head, seed=seed)
 
     def final_model(self, model: nn.Module) -> Model:
@@ -141,7 +140,6 @@ class Objective(ABC):
         return model
 
     def token_predictor(self, model: nn.Module) -> Model:
-        """Returns the model that predicts tokens."""
         return self.final_model(model)
 
     def trained(self, model: Model, generator: Model | None) -> nn.Module:
@@ -165,7 +163,6 @@ class Objective(ABC):
         return self
 
     def plan(self, bounds: dict[int, list[int]], rng: np.random.Generator) -> list[Example]:
-        """Plans examples from the sentence bounds of documents."""
         return plan_singles(bounds, self.max_tokens, self.recipe.short_share, rng)
 
     @abstractmethod
@@ -217,7 +214,6 @@ class Objective(ABC):
     # -- loss ------------------------------------------------------------------------------------------------------
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Number of labels of each part."""
         return {part: len(batch.labels[part]) for part in self.parts}
 
     @abstractmethod
@@ -226,7 +222,6 @@ class Objective(ABC):
 
     @cached_property
     def scorer(self) -> TokenScorer:
-        """Scores predicted tokens."""
         return TokenScorer(self.recipe.is_special, self.recipe.token_counts, self.predicts_special)
 
     # -- packs -----------------------------------------------------------------------------------------------------

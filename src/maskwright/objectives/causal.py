@@ -86,7 +86,6 @@ class ContiguousStreams:
 
     @property
     def num_segments(self) -> int:
-        """Number of segments per epoch."""
         return -(-(self.stream_tokens - 1) // self.recipe.max_length)
 
     def take(self) -> tuple[np.ndarray, bool]:
@@ -151,11 +150,9 @@ class ContiguousStreams:
         return [(number, self.batch(step, number)) for number in range(count)]
 
     def state(self) -> dict[str, int]:
-        """Returns the position as plain values."""
         return asdict(self.place)
 
     def restore(self, state: dict[str, int]) -> None:
-        """Restores a position from `state`."""
         self.place = StreamPosition(**state)
 
 
@@ -222,7 +219,6 @@ class NextTokenPrediction(Objective):
         return next_word_examples(self.token_predictor(model), batch, targets, tokenizer)
 
     def outcome(self, model: nn.Module, batch: Batch) -> LossSums:
-        """Loss and accuracy of a batch; logits are computed at labeled positions only."""
         network = self.final_model(model)
         vectors = network.encode(batch).hidden[batch.labels["clm_positions"]]  # [labels, hidden]
         loss, score = self.scorer.loss(network, vectors, batch.labels["clm"])
@@ -295,7 +291,6 @@ class StatefulLanguageModel(nn.Module):
 
     @property
     def num_parameters(self) -> int:
-        """Number of parameters."""
         return self.network.num_parameters
 
 
@@ -332,7 +327,6 @@ class StatefulCausalLM(NextTokenPrediction):
     def held_out(
         self, documents: Documents, chosen: np.ndarray, *, seed: int, sequences: int, most: int
     ) -> list[Batch]:
-        """Returns fixed batches of held-out text with at most `most` sequences, in the order of the text."""
         streams = ContiguousStreams(documents, chosen, self.recipe, sequences, None)
         count = min(streams.num_segments, max(most // streams.num_streams, 1))
         return [streams.batch(step, 0) for step in range(count)]
@@ -398,7 +392,6 @@ class BidirectionalTokenPrediction(NextTokenPrediction):
         return batch.with_labels(backward_positions=targets + 1, backward=ids[targets])
 
     def outcome(self, model: nn.Module, batch: Batch) -> LossSums:
-        """Loss and accuracy of each direction."""
         network = self.final_model(model)
         left, right = network.encode(batch).hidden.chunk(2, dim=-1)  # [tokens, hidden / 2] each
         losses, scores = {}, {}

@@ -99,7 +99,6 @@ class MaskedDistillation(MaskedLanguageModeling):
         return counts | {"hidden": batch.num_tokens} if self.mix.hidden_weight else counts
 
     def outcome(self, model: nn.Module, batch: Batch) -> LossSums:
-        """Losses and accuracy of the student on a masked batch."""
         student, positions, right = self.final_model(model), batch.labels["mlm_positions"], batch.labels["mlm"]
         with torch.no_grad():
             wanted_hidden = self.teacher.encode(batch).hidden  # [tokens, hidden]
@@ -207,7 +206,6 @@ class EmbeddingDistillation(Objective):
         return found
 
     def batch_of(self, documents: Any, rows: np.ndarray, rng: np.random.Generator) -> Batch:
-        """The batch of whole documents. rows: int64 [texts]."""
         return self.batch(documents, [self._example(documents, int(row)) for row in rows], rng)
 
     def batch(self, documents: Any, examples: Sequence[Example], rng: np.random.Generator) -> Batch:
@@ -250,7 +248,6 @@ class EmbeddingDistillation(Objective):
         return counts | {"mlm": len(batch.labels["mlm"])} if self.weights["mlm"] else counts
 
     def outcome(self, model: nn.Module, batch: Batch) -> LossSums:
-        """Losses of the student on a batch, and its correct predictions of masked tokens."""
         network = self.final_model(model)
         hidden = network.encode(batch).hidden  # [tokens, hidden]
         pooled = pool(hidden.float(), batch, "mean")  # [texts, hidden]
@@ -276,12 +273,10 @@ class TextBatches:
             raise InputError("The corpus contains no training text: pass a text file with at least one line.")
 
     def batch(self, step: int, number: int) -> Batch:
-        """Micro-batch `number` of a step."""
         rows = self.chosen[self._rows(step, number)]
         return self.objective.batch_of(self.documents, rows, generator(self.seed, "masks", step, number))
 
     def dealt(self, step: int, count: int, deal: Deal) -> list[tuple[int, Batch]]:
-        """Those of the `count` micro-batches of a step that `deal` chooses, with their numbers."""
         tokens = [int(self.order.lengths[self._rows(step, number)].sum()) for number in range(count)]
         return [(number, self.batch(step, number)) for number in deal(tokens)]
 
@@ -290,7 +285,6 @@ class TextBatches:
         return self.order.rows(*divmod(step * self.accumulation + number, len(self.order)))
 
     def state(self) -> dict[str, int]:
-        """Empty: the step determines the batch."""
         return {}
 
     def restore(self, state: dict[str, int]) -> None:

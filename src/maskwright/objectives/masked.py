@@ -95,7 +95,6 @@ class Masker:
         return Masked(masked, positions, labels)
 
     def select(self, input_ids: np.ndarray, lengths: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """The positions to predict, ascending: int64 [labels]."""
         candidates = np.flatnonzero(~self.is_special[input_ids])
         sequence = np.repeat(np.arange(len(lengths)), lengths)[candidates]
         counts = np.bincount(sequence, minlength=len(lengths))
@@ -140,7 +139,6 @@ class MaskedRecipe(Recipe):
 
     @classmethod
     def of(cls, cls_id: int, sep_id: int, masker: Masker, max_length: int, **settings: Any) -> Self:
-        """Returns a recipe with the special tokens of a masker. settings: other attributes."""
         return cls(cls_id, sep_id, masker.is_special, max_length, masker=masker, **settings)
 
 
@@ -194,7 +192,6 @@ class MaskedLanguageModeling(Objective):
         return masked_word_examples(self.token_predictor(model), batch, tokenizer, self.recipe.masker.mask_id)
 
     def outcome(self, model: nn.Module, batch: Batch) -> LossSums:
-        """Loss and accuracy of a batch; logits are computed at masked positions only."""
         network = self.final_model(model)
         return self.sums(network, network.encode(batch).hidden, batch)
 
@@ -233,7 +230,6 @@ class MaskedLanguageModelingOnPairs(MaskedLanguageModeling):
         return {self.parts[1]: torch.tensor([int(self.pair_label(example)) for example in examples])}
 
     def sums(self, network: Model, hidden: Tensor, batch: Batch) -> LossSums:
-        """The sums of a batch, those of the pairs included. hidden: [tokens, hidden]."""
         sums, part = super().sums(network, hidden, batch), self.parts[1]
         logits, labels = network.nsp_logits(network.pool(hidden, batch)), batch.labels[part]  # [sequences, 2]
         sums.losses[part] = F.cross_entropy(logits.float(), labels, reduction="sum")

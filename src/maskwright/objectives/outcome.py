@@ -103,7 +103,6 @@ class TokenScorer:
         return Score(count, correct, constant, loss, _sum(self._unigram_losses[labels], is_scored))
 
     def _is_scored(self, labels: Tensor) -> Tensor | None:
-        """bool [labels], or None for all."""
         if self._is_special is None:
             return None
         self._is_special = self._is_special.to(labels.device)
@@ -134,9 +133,6 @@ class LossSums:
     correct: dict[str, Tensor] = field(default_factory=dict)
     weights: dict[str, float] = field(default_factory=dict)
     scores: dict[str, Score] = field(default_factory=dict)
-
-
-# -- Losses beside cross-entropy: contrastive ones for sentence embeddings, the focal loss for rare classes -----------
 
 
 # -- Losses for sentence embeddings: similar meanings should be close, different ones far apart ----------------------

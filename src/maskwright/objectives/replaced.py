@@ -96,12 +96,10 @@ class ReplacedTokenPair(nn.Module):
 
     @property
     def config(self) -> ModelConfig:
-        """The discriminator's configuration."""
         return self.discriminator.config
 
     @property
     def num_parameters(self) -> int:
-        """Number of parameters of both networks; shared ones count once."""
         return sum(parameter.numel() for parameter in self.parameters())
 
 

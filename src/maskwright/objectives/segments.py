@@ -51,7 +51,6 @@ class TargetLengths:
         self.max_tokens, self.short_share, self.rng = max_tokens, short_share, rng
 
     def next(self) -> int:
-        """Tokens that the next example should have."""
         if self.rng.random() < self.short_share:
             return int(self.rng.integers(2, self.max_tokens + 1))
         return self.max_tokens

@@ -71,11 +71,9 @@ class Anomaly(SequenceTask):
 
     @classmethod
     def read(cls, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> Table:
-        """Reads texts or pairs, with classes if the file has them; see `text.readers.tables.read_texts`."""
         return read_texts(path, columns=columns, skip_bad_rows=skip_bad_rows)
 
     def why_unscored(self, rows: Sequence[Row]) -> Unscored | None:
-        """Returns a reason if no row is of the normal class."""
         found = {row.label for row in rows if row.label is not None}
         if self.normal is None or not all(self.target(row.label) for row in rows):
             return None
@@ -83,11 +81,9 @@ class Anomaly(SequenceTask):
 
     @property
     def predicts(self) -> str:
-        """What the model predicts, for messages."""
         return "anomalies" if self.normal is None else f"which texts are not of the class {self.normal}"
 
     def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
-        """Adds labels that are not scored because the model was trained without classes."""
         found = super().notes(examples, name, max_length)
         if self.normal is None and any(row.label is not None for row in examples.rows):
             found.append(
@@ -139,7 +135,6 @@ class Anomaly(SequenceTask):
 
     @classmethod
     def strata(cls, rows: Sequence[Row]) -> list[Collection[str]]:
-        """The class of each row, if it has one."""
         return [(row.label,) if row.label else () for row in rows]
 
     def learns_from(self, rows: Sequence[Row]) -> list[Row]:
@@ -150,11 +145,9 @@ class Anomaly(SequenceTask):
         return int(self.normal is not None and label is not None and label != self.normal)
 
     def as_targets(self, values: Sequence[Any]) -> Tensor:
-        """int64 [rows]."""
         return torch.tensor(values, dtype=torch.int64)
 
     def prepare(self, model: Model, examples: Examples) -> Examples:
-        """Adds the features from the frozen encoder."""
         return replace(examples, features=self.features(model, examples))
 
     def features(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> Tensor:
@@ -165,7 +158,6 @@ class Anomaly(SequenceTask):
     # -- training --------------------------------------------------------------------------------------------
 
     def init_from_counts(self, model: Model, examples: Examples) -> None:
-        """Initializes the new head with the mean and standard deviation of the features."""
         head, features = _head(model), examples.features
         head.fit_scale((self.features(model, examples) if features is None else features).to(head.center.device))
 
@@ -193,7 +185,6 @@ class Anomaly(SequenceTask):
     # -- answers ---------------------------------------------------------------------------------------------
 
     def compute(self, model: Model, examples: Examples, batch_tokens: int | None) -> list[Tensor]:
-        """Errors, float32 [1] for each sequence, from precomputed features if available."""
         features = examples.features
         if features is None:
             return super().compute(model, examples, batch_tokens)
@@ -224,7 +215,6 @@ class Anomaly(SequenceTask):
         return joined
 
     def on_equal_terms(self, other: Anomaly) -> tuple[Task, Task]:
-        """Raises InputError for another normal class."""
         if self.normal != other.normal:
             raise InputError(f"One model learned '{self.normal}' as normal and the other '{other.normal}'.")
         return self, other
@@ -259,7 +249,6 @@ class Anomaly(SequenceTask):
         return rare_metrics(targets.numpy() == 1, logits.squeeze(-1).double().numpy())
 
     def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
-        """PR AUC if there are anomalies, otherwise explained variance."""
         errors, is_rare, found = self.decide(logits, examples)
         if not is_rare.any():
             return ScoredPredictions("explained_variance", 1 - errors[:, None], mean)
@@ -280,7 +269,6 @@ class FirstVectors(Forward):
     """The vector that the head reads: float32 [hidden]."""
 
     def __call__(self, batch: Batch) -> Sequence[Tensor]:
-        """float32 [hidden] for each sequence."""
         return self.model.first(self.model.encode(batch).hidden, batch).float().cpu().unbind()
 
 
@@ -290,7 +278,6 @@ def _head(model: Model) -> AutoencoderHead:
 
 
 def _errors(model: Model, batch: Batch) -> Tensor:
-    """float [sequences, 1]."""
     known = batch.labels.get("features")
     errors: Tensor = model.logits(batch) if known is None else _head(model)(known)
     return errors

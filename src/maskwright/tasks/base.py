@@ -39,20 +39,9 @@ from .windows import LongTexts
 if TYPE_CHECKING:
     from ..text.tokenizers.tokenizer import Tokenizer
 
-# -- Special tokens for fine-tuning a causal language model (Radford et al. 2018, figure 1) -------------------------
-#
-# [START] A [EXTRACT], or [START] A [DELIM] B [EXTRACT]; the head reads the last token. Tokenizers with a [CLS] and
-# [SEP] template need none; GPT-2's has no template and gets these three tokens.
-
+# [START] A [EXTRACT], or [START] A [DELIM] B [EXTRACT], where the head reads the last token, for a causal model
+# whose tokenizer has no template with [CLS] and [SEP], such as GPT-2's (Radford et al. 2018, figure 1).
 START, DELIM, EXTRACT = "[START]", "[DELIM]", "[EXTRACT]"
-
-
-def with_special_tokens(model: Model) -> Model:
-    """Adds the special tokens if the model pools the last token and its tokenizer adds no special tokens."""
-    tokenizer = model.tokenizer
-    if tokenizer is None or not model.config.pools_last_token or tokenizer.opening_ids:
-        return model
-    return with_tokenizer(model, tokenizer.with_template(START, DELIM, EXTRACT))
 
 
 # -- The data of a fine-tuning run, as the baseline and the report of its task read them ----------------------------
@@ -119,12 +108,9 @@ class TaskData:
     saved_model: Callable[[], Model | None] = field(default=lambda: None, repr=False)
 
     def untrained(self) -> Baseline:
-        """Returns the score of the model before training, for tasks that it can do."""
         found = self.task.evaluate(self.first_model(), self.dev).metrics
         return Baseline(found[self.task.main_metric], "the model before training", is_untrained=True)
 
-
-# -- Base class of fine-tuning tasks: examples, model head, loss, decoding and metrics ------------------------------
 
 Result = TypeVar("Result")
 ColumnNames = Mapping[str, str] | None  # role -> column
@@ -250,7 +236,6 @@ class Task(ABC):
         return (self.main_metric,)
 
     def choose_by(self, metric: str) -> None:
-        """Sets `main_metric`. Raises ConfigError unless it is one of `deciding_metrics`."""
         if metric not in self.deciding_metrics:
             raise ConfigError(unknown_name(f"metric of this {self.name} task", metric, self.deciding_metrics))
         self.main_metric = metric
@@ -344,8 +329,14 @@ class Task(ABC):
     # -- training --------------------------------------------------------------------------------------------
 
     def extend_vocabulary(self, model: Model) -> Model:
-        """Returns the model with the special tokens that the task needs, before the first step."""
-        return with_special_tokens(model)
+        """Returns the model with the special tokens that the task needs, before the first step.
+
+        Default: those of a model that pools the last token, if its tokenizer adds no special tokens.
+        """
+        tokenizer = model.tokenizer
+        if tokenizer is None or not model.config.pools_last_token or tokenizer.opening_ids:
+            return model
+        return with_tokenizer(model, tokenizer.with_template(START, DELIM, EXTRACT))
 
     def bind(self, model: Model) -> None:
         """Copies from the model what tokenizing rows of the task needs. Default: nothing."""
@@ -360,7 +351,6 @@ class Task(ABC):
         return examples if self.long is None else examples.limit_windows(self.long.max_windows)
 
     def prepare(self, model: Model, examples: Examples) -> Examples:
-        """Returns the examples with features computed once before the first step. Default: unchanged."""
         return examples
 
     def row_probabilities(self, examples: Examples) -> np.ndarray | None:
@@ -625,34 +615,31 @@ def task_of_model(model: Model, facts: Mapping[str, Any] | None = None) -> Task:
 
     Raises InputError if the model has no task head, ModelFolderError if maskwright.json does not match the model.
     """
-    task = _task_of_model(model, facts)
+    facts, head, labels = facts or {}, model.head_name, list(model.labels)
+    is_stored = facts.get("task") in registry.names("task")
+    if is_stored:
+        own: Mapping[str, Any] = facts
+    elif head is None and model.sentence is not None and model.sentence.late is None:
+        own = {"task": "similarity"}
+    elif head in ("tagging", "tagging-crf"):
+        own = {"task": "tagging", "labels": labels, "crf": head == "tagging-crf"}
+    elif head in ("qa", "choice", "anomaly", "seq2seq"):
+        own = {"task": "translation" if head == "seq2seq" else head}
+    elif head == "regression" or (head == "classification" and model.problem_type == "regression"):
+        own = {"task": "regression"}
+    elif head == "classification":
+        is_multi = model.problem_type == "multi_label_classification"
+        own = {"task": head, "labels": labels, "multi_label": is_multi, "relevant": facts.get("relevant")}
+    else:
+        raise InputError("This model has no task head: fine-tune it first.")
+    task = task_from_json(own)
+    if is_stored and task.num_labels != model.num_labels:
+        raise ModelFolderError(
+            f"maskwright.json has {task.num_labels} outputs and the model has {model.num_labels}: "
+            "they do not belong together."
+        )
     task.bind(model)
     return task
-
-
-def _task_of_model(model: Model, facts: Mapping[str, Any] | None) -> Task:
-    if facts and facts.get("task") in registry.names("task"):
-        task = task_from_json(facts)
-        if task.num_labels != model.num_labels:
-            raise ModelFolderError(
-                f"maskwright.json has {task.num_labels} outputs and the model has {model.num_labels}: "
-                "they do not belong together."
-            )
-        return task
-    if model.head_name is None and model.sentence is not None and model.sentence.late is None:
-        return task_from_json({"task": "similarity"})
-    if model.head_name in ("tagging", "tagging-crf"):
-        has_crf = model.head_name == "tagging-crf"
-        return task_from_json({"task": "tagging", "labels": list(model.labels), "crf": has_crf})
-    if model.head_name in ("qa", "choice", "anomaly", "seq2seq"):
-        return task_from_json({"task": "translation" if model.head_name == "seq2seq" else model.head_name})
-    if model.head_name not in ("classification", "regression"):
-        raise InputError("This model has no task head: fine-tune it first.")
-    if model.head_name == "regression" or model.problem_type == "regression":
-        return task_from_json({"task": "regression"})
-    is_multi = model.problem_type == "multi_label_classification"
-    own = {"task": "classification", "labels": list(model.labels), "multi_label": is_multi}
-    return task_from_json({**own, "relevant": (facts or {}).get("relevant")})
 
 
 def task_from_json(facts: Mapping[str, Any]) -> Task:

@@ -71,7 +71,6 @@ class Examples:
 
     @property
     def num_truncated(self) -> int:
-        """Number of rows truncated to the maximum length."""
         return self.counts.cut_texts
 
     @property
@@ -129,7 +128,6 @@ class RowCounts(TextCounts):
     was_cut: list[bool] = field(default_factory=list)
 
     def add(self, tokens: int, cut_tokens: int = 0, unknown_tokens: int = 0, special_tokens: int = 0) -> None:
-        """Counts one text."""
         self.was_cut.append(cut_tokens > 0)
         self.total.add(tokens, cut_tokens, unknown_tokens, special_tokens)
 
@@ -276,7 +274,6 @@ class SequenceLogits(Forward):
     """Logits of a head with one output for each sequence: float32 [labels]."""
 
     def __call__(self, batch: Batch) -> Sequence[Tensor]:
-        """float32 [labels] for each sequence."""
         return self.model.logits(batch).float().cpu().unbind()
 
 
@@ -285,7 +282,6 @@ class TokenLogits(Forward):
     """Logits of a head with one output for each token: float32 [tokens, labels]."""
 
     def __call__(self, batch: Batch) -> Sequence[Tensor]:
-        """float32 [tokens, labels] for each sequence."""
         return self.model.logits(batch).float().cpu().split(batch.lengths)
 
 

@@ -120,7 +120,6 @@ class TargetTask(Task):
         return data.untrained()
 
     def forward(self, model: Model) -> None:
-        """None: answers are decoded token by token."""
         return None
 
     def outputs(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
@@ -142,7 +141,6 @@ class TargetTask(Task):
         ]
 
     def losses(self, logits: Tensor, examples: Examples) -> Tensor:
-        """Mean loss over the tokens of each target: float32 [rows]."""
         return logits[:, 0] / logits[:, 2]
 
     def score(self, logits: Tensor, examples: Examples) -> Evaluation:
@@ -213,14 +211,12 @@ class Generation(TargetTask):
 
     @classmethod
     def read(cls, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> Table:
-        """Reads sources with their targets; see `text.readers.pairs.read_pairs`."""
         return read_pairs(path, columns=columns, skip_bad_rows=skip_bad_rows)
 
     @classmethod
     def from_rows(
         cls, train_rows: Rows, dev_rows: Rows = (), *, train_file: str | None = None, delimiter: str | None = None
     ) -> Generation:
-        """Builds the task. Raises InputError if there are no rows or the delimiter is empty."""
         require_rows(train_rows, train_file, "sources with targets")
         return cls(delimiter)
 
@@ -254,7 +250,6 @@ class Generation(TargetTask):
         return TargetExamples(sequences, targets=torch.tensor(starts), rows=rows, counts=counts, longest=longest)
 
     def for_training(self, examples: Examples) -> Examples:
-        """Sets `max_new_tokens` to the longest target; returns the examples unchanged."""
         if isinstance(examples, TargetExamples):
             self.max_new_tokens = examples.longest
         return examples
@@ -290,7 +285,6 @@ class Generation(TargetTask):
     # -- training --------------------------------------------------------------------------------------------
 
     def target_states(self, model: Model, batch: Batch) -> Tensor:
-        """Hidden states that predict each target token: float [target tokens, hidden]."""
         return model.encode(batch).hidden[batch.labels["clm_positions"]]
 
     # -- answers ---------------------------------------------------------------------------------------------

@@ -81,7 +81,6 @@ class TaskReport(Generic[AnyTask]):
         }
 
     def windows(self, examples: Examples) -> LongExamples | None:
-        """The windows of long texts; None if the examples are truncated."""
         long = getattr(self.task, "long", None)
         is_split = long is not None and not long.both_orders
         return examples if is_split and isinstance(examples, LongExamples) else None
@@ -92,7 +91,6 @@ class TaskReport(Generic[AnyTask]):
         return [counts_chart(counts, "Classes in the training rows")]
 
     def lengths(self) -> np.ndarray:
-        """Lengths of the training sequences in tokens: int64 [sequences]."""
         return self.data.train.lengths
 
     def mistakes(self, evaluation: Evaluation) -> list[Block]:
@@ -104,7 +102,6 @@ class TaskReport(Generic[AnyTask]):
     def worst(
         self, evaluation: Evaluation, predicted: Written, gold: Written | None = None, **options: Any
     ) -> WorstErrors:
-        """The wrong dev predictions with the largest loss. predicted, gold: what is shown of a prediction."""
         found = worst_errors(self.task, self.data.dev, evaluation.logits, WORST)
         return wrong_predictions(found, predicted, gold, **options)
 
@@ -192,7 +189,6 @@ class ClassificationReport(TaskReport[Classification]):
         return [*super().labels(), *imbalance_table(self.task, self.data.train)]
 
     def mistakes(self, evaluation: Evaluation) -> list[Block]:
-        """The confusion matrix and the wrong predictions with the highest confidence; none if multi-label."""
         task, names = self.task, self.task.labels
         if task.multi_label:
             return []
@@ -414,7 +410,6 @@ def _confusion(task: Tagging, gold: list[list[str]], found: list[list[str]]) -> 
 
 
 def _differences(words: Sequence[str], gold: Sequence[str], found: Sequence[str]) -> tuple[str, str]:
-    """The words with wrong tags, with the gold tags and with the predicted ones."""
     triples = zip(words, gold, found, strict=True)
     differ = [(word, tags) for word, *tags in triples if tags[0] not in (MISSING, tags[1])]
     first, second = (", ".join(f"{word}/{tags[side]}" for word, tags in differ) for side in (0, 1))

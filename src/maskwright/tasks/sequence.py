@@ -76,9 +76,6 @@ def relevant_class(labels: Sequence[str], declared: str | None = None) -> int | 
     return found[0]
 
 
-# -- Base class of sequence-level tasks: one prediction for each text or pair of texts ------------------------------
-
-
 class SequenceTask(Task):
     """Predicts one label, set of labels or number for each text or pair. Its logits are float32 [rows, labels]."""
 
@@ -120,7 +117,6 @@ class SequenceTask(Task):
     def tokenize(
         self, rows: Rows, tokenizer: Tokenizer, max_length: int | None, targets: Targets, counts: TextCounts
     ) -> Examples:
-        """Rows as sequences of at most `max_length` tokens, or as windows; see `tokenize_rows` and `window_rows`."""
         gold = None if targets is None else self.as_targets(targets)
         if self.long is None:
             return tokenize_rows(rows, tokenizer, max_length, gold, counts)
@@ -152,7 +148,6 @@ class SequenceTask(Task):
         return self.loss_of(self.pooled(model.logits(batch), batch), batch.labels["sequence"])
 
     def outcome(self, model: Model, batch: Batch) -> LossSums:
-        """Summed loss and number of correct rows of a batch with the label "sequence"."""
         logits, targets = self.pooled(model.logits(batch), batch), batch.labels["sequence"]
         counts = self.counts(batch)
         total = self.loss_of(logits, targets) * counts[self.name]
@@ -160,7 +155,6 @@ class SequenceTask(Task):
         return LossSums({self.name: total}, counts, {} if correct is None else {self.name: correct})
 
     def gather(self, outputs: Sequence[Tensor], model: Model, examples: Examples) -> Tensor:
-        """float32 [rows, labels]. outputs: float32 [labels] for each sequence."""
         logits = stacked(outputs)
         if self.long is None or not isinstance(examples, LongExamples):
             return logits
@@ -182,11 +176,9 @@ class SequenceTask(Task):
         return answers
 
     def answers(self, logits: Tensor, examples: Examples) -> list[dict[str, Any]]:
-        """Decodes one prediction per row; see `decode`."""
         return self.decode(logits)
 
     def losses(self, logits: Tensor, examples: Examples) -> Tensor:
-        """float32 [rows]."""
         targets = labeled(examples)
         return torch.stack([self.loss_of(logits[row : row + 1], targets[row : row + 1]) for row in range(len(logits))])
 

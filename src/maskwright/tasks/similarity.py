@@ -56,7 +56,6 @@ class PooledVectors(Forward):
     """Pooled last hidden states: float32 [size]."""
 
     def __call__(self, batch: Batch) -> Sequence[Tensor]:
-        """float32 [size] for each sequence."""
         return pooled(self.model, batch).cpu().unbind()
 
 
@@ -221,7 +220,6 @@ class PairExamples(GroupedExamples):
 
     @property
     def has_pairs(self) -> bool:
-        """Whether rows are pairs; otherwise single texts."""
         return self.num_texts == 2
 
     @cached_property
@@ -249,14 +247,12 @@ class PairExamples(GroupedExamples):
         return batch.with_labels(twins=self.duplicate_groups[rows], questions=self.questions[rows])
 
     def portions(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
-        """Splits batches of scored rows into micro-batches; rows with in-batch negatives stay together."""
         if not self.is_scored or not self.has_windows:
             return super().portions(indices)
         return portions_by_tokens(indices, self.lengths)
 
     @property
     def has_windows(self) -> bool:
-        """Whether any text has more than one window."""
         return len(self.input_ids) > len(self.texts)
 
 
@@ -356,11 +352,9 @@ class Similarity(Task):
         skip_bad_rows: bool = False,
         score_range: Sequence[float] | None = None,
     ) -> Table:
-        """Reads scored pairs, positive pairs, or texts; see `read_similar`."""
         return read_similar(path, columns=columns, span=as_range(score_range), skip_bad_rows=skip_bad_rows)
 
     def why_unscored(self, rows: Sequence[Row]) -> Unscored | None:
-        """Returns a reason if rows are not pairs, or have labels that are not scores."""
         labels = {row.label for row in rows if row.label is not None}
         if any(row.text_pair is None for row in rows):
             single = "contains single texts"
@@ -384,10 +378,6 @@ class Similarity(Task):
         sparsity: tuple[float, float] | None = None,
         **long: Any,
     ) -> Similarity:
-        """Builds the task from training data. Raises InputError for rows that cannot be learned from or scored.
-
-        long, stride, pool, max_windows: see `LongTexts.of`.
-        """
         kind = kind_of(train_rows)
         task = cls(kind, long=LongTexts.of(**long), score_range=score_range, matryoshka=tuple(matryoshka))
         if encoder == "sparse":
@@ -421,14 +411,12 @@ class Similarity(Task):
     def read_labels(
         self, rows: Rows, file: str | None = None, skip_bad_rows: bool = False, target: Any = None
     ) -> tuple[list[Any], Any]:
-        """Returns the rows with a valid score or label, and their targets; see `target_of`."""
         kind = kind_of(rows)
         return super().read_labels(rows, file, skip_bad_rows, lambda row: target_of(row, kind, self.score_range))
 
     def tokenize(
         self, rows: Rows, tokenizer: Tokenizer, max_length: int | None, targets: Targets, counts: TextCounts
     ) -> PairExamples:
-        """Tokenizes each text of a pair separately; see `tokenize_pairs`."""
         is_scored = targets is not None and kind_of(rows) == "scores"
         return tokenize_pairs(
             rows, tokenizer, max_length, targets=targets, is_scored=is_scored, counts=counts, long=self.long
@@ -437,7 +425,6 @@ class Similarity(Task):
     def unlabeled(
         self, rows: Sequence[Row], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
     ) -> PairExamples:
-        """Tokenizes pairs without scores. Raises InputError for single texts."""
         if any(row.text_pair is None for row in rows):
             raise InputError(
                 "This model compares two texts: pass pairs (--pair, or a column text_pair); to embed a single text use "
@@ -451,7 +438,6 @@ class Similarity(Task):
         return truncation_notes(examples.num_truncated, examples.counts.texts, f"{name} text", max_length)
 
     def bind(self, model: Model) -> None:
-        """Raises ConfigError for a size of `matryoshka` that is not below that of the model's embeddings."""
         whole = model.config.hidden_size * len(pooling_of(model).split("+"))
         whole = whole if model.projection is None else model.projection.size
         if self.matryoshka and max(self.matryoshka) >= whole:
@@ -466,7 +452,6 @@ class Similarity(Task):
     # -- training --------------------------------------------------------------------------------------------
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Number of pairs in a batch that the loss is averaged over."""
         golds = batch.labels["sequence"]
         return {self.name: len(golds) if self.trained_on == "scores" else int((golds > 0).sum())}
 
@@ -523,11 +508,9 @@ class Similarity(Task):
     # -- answers ---------------------------------------------------------------------------------------------
 
     def forward(self, model: Model) -> Forward:
-        """Pooled vector of each sequence: float32 [size]; or its sparse embedding."""
         return PooledVectors(model) if self.sparsity is None else SparseStates.of(model)
 
     def gather(self, outputs: Sequence[Any], model: Model, examples: Examples) -> Tensor:
-        """float32 [rows, 2, size]: unit embeddings, of windows combined, of the texts of each row."""
         assert isinstance(examples, PairExamples)
         if self.sparsity is not None:
             sparse = self._compared(used_columns(outputs)).view(examples.num_texts, len(examples), -1)
@@ -551,7 +534,6 @@ class Similarity(Task):
         return products.clamp(-1, 1) if self.sparsity is None else products
 
     def answers(self, logits: Tensor, examples: Examples) -> list[dict[str, Any]]:
-        """{"score": cosine} for each pair."""
         return [{"score": value} for value in self.cosines(logits).tolist()] if len(examples) else []
 
     def losses(self, logits: Tensor, examples: Examples) -> Tensor:
@@ -592,7 +574,6 @@ class Similarity(Task):
         )
 
     def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
-        """Always False: a cosine similarity is not right or wrong."""
         return False
 
     def _dev_loss(self, logits: Tensor, examples: Examples) -> float:
@@ -608,7 +589,6 @@ class Similarity(Task):
         return total / max(int((gold > 0).sum()), 1)
 
     def _scaled(self, gold: Tensor) -> Tensor:
-        """Scores scaled to [0, 1] by `scale`: float [rows]."""
         low, high = self.scale or (float(gold.min()), float(gold.max()))
         return (gold - low) / max(high - low, 1e-12)
 
@@ -623,7 +603,6 @@ def _is_scored(examples: Examples) -> bool:
 
 
 def _sparse(model: Model, batch: Batch) -> Tensor:
-    """Sparse embeddings of all texts of a batch: float32 [texts, vocab]."""
     return torch.cat(list(SparseStates.of(model).weights(batch)))
 
 

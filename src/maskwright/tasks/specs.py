@@ -44,7 +44,6 @@ class ModelKind:
 
     @property
     def name(self) -> str | None:
-        """Its name, which differs from that of every other kind."""
         return self.title or self.head
 
     def can(self, *abilities: str) -> bool:

@@ -87,8 +87,6 @@ def _tokenizer(references: Sequence[str]) -> str:
     return "char" if _NOT_CHINESE.search(whole) else "zh"
 
 
-# -- Translation with an encoder-decoder (Vaswani et al. 2017) ------------------------------------------------------
-
 # -- Tokenized sources and targets, packed for teacher forcing -------------------------------------------------------
 
 
@@ -105,14 +103,12 @@ class TranslationExamples(Examples):
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """Tokens of each row, source and target: int64 [rows]."""
         if self.targets is None:
             return self.source_lengths
         return self.source_lengths + self.targets.numpy()
 
     @cached_property
     def source_lengths(self) -> np.ndarray:
-        """Tokens of each source: int64 [rows]."""
         return np.fromiter((len(ids) for ids in self.input_ids), dtype=np.int64, count=len(self))
 
     def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
@@ -223,7 +219,6 @@ class Translation(TargetTask):
         columns: ColumnNames = None,
         skip_bad_rows: bool = False,
     ) -> Table:
-        """Reads sources with translations: two line-aligned files, or a table with columns source and target."""
         if isinstance(path, tuple):
             return read_parallel(*path, skip_bad_rows=skip_bad_rows)
         if file_format(path, default="txt") == "txt":
@@ -242,14 +237,15 @@ class Translation(TargetTask):
         train_file: str | None = None,
         label_smoothing: float | None = None,
     ) -> Translation:
-        """Builds the task. Raises InputError if there are no rows, or only some sources have a language tag."""
         require_rows(train_rows, train_file, "sources with targets")
         languages = languages_of(train_rows)
         return cls(0.1 if label_smoothing is None else label_smoothing, languages)
 
     def extend_vocabulary(self, model: Model) -> Model:
         tokenizer = model.tokenizer
-        missing = [] if tokenizer is None else [tag(one) for one in self.languages if not _knows(tokenizer, tag(one))]
+        missing = (
+            [] if tokenizer is None else [tag(one) for one in self.languages if tokenizer.token_to_id(tag(one)) is None]
+        )
         if tokenizer is None or not missing:
             return model
         grown = with_tokenizer(model, tokenizer.with_tokens(missing))
@@ -258,7 +254,6 @@ class Translation(TargetTask):
         return grown
 
     def bind(self, model: Model) -> None:
-        """Copies the start token, the target tokenizer and the languages with tags from the model."""
         if isinstance(model, EncoderDecoder):
             self.start_id = model.config.decoder_start_token_id
             self.target_tokenizer = model.target_tokenizer
@@ -297,7 +292,6 @@ class Translation(TargetTask):
         )
 
     def for_training(self, examples: Examples) -> Examples:
-        """Removes pairs with a truncated side."""
         if not isinstance(examples, TranslationExamples) or not bool(examples.is_too_long.any()):
             return examples
         num_cut = int(examples.is_too_long.sum())
@@ -319,7 +313,6 @@ class Translation(TargetTask):
     # -- training --------------------------------------------------------------------------------------------
 
     def target_states(self, model: Model, batch: Batch) -> Tensor:
-        """Decoder states that predict each target token: float [target tokens, hidden]."""
         if not isinstance(model, EncoderDecoder) or batch.target is None:
             raise InputError("Training a translation model needs an encoder-decoder and pairs of texts.")
         return model.decode(batch.target, model.encode(batch).hidden, batch).hidden
@@ -402,10 +395,6 @@ class Translation(TargetTask):
             warn(str(error))
             return evaluation
         return Evaluation(evaluation.metrics | scores, evaluation.logits, evaluation.loss, signatures)
-
-
-def _knows(tokenizer: Tokenizer, token: str) -> bool:
-    return tokenizer.token_to_id(token) is not None
 
 
 # -- Word alignments from cross-attention weights (Bahdanau et al. 2015, figure 3) ----------------------------------

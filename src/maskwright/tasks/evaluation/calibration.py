@@ -42,13 +42,11 @@ class Decisions:
         return len(self.gold)
 
     def take(self, chosen: np.ndarray) -> Decisions:
-        """Selects decisions by index."""
         given = None if self.given is None else self.given[chosen]
         return Decisions(self.logits[chosen], self.gold[chosen], [self.keys[place] for place in chosen], given)
 
     @property
     def answered(self) -> np.ndarray:
-        """The predicted class: int64 [decisions]."""
         best: np.ndarray = self.logits.argmax(axis=1) if self.given is None else self.given
         return best
 

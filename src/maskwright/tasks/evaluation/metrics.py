@@ -165,7 +165,6 @@ def _correlation(statistic: Callable[..., Any], gold: ArrayLike, predicted: Arra
 
 
 def _is_constant(values: np.ndarray) -> bool:
-    """Whether the values differ by no more than rounding errors."""
     return bool(np.ptp(values) <= 1e-12 * np.abs(values).max())
 
 

@@ -168,7 +168,6 @@ def find_notation(
 
 
 def _scheme_of(prefixes: Collection[str], notation: Notation, rows: Iterable[Sequence[str]]) -> str:
-    """Returns the scheme of tags with these prefixes."""
     if {"M", "W"} & set(prefixes):
         return "BMEWO" if "W" in prefixes and "S" not in prefixes else "BMES"
     if {"E", "S", "L", "U"} & set(prefixes):
@@ -278,17 +277,14 @@ class Agreement:
 
     @property
     def precision(self) -> float:
-        """Correct predictions / predicted entities; 0 if nothing is predicted."""
         return self.both / self.found if self.found else 0.0
 
     @property
     def recall(self) -> float:
-        """Correct predictions / gold entities; 0 if there are none."""
         return self.both / self.gold if self.gold else 0.0
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of precision and recall."""
         return 2 * self.both / (self.gold + self.found) if self.gold + self.found else 0.0
 
 
