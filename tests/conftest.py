@@ -57,8 +57,6 @@ def notes_are_printed():
 
 @pytest.fixture(scope="session")
 def run_once():
-    """Run a command that must succeed, for what several tests look at."""
-
     def run(*words):
         from maskwright.cli import main
 

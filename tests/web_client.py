@@ -20,8 +20,6 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Answer:
-    """status, headers by lowercase name, body."""
-
     status: int
     headers: dict[str, str]
     body: bytes
@@ -48,8 +46,6 @@ def request(port, method, path, body=None, headers=None, timeout=60):
 
 
 class Client:
-    """Requests to a server on a port of this machine."""
-
     port: int
 
     def request(self, method, path, body=None, headers=None, timeout=60):

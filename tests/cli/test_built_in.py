@@ -1,7 +1,5 @@
 """The model in the package: its files, its card, damage, and the commands that use it by default."""
 
-from __future__ import annotations
-
 import json
 import shutil
 
@@ -18,7 +16,6 @@ FOLDER = published.BUILT_IN / published.ENGLISH
 
 @pytest.fixture
 def copy(tmp_path, monkeypatch):
-    """A copy of the package's models, which a test may damage."""
     shutil.copytree(published.BUILT_IN, tmp_path / "built_in")
     monkeypatch.setattr(published, "BUILT_IN", tmp_path / "built_in")
     published.built_in_folder.cache_clear()

@@ -1,7 +1,5 @@
 """Multiple choice on the command line: fine-tune, score, predict, from SWAG's csv and JSON lines."""
 
-from __future__ import annotations
-
 import csv
 import json
 import random
@@ -42,7 +40,6 @@ def write_swag(path: Path, entries: list) -> Path:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Files and a model."""
     root = tmp_path_factory.mktemp("choices")
     write_swag(root / "dev.csv", rows(16, 2))
     write(root / "test.jsonl", rows(12, 3))

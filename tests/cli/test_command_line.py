@@ -1,7 +1,5 @@
 """What all commands share: earlier names, errors, JSON for any content, and several processes."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -87,17 +85,11 @@ def files(tmp_path, monkeypatch):
         ("pretrain -o x", "Missing: CORPUS (text files)."),
         ("finetune qa", "Missing: --train (labeled rows to train on), -o/--output (run folder)."),
         ("evaluate", "Missing: MODEL"),
-        (
-            "pretrain text.txt -o x --preset bert-tinny",
-            "--preset: Unknown preset 'bert-tinny'. Did you mean",
-        ),
+        ("pretrain text.txt -o x --preset bert-tinny", "--preset: Unknown preset 'bert-tinny'. Did you mean"),
         ("plan --preset bert-bse", "--preset: Unknown preset 'bert-bse'. Did you mean 'bert-base'?"),
         ("pretrain text.txt -o x --objective mln", "--objective: Unknown objective 'mln'. Did you mean 'mlm'?"),
         ("finetune taging --model m --train rows.tsv -o x", "TASK: Unknown task 'taging'. Did you mean 'tagging'?"),
-        (
-            "experiment ladder --data rows.tsv -o x --only brt",
-            "--only: Unknown model of the comparison 'brt'. Did you",
-        ),
+        ("experiment ladder --data rows.tsv -o x --only brt", "--only: Unknown model of the comparison 'brt'. Did you"),
         ("vectors text.txt -o x --method skipgram", "--method: 'skipgram' is not one of "),
         ("finetune --model m --train rows.tsv -o x --config bad.toml", "'lr' in bad.toml is -1.0; it must be above 0."),
         ("finetune tagging --model m --train rows.tsv -o x --set focal=2", "focal is for classification, not tagging."),

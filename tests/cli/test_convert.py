@@ -1,7 +1,5 @@
 """`maskwright convert` on the command line, and every other command that meets a folder which it is for."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -13,7 +11,6 @@ from inference.samples import tiny
 
 @pytest.fixture
 def old(tmp_path):
-    """A pre-trained model with its tokenizer, whose weights are a pickle."""
     folder = tmp_path / "old"
     tiny("pretraining").save(folder)
     foreign(folder)

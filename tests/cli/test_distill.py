@@ -1,7 +1,5 @@
 """`maskwright distill` on the command line: its output, rejected input, and options of its examples."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`ensemble` on the command line: models, runs of several seeds, files of answers."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -14,7 +12,6 @@ from train.runs import finetuning
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A run of three seeds."""
     root = tmp_path_factory.mktemp("seeds")
     finetune(finetuning(root, seeds=3, epochs=1, lr=5e-4))
     return root

@@ -1,7 +1,5 @@
 """Generation commands: a trained model continues, suggests, is scored, and rejects invalid options."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -12,7 +10,6 @@ from train.runs import corpus
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, run_once) -> Path:
-    """A folder with a corpus and a byte-level causal language model."""
     where = tmp_path_factory.mktemp("generation")
     text, tok = corpus(where), where / "tok"
     run_once("tokenizer", "train", "--kind", "byte-bpe", "--vocab-size", 300, "-o", tok, text, "--quiet")

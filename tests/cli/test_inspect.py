@@ -1,7 +1,5 @@
 """`maskwright inspect` and its probes: tables, only JSON on standard output, a page, and error messages."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -111,7 +109,6 @@ def test_a_checkpoint_stands_beside_the_model_that_the_run_became(maskwright, tm
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model, tagged sentences and labeled texts."""
     where = tmp_path_factory.mktemp("probe")
     tiny().save(where / "model")
     words = [text.split() for text in TEXTS if text] * 3

@@ -1,7 +1,5 @@
 """Long texts through the commands and the estimators: one setting at training, followed everywhere."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Questions on the command line: fine-tune, score, answer, all from SQuAD files; bad ones refused with their ids."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -13,7 +11,6 @@ CITIES = ["Paris", "Rome", "Oslo", "Tokyo", "Berlin"]
 
 
 def squad(count: int, shift: int) -> dict:
-    """Who lives where; every third question is on somebody whom the context does not name."""
     paragraphs = []
     for n in range(count):
         first, second, other = (NAMES[(n * 2 + shift + k) % 5] for k in range(3))
@@ -33,7 +30,6 @@ def squad(count: int, shift: int) -> dict:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A file and a model."""
     root = tmp_path_factory.mktemp("questions")
     (root / "test.json").write_text(json.dumps(squad(20, 2)), encoding="utf-8")
     tiny("qa").save(root / "run/model", facts={"task": "qa", "may_refuse": True})

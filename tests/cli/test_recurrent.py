@@ -1,7 +1,5 @@
 """Commands on recurrent networks: pre-train, write, score, look inside, measure, climb."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -12,7 +10,6 @@ from train.runs import corpus, labeled
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, run_once) -> Path:
-    """A folder with a corpus, an LSTM and an RNN that read bytes."""
     where = tmp_path_factory.mktemp("recurrent")
     text, tok = corpus(where), where / "tok"
     run_once("tokenizer", "train", "--kind", "byte-bpe", "--vocab-size", 261, "-o", tok, text, "--quiet")

@@ -1,7 +1,5 @@
 """`--score-range`: messages about scores outside the range, in training and in evaluation."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

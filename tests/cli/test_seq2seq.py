@@ -1,7 +1,5 @@
 """Recurrent translation models on the command line: alignments as pictures, BLEU by length, sentence embeddings."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from xml.etree import ElementTree
@@ -15,7 +13,6 @@ from train.test_translation import sentences, write
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, run_once) -> Path:
-    """A folder with pairs, a tokenizer, a translation model with attention and one without."""
     where = tmp_path_factory.mktemp("seq2seq")
     train, dev = write(where, "train", sentences(200, 1), False), write(where, "dev", sentences(30, 2), False)
     run_once("tokenizer", "train", "--kind", "word", "--vocab-size", 60, "-o", where / "tok", train[0], "--quiet")

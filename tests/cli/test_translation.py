@@ -1,7 +1,5 @@
 """Translation models on the command line: training from two files, translations of texts, and error messages."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys
@@ -15,7 +13,6 @@ from train.test_translation import SMALL, sentences, write
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, run_once) -> Path:
-    """A folder with pairs, a joint tokenizer and a translation model."""
     where = tmp_path_factory.mktemp("translation")
     train, dev = write(where, "train", sentences(200, 1), False), write(where, "dev", sentences(20, 2), False)
     (where / "both.txt").write_text("".join(path.read_text(encoding="utf-8") for path in train), encoding="utf-8")

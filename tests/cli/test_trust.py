@@ -1,7 +1,5 @@
 """Calibration, abstention and comparison from the command line, and what a fine-tuning run keeps of them."""
 
-from __future__ import annotations
-
 import json
 import random
 

@@ -1,7 +1,5 @@
 """Zero-shot classification: by entailment, and by embeddings."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -19,7 +17,6 @@ ONE = [text for text in TEXTS if text.strip()][:3]
 
 @pytest.fixture(scope="module")
 def entailment(tmp_path_factory):
-    """A classifier of pairs with random weights and the labels of natural language inference."""
     from maskwright.tasks.classification import Classification
 
     folder, task = tmp_path_factory.mktemp("models") / "nli", Classification(["Contradiction", "Neutral", "Entailment"])

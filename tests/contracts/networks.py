@@ -70,7 +70,6 @@ def packs(model):
 
 
 def travels(model, folder):
-    """Saved and loaded it answers with the same bits."""
     model.save(folder)
     loaded, report = load_model(folder)
     assert (loaded.head_name, loaded.labels, loaded.config) == (model.head_name, model.labels, model.config)

@@ -1,7 +1,5 @@
 """House rules that ruff and import-linter do not know: no circle, a light start, one writer, names that resolve."""
 
-from __future__ import annotations
-
 import ast
 import graphlib
 import re

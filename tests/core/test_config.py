@@ -1,7 +1,5 @@
 """Settings: typed, nearest key named, flags over file, the same after a round trip through TOML."""
 
-from __future__ import annotations
-
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path

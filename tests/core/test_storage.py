@@ -1,7 +1,5 @@
 """Complete or absent, whatever call fails; a changed file is found and named."""
 
-from __future__ import annotations
-
 import errno
 import json
 import multiprocessing

@@ -1,7 +1,5 @@
 """Small networks of every family and head, and their outputs as a graph would give them."""
 
-from __future__ import annotations
-
 from inference.samples import tokenizer
 from maskwright.export.agreement import Agreement, TorchRuntime, compare, drawn_trials
 from maskwright.export.cached import networks_of
@@ -33,7 +31,6 @@ LABELS = {"classification": ["no", "perhaps", "yes"], "tagging": ["O", "B-A", "I
 
 
 def small(name: str, head: str | None = None, **changes) -> Model:
-    """A network of two layers of 16, with weights large enough that tokens matter."""
     is_bag = name == "bag-small"
     sizes = {
         "vocab_size": len(tokenizer()),
@@ -91,6 +88,5 @@ def agreement_of(
 
 
 def specification_of(networks, longest: int):
-    """The entry "export" of a folder with these graphs."""
     files = {network.name: [f"{network.name}.onnx"] for network in networks}
     return specification(networks, ExportConfig(model="model", output="out"), files, longest, longest)

@@ -1,7 +1,5 @@
 """Exported folders of every format and precision: their files and numbers, and what is not published."""
 
-from __future__ import annotations
-
 import copy
 import json
 import subprocess
@@ -38,18 +36,15 @@ SMALL = {"vocab_size": 150, "hidden_size": 16, "num_hidden_layers": 1, "max_posi
 
 
 def export(model, output, **settings):
-    """Exports a folder."""
     return export_model(ExportConfig(model=str(model), output=output, **settings))
 
 
 def outputs_of(folder: Path, texts: list[str]) -> np.ndarray:
-    """What a program without torch and maskwright computes."""
     done = subprocess.run([sys.executable, SCRIPT, folder, *texts], capture_output=True, text=True, check=True)
     return np.array(json.loads(done.stdout))
 
 
 def said_by_the_page(folder: Path) -> str:
-    """What the program in README.md prints."""
     script = (folder / "README.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
     done = subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=True)
     return done.stdout
@@ -63,7 +58,6 @@ def cosines(folder: Path, source: Path) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def typical(tmp_path_factory):
-    """A file of typical texts."""
     words = " ".join(TEXTS).split()
     draw = np.random.default_rng(0)
     texts = [" ".join(draw.choice(words, size)) for size in draw.integers(1, 12, 80)]
@@ -252,7 +246,6 @@ def test_half_precision_has_the_file_of_transformers_js(encoder_folder, tmp_path
 
 
 def one_text(length):
-    """The padded inputs of one text of drawn tokens."""
     ids = np.random.default_rng(length).integers(5, 40, (1, length))
     return {"input_ids": ids, "attention_mask": np.ones_like(ids)}
 

@@ -1,7 +1,5 @@
 """Exported graphs that generate: causal language models and encoder-decoders, with cached keys and values."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -29,7 +27,6 @@ BEAMS = Generation(max_new_tokens=10, beams=3, num_results=2)
 
 
 def graph_of(model, **changes):
-    """The graphs of a model, run by torch."""
     networks = networks_of(model)
     spec = specification_of(networks, 40) | changes
     runtimes = {network.name: TorchRuntime(network) for network in networks}

@@ -1,7 +1,5 @@
 """Clusters: groups that are there are found, numbered by size, described, and the same for one seed."""
 
-from __future__ import annotations
-
 import json
 import sys
 
@@ -17,7 +15,6 @@ TOPICS = ["the cat and the dog", "rain and snow fell", "bread with butter"]
 
 
 def three_groups(sizes=(30, 20, 10)):
-    """Vectors around three directions, with texts of three topics; the gold group of each."""
     draws = generator(0, "groups")
     gold = np.repeat(np.arange(3), sizes)[draws.permutation(sum(sizes))]
     vectors = np.eye(8)[gold] * 3 + draws.normal(size=(len(gold), 8)) * 0.3

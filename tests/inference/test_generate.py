@@ -1,7 +1,5 @@
 """Continuing texts: streams, stops, seeds, suggestions, prompts of any length, and perplexity with a stride."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -62,8 +60,7 @@ def test_seeds_repeat_and_differ_and_know_nothing_of_the_other_prompts():
     prompts = ["the red", "a cat sees", "here"]
     rules = Rules(top_k=20, temperature=1.2)
     both = [generator.generate(prompts, Generation(12, rules, num_results=2, seed=seed)) for seed in (5, 5, 6)]
-    assert both[0] == both[1] and both[0] != both[2]
-    assert both[0][0][0].text != both[0][0][1].text
+    assert both[0] == both[1] and both[0] != both[2] and both[0][0][0].text != both[0][0][1].text
     first = generator.generate(prompts[:1], Generation(12, rules, num_results=2, seed=5))
     assert [one.text for one in first[0]] == [one.text for one in both[0][0]]
 
@@ -129,8 +126,7 @@ def test_a_prompt_longer_than_the_context_counts_with_its_end(capsys):
     long = "the old river was here . the red house is small ."
     found = generator.generate([long], Generation(3, Rules(greedy=True)))[0][0]
     said = "1 of 1 prompt is longer than the context length of 6 tokens: its beginning is truncated"
-    assert said in capsys.readouterr().err
-    assert found.prompt == long and found.num_tokens == 3
+    assert said in capsys.readouterr().err and found.prompt == long and found.num_tokens == 3
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Answers: in the order of the texts, as the padded model gives them, however they are computed together."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -331,8 +331,7 @@ def test_memorization_is_not_selectivity():
         )
 
     noise, types = probe_vectors(made(800), made(800)).layers
-    assert types.accuracy == types.control == 1 and types.selectivity == 0
-    assert noise.accuracy < 0.6
+    assert types.accuracy == types.control == 1 and types.selectivity == 0 and noise.accuracy < 0.6
 
 
 def test_what_stands_around_a_word_is_known_above_the_embeddings_alone():
@@ -347,8 +346,7 @@ def test_what_stands_around_a_word_is_known_above_the_embeddings_alone():
             layer.attention.qkv.weight[:64] = 0
             layer.attention.out.weight.mul_(5)
     around = probe(model, sentences(150, 1, "dogs"), sentences(80, 2, "dogs"), penalty=1.0)
-    assert around.layers[0].accuracy < 0.65
-    assert max(one.accuracy for one in around.layers[1:]) > 0.8
+    assert around.layers[0].accuracy < 0.65 and max(one.accuracy for one in around.layers[1:]) > 0.8
     assert around.best.layer > 0 and around.majority == pytest.approx(0.5, abs=0.01)
 
 

@@ -148,11 +148,7 @@ def test_translations_are_theirs(folder, both, beams):
         own = ours(rows["input_ids"], rows["attention_mask"], decoder_input_ids=rows["input_ids"] % 50)
         wanted = theirs(**rows, decoder_input_ids=rows["input_ids"] % 50)
         written = theirs.generate(
-            **rows,
-            num_beams=beams,
-            max_new_tokens=12,
-            do_sample=False,
-            bad_words_ids=[[one] for one in never],
+            **rows, num_beams=beams, max_new_tokens=12, do_sample=False, bad_words_ids=[[one] for one in never]
         )
     assert float((own.logits - wanted.logits).abs().max()) < 1e-4
     found = translating.translate(texts, TranslationSettings(beams, max_new_tokens=12))

@@ -1,7 +1,5 @@
 """Reports: self-contained pages that show what they were given, and text stays text."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Bounds on headers, pipelined requests, and the listening socket of the server and of the studio."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import re
@@ -31,7 +29,6 @@ class Echo:
     port: int
 
     def connect(self) -> socket.socket:
-        """A connection."""
         return socket.create_connection(("127.0.0.1", self.port), timeout=10)
 
 
@@ -47,14 +44,9 @@ async def echo(scope, receive, send):
 
 @pytest.fixture(scope="module")
 def server():
-    """A server with these limits."""
     listening = listen(0)
     config = uvicorn.Config(
-        RequestLimits(echo, LIMITS),
-        http=limited_protocol(LIMITS),
-        ws="none",
-        lifespan="off",
-        log_level="error",
+        RequestLimits(echo, LIMITS), http=limited_protocol(LIMITS), ws="none", lifespan="off", log_level="error"
     )
     running = uvicorn.Server(config)
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)

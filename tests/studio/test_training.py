@@ -2,8 +2,6 @@
 training run is a process that stops and resumes.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import stat
@@ -38,10 +36,7 @@ def served(tmp_path_factory):
 
 def upload(served: Served, data: bytes, ending: str = ".tsv") -> str:
     answer = served.request(
-        "POST",
-        f"/api/train/upload?ending={ending}",
-        data,
-        {"Cookie": served.cookie, "Origin": served.origin},
+        "POST", f"/api/train/upload?ending={ending}", data, {"Cookie": served.cookie, "Origin": served.origin}
     )
     assert answer.status == 200, answer.body
     return answer.json()["file"]
@@ -68,8 +63,7 @@ def test_a_file_is_kept_and_described(served):
     name = upload(served, GOOD)
     assert upload(served, GOOD) == name
     path = served.studio.runs / ".studio" / "uploads" / name
-    assert path.read_bytes() == GOOD
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert path.read_bytes() == GOOD and stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [stat.S_IMODE(folder.stat().st_mode) for folder in (path.parent, path.parent.parent)] == [0o700, 0o700]
     found = served.post("/api/train/check", {"file": name, "task": "classification"}).json()
     assert found["rows"] == 24 and found["labels"] == [["animal", 12], ["place", 12]]
@@ -79,8 +73,7 @@ def test_a_file_is_kept_and_described(served):
 def test_every_bad_row_is_listed_and_may_be_left_out(served):
     name = upload(served, GOOD + b"\tanimal\nno label\t\n")
     answer = served.post("/api/train/check", {"file": name, "task": "classification"})
-    assert answer.status == 422
-    assert [row["line"] for row in answer.json()["rows"]] == [26, 27]
+    assert answer.status == 422 and [row["line"] for row in answer.json()["rows"]] == [26, 27]
     assert str(served.studio.runs) not in answer.body.decode()
     found = served.post("/api/train/check", {"file": name, "task": "classification", "skip_bad_rows": True}).json()
     assert (found["rows"], found["skipped"]) == (24, 2)
@@ -143,15 +136,13 @@ def test_no_name_of_a_run_leads_out_of_the_folder(served, name):
 )
 def test_no_name_of_a_file_leads_out_of_the_folder(served, file):
     answer = served.post("/api/train/check", {"file": file, "task": "classification"})
-    assert answer.status == 404
-    assert b"SECRET" not in answer.body
+    assert answer.status == 404 and b"SECRET" not in answer.body
 
 
 @pytest.mark.parametrize("name", ["link", "..%2fsecret", "%2e%2e/secret", "../secret", "link/", "//secret", "%00"])
 def test_no_address_of_a_report_leads_out_of_the_folder(served, name):
     answer = served.get(f"/report/{name}")
-    assert answer.status in (404, 422)
-    assert b"SECRET" not in answer.body
+    assert answer.status in (404, 422) and b"SECRET" not in answer.body
 
 
 def test_the_recipe_of_a_training_is_private(served, monkeypatch):
@@ -190,8 +181,7 @@ def test_links_are_not_listed(served):
 def test_settings_that_cannot_be_are_refused_before_anything_begins(served, changes):
     asked = {"name": "never", "model": "masked", "task": "classification", "file": upload(served, GOOD), **changes}
     assert served.post("/api/train/start", asked).status in (404, 422)
-    assert not (served.studio.runs / "never").exists()
-    assert served.studio.jobs.get("never") is None
+    assert not (served.studio.runs / "never").exists() and served.studio.jobs.get("never") is None
 
 
 def test_the_form_has_the_settings_of_each_task_with_their_help_and_default(served):
