@@ -78,9 +78,7 @@ def test_scored_pairs_are_learned_and_the_folder_makes_sentence_embeddings(tmp_p
 
 def test_pairs_without_scores_learn_to_find_each_other(tmp_path):
     config = contrastive(
-        tmp_path,
-        train=pairs(tmp_path / "p.tsv", 64, 3, "pairs"),
-        dev=pairs(tmp_path / "d.tsv", 24, 4, "pairs"),
+        tmp_path, train=pairs(tmp_path / "p.tsv", 64, 3, "pairs"), dev=pairs(tmp_path / "d.tsv", 24, 4, "pairs")
     )
     result = finetune(config)
     assert result.main_metric == "accuracy" and set(result.mean) == {"loss", "accuracy"}
