@@ -41,12 +41,19 @@ def add_negatives(config: FinetuneConfig, device: torch.device, *parts: list[Row
         return list(parts)
     if kind_of(train) != "pairs":
         raise InputError(f"{config.train} has no pairs without a score, to which negatives could be added.")
-    encoder = _miner(config, device) if count else None
+    encoder, name = None, str(config.miner or config.model)
+    if count:
+        model, _ = load_model(name, None)
+        if model.sentence is None:
+            raise InputError(f"{name} is no sentence encoder, so it finds no negatives: pass one as --set miner=MODEL.")
+        compute_in(model, config.precision)
+        pooling = model.sentence.pooling
+        encoder = embedder_of(model.to(device), name, pooling=pooling, max_length=config.max_length)
     found = [
         with_negatives(rows, count or DRAWN, encoder, config.seed) if is_cross or rows is train else rows
         for rows in parts
     ]
-    how = "found by " + str(config.miner or config.model) if count else "drawn at random"
+    how = f"found by {name}" if count else "drawn at random"
     note(f"{len(found[0]) - len(train):,} negatives for {len(train):,} training pairs are {how}.")
     return found
 
@@ -94,12 +101,3 @@ def with_negatives(rows: Sequence[Row], count: int, encoder: TextEncoder | None,
     if not new:
         raise InputError(f"{rows[0].file} has no second text that can be a negative of another pair.")
     return [*labeled, *new]
-
-
-def _miner(config: FinetuneConfig, device: torch.device) -> TextEncoder:
-    name = str(config.miner or config.model)
-    model, _ = load_model(name, None)
-    if model.sentence is None:
-        raise InputError(f"{name} is no sentence encoder, so it finds no negatives: pass one as --set miner=MODEL.")
-    compute_in(model, config.precision)
-    return embedder_of(model.to(device), name, pooling=model.sentence.pooling, max_length=config.max_length)
