@@ -191,10 +191,7 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
             if run is not None and (step % settings.checkpoint_every == 0 or step == settings.steps or stop.is_due):
                 _save(job, optimizer, run, steps, settings, step, window, data)
                 clock.skip()
-            if stop.is_due and step < settings.steps:
-                if run is not None and list_checkpoints(run.checkpoints):
-                    note(f"Saved at step {step:,} of {settings.steps:,}. Rerun the same command to resume.")
-                raise Interrupted
+            _stop_if_requested(stop, run, step, settings.steps)
         steps.end()
         if summary := steps.times.summary():
             note(summary)
@@ -347,6 +344,13 @@ def _evaluate(job: Job, step: int, steps: int, run: RunFolder | None) -> bool:
     if run is not None:
         run.callbacks.call("on_evaluate", job.model, EvaluationFacts(run.path, step, steps, read_only(scores)))
     return job.should_stop()
+
+
+def _stop_if_requested(stop: StopRequest, run: RunFolder | None, step: int, steps: int) -> None:
+    if stop.is_due and step < steps:
+        if run is not None and list_checkpoints(run.checkpoints):
+            note(f"Saved at step {step:,} of {steps:,}. Rerun the same command to resume.")
+        raise Interrupted
 
 
 def _rate(settings: LoopSettings, step: int) -> float:
