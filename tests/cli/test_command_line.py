@@ -184,8 +184,7 @@ def test_torchrun_with_a_command_of_one_process_is_rejected(cluster, monkeypatch
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
     monkeypatch.setattr(command, "run_member", lambda launch, run, *, debug: run())
     code, _, err = maskwright("plan")
-    assert code == 2
-    assert err == "error: maskwright plan runs in one process: start it without torchrun.\n"
+    assert code == 2 and err == "error: maskwright plan runs in one process: start it without torchrun.\n"
 
 
 @pytest.mark.parametrize("name", command_line.SHARED)
