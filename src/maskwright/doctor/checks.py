@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 # -- Findings: one kind of defect each, with its count and the first few places --------------------------------------
 
-
 Severity = Literal["problem", "warning", "note"]  # training or scores will be wrong; probably worse; information
 ORDER: tuple[Severity, ...] = ("problem", "warning", "note")
 SHOWN = 5
@@ -300,7 +299,6 @@ def read_items(path: Path, reader: Reader, columns: Mapping[str, str], faults: F
 
 
 # -- Checks of texts: damaged characters, lengths and constant columns -----------------------------------------------
-
 
 CUTS = (128, 256, 512)
 _BLOCK = 1024

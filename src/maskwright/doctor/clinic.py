@@ -119,18 +119,11 @@ def examine(
     columns: Mapping[str, str] | None = None,
     tokenizer: Tokenizer | None = None,
 ) -> Diagnosis:
-    """Check a training file and, optionally, a dev file.
+    """Check a training file and, optionally, a dev file, at about 100 bytes of memory per row of labeled texts or
+    SQuAD.
 
-    Labeled texts and SQuAD files are streamed, at about 100 bytes of memory per row.
-
-    Args:
-        task: task name; None detects it from the file.
-        columns: column mapping, role to column name.
-        tokenizer: counts lengths in tokens instead of words.
-
-    Raises:
-        ConfigError: for an unknown task.
-        InputError: if no row can be read.
+    task: None detects it from the file; columns: role to column name; tokenizer: counts lengths in tokens instead of
+    words. Raises ConfigError for an unknown task, InputError if no row can be read.
     """
     begin = time.monotonic()
     roles = dict(columns or {})
@@ -296,7 +289,6 @@ def _is_near(one: Item, other: Item) -> bool:
 
 # -- HTML report of a data check: findings with locations, classes, lengths ------------------------------------------
 
-
 _NAMES = {
     Tags: "Entities or tags",
     Questions: "Questions",
@@ -307,21 +299,39 @@ _NAMES = {
 def write_diagnosis(path: Path, diagnosis: Diagnosis, command: str) -> None:
     """Write a self-contained HTML report. command: the command line that ran."""
     problems = diagnosis.num_problems
-    files = " and ".join(Path(one.file).name for one in (diagnosis.train, diagnosis.dev) if one is not None)
+    every = [one for one in (diagnosis.train, diagnosis.dev) if one is not None]
     rows = [(one.severity, one.count, one.sentence, one.advice) for one in diagnosis.findings]
     blocks: list[Block] = [
         RunMetadata(command),
         Table(("severity", "count", "finding", "fix"), rows, title="Findings"),
-        *[_places(finding) for finding in diagnosis.findings if finding.places],
-        *[block for one in (diagnosis.train, diagnosis.dev) if one is not None for block in _file(one)],
-        _classes(diagnosis),
-        NextSteps(next_steps(diagnosis)),
     ]
+    for finding in diagnosis.findings:
+        places = [(Path(place.file).name, place.line, place.detail) for place in finding.places]
+        more = finding.count - len(places)
+        note = f"and {more:,} more" if more > 0 else ""
+        title = finding.name.replace("-", " ").capitalize()
+        blocks += [Table(("file", "line", "detail"), places, title=title, note=note)] if places else []
+    for one in every:
+        facts: dict[str, Any] = {"rows": len(one.prints), "invalid rows": len(one.faults.lines)}
+        for name, value in one.lengths.facts().items():
+            facts[name] = percent(value) if name.startswith("share") else value
+        unit, edges, counts = one.lengths.histogram()
+        file = Path(one.file).name
+        lengths = Histogram(edges, counts, title=f"Row lengths of {file}", x_label=unit, y_label="rows")
+        blocks += [Facts(facts, title=file), lengths]
+    if not spec_of(diagnosis.task).has_numbers:
+        total = max(sum(diagnosis.shares.values()), 1)
+        bars = [
+            Bar(name[:60] or "(empty)", count, f"{count:,} ({percent(count / total)})")
+            for name, count in diagnosis.shares.most_common(30)
+        ]
+        blocks.append(Bars(bars, title=_NAMES.get(type(diagnosis.train.kind), "Classes")))
     severities = {finding.severity for finding in diagnosis.findings}
     level: Level = "bad" if problems else "watch" if "warning" in severities else "good"
     worst = [finding.sentence for finding in diagnosis.findings if finding.severity != "note"][:5]
     health = Health(level, worst or ["No finding would harm training."])
-    write_report(path, Report(f"data for {diagnosis.task}", headline(diagnosis, files), health, blocks))
+    title = headline(diagnosis, " and ".join(Path(one.file).name for one in every))
+    write_report(path, Report(f"data for {diagnosis.task}", title, health, [*blocks, NextSteps(next_steps(diagnosis))]))
 
 
 def headline(diagnosis: Diagnosis, files: str) -> str:
@@ -346,41 +356,11 @@ def next_steps(diagnosis: Diagnosis) -> list[Command]:
     return [*steps, Command.suggest(about, "finetune", task=diagnosis.task, **values)]
 
 
-def _places(finding: Finding) -> Table:
-    rows = [(Path(place.file).name, place.line, place.detail) for place in finding.places]
-    more = finding.count - len(rows)
-    note = f"and {more:,} more" if more > 0 else ""
-    return Table(("file", "line", "detail"), rows, title=finding.name.replace("-", " ").capitalize(), note=note)
-
-
-def _file(one: FileStatistics) -> list[Block]:
-    facts = {"rows": len(one.prints), "invalid rows": len(one.faults.lines)}
-    shown = {name: percent(value) if name.startswith("share") else value for name, value in one.lengths.facts().items()}
-    unit, edges, counts = one.lengths.histogram()
-    name = Path(one.file).name
-    return [
-        Facts({**facts, **shown}, title=name),
-        Histogram(edges, counts, title=f"Row lengths of {name}", x_label=unit, y_label="rows"),
-    ]
-
-
-def _classes(diagnosis: Diagnosis) -> Bars:
-    total = max(sum(diagnosis.shares.values()), 1)
-    bars = [
-        Bar(name[:60] or "(empty)", count, f"{count:,} ({percent(count / total)})")
-        for name, count in diagnosis.shares.most_common(30)
-    ]
-    if spec_of(diagnosis.task).has_numbers:
-        bars = []
-    return Bars(bars, title=_NAMES.get(type(diagnosis.train.kind), "Classes"))
-
-
 # -- Label errors, by confident learning (Northcutt et al. 2021, arXiv:1911.00068) ------------------------------------
 #
 # A logistic regression on the features of a frozen encoder gives out-of-fold probabilities. The threshold of a class is
 # the mean probability of its own rows. A row is a label issue if the most probable class above its threshold is not the
 # given label; issues are ranked by the margin of the other class.
-
 
 FOLDS = 5
 
@@ -406,15 +386,10 @@ def out_of_fold(features: np.ndarray, labels: np.ndarray, *, folds: int = FOLDS,
 
 
 def find_suspects(shares: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the label issues, worst first, and all margins.
+    """Return the label issues, int64 [issues], worst first; and all margins, float64 [rows]: the probability of the
+    most probable other class minus that of the given label.
 
-    Args:
-        shares: Out-of-fold probabilities, float64 [rows, classes].
-        labels: int [rows].
-
-    Returns:
-        Indices of the rows that are issues, int64 [issues]; probability of the most probable other class minus that of
-        the given label, float64 [rows].
+    shares: out-of-fold probabilities, float64 [rows, classes]; labels: int [rows].
     """
     rows = np.arange(len(labels))
     limits = np.array([shares[labels == label, label].mean() for label in range(shares.shape[1])])

@@ -24,7 +24,6 @@ from .clinic import Diagnosis
 
 # -- Changes labels in a file; everything else is copied byte for byte -----------------------------------------------
 
-
 MOST_BYTES = 1 << 30
 Place = tuple[int, int | None]  # line from 1; word from 0 in a sentence of JSON lines, else None
 

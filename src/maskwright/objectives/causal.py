@@ -49,15 +49,11 @@ class StreamPosition:
 
 
 class ContiguousStreams:
-    """Endless consecutive segments of parallel streams, as batches.
+    """Endless consecutive segments of `num_streams` parallel streams (rows), as batches.
 
-    Args:
-        documents: The shards.
-        chosen: int64 [documents], the documents to read, in order.
-        recipe: Special tokens of a text, and the number of tokens of a segment (max_length).
-        num_streams: Number of streams (rows).
-        seed: Random seed of the start position in each epoch, None to start at the first token.
-        accumulation: Number of batches that share a segment.
+    chosen: int64 [documents], the documents to read, in order; recipe: its max_length is that of a segment; seed: of
+    the start position in each epoch, None to start at the first token; accumulation: number of batches that share a
+    segment.
     """
 
     def __init__(
@@ -89,10 +85,8 @@ class ContiguousStreams:
         return -(-(self.stream_tokens - 1) // self.recipe.max_length)
 
     def take(self) -> tuple[np.ndarray, bool]:
-        """Returns the next segment, int64 [streams, tokens + 1] (the last token is only a target), and whether it
-        starts from a reset state.
-
-        A segment starts with the last token of the previous one.
+        """Returns the next segment, int64 [streams, tokens + 1], and whether it starts from a reset state. The last
+        token is only a target, and the next segment starts with it.
         """
         epoch, number = self.place.epoch, self.place.stretch
         start = number * self.recipe.max_length
@@ -141,9 +135,8 @@ class ContiguousStreams:
         )
 
     def dealt(self, step: int, count: int, deal: Deal) -> list[tuple[int, Batch]]:
-        """Returns the chosen micro-batches of a step: all of them, because the state is carried from each to the next.
-
-        Raises InputError for another choice.
+        """Returns all micro-batches of a step, because the state is carried from each to the next. Raises InputError
+        for another choice.
         """
         if deal([1] * count) != list(range(count)):
             raise InputError("Streams carry their state from batch to batch, so they cannot be split over processes.")
@@ -237,7 +230,6 @@ def predicted_tokens(batch: Batch) -> Tensor:
 #
 # A segment of max_length tokens is processed, gradients are truncated at its start, and the next segment continues with
 # the final hidden state (Mikolov et al. 2010, section 2).
-
 
 WHOLE_TEXT_SEGMENT = 1024  # tokens; does not affect the results
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -120,16 +120,8 @@ class MaskedDistillation(MaskedLanguageModeling):
 # The teacher's embeddings are computed in advance, so a training step costs no teacher. Masked language modeling on
 # half of the texts is a second, smaller loss: the student also fills masks, and half of its inputs contain no mask.
 
-
 HELD_OUT_TEXTS = 1024
 PAIR = 2  # sentences of a document that becomes a pair
-
-
-class Embeddings(Protocol):
-    """The teacher's embeddings of the documents of a corpus."""
-
-    def rows(self, documents: Sequence[int]) -> np.ndarray:
-        """Float32 [documents, size]."""
 
 
 class ProjectedStudent(nn.Module):
@@ -160,7 +152,7 @@ class EmbeddingDistillation(Objective):
     def __init__(
         self,
         recipe: MaskedRecipe,
-        embeddings: Mapping[Path, Embeddings],
+        embeddings: Mapping[Path, Any],
         size: int,
         weights: dict[str, float],
         student: Model,

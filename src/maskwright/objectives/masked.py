@@ -32,7 +32,6 @@ from .stream import Tokens
 # Masks are sampled when a batch is made (dynamic masking), from a generator keyed by the step: they differ in every
 # epoch and are the same after a resume.
 
-
 MASK_RATE = 0.15
 MASK_SHARE = 0.8  # fraction of the selected tokens; the rest is half random tokens, half unchanged
 RANDOM_SHARE = 0.1
@@ -54,15 +53,10 @@ def special_tokens(special_ids: Iterable[int], vocab_size: int) -> np.ndarray:
 
 
 class Masker:
-    """Selects and replaces tokens.
+    """Selects tokens with the probability `rate` and replaces them, special ones never.
 
-    Args:
-        mask_id: Id of [MASK].
-        special_ids: Never selected, and never used as random tokens.
-        vocab_size: Vocabulary size.
-        rate: Masking probability of ordinary tokens.
-        continues_word: bool [vocab], tokens that continue a word, for whole-word masking (all tokens of a selected word
-            are selected), else None.
+    continues_word: bool [vocab], tokens that continue a word, for whole-word masking (all tokens of a selected word are
+    selected), else None.
     """
 
     def __init__(
@@ -80,10 +74,7 @@ class Masker:
         self.ordinary_ids = np.flatnonzero(~self.is_special)
 
     def __call__(self, input_ids: np.ndarray, lengths: np.ndarray, rng: np.random.Generator) -> Masked:
-        """Masks a pack: input_ids int64 [tokens], lengths int [sequences] of its sequences.
-
-        Every sequence with an ordinary token gets at least one label.
-        """
+        """Masks a pack, int64 [tokens], of sequences with `lengths`: each with an ordinary token gets a label."""
         positions = self.select(input_ids, lengths, rng)
         labels = input_ids[positions]
         fate = rng.random(len(positions))
@@ -127,10 +118,8 @@ class Masker:
 class MaskedRecipe(Recipe):
     """The recipe of an objective that masks tokens.
 
-    Attributes:
-        masker: Masks tokens.
-        generator_share: Replaced token detection: generator size as a fraction of the discriminator's.
-        rtd_weight: Replaced token detection: weight of the discriminator's loss.
+    generator_share, rtd_weight: of replaced token detection, size of the generator as a fraction of the
+    discriminator's, and weight of the discriminator's loss.
     """
 
     masker: Masker

@@ -77,9 +77,8 @@ class TokenScorer:
             self._unigram_losses = torch.from_numpy(-np.log(np.maximum(fraction, 1e-12)))
 
     def loss(self, network: Model, vectors: Tensor, labels: Tensor) -> tuple[Tensor, Score]:
-        """Summed cross-entropy over all labels, with gradient; and the score.
-
-        vectors: float [labels, hidden], at the predicted positions; labels: int64 [labels].
+        """Summed cross-entropy over all labels, int64 [labels], with gradient; and the score. vectors: float [labels,
+        hidden].
         """
         loss, correct, scored_loss = network.predictions.loss(
             vectors, network.scored_words, labels, is_scored=self._is_scored(labels)
@@ -141,7 +140,6 @@ class LossSums:
 #                 equation 4; Henderson et al. 2017, section 4.4); with two dropout masks of one text as the pair it is
 #                 SimCSE (Gao et al. 2021, equation 4)
 # flops           regularizer of sparse embeddings (Paria et al. 2020, equation 4; Formal et al. 2021, equation 5)
-
 
 TEMPERATURE = 0.05
 

@@ -74,10 +74,7 @@ class ExampleStream:
         self._planned: tuple[tuple[int, int], list[Example]] | None = None
 
     def take(self, count: int) -> list[Example]:
-        """Returns the next `count` examples, continuing into the next section and epoch.
-
-        Raises InputError if a whole epoch has no examples, to avoid an endless loop.
-        """
+        """Returns the next `count` examples, across sections and epochs. Raises InputError if an epoch has none."""
         taken: list[Example] = []
         empty = 0
         while len(taken) < count:
@@ -135,9 +132,8 @@ class ExampleBatches:
         return self.pack(self.stream.documents, self.stream.take(self.sequences), rng)
 
     def dealt(self, step: int, count: int, deal: Deal) -> list[tuple[int, Batch]]:
-        """Returns those of the `count` micro-batches of a step that `deal` chooses, with their numbers.
-
-        The stream advances over all of them; only the chosen ones are packed.
+        """Returns the micro-batches of a step that `deal` chooses, with their numbers; the stream advances over all
+        `count`.
         """
         stream, taken = self.stream, [self.stream.take(self.sequences) for _ in range(count)]
         sizes = [sum(one.a_stop - one.a_start + one.b_stop - one.b_start for one in examples) for examples in taken]

@@ -43,11 +43,8 @@ QUANTILE = 0.95
 class Anomaly(SequenceTask):
     """Detects texts that differ from the normal class.
 
-    Args:
-        normal: the class to learn; None if rows have no classes.
-        quantile: fraction of normal dev examples below the threshold, if dev contains no anomalies.
-        threshold: error above which a text is an anomaly; None until tuned.
-        long: window settings for long texts; None to truncate them.
+    normal: the class to learn, None if rows have no classes; quantile: fraction of normal dev examples below the
+    threshold, if dev contains no anomalies; threshold: error above which a text is an anomaly, None until tuned.
     """
 
     name: ClassVar[str] = "anomaly"
@@ -103,18 +100,10 @@ class Anomaly(SequenceTask):
         train_file: str | None = None,
         **long: Any,
     ) -> Anomaly:
-        """Builds the task from training data.
+        """Builds the task. The main metric is pr_auc if dev has both classes, else explained variance of normal rows.
 
-        The main metric is pr_auc if dev has both classes, otherwise the explained variance of normal rows.
-
-        Args:
-            normal: the normal class; default: the most common one of the training rows (ties: first by name).
-            normal_quantile: see `Anomaly`.
-            long: see `LongTexts.of`, as for stride, pool, max_windows.
-
-        Raises:
-            RowErrors: only some training rows have a class.
-            InputError: there are no normal rows.
+        normal: the normal class; default: the most common one of the training rows (ties: first by name); long: see
+        `LongTexts.of`. Raises RowErrors if only some training rows have a class, InputError without normal rows.
         """
         counts = Counter(row.label for row in train_rows if row.label is not None)
         if counts and sum(counts.values()) < len(train_rows):
@@ -166,7 +155,8 @@ class Anomaly(SequenceTask):
         return logits.mean()
 
     def outcome(self, model: Model, batch: Batch) -> LossSums:
-        errors = self.pooled(_errors(model, batch), batch)  # [rows, 1]
+        known = batch.labels.get("features")
+        errors = self.pooled(model.logits(batch) if known is None else _head(model)(known), batch)  # [rows, 1]
         return LossSums({self.name: errors.sum()}, self.counts(batch))
 
     def tune_threshold(self, logits: Tensor, examples: Examples) -> None:
@@ -193,9 +183,8 @@ class Anomaly(SequenceTask):
         return list(errors.unbind())
 
     def decode(self, logits: Tensor) -> list[dict[str, Any]]:
-        """{"score", "is_rare", "threshold"} for each row: its error, and whether it is above the threshold.
-
-        Without a threshold is_rare is None.
+        """{"score", "is_rare", "threshold"} for each row: its error, and whether it is above the threshold, None
+        without one.
         """
         value = None if self.threshold is None else self.threshold.value
         return [
@@ -275,9 +264,3 @@ class FirstVectors(Forward):
 def _head(model: Model) -> AutoencoderHead:
     assert isinstance(model.head, AutoencoderHead)
     return model.head
-
-
-def _errors(model: Model, batch: Batch) -> Tensor:
-    known = batch.labels.get("features")
-    errors: Tensor = model.logits(batch) if known is None else _head(model)(known)
-    return errors

@@ -85,17 +85,10 @@ def named(labels: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class TaskData:
-    """Labeled rows and the examples made of them.
+    """Labeled rows of a task, `max_length` tokens at most, and the examples made of them.
 
-    Attributes:
-        task: task that learns them.
-        train_rows: labeled rows to train on.
-        dev_rows: labeled validation rows.
-        train: examples of the training rows.
-        dev: their examples.
-        max_length: maximum sequence length in tokens.
-        first_model: builds the model as before training.
-        saved_model: loads the trained model, on its device and in its precision; returns None if a run has not one.
+    first_model: builds the model as before training; saved_model: loads the trained model, on its device and in its
+    precision, or returns None if a run has not one.
     """
 
     task: Any
@@ -196,9 +189,8 @@ class Task(ABC):
 
     @classmethod
     def read(cls, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> FoundRows:
-        """Reads labeled rows for training. Raises RowErrors listing every bad row unless `skip_bad_rows`.
-
-        It also takes the settings of `TaskSpec.read_settings`. Default: as the first reader of the task.
+        """Reads labeled rows for training; it also takes the settings of `TaskSpec.read_settings`. Raises RowErrors
+        listing every bad row unless `skip_bad_rows`. Default: as the first reader of the task.
         """
         found: FoundRows = readers_of(cls.name)[0].read(Path(path), columns or {}, skip_bad_rows, True)
         return found
@@ -209,25 +201,16 @@ class Task(ABC):
         return self.read(path, columns=columns, skip_bad_rows=skip_bad_rows, **settings)
 
     def why_unscored(self, rows: Sequence[Any]) -> Unscored | None:
-        """Returns why this model cannot be scored on these labeled rows, None if it can.
-
-        rows: at least one, from `read_known` or `text.readers.tables.read_texts`.
-        """
+        """Returns why this model cannot be scored on these labeled rows, at least one; None if it can."""
         return None
 
     @classmethod
     @abstractmethod
     def from_rows(cls, *rows: Any, **options: Any) -> Task:
-        """Builds the task from training data: its labels and everything else that the data determine.
+        """Builds the task from training rows, then dev rows: its labels and everything else that the data determine.
 
-        Labels of single rows are checked by `examples`.
-
-        Args:
-            rows: training rows, then dev (validation) rows.
-            options: `train_file` and `dev_file` (for messages), and the settings of the task (`TaskSettings`).
-
-        Raises:
-            InputError: the training rows cannot be learned from.
+        options: `train_file` and `dev_file` (for messages), and the settings of the task (`TaskSettings`). Labels of
+        single rows are checked by `examples`. Raises InputError for training rows that cannot be learned from.
         """
 
     @property
@@ -315,10 +298,7 @@ class Task(ABC):
         return []
 
     def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
-        """Returns warnings about the rows called `name` ("train", "dev") to log before the run.
-
-        Default: how many are truncated.
-        """
+        """Returns warnings about the rows called `name` ("train", "dev") to log. Default: how many are truncated."""
         return truncation_notes(examples.num_truncated, len(examples), f"{name} row", max_length)
 
     @property
@@ -407,10 +387,7 @@ class Task(ABC):
     # -- predictions -----------------------------------------------------------------------------------------
 
     def forward(self, model: Model) -> Forward | None:
-        """Returns what the model computes for the sequences of the examples.
-
-        None if answers are decoded token by token; then the task has its own `outputs` and `predict`.
-        """
+        """Returns what the model computes for each sequence; None if `predict` decodes token by token."""
         return SequenceLogits(model)
 
     def compute(self, model: Model, examples: Examples, batch_tokens: int | None) -> list[Tensor]:
@@ -424,10 +401,7 @@ class Task(ABC):
         return stacked(outputs)
 
     def finish(self, outputs: Sequence[Tensor], model: Model, examples: Examples) -> list[dict[str, Any]]:
-        """Decodes one prediction per row from the outputs of all sequences; see `answers`.
-
-        Raises InputError if any of them is not finite.
-        """
+        """Decodes one prediction per row from the outputs of all sequences. Raises InputError if one is not finite."""
         return self.answers(finite_only(self.gather(outputs, model, examples)), examples)
 
     def outputs(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
@@ -463,9 +437,8 @@ class Task(ABC):
         """Whether the prediction of a row is correct."""
 
     def logits(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> Tensor:
-        """Runs the model in evaluation mode: float32 [rows, labels], or [words, labels] for token classification.
-
-        Results are in row order. Raises InputError if any is not finite.
+        """Runs the model in evaluation mode: float32 [rows, labels], or [words, labels] for token classification, in
+        row order. Raises InputError if any is not finite.
         """
         if len(examples) == 0:
             return torch.zeros(0, self.num_labels)
@@ -512,17 +485,11 @@ class Task(ABC):
         return self
 
     def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
-        """Decomposes the main metric by row, to compare two models. Raises InputError for a task without such a metric.
-
-        logits: as from `Task.logits`.
-        """
+        """Decomposes the main metric by row, to compare models. Raises InputError for a task without such a metric."""
         raise InputError(f"Models for {self.name} cannot be compared row by row.")
 
     def on_equal_terms(self, other: Any) -> tuple[Task, Task]:
-        """Returns this task and another one of its class with the same main metric. Raises InputError if they differ.
-
-        Default: both unchanged.
-        """
+        """Returns this task and another of its class with one main metric. Raises InputError if they differ."""
         return self, other
 
     # -- files -----------------------------------------------------------------------------------------------

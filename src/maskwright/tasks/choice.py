@@ -198,10 +198,7 @@ class Choice(Task):
         return flat.reshape(-1, examples.num_texts)
 
     def finish(self, outputs: Sequence[Tensor], model: Model, examples: Examples) -> list[dict[str, Any]]:
-        """Decodes one prediction per row; for a chosen text with several windows it includes the top-scoring one.
-
-        "loudest" is `LongExamples.place` of it.
-        """
+        """Decodes one prediction per row, with "loudest" (`LongExamples.place`) if the choice has several windows."""
         answers = super().finish(outputs, model, examples)
         assert isinstance(examples, ChoiceExamples)
         texts, window_logits = examples.texts, stacked(outputs)

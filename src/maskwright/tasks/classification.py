@@ -160,7 +160,6 @@ def balanced_weights(counts: Sequence[int], num_rows: int, multi_label: bool = F
 # Two parameters can be fitted after training: a temperature that divides the logits, and a decision threshold for a
 # rare class. The threshold applies to uncalibrated probabilities, so the temperature never changes a prediction.
 
-
 THRESHOLD = 0.5  # multi-label: a label applies from this probability
 
 
@@ -168,17 +167,11 @@ THRESHOLD = 0.5  # multi-label: a label applies from this probability
 class Classification(SequenceTask):
     """Single-label or multi-label text classification.
 
-    Args:
-        labels: in the order of the outputs; of two, the second is the positive class of `f1`.
-        multi_label: whether a row may have any number of labels.
-        class_weights: factor per label on the loss of its rows (single-label) or of its positive decisions
-            (multi-label); None for 1.
-        long: window settings for long texts; None to truncate them.
-        focal: gamma of the focal loss; None for cross-entropy.
-        resample: "balanced" or "sqrt" to oversample rare classes in training, None to draw each row once.
-        rare: positive class of pr_auc and f1, with its threshold; None for the second of two classes.
-        relevant: class of pairs whose second text is relevant to the first, for ranking; None to find it by its name
-            (`sequence.relevant_class`).
+    labels: in the order of the outputs; of two, the second is the positive class of `f1`; class_weights: factor per
+    label on the loss of its rows, or (multi-label) of its positive decisions, None for 1; focal: gamma of the focal
+    loss, None for cross-entropy; resample: "balanced" or "sqrt" to oversample rare classes in training; rare: positive
+    class of pr_auc and f1, with its threshold, None for the second of two classes; relevant: class of pairs whose
+    second text is relevant to the first, None to find it by its name (`sequence.relevant_class`).
     """
 
     name: ClassVar[str] = "classification"
@@ -243,9 +236,8 @@ class Classification(SequenceTask):
 
     @property
     def relevant_number(self) -> int:
-        """Output of the relevant class of pairs.
-
-        Raises InputError if neither the model folder nor the names of the classes say which class that is.
+        """Output of the relevant class of pairs. Raises InputError if neither the model folder nor the names say which
+        it is.
         """
         number = relevant_class(self.labels, self.relevant)
         if number is None:
@@ -257,10 +249,7 @@ class Classification(SequenceTask):
         return number
 
     def relevance(self, logits: Tensor) -> Tensor:
-        """Calibrated log odds of the relevant class of pairs: float64 [rows]; their sigmoid is its probability.
-
-        Raises InputError like `relevant_number`.
-        """
+        """Calibrated log odds of the relevant class of pairs: float64 [rows]; their sigmoid is its probability."""
         number = self.relevant_number
         wide = logits.double() / (1.0 if self.temperature is None else self.temperature.value)
         if self.multi_label:
@@ -322,9 +311,8 @@ class Classification(SequenceTask):
         return answers
 
     def top_window(self, window_logits: Tensor, answer: Mapping[str, Any]) -> dict[str, tuple[int, float]]:
-        """The window with the highest probability of each predicted label; with max pooling, the highest logit.
-
-        The score is the probability of the label in that window.
+        """The window with the highest probability (with max pooling, logit) of each predicted label, and that
+        probability.
         """
         shares = self.probabilities(window_logits)  # [windows, labels]
         by_logit = self.multi_label or (self.long is not None and self.long.pool == "max")
@@ -337,10 +325,8 @@ class Classification(SequenceTask):
         return found
 
     def score(self, logits: Tensor, examples: Examples) -> Evaluation:
-        """`metrics` and the mean loss over rows.
-
-        Rows that the temperature or the threshold of the rare class was fitted on are scored in two halves, each with
-        the value fitted on the other half.
+        """`metrics` and the mean loss. Rows that the temperature or the threshold was fitted on are scored in two
+        halves, each with the value fitted on the other half.
         """
         targets, decisions = labeled(examples), self.decisions(logits, examples)
         found = self.metrics(logits, targets, self.out_of_fold_thresholds(logits, examples))
@@ -373,10 +359,7 @@ class Classification(SequenceTask):
         return not self.multi_label
 
     def for_class(self, label: str) -> Self:
-        """Returns the task with `label` as the positive class of the metrics; drops a threshold of another class.
-
-        Raises InputError for an unknown class.
-        """
+        """Returns the task with `label` as the positive class of the metrics. Raises InputError for an unknown one."""
         if label not in self._number:
             raise InputError(unknown_name("class", label, self.labels[:20]))
         task = copy(self)
@@ -408,7 +391,8 @@ class Classification(SequenceTask):
         """
         gold, predicted, number = targets.numpy(), self.decide(logits, cuts), self._rare_number
         decisions = self._decisions(logits, targets, ())
-        errors = calibration_errors(decisions.gold, out_of_fold_probabilities(decisions, self._unseen()))
+        unseen = None if self.temperature is None else Temperature(self.temperature.value)  # not fitted on these rows
+        errors = calibration_errors(decisions.gold, out_of_fold_probabilities(decisions, unseen))
         if self.multi_label:
             gold = gold >= THRESHOLD
             named = {} if self.rare is None else rare_metrics(gold[:, number], self._rare_shares(logits))
@@ -442,10 +426,6 @@ class Classification(SequenceTask):
         gold = (targets.numpy() >= THRESHOLD).astype(np.int64).reshape(-1)
         return Decisions(np.stack([np.zeros_like(flat), flat], axis=1), gold, np.repeat(keys, self.num_labels).tolist())
 
-    def _unseen(self) -> Temperature | None:
-        """The temperature without its fitting rows, for rows that it was not fitted on."""
-        return None if self.temperature is None else Temperature(self.temperature.value)
-
     def _memberships(self, examples: Examples) -> np.ndarray:
         targets = labeled(examples).numpy()
         if self.multi_label:
@@ -469,16 +449,10 @@ class Classification(SequenceTask):
     ) -> Classification:
         """Collects the labels of the training rows, sorted (numbers by value).
 
-        If a class is rare, the main metric is macro_f1 instead of accuracy.
-
-        Args:
-            class_weight: None, or "balanced" for rows / (labels * rows of the label).
-            multi_label: default: True if a label contains `|` or is empty.
-            threshold_for: class whose threshold is tuned on dev examples, for the best F1 or threshold_precision.
-            long: see `LongTexts.of`, as for stride, pool, max_windows.
-
-        Raises:
-            InputError: there is only one class.
+        The main metric is macro_f1 instead of accuracy if a class is rare. class_weight: None, or "balanced" for
+        rows / (labels * rows of the label); multi_label: default: True if a label contains `|` or is empty;
+        threshold_for: class whose threshold is tuned on dev examples, for the best F1 or threshold_precision; long: see
+        `LongTexts.of`. Raises InputError if there is only one class.
         """
         texts = [row.label for row in train_rows if row.label is not None]
         if multi_label is None:

@@ -186,7 +186,22 @@ class ClassificationReport(TaskReport[Classification]):
         return threshold_facts(f"threshold of '{rare.label}'", rare.threshold.value) | super().facts()
 
     def labels(self) -> list[Block]:
-        return [*super().labels(), *imbalance_table(self.task, self.data.train)]
+        """Adds the fraction and effective number of each training class, rarest first, if a class is rare."""
+        found = self.task.imbalance(self.data.train)
+        if not found.rare:
+            return super().labels()
+        order = sorted(range(len(found.labels)), key=lambda place: (found.counts[place], found.labels[place]))
+        rows = [
+            (found.labels[i], found.counts[i], percent(found.shares[i]), f"{found.effective_numbers[i]:,.0f}")
+            for i in order
+        ]
+        note = (
+            f"Rare: {', '.join(found.rare[:MOST_NAMED])}. The majority-class baseline is correct for "
+            f"{percent(found.constant_accuracy)} of the rows, so accuracy is not informative. Effective number of "
+            "samples: Cui et al. 2019, with beta 0.999."
+        )
+        head = ["class", "rows", "share", "effective number"]
+        return [*super().labels(), Table(head, rows, title="Rare classes", note=note)]
 
     def mistakes(self, evaluation: Evaluation) -> list[Block]:
         task, names = self.task, self.task.labels
@@ -202,24 +217,6 @@ class ClassificationReport(TaskReport[Classification]):
         counts = torch.zeros(task.num_labels, task.num_labels, dtype=torch.int64)
         counts.index_put_((targets, guess), torch.ones_like(targets), accumulate=True)
         return [Confusion(names, counts.tolist()), WorstErrors(errors)]
-
-
-def imbalance_table(task: Classification, train: Examples) -> list[Block]:
-    """Fraction and effective number of each training class, rarest first; empty if no class is rare."""
-    found = task.imbalance(train)
-    if not found.rare:
-        return []
-    order = sorted(range(len(found.labels)), key=lambda place: (found.counts[place], found.labels[place]))
-    rows = [
-        (found.labels[i], found.counts[i], percent(found.shares[i]), f"{found.effective_numbers[i]:,.0f}")
-        for i in order
-    ]
-    note = (
-        f"Rare: {', '.join(found.rare[:MOST_NAMED])}. The majority-class baseline is correct for "
-        f"{percent(found.constant_accuracy)} of the rows, so accuracy is not informative. Effective number of samples: "
-        "Cui et al. 2019, with beta 0.999."
-    )
-    return [Table(["class", "rows", "share", "effective number"], rows, title="Rare classes", note=note)]
 
 
 class RegressionReport(TaskReport[Regression]):

@@ -56,11 +56,8 @@ def class_named(labels: Sequence[str], name: str) -> int | None:
 
 
 def relevant_class(labels: Sequence[str], declared: str | None = None) -> int | None:
-    """Returns the index of the class of relevant pairs, None if neither the model nor the names say which it is.
-
-    Args:
-        labels: In the order of the outputs.
-        declared: The class that the model folder names, one of the labels.
+    """Returns the index of the class of relevant pairs, None if neither the model folder (`declared`) nor the names say
+    which.
 
     The only class is it; of two, the one with a name of TOGETHER, where a 1 needs a 0 or a -1 beside it; of more, the
     entailment.
@@ -101,8 +98,7 @@ class SequenceTask(Task):
 
     def top_window(self, window_logits: Tensor, answer: Mapping[str, Any]) -> dict[str, tuple[int, float]]:
         """Top-scoring window and its score for each predicted label of a row; {"": ...} for a single prediction.
-
-        window_logits: float32 [windows, labels], logits of the windows of the row. Default: that of the first label.
+        window_logits: float32 [windows, labels]. Default: that of the first label.
         """
         window = int(window_logits[:, 0].argmax())
         return {"": (window, float(window_logits[window, 0]))}
@@ -161,9 +157,8 @@ class SequenceTask(Task):
         return self.long.pooled(logits, examples.num_windows.tolist())
 
     def finish(self, outputs: Sequence[Tensor], model: Model, examples: Examples) -> list[dict[str, Any]]:
-        """Decodes one prediction per row; for a row with several windows it includes the top-scoring one.
-
-        "loudest" is `LongExamples.place` of it, or, with multiple labels, one of these for each predicted label.
+        """Decodes one prediction per row; for a row with several windows "loudest" is `LongExamples.place` of the top
+        one, or, with multiple labels, one for each predicted label.
         """
         answers = super().finish(outputs, model, examples)
         if self.long is None or self.long.both_orders or not isinstance(examples, LongExamples):

@@ -122,7 +122,6 @@ def used_columns(outputs: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
 
 # -- Whether the second text of a pair is found among all second texts -----------------------------------------------
 
-
 BLOCK_ROWS = 1024
 
 
@@ -148,7 +147,6 @@ def retrieval_accuracy(logits: Tensor, is_positive: Tensor, groups: Tensor) -> f
 # -- Rows for sentence-embedding training as packed batches: scored pairs, positive pairs, or single texts -----------
 #
 # Each text of a pair is encoded separately, as one sequence or as several windows.
-
 
 Span = tuple[float, float] | None
 MOST = 1e30  # a larger score is an error
@@ -297,21 +295,16 @@ DIGITS = 6  # cosine similarities are rounded to this many digits before ranking
 class Similarity(Task):
     """Cosine similarity of pairs compared with gold scores. Its logits are unit embeddings: float32 [rows, 2, size].
 
-    Sparse embeddings (SPLADE, Formal et al. 2021) are compared by their dot product, and only those that are trained
-    on scores have length 1. Their size is the number of terms in use.
+    Sparse embeddings (SPLADE, Formal et al. 2021) are compared by their dot product, and only those that are trained on
+    scores have length 1. Their size is the number of terms in use. Pooling is that of the model (`model.sentence`),
+    mean by default; it also pools the windows of a text.
 
-    Pooling is that of the model (`model.sentence`), mean by default; it also pools the windows of a text.
-
-    Args:
-        trained_on: kind of the training rows: "scores", "pairs" or "texts".
-        main_metric: "spearman" or "accuracy".
-        scale: scores mapped to cosine 0 and 1: the lowest and highest of training (default: of the scored rows).
-        long: window settings for long texts; None to truncate them.
-        score_range: smallest and largest valid score, which then is the scale (default: any).
-        matryoshka: sizes of beginnings of an embedding that are trained, and scored, as embeddings too (Kusupati et al.
-            2022, equation 1); the loss is the mean of theirs and that of the whole.
-        sparsity: of sparse embeddings, the weights of the FLOPS regularizer for first and second texts, which grow in
-            the first epoch with the square of the steps; None for dense ones.
+    trained_on: kind of the training rows (KINDS); main_metric: "spearman" or "accuracy"; scale: scores mapped to cosine
+    0 and 1: the lowest and highest of training (default: of the scored rows); score_range: smallest and largest valid
+    score, which then is the scale; matryoshka: sizes of beginnings of an embedding that are trained, and scored, as
+    embeddings too (Kusupati et al. 2022, equation 1), with the mean of all losses; sparsity: weights of the FLOPS
+    regularizer for first and second texts, which grow in the first epoch with the square of the steps; None for dense
+    ones.
     """
 
     name: ClassVar[str] = "similarity"
@@ -467,7 +460,9 @@ class Similarity(Task):
                 losses.append(F.mse_loss((first * second).sum(-1), self._scaled(gold)) * len(gold))
                 continue
             found = in_batch_logits(first, second, batch.labels["twins"], self._temperature)
-            found = found.masked_fill(_other_answers(batch.labels["questions"], gold > 0), float("-inf"))
+            questions = batch.labels["questions"]  # a first text may have further answers, in other rows
+            others = ((questions[:, None] == questions) & (gold > 0)).fill_diagonal_(False)
+            found = found.masked_fill(others, float("-inf"))
             losses.append(in_batch_loss(found, gold > 0))
             logits = found if logits is None else logits
         loss = losses[0] if len(losses) == 1 else torch.stack(losses).mean()
@@ -493,13 +488,16 @@ class Similarity(Task):
             yield F.normalize(vectors[..., :size], dim=-1)
 
     def vectors(self, model: Model, batch: Batch) -> Tensor:
-        """Embeddings of the two texts of each row, unless they are sparse of length 1: float32 [rows, 2, size].
-
-        A single text is paired with itself; in training it is encoded twice with different dropout (SimCSE).
+        """Embeddings of the two texts of each row: float32 [rows, 2, size]. A single text is paired with itself; in
+        training it is encoded twice with different dropout (SimCSE).
         """
-        encode, places = unit if self.sparsity is None else _sparse, batch.labels["places"]
-        one = encode(model, batch)
-        other = encode(model, batch) if model.training and places.shape[1] == 1 else one
+
+        def encode() -> Tensor:
+            """Embeddings of all texts: float32 [texts, size or vocab]."""
+            return unit(model, batch) if self.sparsity is None else torch.cat([*SparseStates.of(model).weights(batch)])
+
+        places, one = batch.labels["places"], encode()
+        other = encode() if model.training and places.shape[1] == 1 else one
         return torch.stack([one[places[:, 0]], other[places[:, -1]]], dim=1)
 
     def baseline(self, data: TaskData) -> Baseline:
@@ -539,7 +537,7 @@ class Similarity(Task):
     def losses(self, logits: Tensor, examples: Examples) -> Tensor:
         """Squared difference between the cosine of each row and its score scaled to [0, 1]: float32 [rows]."""
         gold = labeled(examples)
-        return (self.cosines(logits) - (self._scaled(gold) if _is_scored(examples) else gold)).square()
+        return (self.cosines(logits) - (self._scaled(gold) if _pairs(examples).is_scored else gold)).square()
 
     def score(self, logits: Tensor, examples: Examples) -> Evaluation:
         """Computes pearson and spearman between cosine similarities and scores; for positive pairs the retrieval
@@ -561,8 +559,8 @@ class Similarity(Task):
         if len(gold.unique()) > 1:
             order = cosines.round(DIGITS)  # equal pairs share a rank despite rounding errors
             found = {"spearman": scores.spearman(gold, order), "pearson": scores.pearson(gold, cosines)}
-        if not _is_scored(examples):
-            found["accuracy"] = retrieval_accuracy(logits, gold > 0, _duplicate_groups(examples))
+        if not _pairs(examples).is_scored:
+            found["accuracy"] = retrieval_accuracy(logits, gold > 0, _pairs(examples).duplicate_groups)
         return found or {"spearman": 0.0, "pearson": 0.0}  # all rows have the same score
 
     def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
@@ -579,11 +577,11 @@ class Similarity(Task):
     def _dev_loss(self, logits: Tensor, examples: Examples) -> float:
         """Mean squared error for scored rows; for pairs the in-batch loss over blocks of `DEV_ROWS` rows."""
         gold, total = labeled(examples), 0.0
-        if _is_scored(examples):
+        if _pairs(examples).is_scored:
             return float(self.losses(logits, examples).mean())
         for start in range(0, len(gold), DEV_ROWS):
             block, own = logits[start : start + DEV_ROWS], gold[start : start + DEV_ROWS]
-            groups = _duplicate_groups(examples)[start : start + DEV_ROWS]
+            groups = _pairs(examples).duplicate_groups[start : start + DEV_ROWS]
             found = in_batch_logits(block[:, 0], block[:, 1], groups, self._temperature)
             total += float(in_batch_loss(found, own > 0))
         return total / max(int((gold > 0).sum()), 1)
@@ -593,19 +591,6 @@ class Similarity(Task):
         return (gold - low) / max(high - low, 1e-12)
 
 
-def _duplicate_groups(examples: Examples) -> Tensor:
+def _pairs(examples: Examples) -> PairExamples:
     assert isinstance(examples, PairExamples)
-    return examples.duplicate_groups
-
-
-def _is_scored(examples: Examples) -> bool:
-    return isinstance(examples, PairExamples) and examples.is_scored
-
-
-def _sparse(model: Model, batch: Batch) -> Tensor:
-    return torch.cat(list(SparseStates.of(model).weights(batch)))
-
-
-def _other_answers(questions: Tensor, is_positive: Tensor) -> Tensor:
-    """Which second texts belong to the first text of a row though they are in another row: bool [rows, rows]."""
-    return ((questions[:, None] == questions) & is_positive).fill_diagonal_(False)
+    return examples

@@ -61,7 +61,8 @@ def corpus_scores(translations: Sequence[str], references: Sequence[str]) -> tup
         from sacrebleu.metrics import BLEU, CHRF
     except ImportError:
         raise MissingExtraError("BLEU and chrF", "translation") from None
-    tokenizer = _tokenizer(references)
+    whole = " ".join(references)
+    tokenizer = "13a" if not has_no_spaces(whole) else "char" if _NOT_CHINESE.search(whole) else "zh"
     bleu = BLEU(tokenize=tokenizer)
     longest = max((len(bleu.tokenizer(one).split()) for one in references), default=bleu.max_ngram_order)
     if 0 < longest < bleu.max_ngram_order:
@@ -77,14 +78,6 @@ def corpus_scores(translations: Sequence[str], references: Sequence[str]) -> tup
         scores[name] = float(metric.corpus_score(list(translations), [list(references)]).score)
         signatures[name] = str(metric.get_signature())
     return scores, signatures
-
-
-def _tokenizer(references: Sequence[str]) -> str:
-    """The name of sacrebleu's tokenizer for the script of these texts."""
-    whole = " ".join(references)
-    if not has_no_spaces(whole):
-        return "13a"
-    return "char" if _NOT_CHINESE.search(whole) else "zh"
 
 
 # -- Tokenized sources and targets, packed for teacher forcing -------------------------------------------------------
@@ -112,10 +105,8 @@ class TranslationExamples(Examples):
         return np.fromiter((len(ids) for ids in self.input_ids), dtype=np.int64, count=len(self))
 
     def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
-        """Packs the sources of rows, shortest first, and their targets in the same order as `target`.
-
-        Batch labels: "example", see Examples; "words", the next token after each target token, int64 [target tokens];
-        "owner", its row, int64 [target tokens].
+        """Packs the sources of rows, shortest first, and their targets in the same order as `target`. Labels:
+        "example"; "words", the next token after each target token, and "owner", its row, int64 [target tokens].
         """
         chosen = np.asarray(indices, dtype=np.int64)
         if self.targets is None:
@@ -267,10 +258,7 @@ class Translation(TargetTask):
     def tokenize(
         self, rows: Rows, tokenizer: Tokenizer, max_length: int | None, targets: Targets, counts: TextCounts
     ) -> TranslationExamples:
-        """Tokenizes sources, or pairs, to at most `max_length` tokens per side; `is_too_long` marks truncated pairs.
-
-        Raises InputError for an unknown target language.
-        """
+        """Tokenizes to at most `max_length` tokens per side. Raises InputError for an unknown target language."""
         check_languages(rows, self.languages, self.codes)
         texts = [row.text for row in rows]
         if targets is None:
@@ -355,10 +343,8 @@ class Translation(TargetTask):
         max_new_tokens: int | None = None,
         trees_of: Sequence[str] | None = None,
     ) -> list[list[GeneratedText]]:
-        """Generates token ids for sources from `source_ids`: hypotheses, best first.
-
-        trees_of: source texts, to constrain decoding to bracket strings over their words; see `predict`. Raises
-        InputError unless the model is an encoder-decoder with a tokenizer.
+        """Generates token ids for sources from `source_ids`: hypotheses, best first. trees_of: source texts whose trees
+        decoding is constrained to; see `predict`. Raises InputError unless the model is an encoder-decoder.
         """
         if not isinstance(model, EncoderDecoder) or model.tokenizer is None:
             raise InputError("Only an encoder-decoder with a tokenizer translates.")
@@ -468,7 +454,7 @@ def shown_attention(model: Model) -> str:
     layers = model.config.num_decoder_layers
     if model.config.recurrent is not None:
         return "The weights are those of the decoder's attention to the source."
-    return f"The weights are the mean over the heads of the decoder's layer {_last_but_one(layers) + 1} of {layers}."
+    return f"The weights are the mean over the heads of the decoder's layer {max(layers - 1, 1)} of {layers}."
 
 
 def words_of(text: str, tokenizer: Tokenizer, ids: np.ndarray) -> list[Group]:
@@ -503,10 +489,5 @@ def _weights(model: EncoderDecoder, source: np.ndarray, target: np.ndarray) -> n
     decoded = model.decode(decoder_batch, hidden, encoder_batch, attentions=True)
     assert decoded.cross_attentions is not None
     layers = [layer[0].double().cpu().numpy() for layer in decoded.cross_attentions]  # each [heads, target, source]
-    chosen: np.ndarray = layers[_last_but_one(len(layers))].mean(axis=0)
+    chosen: np.ndarray = layers[max(len(layers) - 2, 0)].mean(axis=0)  # the second-to-last, or the only one
     return chosen
-
-
-def _last_but_one(num_layers: int) -> int:
-    """Index of the second-to-last layer, or of the only one."""
-    return max(num_layers - 2, 0)

@@ -41,13 +41,10 @@ MAX_WINDOWS = 32  # per row in training; predictions have no limit
 class LongTexts:
     """Window settings for long texts. Raises ConfigError for a value out of range.
 
-    Attributes:
-        stride: overlap of neighboring windows in tokens, at most half of the text of a window (default: a third of
-            max_length, at most 128).
-        pool: "mean" or "max" of the logits of the windows.
-        max_windows: maximum number of windows per row in training, evenly spaced.
-        both_orders: encode each pair twice instead, truncated, as (A, B) and (B, A), and pool the logits (Radford et
-            al. 2018, figure 1, similarity).
+    stride: overlap of neighboring windows in tokens, at most half of the text of a window (default: a third of
+    max_length, at most 128); pool: of the logits of the windows; max_windows: per row in training, evenly spaced;
+    both_orders: encode each pair twice instead, truncated, as (A, B) and (B, A), and pool the logits (Radford et al.
+    2018, figure 1, similarity).
     """
 
     stride: int | None = None
@@ -65,7 +62,7 @@ class LongTexts:
         cls,
         long: str = "cut",
         stride: int | None = None,
-        pool: Literal["mean", "max"] = "mean",
+        pool: Any = "mean",
         max_windows: int = MAX_WINDOWS,
         both_orders: bool = False,
     ) -> LongTexts | None:
@@ -87,10 +84,8 @@ class LongTexts:
     def for_embeddings(
         cls, facts: Mapping[str, Any], long: str | None = None, stride: int | None = None, pooling: str | None = None
     ) -> LongTexts | None:
-        """Settings for embeddings: the given ones, otherwise those that a sentence encoder was trained with.
-
-        facts: its maskwright.json; long: one of WAYS, or None; for token embeddings (pooling "none") texts are
-        truncated. Raises ConfigError.
+        """Settings for embeddings: the given ones, otherwise those of the sentence encoder (facts: its
+        maskwright.json). Texts are truncated for token embeddings (pooling "none"). Raises ConfigError.
         """
         is_own = long is None and pooling != "none" and facts.get("task") == "similarity"
         if is_own and facts.get("long") is not None:
@@ -104,10 +99,7 @@ class LongTexts:
         return min(wanted, size // 2)
 
     def pooled(self, logits: Tensor, counts: Sequence[int]) -> Tensor:
-        """Pools logits over the windows of each text: float [rows, labels].
-
-        logits: float [windows, labels], row by row; counts: number of windows of each row, at least 1.
-        """
+        """Pools logits, float [windows, labels], over the `counts` windows of each text: float [rows, labels]."""
         parts = logits.split(list(counts))
         how = torch.mean if self.pool == "mean" else torch.amax
         return torch.stack([how(part, dim=0) for part in parts])
@@ -239,10 +231,9 @@ class GroupedExamples(Examples):
         return values.reshape(self.num_texts, -1).T if self.is_by_place else values.reshape(-1, self.num_texts)
 
     def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
-        """Packs all windows of all texts of the rows `indices`, shortest first.
-
-        Batch labels: "example" int64 [rows], the rows; "places" int64 [rows, texts], indices of their texts after
-        pooling windows; "sequence" [rows], the targets, if any; "order" and "windows", see LongExamples.batch.
+        """Packs all windows of all texts of rows, shortest first. Labels: "example" int64 [rows]; "places" int64 [rows,
+        texts], indices of their texts after pooling windows; "sequence" [rows], the targets; "order" and "windows", see
+        LongExamples.batch.
         """
         rows = np.asarray(indices, dtype=np.int64)
         chosen = self._by_row(np.arange(len(self.texts)))[rows]

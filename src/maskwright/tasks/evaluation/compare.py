@@ -71,11 +71,8 @@ def f1(parts: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class Difference:
-    """Difference of a metric, first minus second.
-
-    difference: on the original rows; low, high: percentile interval at `confidence`; p_value: two-sided, probability of
-    a difference at least as large under the null hypothesis; num_rows, num_samples: numbers of rows and of bootstrap
-    samples.
+    """Difference of a metric, first minus second, on the original rows; low, high: percentile interval at `confidence`;
+    p_value: two-sided, probability of a difference at least as large under the null hypothesis.
     """
 
     difference: float

@@ -128,10 +128,8 @@ class RareClass:
         check(self.precision is None or 0 < self.precision <= 1, "The precision of a rare class is above 0, at most 1.")
 
     def tuned(self, probabilities: np.ndarray, gold: np.ndarray, keys: Sequence[str]) -> RareClass:
-        """Returns the class with a threshold tuned on these rows.
-
-        probabilities: float [rows], of the class; gold: bool [rows]; keys: row keys. Warns if no threshold reaches the
-        required precision.
+        """Returns the class with a threshold tuned on rows: probabilities float [rows], gold bool [rows], row keys.
+        Warns if no threshold reaches the required precision.
         """
         if not gold.any():
             warn(f"No dev example is of the class '{self.label}': no threshold can be tuned; using {UNTUNED}.")
@@ -147,10 +145,8 @@ class RareClass:
         return replace(self, threshold=threshold)
 
     def thresholds(self, probabilities: np.ndarray, gold: np.ndarray, keys: Sequence[str]) -> np.ndarray:
-        """Out-of-fold threshold for scoring each row: float64 [rows].
-
-        The threshold of the model if it was tuned on other rows; otherwise each half of the rows has the threshold
-        tuned on the other half.
+        """Out-of-fold threshold for scoring each row, float64 [rows]: that of the model if it was tuned on other rows;
+        otherwise each half of the rows has the threshold tuned on the other half.
         """
         if self.threshold is not None and not self.threshold.seen.intersection(keys):
             return np.full(len(probabilities), self.threshold.value)

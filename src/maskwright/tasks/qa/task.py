@@ -96,9 +96,8 @@ class Scored:
         return Scored(keys, *(values[chosen] for values in fields))
 
     def outcome(self, threshold: float | np.ndarray) -> np.ndarray:
-        """Exact match and F1 of each row, with no answer predicted above `threshold`: float64 [rows, 2].
-
-        threshold: one number, or one for each row.
+        """Exact match and F1 of each row, with no answer above `threshold` (one, or one for each row): float64 [rows,
+        2].
         """
         return np.where((self.no_answer_margin > threshold)[:, None], self.unanswered, self.answered)
 
@@ -136,24 +135,18 @@ def summarize(outcome: np.ndarray, has_answer: np.ndarray) -> dict[str, float]:
 
 
 # -- No-answer threshold on the no-answer margin, tuned on some rows and evaluated on others -------------------------
-#
-# Scores on the rows that a threshold was tuned on are too optimistic. So a `Threshold` records its rows, and
-# `out_of_fold_outcome` scores those rows with a threshold tuned on others.
 
 
-def tune_threshold(scored: Scored, metric: str = "f1") -> Threshold:
-    """Finds the threshold with the best mean of `metric` ("f1" or "exact_match"); of equals the lowest.
+def tune_threshold(scored: Scored) -> Threshold:
+    """Finds the threshold with the best mean F1; of equals the lowest.
 
     Tries every cut between two different margins, including no answer for all or none. Raises InputError for no rows.
     """
     if not len(scored):
         raise InputError("Tuning a threshold needs rows: pass questions with known answers.")
-    if metric not in ("f1", "exact_match"):
-        raise InputError(f"A threshold is tuned for f1 or exact_match, not for '{metric}'.")
-    column = ("exact_match", "f1").index(metric)
     order = np.argsort(scored.no_answer_margin, kind="stable")
     scores = scored.no_answer_margin[order]
-    gain = (scored.answered - scored.unanswered)[order, column]  # of answering over predicting no answer
+    gain = (scored.answered - scored.unanswered)[order, 1]  # of answering over predicting no answer
     totals = np.concatenate([[0.0], np.cumsum(gain)])  # totals[n]: gain of answering the n lowest margins
     cuts = np.flatnonzero(np.concatenate([[True], scores[1:] > scores[:-1], [True]]))  # equal scores stay together
     best = int(cuts[int(np.argmax(np.round(totals[cuts], 9)))])
@@ -308,7 +301,7 @@ class QuestionAnswering(Task):
 
     def worded(self, found: AnswerCandidates) -> dict[str, Any]:
         """The prediction from candidate answers as JSON; see `answers`."""
-        span = found.best(self._limit())
+        span = found.best((self.threshold or Threshold()).value if self.may_refuse else None)
         answer = {"answer": "", "start": None, "end": None, "score": found.no_answer_probability}
         if span is not None:
             answer = {"answer": span.text, "start": span.start, "end": span.end, "score": span.probability}
@@ -330,11 +323,6 @@ class QuestionAnswering(Task):
         may_refuse = None if all(one is None for one in each) else any(each)
         return QuestionAnswering(may_refuse, Threshold.mean(known) if known else None)
 
-    def _limit(self) -> float | None:
-        if not self.may_refuse:
-            return None
-        return (self.threshold or Threshold()).value
-
     def losses(self, logits: Tensor, examples: Examples) -> Tensor:
         """Mean loss over the windows of each question: float32 [questions]."""
         windows = _windows(examples)
@@ -346,10 +334,8 @@ class QuestionAnswering(Task):
         return score_all(_windows(examples).questions, self.found(logits, examples))
 
     def score(self, logits: Tensor, examples: Examples) -> Evaluation:
-        """exact_match and f1, in total and for answerable and unanswerable questions, and the mean loss over windows.
-
-        If no-answer predictions are allowed, rows that the threshold was tuned on (or all rows before tuning) are
-        scored in two halves, each with the threshold of the other.
+        """exact_match and f1, in total and for answerable and unanswerable questions, and the mean loss over windows;
+        see `out_of_fold_outcome`.
         """
         scored = self.scored(logits, examples)
         loss = float(_window_losses(logits, _windows(examples)).mean())

@@ -213,7 +213,6 @@ def _token_span(question: Question, context: _Tokens) -> tuple[int, int] | None:
 # an answer is enough. No answer is predicted if this score exceeds the best span by more than a threshold (section
 # 4.3).
 
-
 MAX_ANSWER_TOKENS, BEST = 30, 20  # as published for SQuAD
 
 

@@ -95,11 +95,10 @@ class TaggedExamples(Examples):
     def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
         """Packs the windows `indices`, shortest first.
 
-        Batch labels: "example" int64 [sequences], window of each sequence; "places" int64 [words], packed position of
-        the first token of each classified word; "words" int64 [words], index of that word over all sentences; "chain"
-        int64 [chains], number of words of each chain; "is_first", "is_last" bool [chains], whether they begin and end
-        their sentence; "tags" int64 [words], if there are targets. A chain is the words of a sequence; with targets it
-        ends at words without a tag, which are skipped.
+        Batch labels, int64: "example" [sequences], window of each sequence; "places", "words" [words], packed position
+        of the first token of each classified word, and its index over all sentences; "tags" [words], if there are
+        targets; "chain" [chains], number of words of each chain: those of a sequence, without words that have no tag,
+        where it ends; "is_first", "is_last" bool [chains], whether they begin and end their sentence.
         """
         batch = super().batch(indices)
         windows = batch.labels["example"].tolist()

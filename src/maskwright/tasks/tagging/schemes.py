@@ -78,13 +78,9 @@ _TYPES_ALONE = _Form("alone", "", re.compile(r"(?P<type>.+)", re.S))
 
 @dataclass(frozen=True)
 class Notation:
-    """The scheme of the tags of a file or a model, and how they are written.
+    """The scheme of the tags of a file or a model (a name of SCHEMES), and how they are written.
 
-    Attributes:
-        scheme: a name of SCHEMES.
-        form: where the type of an entity is in its tags.
-        is_lower: whether prefixes are lower case.
-        outside: how O is written.
+    is_lower: whether prefixes are lower case; outside: how O is written.
     """
 
     scheme: str
@@ -136,11 +132,7 @@ def find_notation(
 
     Tags are those of entities if O and a tag with B are among them, or if most of them have a prefix and O or B is
     among them. Without prefixes, they are types of entities if O is the most common tag, and most have several letters.
-
-    Args:
-        tags: All tags, of words or of a model.
-        rows: Tags by sentence, to tell IOB1 from BIO.
-        scheme: Known scheme, which decides what the tags leave open.
+    rows: tags by sentence, to tell IOB1 from BIO; scheme: a known one, which decides what the tags leave open.
     """
     counts = Counter(tags)
     for mark in MISSING_TAGS:

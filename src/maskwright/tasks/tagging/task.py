@@ -164,10 +164,8 @@ class Tagging(Task):
     def read_labels(
         self, rows: Rows, file: str | None = None, skip_bad_rows: bool = False, target: Any = None
     ) -> tuple[list[Sentence], GoldTags]:
-        """Reads the tags of sentences, in whichever scheme and spelling they are.
-
-        Raises RowErrors listing every unknown tag; with `skip_bad_rows` such sentences are skipped, as always those
-        without any tag.
+        """Reads the tags of sentences, in whichever scheme and spelling they are; skips sentences without any tag.
+        Raises RowErrors listing every unknown tag unless `skip_bad_rows`.
         """
         notation, read = self._reading(rows)
         found = GoldTags(notation)
@@ -484,7 +482,9 @@ class Tagging(Task):
         if self.scheme is None:
             counts = [[sum(one == other for one, other in row), len(row)] for row in pairs]
             return ScoredPredictions("accuracy", np.array(counts, dtype=np.float64), share, right)
-        return ScoredPredictions("entity_f1", np.array(_entity_counts(gold, found), dtype=np.float64), f1, right)
+        each = [agreement([truth], [guess], spans)[""] for truth, guess in zip(gold, found, strict=True)]
+        entities = np.array([[one.gold, one.found, one.both] for one in each], dtype=np.float64)
+        return ScoredPredictions("entity_f1", entities, f1, right)
 
     def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
         return all(gold == predicted for gold, predicted in self.class_pairs(examples, row, answer))
@@ -510,8 +510,3 @@ class Tagging(Task):
 
 def _by_sentence(names: list[str], examples: TaggedExamples) -> list[list[str]]:
     return [names[start:end] for start, end in pairwise(examples.starts.tolist())]
-
-
-def _entity_counts(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> list[list[int]]:
-    rows = [agreement([truth], [guess], spans)[""] for truth, guess in zip(gold, found, strict=True)]
-    return [[row.gold, row.found, row.both] for row in rows]
