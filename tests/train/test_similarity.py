@@ -20,9 +20,8 @@ from maskwright.inference.sparse import sparse_encoder_of
 from maskwright.tasks.similarity import Similarity
 from maskwright.text.readers.tables import Row
 from maskwright.text.tokenizers.tokenizer import Tokenizer
-from maskwright.train.finetuning.finetune import finetune
+from maskwright.train.finetuning.finetune import finetune, with_negatives
 from maskwright.train.finetuning.job import FinetuneJob, MemoryBestModelSaver
-from maskwright.train.finetuning.negatives import with_negatives
 from train.runs import continues_exactly, finetuning
 
 ANIMALS, PLACES = ["cat", "dog", "bird"], ["house", "tree", "river"]
