@@ -135,7 +135,8 @@ class MaskFiller(Streams):
     def probabilities(self, text: str) -> np.ndarray:
         """Return the probabilities of the vocabulary at each mask: float64 [masks, vocab], rows sum to 1."""
         self._mask_spans([text], 0)
-        return self._prepared([text]).run()[0].numpy()
+        found: np.ndarray = self._prepared([text]).run()[0].numpy()
+        return found
 
     def _prepared(self, texts: Sequence[str]) -> Prepared[Any]:
         """The step whose result is float64 [masks, vocab] for each text."""

@@ -11,7 +11,7 @@ import heapq
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice
@@ -89,22 +89,19 @@ class SearchIndex:
         if not isinstance(stored, dict) or stored.get("format") != FORMAT:
             raise CorruptFileError(f"{path} is damaged, or an index of another version. {REBUILD}")
         stored = storage.read_checked_json(path, REBUILD, LIMIT_BYTES)
-        about, files, manifests = (stored.get(name) or {} for name in ("about", "files", "shards"))
-        other = [name for name in {**self.about, **about} if about.get(name) != self.about.get(name)]
+        about, files, manifests = (stored.get(name) for name in ("about", "files", "shards"))
+        built = about if isinstance(about, dict) else {}
+        other = [name for name in {**self.about, **built} if built.get(name) != self.about.get(name)]
         if other:
             what = "another model" if "model" in other else f"other settings ({', '.join(other)})"
             raise RunError(
                 f"The index {self.folder} was built with {what}. Use the same again, another --index, or --restart to "
                 "rebuild it."
             )
-        try:
-            self.entries = {name: Entry(**entry) for name, entry in files.items()}
-            used = {entry.shard for entry in self.entries.values()}
-            is_whole = all(map(_SHARD.fullmatch, manifests)) and used <= set(manifests)
-        except (AttributeError, TypeError):
-            is_whole = False
-        if not is_whole:
+        is_whole = isinstance(files, dict) and isinstance(manifests, dict) and all(map(_SHARD.fullmatch, manifests))
+        if not is_whole or not all(_is_entry(one, manifests) for one in files.values()):
             raise CorruptFileError(f"{path} is damaged. {REBUILD}")
+        self.entries = {name: Entry(**entry) for name, entry in files.items()}
         self.manifests = manifests
 
     def by_content(self) -> dict[str, Entry]:
@@ -200,6 +197,14 @@ class SearchIndex:
         except (OSError, ValueError, TypeError) as error:
             raise CorruptFileError(f"{path} cannot be read ({error}). {REBUILD}") from None
         return found
+
+
+def _is_entry(value: Any, shards: Container[str]) -> bool:
+    """Return whether a JSON value is a valid Entry of one of these shards."""
+    if not isinstance(value, dict) or set(value) != {"sha256", "shard", "start", "count"}:
+        return False
+    has_rows = all(type(value[name]) is int and value[name] >= 0 for name in ("start", "count"))
+    return has_rows and all(isinstance(value[name], str) for name in ("sha256", "shard")) and value["shard"] in shards
 
 
 def discard(folder: Path) -> None:
